@@ -15,7 +15,7 @@ from statsmodels.stats.proportion import proportion_confint
 from abeval.assignment.draws import Rule
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.logs.accounting import expected_variants
+from abeval.logs.accounting import count_expected_variants
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.results.trust import AuditDay, AuditResult, Independence, Reassigned
@@ -45,19 +45,21 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
     prepared = prepare(run, [])
     run.step("audit")
     matrix = Counter[tuple[str, str | None]]()
-    of_days, wrong = Counter[str | None](), Counter[str | None]()
-    for day, logged, expected, count in expected_variants(prepared):
+    units_by_day, wrong = Counter[str | None](), Counter[str | None]()
+    for day, logged, expected, count in count_expected_variants(prepared):
         matrix[logged, expected] += count
-        of_days[day] += count
+        units_by_day[day] += count
         wrong[day] += count * (logged != expected)
-    days = tuple(AuditDay(day, of_days[day], wrong[day]) for day in sorted(of_days, key=_none_last))
-    total, mismatches = of_days.total(), wrong.total()
+    days = tuple(
+        AuditDay(day, units_by_day[day], wrong[day]) for day in sorted(units_by_day, key=_none_last)
+    )
+    total, mismatches = units_by_day.total(), wrong.total()
     low, high = proportion_confint(mismatches, total, method="beta") if total else (None, None)
-    units, own = _units(run), experiment.assignment
-    scheme = None if own is None else own.scheme
+    units, assignment = _units(run), experiment.assignment
+    scheme = None if assignment is None else assignment.scheme
     return AuditResult(
         experiment=experiment.name,
-        scheme=scheme.platform if scheme else "abeval" if own else None,
+        scheme=scheme.platform if scheme else "abeval" if assignment else None,
         units=total,
         mismatches=mismatches,
         rate=mismatches / total if total else None,
@@ -91,9 +93,9 @@ def _pairs(
     experiment: Experiment, units: "pd.Series[str]", others: Mapping[str, "Rule | pd.Series[str]"]
 ) -> tuple[Independence, ...]:
     """Test every pair of experiments for independence."""
-    ids, own = units.index, experiment.assignment_rule
+    ids, own_rule = units.index, experiment.assignment_rule
     rules = {name: other for name, other in others.items() if isinstance(other, Rule)}
-    if own is None or not rules or len(rules) < len(others):
+    if own_rule is None or not rules or len(rules) < len(others):
         variants = {
             name: pd.Series(other.variants(ids), ids) if isinstance(other, Rule) else other
             for name, other in others.items()
@@ -101,7 +103,7 @@ def _pairs(
         return independence({experiment.name: units, **variants}) if variants else ()
     # A hash can be even within two halves and not within tenths: tenths show more.
     tenths = {}
-    for name, rule in {experiment.name: own, **rules}.items():
+    for name, rule in {experiment.name: own_rule, **rules}.items():
         draw = rule.stages[-1].draw
         numbers = pd.Series([draw.number(unit) for unit in ids], ids)
         tenths[name] = pd.qcut(numbers.rank(method="first"), 10).astype(str)
@@ -117,10 +119,10 @@ def _since(days: Sequence[AuditDay]) -> str | None:
     if len(days) < 2:
         return None
     table = np.array([[day.mismatches, day.units - day.mismatches] for day in days])
-    whole = table.sum(axis=0)
+    totals = table.sum(axis=0)
     before = table.cumsum(axis=0)[:-1]
     p_values = [
-        float(fisher_exact(np.stack([whole - part, part]), alternative="greater").pvalue)
+        float(fisher_exact(np.stack([totals - part, part]), alternative="greater").pvalue)
         for part in before
     ]
     best = int(np.argmin(p_values))
@@ -162,7 +164,7 @@ def independence(assignments: Mapping[str, "pd.Series[str]"]) -> tuple[Independe
     >>> pair.units, round(pair.cramers_v, 3)
     (400, 1.0)
     """
-    rows = [_pair(one, other, assignments) for one, other in combinations(assignments, 2)]
+    rows = [_pair(first, second, assignments) for first, second in combinations(assignments, 2)]
     tested = [row.p_value for row in rows if row.p_value is not None]
     adjusted = iter(multipletests(tested, method="holm")[1] if tested else ())
     return tuple(
@@ -171,10 +173,10 @@ def independence(assignments: Mapping[str, "pd.Series[str]"]) -> tuple[Independe
     )
 
 
-def _pair(one: str, other: str, assignments: Mapping[str, "pd.Series[str]"]) -> Independence:
-    both = pd.concat([assignments[one], assignments[other]], axis=1, join="inner").dropna()
+def _pair(first: str, second: str, assignments: Mapping[str, "pd.Series[str]"]) -> Independence:
+    both = pd.concat([assignments[first], assignments[second]], axis=1, join="inner").dropna()
     table = pd.crosstab(both.iloc[:, 0], both.iloc[:, 1])
-    unknown = Independence(one, other, len(both), None, None, None)
+    unknown = Independence(first, second, len(both), None, None, None)
     if min(table.shape) < 2:
         return unknown
     test = chi2_contingency(table, correction=False)
@@ -182,4 +184,4 @@ def _pair(one: str, other: str, assignments: Mapping[str, "pd.Series[str]"]) -> 
     if test.expected_freq.min() < MIN_EXPECTED:
         return unknown
     strength = float(np.sqrt(test.statistic / len(both) / (min(table.shape) - 1)))
-    return Independence(one, other, len(both), float(test.pvalue), None, strength)
+    return Independence(first, second, len(both), float(test.pvalue), None, strength)

@@ -69,12 +69,12 @@ def json_text(content: Mapping[str, object]) -> str:
 
 def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dict[str, object]:
     info = result.experiment
-    steps = [(one, action(result, outlook, one)) for one in best_first(result)]
+    steps = [(item, action(result, outlook, item)) for item in best_first(result)]
     judged = [row for role in ("goal", "guardrail") for row in result.scorecard if row.role == role]
     # Effects of a test that failed its checks would be read all the same.
-    shown = judged[: room.effects] if result.trusted else []
+    visible_rows = judged[: room.effects] if result.trusted else []
     metrics = {metric.name: metric for metric in result.metrics}
-    units = [f"{fmt.count(one.units)} in {fmt.named(one.name)}" for one in info.variants]
+    units = [f"{fmt.count(item.units)} in {fmt.quote_name(item.name)}" for item in info.variants]
     unmet = worst_first(result.trust, "fail", "warn")
     tally = Counter(check.status for check in result.trust)
 
@@ -83,30 +83,30 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
 
     answers = (
         {
-            "decision": _decision(one),
+            "decision": _decision(item),
             "action": step.word,
-            "use": {"ship": cut(one.variant), "keep_control": cut(info.control)}.get(step.word),
+            "use": {"ship": cut(item.variant), "keep_control": cut(info.control)}.get(step.word),
         }
-        for one, step in steps
+        for item, step in steps
     )
     return {
         "schema": SCHEMA,
-        "experiment": cut(info.shown),
+        "experiment": cut(info.display_name),
         "question": cut(info.hypothesis or _question(result)),
         "so_far": cut(f"{result.so_far or 'no period is known'}; units: {', '.join(units)}"),
         "answer": next(answers, None),
         "decisions": [
             {
-                "variant": cut(one.variant),
-                "decision": _decision(one),
+                "variant": cut(item.variant),
+                "decision": _decision(item),
                 "action": step.word,
-                "why": cut(one.sentence.partition(": ")[2]),
-                "would_change": cut(_would_change(result, one, step.word)),
+                "why": cut(item.sentence.partition(": ")[2]),
+                "would_change": cut(_would_change(result, item, step.word)),
                 "next": cut(step.text),
             }
-            for one, step in steps[: room.variants]
+            for item, step in steps[: room.variants]
         ],
-        "about_effects": cut(_about(result, judged, len(shown))),
+        "about_effects": cut(_about(result, judged, len(visible_rows))),
         "effects": [
             {
                 "metric": cut(result.label(row.metric)),
@@ -114,18 +114,18 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
                 "role": row.role,
                 **_effect(row, metrics.get(row.metric)),
             }
-            for row in shown
+            for row in visible_rows
         ],
         "trust": {
             **{status: tally[status] for status in ("pass", "warn", "fail", "skipped")},
             "unmet": [
-                {"check": cut(one.name), "status": one.status, "message": cut(one.message)}
-                for one in unmet[: room.checks]
+                {"check": cut(item.name), "status": item.status, "message": cut(item.message)}
+                for item in unmet[: room.checks]
             ],
             "not_checked": f"{tally['skipped']} of {len(result.trust)} checks: /trust says why",
         },
         "left_out": {
-            "effects": len(judged) - len(shown),
+            "effects": len(judged) - len(visible_rows),
             "variants": max(len(steps) - room.variants, 0),
             "checks": max(len(unmet) - room.checks, 0),
         },
@@ -136,24 +136,26 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
 def _question(result: Result) -> str:
     info = result.experiment
     goals = [metric for metric in result.metrics if metric.role == "goal"]
-    others = [fmt.named(one.name) for one in info.variants if one.name != info.control]
-    verb, control = "Is" if len(others) == 1 else "Are", fmt.named(info.control)
-    by = fmt.listing([fmt.named(metric.shown) for metric in goals])
-    return f"{verb} {fmt.listing(others)} better than {control} by {by}?"
+    treatments = [
+        fmt.quote_name(variant.name) for variant in info.variants if variant.name != info.control
+    ]
+    verb, control = "Is" if len(treatments) == 1 else "Are", fmt.quote_name(info.control)
+    by = fmt.listing([fmt.quote_name(metric.display_name) for metric in goals])
+    return f"{verb} {fmt.listing(treatments)} better than {control} by {by}?"
 
 
 def _decision(verdict: Verdict) -> str:
     """Write the decision as a code: its words with underscores."""
-    return codes.words(verdict.decision).replace(" ", "_")
+    return codes.describe_code(verdict.decision).replace(" ", "_")
 
 
-def _about(result: Result, judged: Sequence[Row], shown: int) -> str:
+def _about(result: Result, judged: Sequence[Row], visible_count: int) -> str:
     """Describe the effects: their number, interval and p; or why there are none."""
     info = result.experiment
     metrics = len({row.metric for row in judged})
-    others = len(result.metrics) - metrics
-    counted = f"{shown} of {len(judged)} effects are here, of {metrics} goals or guardrails"
-    counted += f"; {others} other metrics are in /scorecard" if others else ""
+    other_count = len(result.metrics) - metrics
+    counted = f"{visible_count} of {len(judged)} effects are here, of {metrics} goals or guardrails"
+    counted += f"; {other_count} other metrics are in /scorecard" if other_count else ""
     if not result.trusted:
         return f"withheld, because a check failed: {counted}"
     tests = sum(row.role == "goal" and row.p_adjusted is not None for row in judged)
@@ -173,16 +175,18 @@ def _effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
         ends = {"low": row.difference_low, "high": row.difference_high}
         numbers = {"difference": row.difference, **ends}
     numbers["p"] = row.p_value if row.p_adjusted is None else row.p_adjusted
-    known = {name: float(f"{one:.4g}") for name, one in numbers.items() if one is not None}
+    figures = {
+        name: float(f"{number:.4g}") for name, number in numbers.items() if number is not None
+    }
     holds = {"holds_if": _holds(metric)} if metric is not None and row.role == "guardrail" else {}
     why = {} if row.reason is None else {"reason": row.reason}
-    return {**known, "good": row.direction, **holds, "status": row.status, **why}
+    return {**figures, "good": row.direction, **holds, "status": row.status, **why}
 
 
 def _holds(metric: MetricInfo) -> str:
     """Write the condition on the interval under which a guardrail holds."""
     if metric.within is not None:
-        return f"the value's interval lies in {fmt.within(*metric.within)}"
+        return f"the value's interval lies in {fmt.format_range(*metric.within)}"
     if (margin := metric.margin) is None:
         return "better; it has no margin"
     return f"low > {-margin:g}" if metric.direction == "increase" else f"high < {margin:g}"
@@ -192,18 +196,20 @@ def _would_change(result: Result, verdict: Verdict, word: str) -> str:
     """Write what would change the decision."""
     rows = [row for row in result.scorecard if row.variant == verdict.variant]
 
-    def named(role: Sequence[str], status: Sequence[str]) -> str:
-        own = (row for row in rows if row.role in role and row.status in status)
-        return fmt.listing([fmt.named(result.label(row.metric)) for row in own][:5])
+    def list_metrics(role: Sequence[str], status: Sequence[str]) -> str:
+        matches = (row for row in rows if row.role in role and row.status in status)
+        return fmt.listing([fmt.quote_name(result.label(row.metric)) for row in matches][:5])
 
-    held = named(["guardrail"], ["better", "non_inferior", "equivalent"])
+    held = list_metrics(["guardrail"], ["better", "non_inferior", "equivalent"])
     guard = f", a loss of {held} beyond its margin" if held else ""
-    waiting = named(["goal", "guardrail"], ["unclear", "too_little_data"])
+    waiting = list_metrics(["goal", "guardrail"], ["unclear", "too_little_data"])
     more = "more data" if word == "run_on" else "a new test, planned for smaller effects,"
-    harmed = named(["goal", "guardrail"], ["worse"])
-    failed = [codes.check_name(one.name) for one in result.trust if one.status == "fail"]
+    harmed = list_metrics(["goal", "guardrail"], ["worse"])
+    failed = [codes.check_name(check.name) for check in result.trust if check.status == "fail"]
     return {
-        "ship": f"no gain any more in {named(['goal'], ['better'])}{guard}, or a failed check",
+        "ship": (
+            f"no gain any more in {list_metrics(['goal'], ['better'])}{guard}, or a failed check"
+        ),
         "do_not_ship": f"a new test that shows no harm to {harmed}",
         "keep_running": f"{more} that settles {waiting}" if waiting else "a goal that gets better",
         "do_not_trust": f"the cause of {fmt.listing(failed[:5])} mended, then a new analysis",

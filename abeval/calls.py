@@ -6,7 +6,7 @@ from contextlib import suppress
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar, Unpack, get_args, get_origin, is_typeddict
 
-from abeval.errors import ExperimentError, said_of_value
+from abeval.errors import ExperimentError, translate_message
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,8 +36,8 @@ def explain_types(function: Callable[P, R]) -> Callable[P, R]:
             # First what nothing could be made of, then what is only of a type that is close.
             for strict in (False, True):
                 for name, value, annotation in given:
-                    if said := _misfit(value, annotation, strict=strict):
-                        raise ExperimentError(f"{name}: {said}") from error
+                    if problem := _misfit(value, annotation, strict=strict):
+                        raise ExperimentError(f"{name}: {problem}") from error
             raise
 
     return call
@@ -64,8 +64,8 @@ def _arguments(
         kind = get_args(kind)[0] if get_origin(kind) is Unpack else kind
         # `**inputs: Unpack[...]` has an annotation for each of its keys.
         if is_typeddict(kind):
-            named = kind.__annotations__
-            yield from ((key, value[key], named[key]) for key in value if key in named)
+            annotations = kind.__annotations__
+            yield from ((key, value[key], annotations[key]) for key in value if key in annotations)
         elif kind is not inspect.Parameter.empty:
             yield name, value, kind
 
@@ -80,7 +80,7 @@ def _misfit(value: object, annotation: Any, *, strict: bool) -> str:  # noqa: AN
         try:
             adapter.validate_python(value, strict=strict)
         except ValidationError as error:
-            said = dict.fromkeys(said_of_value(detail["msg"]) for detail in error.errors())
-            shown = repr(value) if len(repr(value)) <= 80 else type(value).__name__
-            return f"{' or '.join(said)} (got {shown})"
+            problems = dict.fromkeys(translate_message(detail["msg"]) for detail in error.errors())
+            value_text = repr(value) if len(repr(value)) <= 80 else type(value).__name__
+            return f"{' or '.join(problems)} (got {value_text})"
     return ""

@@ -13,7 +13,7 @@ _USER = re.compile(r"(?<=://)[^/?@]*@|(?<=://)[^/?@:]*:[^@]*@")
 _PARAMETER = re.compile(r"([?&;][^=&;?]*=)[^&;]*")
 
 
-def masked(text: str) -> str:
+def mask_secrets(text: str) -> str:
     """Mask user, password, token and parameters of addresses in a text.
 
     Every error is masked, and what results and printed SQL say of paths.
@@ -29,26 +29,26 @@ def masked(text: str) -> str:
 
 def _mask(address: re.Match[str]) -> str:
     # Behind the last @ is no user, and each search would run to the end.
-    users, at, rest = address[0].rpartition("@")
-    return _PARAMETER.sub(r"\1***", _USER.sub("***@", users + at) + rest)
+    users, at, tail = address[0].rpartition("@")
+    return _PARAMETER.sub(r"\1***", _USER.sub("***@", users + at) + tail)
 
 
 # Nobody reads a word or a line that is longer, which a value of a log or an option may be.
 _LONG_WORD, _LONG_LINE = re.compile(r"(\S{200})\S{800,}"), re.compile(r"(?m)^(.{2000}).{2000,}$")
 
 
-def said(text: str) -> str:
+def clean_message(text: str) -> str:
     """Mask the secrets of a message, and cut very long words and lines.
 
     Example:
         >>> len(said(f"no metric is called {'x' * 1_000_000}"))
         221
     """
-    return _LONG_LINE.sub(r"\1…", _LONG_WORD.sub(r"\1…", masked(text)))
+    return _LONG_LINE.sub(r"\1…", _LONG_WORD.sub(r"\1…", mask_secrets(text)))
 
 
 # What pydantic and Typer say of a value, and how it is said here.
-_OF_VALIDATORS = (
+_VALIDATOR_TEXTS = (
     (r"Input is not a valid path.*|Input should be an instance of Path", "should be a path"),
     (r"be a dictionary or an instance of (\w+)", r"be a \1"),
     (r"\b(Input|String|Value|List) should", "should"),
@@ -64,15 +64,15 @@ _OF_VALIDATORS = (
 )
 
 
-def said_of_value(text: str) -> str:
+def translate_message(text: str) -> str:
     """Translate the message of a validator into plain words.
 
     Example:
         >>> said_of_value("Input should be a valid integer, unable to parse string as an integer")
         'should be a whole number'
     """
-    for pattern, words in _OF_VALIDATORS:
-        text = re.sub(pattern, words, text)
+    for pattern, replacement in _VALIDATOR_TEXTS:
+        text = re.sub(pattern, replacement, text)
     return text
 
 
@@ -90,7 +90,7 @@ class AbevalError(Exception):
     """
 
     def __init__(self, what: str, hint: str | None = None) -> None:
-        what, hint = said(what), None if hint is None else said(hint)
+        what, hint = clean_message(what), None if hint is None else clean_message(hint)
         super().__init__(what if hint is None else f"{what}\n  hint: {hint}")
         self.what = what
         self.hint = hint
@@ -142,18 +142,21 @@ def ending(error: Exception) -> Ending:
             what = f"memory ran out{f': {error}' if str(error) else ''}"
             code, hint = FAULT, "analyse fewer rows, or raise [engine] memory_limit"
         case _:
-            what = f"abeval failed, which it should not: {type(error).__name__}: {_place(error)}"
+            what = (
+                f"abeval failed, which it should not: {type(error).__name__}: "
+                f"{_locate_error(error)}"
+            )
             code, hint = FAULT, _FAILED
-    text = said(f"{what}\n  hint: {hint}" if hint else what)
-    shown = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return Ending(code, "".join(shown))
+    text = clean_message(f"{what}\n  hint: {hint}" if hint else what)
+    printable = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return Ending(code, "".join(printable))
 
 
-def _place(error: Exception) -> str:
+def _locate_error(error: Exception) -> str:
     """Write the text of an error and the line that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
-    own = [frame for frame in frames if _HOME in Path(frame.filename).parents]
+    package_frames = [frame for frame in frames if _HOME in Path(frame.filename).parents]
     # The last line of our own: a report about a library's line would help nobody.
-    place = (own or frames)[-1]
-    file = Path(place.filename).relative_to(_HOME) if own else place.filename
-    return f"{' '.join(str(error).split())[:300]} ({file}, line {place.lineno})"
+    last_frame = (package_frames or frames)[-1]
+    file = Path(last_frame.filename).relative_to(_HOME) if package_frames else last_frame.filename
+    return f"{' '.join(str(error).split())[:300]} ({file}, line {last_frame.lineno})"

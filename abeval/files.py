@@ -13,7 +13,7 @@ from pathlib import Path
 
 from abeval.errors import AbevalError, ExperimentError
 from abeval.locks import is_still, release, take
-from abeval.signals import unstopped
+from abeval.signals import defer_signals
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -64,7 +64,7 @@ def reading_only(folders: Sequence[Path]) -> Iterator[None]:
         _ALLOWED.clear()
 
 
-def check_readable(path: str | Path, named: str | Path) -> None:
+def check_readable(path: str | Path, user_path: str | Path) -> None:
     """Refuse a path outside the folders of `reading_only`.
 
     Raises:
@@ -74,7 +74,7 @@ def check_readable(path: str | Path, named: str | Path) -> None:
         return
     is_place = "://" not in str(path) and "\0" not in str(path)
     if not is_place or not any(map(real(path).is_relative_to, _ALLOWED)):
-        where = f"{named} is, or leads, outside the folders that may be read"
+        where = f"{user_path} is, or leads, outside the folders that may be read"
         raise ExperimentError(where, f"these are {', '.join(map(str, _ALLOWED))}")
 
 
@@ -141,7 +141,7 @@ def _write(path: Path, data: bytes) -> None:
         return
     target = real(path)
     sweep_drafts(target.parent)
-    with unstopped():
+    with defer_signals():
         _replace(target, data)
 
 
@@ -192,7 +192,7 @@ def sweep_drafts(folder: Path) -> None:
 
 
 @contextmanager
-def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
+def hold_lock(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
     """Hold a lock file, and remove it when released.
 
     Nothing is written into the file, no link is followed, and a file with content stays: it is
@@ -202,7 +202,7 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
         ExperimentError: Another run holds it, or the file cannot be locked.
     """
     try:
-        descriptor = _taken(file, what, time.monotonic() + seconds)
+        descriptor = _take_lock(file, what, time.monotonic() + seconds)
     except OSError as error:
         hint = "remove that file if it is a link; use a writable folder, on a disk that has locks"
         why = f"{what} cannot be locked: {error.strerror} ({file})"
@@ -216,7 +216,7 @@ def held(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
             release(descriptor, partial(file.unlink, missing_ok=True))
 
 
-def _taken(file: Path, what: str, end: float) -> int:
+def _take_lock(file: Path, what: str, end: float) -> int:
     """Take a lock before a deadline; return its open file."""
     while True:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | _UNLINKED, 0o666)

@@ -6,20 +6,20 @@ from abeval.engines.sql import Engine
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.judge import judge
-from abeval.logs.run import Inputs, opened
+from abeval.logs.run import Inputs, open_run
 from abeval.progress import Step
 from abeval.results.analysis import Result
 
 
 def analyze_logs(experiment: Experiment, inputs: Inputs, engine: Engine | None = None) -> Result:
     """Analyse the logs of an experiment, on an open engine or on a new one."""
-    with opened(experiment, inputs, engine=engine) as run:
+    with open_run(experiment, inputs, engine=engine) as run:
         aggregates = collect(run, named_metrics(experiment))
     # The engine has given back its memory: statistics of many items need some of their own.
-    return judged(experiment, aggregates, run.step)
+    return judge_aggregates(experiment, aggregates, run.step)
 
 
-def judged(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result:
+def judge_aggregates(experiment: Experiment, aggregates: Aggregates, step: Step) -> Result:
     """Judge the aggregates of an experiment."""
     step("inference")
     return judge(experiment, named_metrics(experiment), aggregates)

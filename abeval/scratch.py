@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from abeval.locks import is_still, release, take
-from abeval.signals import unstopped
+from abeval.signals import defer_signals
 
 _LOCK = "lock"
 
@@ -20,14 +20,14 @@ class Scratch:
     def __init__(self, parent: str | Path | None, prefix: str) -> None:
         parent = Path(tempfile.gettempdir() if parent is None else parent)
         _sweep(parent, prefix)
-        with unstopped():
+        with defer_signals():
             self.path, descriptor = _locked_folder(parent, prefix)
             # A run that nobody closes is cleaned up when Python ends.
             self._remove = weakref.finalize(self, _remove, self.path, descriptor)
 
     def close(self) -> None:
         """Remove the folder and everything in it."""
-        with unstopped():
+        with defer_signals():
             self._remove()
 
 

@@ -20,10 +20,10 @@ from abeval.brief import brief_json, json_text
 from abeval.drafts.run import draft_files
 from abeval.engines.duckdb_connection import time_limit
 from abeval.engines.sources import is_table
-from abeval.errors import AbevalError, ExperimentError, ending, said_of_value
+from abeval.errors import AbevalError, ExperimentError, ending, translate_message
 from abeval.files import check_readable, reading_only, real
 from abeval.history.history import History
-from abeval.report.methods_part import words_of
+from abeval.report.methods_part import describe_method
 from abeval.results.record import plain
 from abeval.table.columns import TableOptions
 from abeval.version import __version__
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from abeval.results.analysis import Result
 
-Asked = ParamSpec("Asked")
+Params = ParamSpec("Params")
 Names = Annotated[list[str], Field(min_length=1)]
 
 _INSTRUCTIONS = """abeval judges A/B tests. It reads files in {folders} and writes none. Begin \
@@ -49,15 +49,15 @@ def serve(folders: Sequence[Path], seconds: float) -> None:
     Raises:
         ExperimentError: A folder is none, or the extra `mcp` is not installed.
     """
-    places = [real(folder) for folder in folders]
+    allowed_folders = [real(folder) for folder in folders]
     if missing := [folder for folder in folders if not folder.is_dir()]:
         raise ExperimentError(f"{missing[0]} is no folder", "name folders that are there")
     # DuckDB spills into the working directory, which may be one of the folders.
     with chdir(tempfile.gettempdir()):
-        server_of(places, seconds).run("stdio")
+        make_server(allowed_folders, seconds).run("stdio")
 
 
-def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any]":
+def make_server(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any]":
     """Make a server that reads only these folders, with a time limit per call.
 
     Raises:
@@ -71,11 +71,11 @@ def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any
         what = "the package mcp is not installed"
         raise ExperimentError(what, 'pip install "abeval-logs[mcp]"') from error
 
-    def answering(tool: Callable[Asked, str]) -> Callable[Asked, str]:
+    def answering(tool: Callable[Params, str]) -> Callable[Params, str]:
         """Wrap a tool: one call at a time, only these folders, errors as messages."""
 
         @wraps(tool)
-        def run(*args: Asked.args, **kwargs: Asked.kwargs) -> str:
+        def run(*args: Params.args, **kwargs: Params.kwargs) -> str:
             try:
                 # The allowed folders hold for the whole process: calls wait for each other.
                 with _running, reading_only(folders), time_limit(seconds):
@@ -92,10 +92,10 @@ def server_of(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[Any
             except ToolError as error:
                 raise ToolError(_refusal(name, error)) from None
 
-    said = _INSTRUCTIONS.format(folders=", ".join(map(str, folders)))
-    server = Server("abeval", instructions=said, version=__version__, log_level="CRITICAL")
-    only_reads, own = ToolAnnotations(read_only_hint=True, open_world_hint=False), Tools(folders)
-    for tool in (own.analyze, own.explain, own.plan, own.history, own.read_log_columns):
+    instructions = _INSTRUCTIONS.format(folders=", ".join(map(str, folders)))
+    server = Server("abeval", instructions=instructions, version=__version__, log_level="CRITICAL")
+    only_reads, tools = ToolAnnotations(read_only_hint=True, open_world_hint=False), Tools(folders)
+    for tool in (tools.analyze, tools.explain, tools.plan, tools.history, tools.read_log_columns):
         server.add_tool(answering(tool), annotations=only_reads, structured_output=False)
     return server
 
@@ -104,9 +104,11 @@ def _refusal(tool: str, error: Exception) -> str:
     """Write why a call was refused, argument by argument."""
     if not isinstance(error.__cause__, ValidationError):
         return ending(AbevalError(str(error))).message
-    wrong = {".".join(map(str, one["loc"])): one["msg"] for one in error.__cause__.errors()}
-    named = "; ".join(f"{name}: {said_of_value(why)}" for name, why in wrong.items())
-    return ending(AbevalError(f"arguments of {tool}: {named}")).message
+    wrong = {
+        ".".join(map(str, detail["loc"])): detail["msg"] for detail in error.__cause__.errors()
+    }
+    reasons = "; ".join(f"{name}: {translate_message(why)}" for name, why in wrong.items())
+    return ending(AbevalError(f"arguments of {tool}: {reasons}")).message
 
 
 class Tools:
@@ -123,7 +125,7 @@ class Tools:
         Answers JSON of at most 4 kB: question, decisions, why, next step, effects, trust.
         `variant` and `unit` are columns of a table, `metrics` columns or name=clicks/views.
         """
-        return brief_json(self._loaded(file, variant, unit, metrics).analyze())
+        return brief_json(self._load_experiment(file, variant, unit, metrics).analyze())
 
     def explain(
         self,
@@ -138,9 +140,9 @@ class Tools:
         Answers its definition and figures: of a metric formula, effects and methods; of a check
         what was measured, thresholds and remedy; of a cause why offline and online may differ.
         """
-        loaded = self._loaded(file, variant, unit, metrics)
+        loaded = self._load_experiment(file, variant, unit, metrics)
         result = loaded.analyze()
-        return json_text(_explained(result, name) or _cause(loaded, result, name))
+        return json_text(_explain(result, name) or _cause(loaded, result, name))
 
     def plan(
         self,
@@ -153,7 +155,7 @@ class Tools:
 
         Give the relative effect `mde` (0.01 is 1 %) or a number of `days`.
         """
-        plans = self._loaded(file).power(mde=mde, days=days, metrics=metrics)
+        plans = self._load_experiment(file).power(mde=mde, days=days, metrics=metrics)
         return json_text(plans.to_dict())
 
     def history(self, file: str, metrics: Names | None = None) -> str:
@@ -161,7 +163,7 @@ class Tools:
 
         Which offline metric predicts which online, how often metrics move, what was really gained.
         """
-        answer = History(self._at(file)).report(metrics=metrics).to_dict()
+        answer = History(self._find_file(file)).report(metrics=metrics).to_dict()
         # A row for each metric of each experiment: nine tenths of the text.
         del answer["effects"]
         return json_text(answer)
@@ -171,29 +173,29 @@ class Tools:
 
         Answers a draft of the experiment file as text; nothing is written.
         """
-        paths = [self._at(file) for file in files]
+        paths = [self._find_file(file) for file in files]
         draft = draft_files(paths, paths[0].parent)
         columns = [
-            {"entry": one.entry, "column": one.column and one.column.name}
-            | {"how_sure": one.certainty, "why": one.reason}
-            for one in draft.guesses
+            {"entry": guess.entry, "column": guess.column and guess.column.name}
+            | {"how_sure": guess.certainty, "why": guess.reason}
+            for guess in draft.guesses
         ]
         return json_text(
             {"columns": columns, "questions": draft.questions, "experiment": draft.text}
         )
 
-    def _at(self, file: str) -> Path:
+    def _find_file(self, file: str) -> Path:
         """Find a file by its path in one of the folders, or by its full path."""
         paths = [folder / file for folder in self._folders]
-        path = next((one for one in paths if one.exists()), paths[0])
+        path = next((candidate for candidate in paths if candidate.exists()), paths[0])
         check_readable(path, file)
         return path
 
-    def _loaded(
+    def _load_experiment(
         self, file: str, variant: str = "", unit: str | None = None, metrics: Names | None = None
     ) -> LoadedExperiment:
         """Load an experiment to run on DuckDB alone."""
-        path = self._at(file)
+        path = self._find_file(file)
         if variant or is_table(path):
             loaded = load_table(path, TableOptions(variant, unit, metrics))
         else:
@@ -207,9 +209,9 @@ class Tools:
         return loaded.replace(engine=engine)
 
 
-def _explained(result: "Result", name: str) -> dict[str, object]:
+def _explain(result: "Result", name: str) -> dict[str, object]:
     """Explain a metric or a check; empty if there is none of this name."""
-    metric = next((one for one in result.metrics if name in (one.name, one.shown)), None)
+    metric = next((item for item in result.metrics if name in (item.name, item.display_name)), None)
     if metric is not None:
         rows = [row for row in result.scorecard if row.metric == metric.name and result.trusted]
         used = dict.fromkeys(row.method for row in rows if row.method)
@@ -217,25 +219,29 @@ def _explained(result: "Result", name: str) -> dict[str, object]:
             "metric": plain(metric),
             "trusted": result.trusted,
             "effects": [plain(row) for row in rows],
-            "methods": [words_of(code)._asdict() for code in used],
+            "methods": [describe_method(code)._asdict() for code in used],
             "notes": result.notes,
         }
-    checks = [one for one in result.trust if one.name == name or one.name.startswith(f"{name}:")]
-    return {"checks": [plain(one) for one in checks]} if checks else {}
+    checks = [
+        item for item in result.trust if item.name == name or item.name.startswith(f"{name}:")
+    ]
+    return {"checks": [plain(item) for item in checks]} if checks else {}
 
 
 def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[str, object]:
     """Explain a cause of a difference between offline and online."""
-    if name not in {one.name for one in CAUSES}:
+    if name not in {item.name for item in CAUSES}:
         names = {
-            "metrics": [one.name for one in result.metrics],
-            "checks": [one.name for one in result.trust],
-            "causes": [one.name for one in CAUSES],
+            "metrics": [item.name for item in result.metrics],
+            "checks": [item.name for item in result.trust],
+            "causes": [item.name for item in CAUSES],
         }
-        there = "; ".join(f"{kind}: {', '.join(of)}" for kind, of in names.items())
+        there = "; ".join(
+            f"{kind}: {', '.join(known_names)}" for kind, known_names in names.items()
+        )
         raise ExperimentError(f"no metric, check or cause is called {name!r}", there)
     agreement = experiment.agree()
     return {
-        "causes": [plain(one) for one in agreement.causes if one.name == name],
-        "explanations": [plain(one) for one in agreement.explanations],
+        "causes": [plain(item) for item in agreement.causes if item.name == name],
+        "explanations": [plain(item) for item in agreement.explanations],
     }

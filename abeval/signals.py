@@ -38,7 +38,7 @@ def exit_code() -> int | None:
 
 
 @contextmanager
-def unstopped() -> Iterator[None]:
+def defer_signals() -> Iterator[None]:
     """Delay the signals of schedulers to the end of a block."""
     # A signal between making a file and the `try` that removes it would leave the file.
     _Stop.blocks += 1

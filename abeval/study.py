@@ -13,42 +13,42 @@ from typing import Any, TypeVar, cast
 import tomlkit
 
 from abeval.aggregates.collect import Collected, collect_prepared
-from abeval.agreement.agree import OFFLINE, Offline, joined, offline_columns, read_offline
+from abeval.agreement.agree import OFFLINE, Offline, build_agreement, offline_columns, read_offline
 from abeval.engines.lakes import version_file
-from abeval.engines.sources import files_of, files_of_log, logs_of
-from abeval.engines.sql import query, recorded
-from abeval.errors import AbevalError, LogError, masked
+from abeval.engines.sources import files_of_log, find_files, list_logs
+from abeval.engines.sql import query, record_queries
+from abeval.errors import AbevalError, LogError, mask_secrets
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.inference.aa import replay_aa
 from abeval.inference.compare import Analysis
 from abeval.inference.power import power_outlook
-from abeval.logs.files import rows_by_file
-from abeval.logs.run import Inputs, Run, opened
-from abeval.logs.shape import LogShape
+from abeval.logs.files import count_rows_by_file
+from abeval.logs.run import Inputs, Run, open_run
+from abeval.logs.shape import LogSchema
 from abeval.metrics.definition import Metric
 from abeval.offline.metrics import CUTS, default_metrics
 from abeval.offline.replay import ReplayOptions, replay
-from abeval.pipeline import judged
+from abeval.pipeline import judge_aggregates
 from abeval.results.analysis import Result
-from abeval.results.replay import ReplayResult, of_metrics
+from abeval.results.replay import ReplayResult, select_metrics
 from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.analysis import windows
-from abeval.time.time_sums import growth_by_metric
+from abeval.time.time_sums import find_growth_by_metric
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
 
 
-def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
+def make_provenance(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
     """Collect the provenance: experiment file, inputs, SQL of queries, versions."""
     frames = set(inputs.get("logs") or {})
-    logs = {log: source for log, source in logs_of(experiment).items() if log not in frames}
+    logs = {log: source for log, source in list_logs(experiment).items() if log not in frames}
     files = [
         _input(log, path, experiment.folder, rows.get(file))
         for log, source in logs.items()
-        for rows in (_rows_of(log, source, experiment.folder),)
+        for rows in (_read_row_counts(log, source, experiment.folder),)
         for file in dict.fromkeys(files_of_log(log, source, experiment.folder))
         # Of a table in a lake the file of its version is hashed, not its data files.
         for path in (version_file(Path(file)),)
@@ -56,7 +56,7 @@ def provenance_of(experiment: Experiment, inputs: Inputs, queries: Iterable[str]
     ]
     libraries = ((name, version(name)) for name in _LIBRARIES)
     return Provenance(
-        experiment=masked(experiment_text(experiment)),
+        experiment=mask_secrets(experiment_text(experiment)),
         inputs=tuple(files),
         queries=tuple((name, query(name)) for name in sorted(set(queries))),
         versions=(("abeval", __version__), ("python", platform.python_version()), *libraries),
@@ -73,16 +73,16 @@ def experiment_text(experiment: Experiment) -> str:
 def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
     """Convert entries to types of TOML: tables, lists, text, numbers, dates."""
     if isinstance(value, dict):
-        return {str(key): _plain(one) for key, one in value.items() if one is not None}
+        return {str(key): _plain(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     return value if isinstance(value, bool | int | float | str | date | time) else str(value)
 
 
-def _rows_of(log: str, source: LogSource, folder: Path) -> Mapping[str, int | None]:
+def _read_row_counts(log: str, source: LogSource, folder: Path) -> Mapping[str, int | None]:
     """Read the number of rows of each file of a log; empty for a database."""
     with suppress(LogError, OSError, ValueError):
-        return rows_by_file(log, files_of(log, source, folder))
+        return count_rows_by_file(log, find_files(log, source, folder))
     return {}
 
 
@@ -113,51 +113,51 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         QueryError: The engine could not run a query of it.
     """
     metrics = named_metrics(experiment)
-    with recorded() as names, opened(experiment, inputs) as run:
-        collected, shape = _collected(run, metrics)
-        first = analysed(run, collected)
+    with record_queries() as names, open_run(experiment, inputs) as run:
+        collected, schema = _collect_aggregates(run, metrics)
+        first = analyze_with_outlook(run, collected)
         analysis = cast("Result", first.analysis)
         read = collected.logs
-        time, no_time = _tried(
+        time, no_time = _try_to_make(
             "effects over time", lambda: windows(run, metrics, WIDTHS, (), read=read)
         )
         run.step("replays")
         sums = collected.aggregates
-        replays, no_aa = _tried(
+        replays, no_aa = _try_to_make(
             "A/A replays", lambda: replay_aa(experiment, metrics, sums, _REPLAYS, _SEED)
         )
-        replayed, offline, no_models = _models(run, shape)
+        replayed, offline, no_models = _models(run, schema)
     return replace(
         first,
         time=time,
         aa=replays,
         replay=replayed,
-        agreement=offline and joined(analysis, offline, experiment),
-        provenance=provenance_of(experiment, inputs, names),
+        agreement=offline and build_agreement(analysis, offline, experiment),
+        provenance=make_provenance(experiment, inputs, names),
         left_out=(*first.left_out, *no_time, *no_aa, *no_models),
     )
 
 
-def analysed(run: Run, collected: Collected) -> Study:
+def analyze_with_outlook(run: Run, collected: Collected) -> Study:
     """Compute the analysis and its power outlook."""
     experiment, metrics = run.experiment, named_metrics(run.experiment)
-    growths, none = _tried("growth by day", lambda: growth_by_metric(collected, metrics))
+    growths, none = _try_to_make("growth by day", lambda: find_growth_by_metric(collected, metrics))
     outlook = power_outlook(Analysis(experiment, metrics, collected.aggregates), growths or {})
-    analysis = judged(experiment, collected.aggregates, run.step)
+    analysis = judge_aggregates(experiment, collected.aggregates, run.step)
     return Study(analysis=analysis, outlook=outlook, left_out=none)
 
 
-def _collected(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogShape | None]:
+def _collect_aggregates(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogSchema | None]:
     """Collect aggregates, with the columns of models if the log has them."""
     extra = offline_columns(run.experiment)
     try:
         collected = collect_prepared(run, metrics, by_day=True, replays=True, extra=extra)
     except AbevalError:
         return collect_prepared(run, metrics, by_day=True, replays=True), None
-    return collected, collected.logs.shape
+    return collected, collected.logs.schema
 
 
-def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
+def _try_to_make(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
     """Make a result, or return the reason why it cannot be made."""
     try:
         return make(), ()
@@ -166,15 +166,15 @@ def _tried(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
 
 
 def _models(
-    run: Run, shape: LogShape | None
+    run: Run, schema: LogSchema | None
 ) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
     """Replay the models, together with what an agreement needs if possible."""
     # With the metrics of a replay and those of an agreement.
     # One pass over the log serves both: each then keeps its own metrics.
     options = ReplayOptions(metrics=tuple(dict.fromkeys((*_DEFAULT, *OFFLINE))))
-    offline, no_agreement = _tried("agreement", lambda: read_offline(run, options, shape))
+    offline, no_agreement = _try_to_make("agreement", lambda: read_offline(run, options, schema))
     if offline is None or offline.replay is None:
-        replayed, no_replay = _tried("offline replay", lambda: replay(run, ReplayOptions()))
+        replayed, no_replay = _try_to_make("offline replay", lambda: replay(run, ReplayOptions()))
         return replayed, offline, (*no_replay, *no_agreement)
-    own = offline._replace(replay=of_metrics(offline.replay, OFFLINE))
-    return of_metrics(offline.replay, _DEFAULT), own, ()
+    agreement_offline = offline._replace(replay=select_metrics(offline.replay, OFFLINE))
+    return select_metrics(offline.replay, _DEFAULT), agreement_offline, ()

@@ -13,15 +13,15 @@ Result = TypeVar("Result")
 THREADS = min(4, os.cpu_count() or 1)
 
 
-def in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+def map_in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
     """Map a function over parts in threads; yield the results in order."""
-    listed = list(parts)
-    if len(listed) < 2:
-        yield from map(work, listed)
+    tasks = list(parts)
+    if len(tasks) < 2:
+        yield from map(work, tasks)
         return
     # numpy releases the interpreter's lock while it computes.
     with ThreadPoolExecutor(THREADS) as pool:
-        yield from pool.map(work, listed)
+        yield from pool.map(work, tasks)
 
 
 def give_back() -> None:

@@ -11,5 +11,5 @@ VIEWS: dict[str, str] = {}
 def view(name: str) -> Callable[..., Any]:
     """Return the function of a view, by its name or as `module:function`."""
     module, _, function = VIEWS.get(name, name).partition(":")
-    made: Callable[..., Any] = getattr(import_module(module), function)
-    return made
+    builder: Callable[..., Any] = getattr(import_module(module), function)
+    return builder

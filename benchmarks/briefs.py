@@ -56,7 +56,7 @@ def main() -> None:
         result = cast("Result", study.analysis)
         text = brief_json(result, study.outlook)
         told = {one["variant"]: one["decision"] for one in json.loads(text)["decisions"]}
-        decided = {one.variant: codes.words(one.decision) for one in result.verdicts}
+        decided = {one.variant: codes.describe_code(one.decision) for one in result.verdicts}
         steps = {one.variant: action(result, study.outlook, one) for one in result.verdicts}
         own = "; ".join(
             f"{name}: {decision}, {steps[name].word}" for name, decision in decided.items()

@@ -21,9 +21,9 @@ import pandas as pd
 import abeval
 from abeval.aggregates.collect import collect_prepared
 from abeval.experiment.metrics import named_metrics
-from abeval.logs.run import opened
+from abeval.logs.run import open_run
 from abeval.results.study import Study
-from abeval.study import analysed
+from abeval.study import analyze_with_outlook
 
 SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
 START = pd.Timestamp("2026-03-02")
@@ -106,9 +106,9 @@ class World:
         own = [m.model_dump(exclude_unset=True) for m in self.loaded.experiment.metrics]
         judging = [metric for metric in own if metric.get("role", "diagnostic") != "diagnostic"]
         loaded = self.loaded.replace(metrics=judging)
-        with opened(loaded.experiment, {"logs": self.logs}) as run:
+        with open_run(loaded.experiment, {"logs": self.logs}) as run:
             collected = collect_prepared(run, named_metrics(run.experiment))
-            return self._renamed(analysed(run, collected))
+            return self._renamed(analyze_with_outlook(run, collected))
 
     def _renamed(self, study: Study) -> Study:
         if not self.names:

@@ -3,11 +3,11 @@
 from abeval.aggregates.collect import collect
 from abeval.experiment.metrics import named_metrics
 from abeval.logs.run import Run
-from abeval.pipeline import judged
+from abeval.pipeline import judge_aggregates
 from abeval.results.analysis import Result
 
 
 def analyze_on(run: Run) -> Result:
     """Analyse an experiment on an engine of the caller's."""
     aggregates = collect(run, named_metrics(run.experiment))
-    return judged(run.experiment, aggregates, run.step)
+    return judge_aggregates(run.experiment, aggregates, run.step)

@@ -32,7 +32,7 @@ def test_it_has_each_decision_and_why(name: str) -> None:
     decisions = {one["variant"]: one for one in read(result)["decisions"]}
     for verdict in result.verdicts:
         one = decisions[verdict.variant]
-        assert one["decision"] == codes.words(verdict.decision).replace(" ", "_")
+        assert one["decision"] == codes.describe_code(verdict.decision).replace(" ", "_")
         assert f"`{one['action']}`" in (Step.__doc__ or "")
         assert verdict.sentence.endswith(one["why"])
         assert one["next"]

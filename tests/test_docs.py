@@ -211,7 +211,7 @@ CHECKS = {
     for rows in vars(checks).values()
     if isinstance(rows, tuple)
     for row in rows
-    if isinstance(row, checks.Row)
+    if isinstance(row, checks.CheckDefinition)
 }
 """Names of the rows of all tables of `checks.py`."""
 

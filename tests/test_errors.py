@@ -12,7 +12,7 @@ from abeval.errors import (
     LogError,
     QueryError,
     ending,
-    masked,
+    mask_secrets,
 )
 
 
@@ -44,7 +44,7 @@ LONG = {
 def test_a_megabyte_is_masked_at_once_and_only_its_beginning_said(name: str) -> None:
     begun = time.process_time()
     said = str(AbevalError(f"no metric is called {LONG[name]!r}", LONG[name][:300]))
-    masked(LONG[name])
+    mask_secrets(LONG[name])
     assert time.process_time() - begun < 1
     assert len(said) < 4_000
     assert "word" not in said.replace("words", "")
@@ -65,4 +65,4 @@ def test_what_the_system_says_of_a_long_name_is_cut() -> None:
     ],
 )
 def test_users_and_parameters_of_addresses_are_masked(text: str, shown: str) -> None:
-    assert masked(text) == shown
+    assert mask_secrets(text) == shown

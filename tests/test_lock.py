@@ -17,7 +17,7 @@ from abeval.errors import ExperimentError
 
 
 def held(folder: Path, seconds: float = 0.0) -> AbstractContextManager[None]:
-    return files.held(folder / "lock", str(folder), seconds)
+    return files.hold_lock(folder / "lock", str(folder), seconds)
 
 
 HOLDER = """

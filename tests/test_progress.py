@@ -50,7 +50,10 @@ def test_the_time_left_is_that_of_the_running_statement_once_it_is_known(
 
 def test_a_running_statement_says_how_far_it_is() -> None:
     engine = DuckDBEngine()
-    sql, progress = "select count(distinct i % 7919) from range(30000000) r(i)", engine.watched()
+    sql, progress = (
+        "select count(distinct i % 7919) from range(30000000) r(i)",
+        engine.make_progress_probe(),
+    )
     running = threading.Thread(target=lambda: engine.rows(sql))
     running.start()
     seen = set()
@@ -64,7 +67,7 @@ def test_a_running_statement_says_how_far_it_is() -> None:
 
 def test_an_engine_shows_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:
     engine = DuckDBEngine()
-    engine.watched()
+    engine.make_progress_probe()
     engine.rows("select count(distinct i % 7919) from range(3000000) r(i)")
     engine.close()
     assert capfd.readouterr() == ("", "")

@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import abeval
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
-from abeval.server import server_of
+from abeval.server import make_server
 from benchmarks.report_worlds import HOSTILE
 from tests.cli.test_outputs import EXPERIMENT
 from tests.history.past import past
@@ -53,7 +53,7 @@ def ask(folder: Path, tool: str, /, **arguments: object) -> tuple[str, bool]:
     """The text of an answer, and whether it is an error; of a server in this process."""
 
     async def talk() -> tuple[str, bool]:
-        async with mcp.Client(server_of([folder])) as client:
+        async with mcp.Client(make_server([folder])) as client:
             return text_of(await client.call_tool(tool, arguments))
 
     return asyncio.run(talk())
@@ -245,7 +245,7 @@ def test_a_call_that_does_not_end_is_ended_and_the_next_one_answered(folder: Pat
         database.execute(f"create view v as select {row} from range(99) t(i) where {slow} > i")
 
     async def talk() -> list[tuple[str, bool]]:
-        async with mcp.Client(server_of([folder], 1)) as client:
+        async with mcp.Client(make_server([folder], 1)) as client:
             calls = [
                 ("analyze", {"file": "x.toml"}),
                 ("read_log_columns", {"files": ["v.duckdb"]}),
@@ -265,7 +265,7 @@ def test_a_megabyte_in_an_argument_is_answered_at_once(folder: Path) -> None:
     long = "x" * 1_000_000
 
     async def talk() -> list[tuple[str, bool]]:
-        async with mcp.Client(server_of([folder])) as client:
+        async with mcp.Client(make_server([folder])) as client:
             answers = []
             for tool, named in (
                 ("explain", {"file": "e.toml", "name": long}),
@@ -372,5 +372,5 @@ def test_without_the_extra_or_a_folder_the_command_says_how_to_go_on(
     assert "none is no folder" in f"{done.exception}"
     monkeypatch.setitem(sys.modules, "mcp.server", None)
     with pytest.raises(ExperimentError, match=r'pip install "abeval-logs\[mcp\]"'):
-        server_of([tmp_path])
+        make_server([tmp_path])
     assert os.getcwd() == here  # noqa: PTH109

@@ -13,7 +13,7 @@ import abeval
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
-from abeval.table.sums import name_of, of_experiment, read_sums
+from abeval.table.sums import aggregate_sums, name_source, read_sums
 
 SUMS = {"metric": "ctr", "n": 300, "sum_y": 60.0, "sum_yy": 90.0}
 PER = {"sum_x": 600.0, "sum_xx": 2000.0, "sum_xy": 150.0}
@@ -65,8 +65,8 @@ def test_columns_are_known_in_any_case_and_order() -> None:
 
 
 def test_a_table_is_named_by_its_file() -> None:
-    assert name_of("folder/weekly.csv") == name_of(Path("weekly.csv")) == "weekly.csv"
-    assert name_of(table()) == "the frame"
+    assert name_source("folder/weekly.csv") == name_source(Path("weekly.csv")) == "weekly.csv"
+    assert name_source(table()) == "the frame"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def judged(frame: pd.DataFrame, **entries: Any) -> tuple[str, ...]:
     """The notes of an experiment over a table of sums."""
     own = plan(**{"metrics": ["ctr"], "segments": {}, **entries})
     table = replace(read_sums(frame), name="weekly.csv")
-    _, _, aggregates = of_experiment(own, named_metrics(own), table)
+    _, _, aggregates = aggregate_sums(own, named_metrics(own), table)
     return aggregates.notes
 
 

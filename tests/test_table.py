@@ -19,7 +19,7 @@ from abeval.cli.main import app
 from abeval.errors import AbevalError, ExperimentError, LogError
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions
-from abeval.table.read import read_table, weights_of
+from abeval.table.read import choose_weights, read_table
 from tests.leave_one_out import ratio_of, t_test
 from tests.logs.small import aside
 
@@ -671,7 +671,7 @@ def test_sound_equal_splits_are_no_drafts(units: int, arms: int) -> None:
     """An equal split is the plan until units refute it; chance made 26 % of small tables drafts."""
     random = np.random.default_rng([units, arms])
     splits = random.multinomial(units, np.full(arms, 1 / arms), 1_000)
-    drafts = sum(weights_of(None, dict(enumerate(split)))[1] == "observed" for split in splits)
+    drafts = sum(choose_weights(None, dict(enumerate(split)))[1] == "observed" for split in splits)
     assert drafts <= 10
     result = abeval.analyze(split_of(splits[0].tolist()), variant="arm", metrics=["spent"])
     assert "draft" not in {verdict.decision for verdict in result.verdicts}

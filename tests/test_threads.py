@@ -2,17 +2,17 @@
 
 import pytest
 
-from abeval.threads import in_threads
+from abeval.threads import map_in_threads
 
 
 def test_answers_are_in_the_order_of_the_parts() -> None:
-    assert list(in_threads(lambda n: n * n, range(50))) == [n * n for n in range(50)]
+    assert list(map_in_threads(lambda n: n * n, range(50))) == [n * n for n in range(50)]
 
 
 def test_nothing_to_do_is_no_answer() -> None:
-    assert list(in_threads(len, [])) == []
+    assert list(map_in_threads(len, [])) == []
 
 
 def test_the_first_error_reaches_the_caller() -> None:
     with pytest.raises(ZeroDivisionError):
-        list(in_threads(lambda n: 1 / n, [1, 2, 0]))
+        list(map_in_threads(lambda n: 1 / n, [1, 2, 0]))

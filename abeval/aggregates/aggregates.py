@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from abeval.aggregates import sums
 from abeval.aggregates.reach import NO_REACH, Reach
-from abeval.aggregates.sums import BySlice, ByStretch, Group, SumsRow
+from abeval.aggregates.sums import Group, MomentsByPeriod, RowsBySlice, SumsRow
 from abeval.assignment import SUB_BUCKETS
 from abeval.logs.accounting import DayRows, LogRows
-from abeval.logs.placing import Entered, Stretches
+from abeval.logs.placing import Enrollment, SplitPeriods
 from abeval.logs.unit_arrays import Clusters
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
@@ -33,12 +33,12 @@ class AuditSums(NamedTuple):
     cell: str
     variant: str
     active: int
-    own: Sums
+    sums: Sums
 
     @property
     def share(self) -> float:
         """Return the share."""
-        return self.own.y / self.own.x
+        return self.sums.y / self.sums.x
 
 
 class UnitShares(NamedTuple):
@@ -52,7 +52,7 @@ class UnitShares(NamedTuple):
     variant: str
     y: int
     x: int
-    own: UnitSums
+    sums: UnitSums
 
     @property
     def share(self) -> float:
@@ -101,7 +101,7 @@ class BucketSums:
     heavy: Floats = field(default_factory=lambda: np.zeros((0, 3)))
 
     @classmethod
-    def of_units(cls, y: Floats, x: Floats, before: Floats | None = None) -> "BucketSums":
+    def per_unit(cls, y: Floats, x: Floats, before: Floats | None = None) -> "BucketSums":
         """Make every unit a bucket of its own.
 
         Example:
@@ -111,7 +111,7 @@ class BucketSums:
         sums = np.stack([y, x, y * y, y * x, x * x], axis=1)
         return cls(np.ones(len(y)), sums, before, find_heavy_units(np.arange(len(y)), y, x))
 
-    def scaled(self, per_y: float, per_x: float) -> "BucketSums":
+    def rescale(self, per_y: float, per_x: float) -> "BucketSums":
         """Rescale counted sums to values in the metric's own unit.
 
         Example:
@@ -181,13 +181,13 @@ class Quantile(NamedTuple):
     refused: RefusalReason | None = None
 
 
-One = TypeVar("One")
+Row = TypeVar("Row")
 Label = TypeVar("Label", bound=Hashable)
 
 
-def grouped(rows: Iterable[One], label: Callable[[One], Label]) -> dict[Label, list[One]]:
+def group_by_label(rows: Iterable[Row], label: Callable[[Row], Label]) -> dict[Label, list[Row]]:
     """Group rows by a label, in their order."""
-    by_label: dict[Label, list[One]] = {}
+    by_label: dict[Label, list[Row]] = {}
     for row in rows:
         by_label.setdefault(label(row), []).append(row)
     return by_label
@@ -228,7 +228,7 @@ class Aggregates:
     moments: Sequence[SumsRow] = ()
     catalogue_size: int | None = None
     units: Mapping[str, int] = field(default_factory=dict)
-    accounts: Sequence[LogRows] = ()
+    row_counts: Sequence[LogRows] = ()
     days: Sequence[DayRows] = ()
     refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Mapping[str, int] = field(default_factory=dict)
@@ -237,8 +237,8 @@ class Aggregates:
     buckets: Mapping[str, BucketSums] = field(default_factory=dict)
     reach: Reach = NO_REACH
     group_units: Mapping[tuple[str, int], int] = field(default_factory=dict)
-    entered: Sequence[Entered] = ()
-    stretches: Stretches = ()
+    enrollments: Sequence[Enrollment] = ()
+    split_periods: SplitPeriods = ()
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
     audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
@@ -251,11 +251,11 @@ class Aggregates:
     covariates: Mapping[str, Mapping[Group, Moments]] = field(default_factory=dict)
 
     @property
-    def places(self) -> range:
+    def period_numbers(self) -> range:
         """Return the numbers of the split periods; only 0 without a change."""
-        return range(max(1, len(self.stretches)))
+        return range(max(1, len(self.split_periods)))
 
-    def units_of(self, variant: str) -> int:
+    def count_units(self, variant: str) -> int:
         """Count the analysed units of a variant."""
         return self.units.get(variant, 0)
 
@@ -263,34 +263,38 @@ class Aggregates:
         """Return the cells of a slice of a metric, in order."""
         return sorted(self._slices.get((metric, slice_name), {}))
 
-    def of(self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]) -> ByStretch:
+    def find_moments(
+        self, metric: str, slice_name: str, cell: str, scales: tuple[float, float]
+    ) -> MomentsByPeriod:
         """Find moments of (y, x, y0, x0, z) by split period and variant.
 
         `scales` are what one counted unit of y and of x is worth.
         """
         key = metric, slice_name, cell, scales
-        if key not in self._known:
+        if key not in self._moments_cache:
             rows = self._slices.get((metric, slice_name), {}).get(cell, {})
             # Days and segments have sums of (y, x) only.
             of_parts = slice_name == sums.DAY or slice_name.startswith(sums.SEGMENT)
             width = 2 if of_parts else len(sums.VARIABLES)
-            self._known[key] = sums.by_stretch(rows, len(self.places), scales, width)
-        return self._known[key]
+            self._moments_cache[key] = sums.make_moments_by_period(
+                rows, len(self.period_numbers), scales, width
+            )
+        return self._moments_cache[key]
 
-    def with_covariates(self, metric: str) -> ByStretch:
+    def find_covariate_moments(self, metric: str) -> MomentsByPeriod:
         """Find moments of (y, x, covariates, z) by split period and variant."""
-        moments: list[dict[str, Moments]] = [{} for _ in self.places]
+        moments: list[dict[str, Moments]] = [{} for _ in self.period_numbers]
         for group, of_group in self.covariates[metric].items():
-            moments[group.stretch][group.variant] = of_group
+            moments[group.split_period][group.variant] = of_group
         return moments
 
-    def buckets_of(self, metric: str, variant: str, stretch: int = 0) -> Floats:
+    def find_bucket_sums(self, metric: str, variant: str, split_period: int = 0) -> Floats:
         """Find units, Σy and Σx of each group of sub-buckets, shape (BUCKETS, 3)."""
-        table, group = np.zeros((sums.BUCKETS, 3)), Group(variant, stretch)
+        table, group = np.zeros((sums.BUCKETS, 3)), Group(variant, split_period)
         for cell, groups in self._slices.get((metric, sums.BUCKET), {}).items():
             if group in groups:
-                own = groups[group]
-                table[int(cell)] = own.units, own.sum("y"), own.sum("x")
+                row = groups[group]
+                table[int(cell)] = row.units, row.sum("y"), row.sum("x")
         return table
 
     def sums(self, metric: str, slice_name: str) -> list[tuple[str, str, int]]:
@@ -306,22 +310,25 @@ class Aggregates:
         groups = sorted({group for _, group in self.group_units})
         units = [self.group_units.get((variant, group), 0) for group in groups]
         # Groups of units are numbered alike in all variants, which the jackknife pairs.
-        shown, place = self.reach.of(variant), np.searchsorted(groups, np.arange(ITEM_GROUPS))
+        entries, group_index = (
+            self.reach.find_entries(variant),
+            np.searchsorted(groups, np.arange(ITEM_GROUPS)),
+        )
         return Incidence(
-            item=self.reach.item[shown],
-            group=place[self.reach.item_group[shown]],
-            units=self.reach.units[shown],
-            impressions=self.reach.impressions[shown],
+            item=self.reach.item[entries],
+            group=group_index[self.reach.item_group[entries]],
+            units=self.reach.units[entries],
+            impressions=self.reach.impressions[entries],
             units_in_group=np.array(units, dtype=np.int64),
             catalogue_size=self.catalogue_size or len(self.reach.items),
         )
 
     @cached_property
-    def _known(self) -> dict[tuple[str, str, str, tuple[float, float]], ByStretch]:
+    def _moments_cache(self) -> dict[tuple[str, str, str, tuple[float, float]], MomentsByPeriod]:
         """Keep the moments of all variants, which every pair of them needs."""
         return {}
 
     @cached_property
-    def _slices(self) -> BySlice:
+    def _slices(self) -> RowsBySlice:
         """Index rows as (metric, slice) → cell → group → row."""
-        return sums.slices_of(self.moments)
+        return sums.index_rows(self.moments)

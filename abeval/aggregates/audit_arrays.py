@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import AuditSums, UnitShares
-from abeval.logs.unit_arrays import NONE, Labels, Whole, where
+from abeval.logs.unit_arrays import NONE, Integers, Labels, find_rows
 from abeval.stats.faults import Sums, UnitSums
 
 CLUSTERS = 64
 """Units are put into so many groups, which are the clusters of every test of hours."""
 
-Arrays = Mapping[str, Whole]
+Arrays = Mapping[str, Integers]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
 
 Counts = NDArray[np.int64] | NDArray[np.bool_]
@@ -50,47 +50,49 @@ class AuditedUnits(NamedTuple):
         split_period: Number of the split period in which it entered.
     """
 
-    number: Whole
-    variant: Whole
-    place: Whole
-    stretch: Whole
+    number: Integers
+    variant: Integers
+    variant_group: Integers
+    split_period: Integers
     segments: Mapping[str, Labels]
     variants: Sequence[str]
 
-    def grouped(
-        self, unit: Whole, weight: Counts | None, cell: Whole | None = None, cells: int = 1
-    ) -> Whole:
+    def sum_groups(
+        self, unit: Integers, weight: Counts | None, cell: Integers | None = None, cells: int = 1
+    ) -> Integers:
         """Sum rows by cell, variant and group, shape (cells, variants, groups).
 
         `unit` and `cell` are those of each row; without `weight` rows are counted.
         """
         shape = (cells, len(self.variants), CLUSTERS)
-        place = self.place[unit]
+        code = self.variant_group[unit]
         if cell is not None:
-            place += cell * (shape[1] * CLUSTERS)
-        return np.bincount(place, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
+            code += cell * (shape[1] * CLUSTERS)
+        return np.bincount(code, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
 
-    def rows(self, audit: str, cells: Sequence[str], y: Whole, x: Whole) -> Iterator[AuditSums]:
+    def rows(
+        self, audit: str, cells: Sequence[str], y: Integers, x: Integers
+    ) -> Iterator[AuditSums]:
         """Sum over the groups that have any rows, of shares by cell and variant.
 
         `y` has shape (cells, variants, groups); `x` may be of a shape that broadcasts to it.
         """
         x = np.broadcast_to(x, y.shape)
-        parts = (y > 0, (x != 0) | (y != 0), y, x, y * y, y * x, x * x)
-        sums = [part.sum(axis=2).tolist() for part in parts]
+        terms = (y > 0, (x != 0) | (y != 0), y, x, y * y, y * x, x * x)
+        sums = [part.sum(axis=2).tolist() for part in terms]
         for cell, *of_cell in zip(cells, *sums, strict=True):
             for variant, active, *row in zip(self.variants, *of_cell, strict=True):
                 if row[0]:
                     yield AuditSums(audit, cell, variant, active, Sums(*row))
 
-    def sums(self, unit: Whole, weight: Counts | None) -> Whole:
+    def sums(self, unit: Integers, weight: Counts | None) -> Integers:
         """Sum rows by unit; without `weight`, count them."""
         return np.bincount(unit, weight, self.number.size).astype(np.int64)
 
     def shares(
         self,
         audit: str,
-        unit: Whole,
+        unit: Integers,
         y: Counts,
         x: Counts | None = None,
         cell: str = "",
@@ -104,7 +106,7 @@ class AuditedUnits(NamedTuple):
         yield from self.shares_of_units(audit, *sums, cell, by_segment)
 
     def shares_of_units(
-        self, audit: str, y: Whole, x: Whole, cell: str = "", by_segment: bool = False
+        self, audit: str, y: Integers, x: Integers, cell: str = "", by_segment: bool = False
     ) -> Iterator[UnitShares]:
         """Sum shares that are known of each unit, as `shares` does of rows."""
         sums = y, x
@@ -115,26 +117,33 @@ class AuditedUnits(NamedTuple):
 
 
 def unit_shares(
-    audit: str, cells: Sequence[str], variants: Sequence[str], code: Whole, y: Whole, x: Whole
+    audit: str,
+    cells: Sequence[str],
+    variants: Sequence[str],
+    code: Integers,
+    y: Integers,
+    x: Integers,
 ) -> Iterator[UnitShares]:
     """Sum rows, and shares of rows, over the units that have any.
 
     `code` of each unit is the index of its cell, times the number of variants, plus that of its
     variant.
     """
-    own = np.flatnonzero(x)
-    code, y, x = code[own], y[own], x[own]
+    has_rows = np.flatnonzero(x)
+    code, y, x = code[has_rows], y[has_rows], x[has_rows]
     # A unit with more copies than rows would otherwise outweigh all others.
     share = np.minimum(y / x, 1.0)
     size = len(cells) * len(variants)
-    sums = (np.bincount(code, one, size).tolist() for one in (y, x, None, share, share * share))
-    for place, (counted, rows, *of_units) in enumerate(zip(*sums, strict=True)):
+    sums = (
+        np.bincount(code, weight, size).tolist() for weight in (y, x, None, share, share * share)
+    )
+    for number, (counted, rows, *of_units) in enumerate(zip(*sums, strict=True)):
         if rows:
-            names = cells[place // len(variants)], variants[place % len(variants)]
+            names = cells[number // len(variants)], variants[number % len(variants)]
             yield UnitShares(audit, *names, int(counted), int(rows), UnitSums(*of_units))
 
 
-class Hours(NamedTuple):
+class HourlyRows(NamedTuple):
     """Hold impressions of units by local hour, one row or more per unit and hour.
 
     Attributes:
@@ -143,69 +152,69 @@ class Hours(NamedTuple):
         hour: Index of the hour in `distinct_hours`, `NONE` for rows without a time.
     """
 
-    unit: Whole
-    known: Whole
-    hour: Whole
-    first_ms: Whole
-    last_ms: Whole
-    impressions: Whole
-    clicks: Whole
+    unit: Integers
+    distinct_hours: Integers
+    hour: Integers
+    first_ms: Integers
+    last_ms: Integers
+    impressions: Integers
+    clicks: Integers
 
 
-def hour_rows(units: AuditedUnits, hours: Hours, impressions: Whole) -> Iterator[AuditSums]:
+def hour_rows(units: AuditedUnits, hours: HourlyRows, impressions: Integers) -> Iterator[AuditSums]:
     """Count rows by local hour, by hour of the day, and by day.
 
     Hours of the day are also counted by segment. Where the split changed, hours are counted by the
     split period in which units entered, too. `impressions` are all of them by variant and group,
     shape (1, variants, groups).
     """
-    timed = where(hours.hour != NONE)
+    timed = find_rows(hours.hour != NONE)
     unit, code, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
-    days, day = np.unique(hours.known // 24, return_inverse=True)
-    stretches = range(int(units.stretch.max(initial=0)) + 1)
+    days, day = np.unique(hours.distinct_hours // 24, return_inverse=True)
+    split_periods = range(int(units.split_period.max(initial=0)) + 1)
     of_days = np.zeros((days.size, *impressions.shape[1:]), np.int64)
-    of_clock = np.zeros((len(stretches), 24, *impressions.shape[1:]), np.int64)
+    of_clock = np.zeros((len(split_periods), 24, *impressions.shape[1:]), np.int64)
     # A long log has thousands of hours: their sums are made in blocks that fit into memory.
     at_once = max(1, _SUMS_AT_ONCE // impressions.size)
-    for start in range(0, hours.known.size, at_once):
+    for start in range(0, hours.distinct_hours.size, at_once):
         part = slice(start, start + at_once)
-        own = where((code >= start) & (code < start + at_once))
-        names = [str(hour) for hour in hours.known[part]]
-        entered = units.stretch[unit[own]]
+        chosen = find_rows((code >= start) & (code < start + at_once))
+        names = [str(hour) for hour in hours.distinct_hours[part]]
+        entered = units.split_period[unit[chosen]]
         y = np.zeros((len(names), *impressions.shape[1:]), np.int64)
-        for number in stretches:
-            of = units.grouped(
-                unit[own], rows[own] * (entered == number), code[own] - start, len(names)
+        for number in split_periods:
+            hour_sums = units.sum_groups(
+                unit[chosen], rows[chosen] * (entered == number), code[chosen] - start, len(names)
             )
-            np.add.at(of_clock[number], hours.known[part] % 24, of)
-            y += of
-            if len(stretches) > 1:
-                yield from units.rows(f"hour_of_stretch:{number}", names, of, of)
+            np.add.at(of_clock[number], hours.distinct_hours[part] % 24, hour_sums)
+            y += hour_sums
+            if len(split_periods) > 1:
+                yield from units.rows(f"hour_of_stretch:{number}", names, hour_sums, hour_sums)
         # Several hours are of one day, so plain indexing would lose sums.
         np.add.at(of_days, day[part], y)
         yield from units.rows("hour", names, y, impressions)
-    for number in stretches:
+    for number in split_periods:
         yield from _rhythm(units, "rhythm", str(number), of_clock[number])
     for name, labels in units.segments.items():
-        yield from _rhythms(units, name, labels, (unit, (hours.known % 24)[code], rows))
-    yield from _days(units, [str(one) for one in days.astype("datetime64[D]")], of_days)
+        yield from _rhythms(units, name, labels, (unit, (hours.distinct_hours % 24)[code], rows))
+    yield from _days(units, [str(date) for date in days.astype("datetime64[D]")], of_days)
 
 
 def _rhythms(
-    units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Whole, Whole, Whole]
+    units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Integers, Integers, Integers]
 ) -> Iterator[AuditSums]:
     """Count hours of the day in each of the largest cells of a segment."""
     unit, hour, weight = rows
-    code, entered = labels.code[unit], units.stretch[unit]
+    code, entered = labels.code[unit], units.split_period[unit]
     sizes = np.bincount(code, weight, len(labels.names))
     for cell in np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS].tolist():
-        for number in range(int(units.stretch.max(initial=0)) + 1):
-            own = np.flatnonzero((code == cell) & (entered == number))
-            y = units.grouped(unit[own], weight[own], hour[own], 24)
+        for number in range(int(units.split_period.max(initial=0)) + 1):
+            chosen = np.flatnonzero((code == cell) & (entered == number))
+            y = units.sum_groups(unit[chosen], weight[chosen], hour[chosen], 24)
             yield from _rhythm(units, f"rhythm:{segment}", f"{number} {labels.names[cell]}", y)
 
 
-def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[AuditSums]:
+def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Integers) -> Iterator[AuditSums]:
     """Count rows by hour of the day, and the mean direction of the clock."""
     angle = np.arange(24) * (2 * np.pi / 24)
     # Whole numbers, so that sums do not depend on the order of rows.
@@ -215,17 +224,17 @@ def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Whole) -> Iterator[Au
     yield from units.rows(audit, names, sums, y.sum(axis=0))
 
 
-def _days(units: AuditedUnits, days: Sequence[str], y: Whole) -> Iterator[AuditSums]:
+def _days(units: AuditedUnits, days: Sequence[str], y: Integers) -> Iterator[AuditSums]:
     """Count rows of each day against those of the days before and after it."""
-    for place in range(1, len(days)):
+    for number in range(1, len(days)):
         sides = {
-            "before": range(max(place - _AROUND, 0), place),
-            "after": range(place + 1, min(place + 1 + _AROUND, len(days))),
+            "before": range(max(number - _AROUND, 0), number),
+            "after": range(number + 1, min(number + 1 + _AROUND, len(days))),
         }
         for side, around in sides.items():
             if around:
                 x = y[list(around)].sum(axis=0)
-                yield from units.rows(f"day_{side}", [days[place]], y[[place]], x)
+                yield from units.rows(f"day_{side}", [days[number]], y[[number]], x)
 
 
 def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
@@ -236,21 +245,23 @@ def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
     yield from units.shares("holes", unit, holes, spans, by_segment=bool(holes.any()))
     if holes.any():
         # Positions are bits of one signed number, so no list is looked at beyond 61.
-        for place in range(1, 62):
+        for position in range(1, 62):
             # Of the lists that begin before the place and go on behind it.
-            reach = np.flatnonzero((lists["first_place"] < place) & (lists["last_place"] > place))
-            lacks = 1 - (lists["places"][reach] >> place & 1)
+            reach = np.flatnonzero(
+                (lists["first_place"] < position) & (lists["last_place"] > position)
+            )
+            lacks = 1 - (lists["places"][reach] >> position & 1)
             if lacks.any():
                 yield from units.shares(
-                    f"holes:{PLACE}", lists["unit"][reach], lacks, cell=str(place)
+                    f"holes:{PLACE}", lists["unit"][reach], lacks, cell=str(position)
                 )
     for cell, starts in (("0", first == 0), ("2", first > 1)):
         yield from units.shares("list_start", unit, starts, cell=cell)
     if lists["items"].any():
-        yield from _repeated(units, lists)
+        yield from _count_repeated_lists(units, lists)
 
 
-def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
+def _count_repeated_lists(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
     """Count repeated lists: of the unit itself, of other units, and the commonest.
 
     Two lists are the same if they have the same items in the same order.
@@ -268,18 +279,18 @@ def _repeated(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:
     again[1:] = later[1:] & (key[1:] == key[:-1])
     at_once = again.copy()
     at_once[1:] &= np.diff(time) <= _AT_ONCE_MS
-    _, first, place, count = np.unique(
+    _, first, key_index, count = np.unique(
         key, return_index=True, return_inverse=True, return_counts=True
     )
     # Rows are sorted by unit, and of several rows the last is written.
     lasts = np.zeros(count.size, np.int64)
-    lasts[place] = unit
+    lasts[key_index] = unit
     # The first list of a unit cannot be its last one again: more lists would have more of these.
     cells = {
         "at once": (at_once, later),
         "again": (again & ~at_once, later),
-        "one": (place == np.argmax(count), None),
-        "of others": ((unit[first] < lasts)[place], None),
+        "one": (key_index == np.argmax(count), None),
+        "of others": ((unit[first] < lasts)[key_index], None),
     }
     for cell, (chosen, among) in cells.items():
         yield from units.shares("list_repeat", unit, chosen, among, cell)
@@ -295,7 +306,7 @@ def _keys(lists: Arrays) -> NDArray[np.uint64]:
     return key
 
 
-class Machines(NamedTuple):
+class MachineUnits(NamedTuple):
     """Mark the units that no single person can be.
 
     Attributes:
@@ -308,29 +319,29 @@ class Machines(NamedTuple):
     looked_at: NDArray[np.bool_]
     regular: NDArray[np.bool_]
     awake: NDArray[np.bool_]
-    gap_ms: Whole
+    gap_ms: Integers
 
 
-def machines(
-    units: AuditedUnits, hours: Hours, unit: Whole, time: Whole, longest_ms: int
-) -> Machines:
+def find_machines(
+    units: AuditedUnits, hours: HourlyRows, unit: Integers, time: Integers, longest_ms: int
+) -> MachineUnits:
     """Find units whose lists come at regular distances, or by day and by night.
 
     `unit` and `time` (ms) are those of each list; distances longer than `longest_ms` do not count.
     """
     size = units.number.size
     # Few units have so many lists, and only theirs are sorted.
-    own = np.flatnonzero((np.bincount(unit, minlength=size) > GAPS)[unit])
-    own = own[np.lexsort((time[own], unit[own]))]
-    unit, time = unit[own], time[own]
+    chosen = np.flatnonzero((np.bincount(unit, minlength=size) > GAPS)[unit])
+    chosen = chosen[np.lexsort((time[chosen], unit[chosen]))]
+    unit, time = unit[chosen], time[chosen]
     gap = np.diff(time)
-    own = np.flatnonzero((np.diff(unit) == 0) & (gap > 0) & (gap <= longest_ms))
-    unit, gap = unit[1:][own], gap[own]
+    chosen = np.flatnonzero((np.diff(unit) == 0) & (gap > 0) & (gap <= longest_ms))
+    unit, gap = unit[1:][chosen], gap[chosen]
     count = np.bincount(unit, minlength=size)
     enough = count >= GAPS
-    own = np.flatnonzero(enough[unit])
-    own = own[np.lexsort((gap[own], unit[own]))]
-    unit, gap = unit[own], gap[own]
+    chosen = np.flatnonzero(enough[unit])
+    chosen = chosen[np.lexsort((gap[chosen], unit[chosen]))]
+    unit, gap = unit[chosen], gap[chosen]
     start = np.searchsorted(unit, np.flatnonzero(enough))
     # Gaps are sorted within each unit, so the middle one is the median.
     median = np.zeros(size, np.int64)
@@ -339,24 +350,26 @@ def machines(
     # three of five are within a fifth of their median.
     alike = np.abs(gap - median[unit]) <= _ALIKE * median[unit]
     regular = enough & (np.bincount(unit, alike, size) >= _MOSTLY * np.maximum(count, 1))
-    return Machines(enough, regular, _awake(size, hours), median)
+    return MachineUnits(enough, regular, _find_awake_units(size, hours), median)
 
 
-def _awake(size: int, hours: Hours) -> NDArray[np.bool_]:
+def _find_awake_units(size: int, hours: HourlyRows) -> NDArray[np.bool_]:
     timed = hours.hour != NONE
     many = np.bincount(hours.unit[timed], minlength=size) >= _AWAKE
-    own = np.flatnonzero(timed & many[hours.unit])
+    chosen = np.flatnonzero(timed & many[hours.unit])
     # A unit may have several rows in an hour, of several segments.
-    active = np.unique(hours.unit[own] * hours.known.size + hours.hour[own])
-    unit, hour = np.divmod(active, max(hours.known.size, 1))
-    days, count = np.unique(np.stack([unit, hours.known[hour] // 24]), axis=1, return_counts=True)
+    active = np.unique(hours.unit[chosen] * hours.distinct_hours.size + hours.hour[chosen])
+    unit, hour = np.divmod(active, max(hours.distinct_hours.size, 1))
+    days, count = np.unique(
+        np.stack([unit, hours.distinct_hours[hour] // 24]), axis=1, return_counts=True
+    )
     awake = np.zeros(size, bool)
     awake[days[0, count >= _AWAKE]] = True
     return awake
 
 
 def machine_shares(
-    units: AuditedUnits, machines: Machines, hours: Hours, has_clicks: bool
+    units: AuditedUnits, machines: MachineUnits, hours: HourlyRows, has_clicks: bool
 ) -> Iterator[UnitShares]:
     """Sum the impressions and clicks of machines against those of all units.
 
@@ -365,16 +378,19 @@ def machine_shares(
     """
     chosen = machines.regular | machines.awake
     rows = {"impressions": hours.impressions, **({"clicks": hours.clicks} if has_clicks else {})}
-    sums = {name: units.sums(hours.unit, own) for name, own in rows.items()}
+    sums = {name: units.sums(hours.unit, selected) for name, selected in rows.items()}
     for number, variant in enumerate(units.variants):
-        own = units.variant == number
-        count = int((own & chosen).sum())
+        selected = units.variant == number
+        count = int((selected & chosen).sum())
         for name, of_units in sums.items():
-            parts = int(of_units[own & chosen].sum()), int(of_units[own].sum())
+            counts = int(of_units[selected & chosen].sum()), int(of_units[selected].sum())
             yield UnitShares(
-                "machine", name, variant, *parts, UnitSums(int(own.sum()), count, count)
+                "machine", name, variant, *counts, UnitSums(int(selected.sum()), count, count)
             )
-        gaps = machines.gap_ms[own & machines.regular]
-        gap, looked_at = int(np.median(gaps)) if gaps.size else 0, (own & machines.looked_at).sum()
+        gaps = machines.gap_ms[selected & machines.regular]
+        gap, looked_at = (
+            int(np.median(gaps)) if gaps.size else 0,
+            (selected & machines.looked_at).sum(),
+        )
         regular = UnitSums(int(looked_at), gaps.size, gaps.size)
         yield UnitShares("machine", "gap", variant, gap, 1, regular)

@@ -12,19 +12,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates import audit_arrays
-from abeval.aggregates.aggregates import AuditSums, UnitShares, grouped
-from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, Hours
-from abeval.engines.sql import Engine, query, quoted, whole
+from abeval.aggregates.aggregates import AuditSums, UnitShares, group_by_label
+from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, HourlyRows
+from abeval.engines.sql import Engine, query, quote, read_int
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.files import without_nulls
-from abeval.logs.mapping import SERVED_FLAGS, own_name
+from abeval.logs.files import find_columns_without_nulls
+from abeval.logs.mapping import SERVED_FLAGS, name_raw_column
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, NO_LAST, NONE, Whole, ranked, where
-from abeval.logs.units import places_of_hashes
-from abeval.logs.views import click, copies_column
+from abeval.logs.shape import LogSchema
+from abeval.logs.unit_arrays import (
+    NO_DAY,
+    NO_FIRST,
+    NO_LAST,
+    NONE,
+    Integers,
+    find_rows,
+    unique_inverse,
+)
+from abeval.logs.units import find_hash_indices
+from abeval.logs.views import copies_column, write_click
 
 PARTS = 4096
 """Units are put into so many parts by their hash, of which a sample has some."""
@@ -107,12 +115,12 @@ class Flag(NamedTuple):
     variants: Sequence[str] = ()
 
 
-def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -> list[Flag]:
+def list_flags(experiment: Experiment, schema: LogSchema, never_null: frozenset[str]) -> list[Flag]:
     """List the flags of an impression that these columns can give.
 
     `never_null` are columns of the log in lower case that have no null.
     """
-    log = shape.impressions
+    log = schema.impressions
 
     def missing(name: str, column: str, sql: str) -> Flag:
         return Flag("null", name, "" if column.lower() in never_null else f"{sql} is null")
@@ -125,27 +133,29 @@ def flags(experiment: Experiment, shape: LogShape, never_null: frozenset[str]) -
     if "dwell" in log and "click" in log:
         clicked = "i.own_click = 1"
         nulls.append(Flag("null", "dwell", f"{clicked} and i.own_dwell_ms is null", clicked))
-    models = [shape.score_of.get(variant, "") for variant in experiment.variants]
+    models = [schema.score_of.get(variant, "") for variant in experiment.variants]
     # If a variant serves no score, nobody misses one.
     for score in dict.fromkeys(models) if "" not in models else ():
-        serves = [v for v, own in zip(experiment.variants, models, strict=True) if own == score]
+        serves = [
+            v for v, columns in zip(experiment.variants, models, strict=True) if columns == score
+        ]
         nulls.append(Flag("null", "score", f"i.{score} is null", variants=serves))
     mapped = {column.lower() for column in log.mapped.values()}
-    own = (name for name in shape.own_columns if name.lower() not in mapped)
+    columns = (name for name in schema.own_columns if name.lower() not in mapped)
     served = (name for name in SERVED_FLAGS if name in log)
     return [
         *nulls,
-        *(missing(name, name, f"i.{quoted(own_name(name))}") for name in own),
+        *(missing(name, name, f"i.{quote(name_raw_column(name))}") for name in columns),
         *(Flag("served", name, f"coalesce(i.{name} > 0, false)") for name in served),
     ]
 
 
 def show_audited(
-    run: Run, shape: LogShape, sample: Sample, chosen: Sequence[Flag], has_lists: bool
+    run: Run, schema: LogSchema, sample: Sample, chosen: Sequence[Flag], has_lists: bool
 ) -> None:
     """Create the view `audited`: one row per sampled impression."""
-    engine, log, source = run.engine, shape.impressions, run.experiment.logs.rows
-    listed = [
+    engine, log, source = run.engine, schema.impressions, run.experiment.logs.rows
+    flag_columns = [
         f"cast(case when {sql} then 1 else 0 end as tinyint) as f_{number}"
         for number, flag in enumerate(chosen)
         for sql, number in ((flag.sql, 2 * number), (flag.among, 2 * number + 1))
@@ -154,12 +164,12 @@ def show_audited(
     item = f"case when i.item_id is not null then {engine.hash64(['i.item_id'])} % {_ITEMS} end"
     lists = ["i.request_id", "i.position", f"{item} as item"] if has_lists else []
     unit = engine.hash64(["i.unit_id"])
-    is_utc = source.ts_zone is None and log.type_of("ts") in _UTC
+    is_utc = source.ts_zone is None and log.find_type("ts") in _UTC
     sql = f"""
-    select {", ".join([f"{unit} as unit_hash", "i.time_ms", *lists, *listed])}
+    select {", ".join([f"{unit} as unit_hash", "i.time_ms", *lists, *flag_columns])}
     from seen i
     where i.in_period and i.set_aside is null
-      and {sample.has(unit, log.type_of("ts") if is_utc else None)}
+      and {sample.has(unit, log.find_type("ts") if is_utc else None)}
     """
     engine.view("audited", sql)
 
@@ -177,30 +187,32 @@ def audit_sums(run: Run, prepared: Prepared) -> Audits:
         return Audits({}, {})
     run.step("audits")
     units, hours = _units(run.experiment, prepared), _hours(prepared)
-    impressions = units.grouped(hours.unit, hours.impressions)
+    impressions = units.sum_groups(hours.unit, hours.impressions)
     is_any = (impressions > 0).astype(np.int64)
     rows = [*units.rows("impressions", [""], impressions, is_any)]
-    if prepared.shape.has_time:
+    if prepared.schema.has_time:
         rows += audit_arrays.hour_rows(units, hours, impressions)
     shares = _shares(run, prepared, units, hours)
-    return Audits(grouped(rows, lambda row: row.audit), grouped(shares, lambda row: row.audit))
+    return Audits(
+        group_by_label(rows, lambda row: row.audit), group_by_label(shares, lambda row: row.audit)
+    )
 
 
 def _shares(
-    run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours
+    run: Run, prepared: Prepared, units: AuditedUnits, hours: HourlyRows
 ) -> Iterator[UnitShares]:
-    shape, impressions = prepared.shape, units.sums(hours.unit, hours.impressions)
-    if _has_clicks(shape):
+    schema, impressions = prepared.schema, units.sums(hours.unit, hours.impressions)
+    if _has_clicks(schema):
         clicks = units.sums(hours.unit, hours.clicks)
         yield from units.shares_of_units("clicked", clicks, impressions, by_segment=True)
-    yield from _of_rows(run, prepared, units, hours, impressions)
-    yield from _set_aside(run, prepared, units)
+    yield from _count_row_shares(run, prepared, units, hours, impressions)
+    yield from _count_set_aside(run, prepared, units)
     if prepared.repeats.duplicates:
-        yield from _duplicates(run, shape, units, hours, impressions)
-    if shape.exposures is not None:
+        yield from _duplicates(run, schema, units, hours, impressions)
+    if schema.exposures is not None:
         # By stretch: who entered late had less time to come.
-        code = units.stretch * len(units.variants) + units.variant
-        names = [str(cell) for cell in range(int(units.stretch.max(initial=0)) + 1)]
+        code = units.split_period * len(units.variants) + units.variant
+        names = [str(cell) for cell in range(int(units.split_period.max(initial=0)) + 1)]
         silent = (impressions == 0).astype(np.int64)
         yield from audit_arrays.unit_shares(
             "silent", names, units.variants, code, silent, np.ones_like(silent)
@@ -208,19 +220,19 @@ def _shares(
 
 
 def _duplicates(
-    run: Run, shape: LogShape, units: AuditedUnits, hours: Hours, impressions: Whole
+    run: Run, schema: LogSchema, units: AuditedUnits, hours: HourlyRows, impressions: Integers
 ) -> Iterator[UnitShares]:
     """Count rows that repeat another, of clicked and of other rows.
 
     Where clicks are sent again, a variant with more clicks has more repeated rows.
     """
-    log = shape.impressions
-    unit = run.engine.hash64([quoted(log.mapped["unit_id"])])
-    copies = f"{copies_column(log)} - 1 as copies, {click(log)} as click"
+    log = schema.impressions
+    unit = run.engine.hash64([quote(log.mapped["unit_id"])])
+    copies = f"{copies_column(log)} - 1 as copies, {write_click(log)} as click"
     run.engine.view("repeated_copies", f"select {unit} as unit_hash, {copies} from first_rows")
     read = _arrays(run.engine, "audit/duplicates", units)
     clicked, repeated = (units.sums(read["unit"], read[name]) for name in ("clicked", "duplicates"))
-    if "click" not in log or shape.clicks is not None:
+    if "click" not in log or schema.clicks is not None:
         yield from units.shares_of_units("duplicate", repeated, impressions)
         return
     clicks = units.sums(hours.unit, hours.clicks)
@@ -228,63 +240,65 @@ def _duplicates(
     yield from units.shares_of_units("duplicate", repeated - clicked, impressions - clicks)
 
 
-def _has_clicks(shape: LogShape) -> bool:
-    return shape.clicks is not None or "click" in shape.impressions
+def _has_clicks(schema: LogSchema) -> bool:
+    return schema.clicks is not None or "click" in schema.impressions
 
 
-def _of_rows(
-    run: Run, prepared: Prepared, units: AuditedUnits, hours: Hours, impressions: Whole
+def _count_row_shares(
+    run: Run, prepared: Prepared, units: AuditedUnits, hours: HourlyRows, impressions: Integers
 ) -> Iterator[UnitShares]:
     """Count flags, lists, machines and clicks by unit.
 
     This is the only place where audits read a log.
     """
-    experiment, engine, shape = run.experiment, run.engine, prepared.shape
-    chosen = flags(experiment, shape, _never_null(run, prepared))
-    has_lists = "request_id" in shape.impressions and "position" in shape.impressions
+    experiment, engine, schema = run.experiment, run.engine, prepared.schema
+    chosen = list_flags(experiment, schema, _never_null(run, prepared))
+    has_lists = "request_id" in schema.impressions and "position" in schema.impressions
     sample, none = _sample(hours), np.zeros_like(impressions)
-    show_audited(run, shape, sample, chosen, has_lists)
+    show_audited(run, schema, sample, chosen, has_lists)
     flagged = _arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
     # A column without a null has the same zero shares as any other: summed once.
     unflagged = [*units.shares_of_units("", none, impressions)]
-    for place, flag in enumerate(chosen):
+    for index, flag in enumerate(chosen):
         if not flag.sql and not flag.variants:
             yield from (row._replace(audit=flag.audit, cell=flag.name) for row in unflagged)
             continue
         y, x = none, impressions
         if flag.sql:
-            among = f"f_{2 * place + 1}" if flag.among else "impressions"
-            columns = flagged[f"f_{2 * place}"], flagged[among]
+            among = f"f_{2 * index + 1}" if flag.among else "impressions"
+            columns = flagged[f"f_{2 * index}"], flagged[among]
             y, x = (units.sums(flagged["unit"], column) for column in columns)
         if flag.variants:
             # Other variants serve another score, so they cannot lack this one.
             x = x * np.isin(units.variants, flag.variants)[units.variant]
         yield from units.shares_of_units(flag.audit, y, x, flag.name)
-    if has_lists or shape.has_time:
+    if has_lists or schema.has_time:
         name = "audit/lists" if has_lists else "audit/moments"
         lists = _arrays(engine, name, units)
         if has_lists:
             yield from audit_arrays.list_shares(units, _whole_lists(lists, sample))
         # None are looked for where single units are not to be seen.
-        if shape.has_time and experiment.privacy.min_units is None:
-            parts = [lists]
+        if schema.has_time and experiment.privacy.min_units is None:
+            batches = [lists]
             busy = _busiest(units, hours, lists) if sample.spans else sample
             if busy.hashes:
-                show_audited(run, shape, busy, chosen, has_lists)
-                parts.append(_arrays(engine, name, units))
-            unit, time = (np.concatenate([part[n] for part in parts]) for n in ("unit", "time_ms"))
+                show_audited(run, schema, busy, chosen, has_lists)
+                batches.append(_arrays(engine, name, units))
+            unit, time = (
+                np.concatenate([part[n] for part in batches]) for n in ("unit", "time_ms")
+            )
             longest = _LONGEST_SAMPLED_MS if sample.spans else _LONGEST_GAP_MS
-            of_units = audit_arrays.machines(units, hours, unit, time, longest)
-            yield from audit_arrays.machine_shares(units, of_units, hours, _has_clicks(shape))
-    if shape.clicks is not None:
+            of_units = audit_arrays.find_machines(units, hours, unit, time, longest)
+            yield from audit_arrays.machine_shares(units, of_units, hours, _has_clicks(schema))
+    if schema.clicks is not None:
         number = engine.hash64(["unit_id"])
         keys = f"select *, {number} as unit_hash from clicked_keys where {sample.has(number)}"
         engine.view("audited_keys", keys)
         clicks = _arrays(engine, "audit/clicks", units)
-        unit, of = clicks["unit"], clicks["different"]
+        unit, different = clicks["unit"], clicks["different"]
         for cell in ("early", "same", "late", "unknown"):
             yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
-        yield from units.shares("click_again", unit, clicks["again"], of, by_segment=True)
+        yield from units.shares("click_again", unit, clicks["again"], different, by_segment=True)
 
 
 def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
@@ -292,56 +306,56 @@ def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
 
     Footers of files tell; of a table of units, all are counted.
     """
-    source, files, columns = run.experiment.logs.rows, prepared.files, prepared.shape.own_columns
-    if run.experiment.of_units and columns:
-        counts = ", ".join(f"count({quoted(column)})" for column in columns)
+    source, files, columns = run.experiment.logs.rows, prepared.files, prepared.schema.own_columns
+    if run.experiment.is_unit_table and columns:
+        counts = ", ".join(f"count({quote(column)})" for column in columns)
         ((rows, *counted),) = run.engine.rows(f"select count(*), {counts} from kept_impressions")
         return frozenset(c.lower() for c, n in zip(columns, counted, strict=True) if n == rows)
     # Text files have no footers, and a filter or query may make nulls.
     if not files.files or files.are_lines or source.where or source.query:
         return frozenset()
-    return without_nulls(files.files)
+    return find_columns_without_nulls(files.files)
 
 
 def _units(experiment: Experiment, prepared: Prepared) -> AuditedUnits:
-    units = prepared.placed.units
+    units = prepared.assignment.units
     return AuditedUnits(
         number=units.hash,
         variant=units.variant.astype(np.int64),
-        place=units.variant * np.int64(CLUSTERS) + units.hash % CLUSTERS,
-        stretch=units.stretch.astype(np.int64),
+        variant_group=units.variant * np.int64(CLUSTERS) + units.hash % CLUSTERS,
+        split_period=units.split_period.astype(np.int64),
         segments=units.segments,
         variants=[*experiment.variants],
     )
 
 
-def _hours(prepared: Prepared) -> Hours:
+def _hours(prepared: Prepared) -> HourlyRows:
     """Return the period's cells of analysed units, by hour."""
-    cells, unit_of = prepared.cells, prepared.placed.unit_of
-    unit = unit_of[cells.unit]
-    rows = where(cells.counts & cells.in_period & (unit != NONE))
+    cells, unit_index = prepared.cells, prepared.assignment.unit_index
+    unit = unit_index[cells.unit]
+    rows = find_rows(cells.counts & cells.in_period & (unit != NONE))
     hour = cells.hour[rows].astype(np.int64)
-    timed = where(hour != NO_DAY)
-    place = np.full(hour.size, NONE)
-    known, place[timed] = ranked(hour[timed])
-    return Hours(
+    timed = find_rows(hour != NO_DAY)
+    hour_index = np.full(hour.size, NONE)
+    distinct_hours, hour_index[timed] = unique_inverse(hour[timed])
+    return HourlyRows(
         unit=unit[rows],
-        known=known,
-        hour=place,
+        distinct_hours=distinct_hours,
+        hour=hour_index,
         first_ms=cells.first_ms[rows],
         last_ms=cells.last_ms[rows],
         impressions=cells.sums["c_1"][rows].astype(np.int64),
-        clicks=cells.sums[prepared.shape.clicks_component][rows].astype(np.int64),
+        clicks=cells.sums[prepared.schema.clicks_component][rows].astype(np.int64),
     )
 
 
-def _sample(hours: Hours) -> Sample:
+def _sample(hours: HourlyRows) -> Sample:
     """Choose all impressions of a short log, or whole hours of a longer one."""
     impressions = int(hours.impressions.sum())
     if impressions <= MOST_ROWS:
         return Sample()
     read = max(FEWEST_ROWS, impressions // 24)
-    if not hours.known.size:
+    if not hours.distinct_hours.size:
         return Sample(parts=PARTS * read // impressions)
     timed = hours.hour != NONE
     counts = np.bincount(hours.hour[timed], hours.impressions[timed])
@@ -351,12 +365,15 @@ def _sample(hours: Hours) -> Sample:
     return Sample(_spans(hours, np.sort(order)))
 
 
-def _spans(hours: Hours, chosen: Whole) -> list[tuple[int, int]]:
+def _spans(hours: HourlyRows, chosen: Integers) -> list[tuple[int, int]]:
     """Find the first and the last time of some hours."""
-    first, last = np.full(hours.known.size, NO_FIRST), np.full(hours.known.size, NO_LAST)
-    own = np.flatnonzero(np.isin(hours.hour, chosen))
-    np.minimum.at(first, hours.hour[own], hours.first_ms[own])
-    np.maximum.at(last, hours.hour[own], hours.last_ms[own])
+    first, last = (
+        np.full(hours.distinct_hours.size, NO_FIRST),
+        np.full(hours.distinct_hours.size, NO_LAST),
+    )
+    rows = np.flatnonzero(np.isin(hours.hour, chosen))
+    np.minimum.at(first, hours.hour[rows], hours.first_ms[rows])
+    np.maximum.at(last, hours.hour[rows], hours.last_ms[rows])
     return list(zip(first[chosen].tolist(), last[chosen].tolist(), strict=True))
 
 
@@ -372,7 +389,7 @@ def _whole_lists(lists: Arrays, sample: Sample) -> Arrays:
     return {name: column[inside] for name, column in lists.items()}
 
 
-def _busiest(units: AuditedUnits, hours: Hours, lists: Arrays) -> Sample:
+def _busiest(units: AuditedUnits, hours: HourlyRows, lists: Arrays) -> Sample:
     """Choose the busiest hours of single units, with as many rows as machines have.
 
     A list of a machine may be half as long as is usual.
@@ -392,41 +409,43 @@ def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
     """Fetch the numbers of a query by unit, for analysed units."""
     arrays = engine.arrays(query(name))
     columns = {n: np.ma.filled(column, 0).astype(np.int64) for n, column in arrays.items()}
-    unit = places_of_hashes(columns.pop("unit_hash"), units.number)
+    unit = find_hash_indices(columns.pop("unit_hash"), units.number)
     rows = np.flatnonzero(unit != NONE)
     return {"unit": unit[rows], **{name: column[rows] for name, column in columns.items()}}
 
 
-def _set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[UnitShares]:
+def _count_set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Iterator[UnitShares]:
     """Count rows of a logged variant that are set aside, by reason."""
-    shape, cells, variants = prepared.shape, prepared.cells, units.variants
+    schema, cells, variants = prepared.schema, prepared.cells, units.variants
     reasons = [kind.set_aside for kind in cells.kinds]
-    shown = cells.sums["c_1"].astype(np.int64)
+    impressions = cells.sums["c_1"].astype(np.int64)
 
     def has(reason: str | None) -> NDArray[np.bool_]:
-        return np.array([one == reason for one in reasons])[cells.kind]
+        return np.array([kind_reason == reason for kind_reason in reasons])[cells.kind]
 
-    if shape.names_variant and not run.experiment.assigns:
+    if schema.names_variant and not run.experiment.assigns:
         # Nobody knows whose rows without a unit are: the hours count as units.
         rows = run.engine.rows(query("audit/set_aside")) if any(cells.nameless) else ()
         hours = np.array(
-            [(variants.index(str(v)), *map(whole, row)) for v, _, *row in rows if v in variants]
+            [(variants.index(str(v)), *map(read_int, row)) for v, _, *row in rows if v in variants]
         )
         if hours.size:
             yield from audit_arrays.unit_shares("set_aside", ["null_unit"], variants, *hours.T)
         # Who was not exposed is no analysed unit, and has the variant of the log.
         if "not_exposed" in reasons:
-            number = {name: place for place, name in enumerate(variants)}
+            number = {name: index for index, name in enumerate(variants)}
             logged = np.array([number.get(kind.variant or "", NONE) for kind in cells.kinds])
             lost, variant = has("not_exposed"), logged[cells.kind]
-            own = np.flatnonzero((variant != NONE) & (lost | has(None) & cells.in_period))
-            code = cells.unit[own] * np.int64(len(variants)) + variant[own]
-            y, x = (np.bincount(code, one[own]) for one in (shown * lost, shown))
+            chosen = np.flatnonzero((variant != NONE) & (lost | has(None) & cells.in_period))
+            code = cells.unit[chosen] * np.int64(len(variants)) + variant[chosen]
+            y, x = (
+                np.bincount(code, weights[chosen]) for weights in (impressions * lost, impressions)
+            )
             # A code is unit times variants plus variant, so the remainder is the variant.
             every = np.arange(x.size) % len(variants)
             yield from audit_arrays.unit_shares("set_aside", ["not_exposed"], variants, every, y, x)
-    if shape.has_time and "null_time" in reasons:
-        unit = prepared.placed.unit_of[cells.unit]
-        known = np.flatnonzero(unit != NONE)
-        y = (shown * has("null_time"))[known]
-        yield from units.shares("set_aside", unit[known], y, shown[known], "null_time")
+    if schema.has_time and "null_time" in reasons:
+        unit = prepared.assignment.unit_index[cells.unit]
+        analysed = np.flatnonzero(unit != NONE)
+        y = (impressions * has("null_time"))[analysed]
+        yield from units.shares("set_aside", unit[analysed], y, impressions[analysed], "null_time")

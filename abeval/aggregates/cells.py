@@ -6,9 +6,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Aggregates, grouped
+from abeval.aggregates.aggregates import Aggregates, group_by_label
 from abeval.aggregates.sums import SEGMENT, SumsRow
-from abeval.engines.sql import quoted
+from abeval.engines.sql import quote
 from abeval.logs.views import cut_name
 
 LIMIT = 300
@@ -21,20 +21,20 @@ Units = Mapping[str, int]
 """Variant → units."""
 
 
-def joined_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
+def join_small_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
     """Merge cells of segments that are too many, or have too few units."""
-    notes, by_slice = list[str](), grouped(aggregates.moments, attrgetter("slice"))
+    notes, by_slice = list[str](), group_by_label(aggregates.moments, attrgetter("slice"))
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
         sizes, small = Counter[str](), frozenset[str]()
-        for rows in grouped(by_slice[name], attrgetter("metric")).values():
-            sizes |= Counter({cell: own.total() for cell, own in _units(rows).items()})
+        for rows in group_by_label(by_slice[name], attrgetter("metric")).values():
+            sizes |= Counter({cell: units.total() for cell, units in _units(rows).items()})
         beyond = beyond_limit(sizes)
-        by_slice[name] = _named_other(by_slice[name], beyond)
+        by_slice[name] = _merge_into_other(by_slice[name], beyond)
         if min_units is not None:
-            of_metrics, by_slice[name] = grouped(by_slice[name], attrgetter("metric")), []
+            of_metrics, by_slice[name] = group_by_label(by_slice[name], attrgetter("metric")), []
             for rows in of_metrics.values():
                 few = small_cells(_units(rows), min_units)
-                by_slice[name] += _named_other(rows, few)
+                by_slice[name] += _merge_into_other(rows, few)
                 # `OTHER` is no value of its own, and notes count values.
                 small |= few - {OTHER}
         what = f"Segment {name.removeprefix(SEGMENT)}"
@@ -87,12 +87,12 @@ def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
     return frozenset(small)
 
 
-def _named_other(rows: list[SumsRow], cells: Collection[str]) -> list[SumsRow]:
+def _merge_into_other(rows: list[SumsRow], cells: Collection[str]) -> list[SumsRow]:
     """Merge some cells into `OTHER`."""
-    named = {*cells, OTHER} if cells else set()
-    others = [row._replace(cell=OTHER) for row in rows if row.cell in named]
-    alike = grouped(others, lambda row: row[:4]).values()
-    return [*(row for row in rows if row.cell not in named), *map(_add_rows, alike)]
+    merged = {*cells, OTHER} if cells else set()
+    merged_rows = [row._replace(cell=OTHER) for row in rows if row.cell in merged]
+    alike = group_by_label(merged_rows, lambda row: row[:4]).values()
+    return [*(row for row in rows if row.cell not in merged), *map(_add_rows, alike)]
 
 
 def _add_rows(rows: Sequence[SumsRow]) -> SumsRow:
@@ -146,7 +146,7 @@ def cut_cells(cut: str, sizes: Mapping[str, Units], min_units: int | None) -> Cu
         {'a': 'a', 'b': 'other', 'c': 'other'}
     """
     beyond = beyond_limit({value: sum(units.values()) for value, units in sizes.items()})
-    small = _small(sizes, beyond, min_units or 0)
+    small = _find_small_values(sizes, beyond, min_units or 0)
     joined = beyond | small
     cell_of = {value: OTHER if value in joined else value for value in sizes}
     notes = _notes(f"Cut {cut}", len(sizes), beyond, small, min_units)
@@ -155,10 +155,12 @@ def cut_cells(cut: str, sizes: Mapping[str, Units], min_units: int | None) -> Cu
 
 def cut_value(cut: str) -> str:
     """Write SQL of an impression's value of a cut, a text."""
-    return f"coalesce({quoted(cut_name(cut))}, '')"
+    return f"coalesce({quote(cut_name(cut))}, '')"
 
 
-def _small(sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int) -> frozenset[str]:
+def _find_small_values(
+    sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int
+) -> frozenset[str]:
     """Find values of few units, and one more if all of them are small."""
 
     def is_small(value: str) -> bool:
@@ -166,9 +168,9 @@ def _small(sizes: Mapping[str, Units], beyond: frozenset[str], min_units: int) -
 
     small = {value for value in sizes if value not in beyond and is_small(value)}
     joined = beyond | small | ({OTHER} & sizes.keys() if beyond or small else set())
-    others = sorted(sizes.keys() - joined, key=lambda v: (sum(sizes[v].values()), v))
+    remaining = sorted(sizes.keys() - joined, key=lambda v: (sum(sizes[v].values()), v))
     # A unit may be in several cells, so only a cell that is large by itself makes the merged one
     # large.
-    if joined and others and all(map(is_small, joined)):
-        small.add(others[0])
+    if joined and remaining and all(map(is_small, joined)):
+        small.add(remaining[0])
     return frozenset(small)

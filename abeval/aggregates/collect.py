@@ -8,29 +8,29 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates import aggregates
-from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, UnitShares, grouped
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, UnitShares, group_by_label
 from abeval.aggregates.audit_arrays import unit_shares
 from abeval.aggregates.audits import audit_sums
-from abeval.aggregates.cells import joined_cells
+from abeval.aggregates.cells import join_small_cells
 from abeval.aggregates.cuts import cut_sums
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
-from abeval.aggregates.sums import Group, SumsRow, sums_of
+from abeval.aggregates.sums import Group, SumsRow, sum_slices
 from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
-from abeval.aggregates.wanted import Wanted, spread_metrics, wanted_of
-from abeval.engines.sql import numbered, query, quoted, whole
+from abeval.aggregates.wanted import MetricPlan, plan_sums, spread_metrics
+from abeval.engines.sql import query, quote, read_int, write_index
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
-from abeval.logs.clusters import mixed_slots
-from abeval.logs.coarser import count_coarser
+from abeval.logs.clusters import count_mixed_slots
+from abeval.logs.coarser import count_coarser_ids
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import Units
-from abeval.logs.units import SubBuckets, places_of_hashes, sub_buckets, text_of
-from abeval.logs.views import variant_of
+from abeval.logs.units import SubBuckets, find_hash_indices, sub_buckets, write_code_names
+from abeval.logs.views import write_variant
 from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats
@@ -73,28 +73,28 @@ def collect_prepared(
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
     prepared = prepare(run, read, extra, tuple(experiment.cuts), ROW_SOURCES, units_read)
     accounting.check_some_left(experiment, prepared, engine)
-    wanted, placed = wanted_of(experiment, metrics, prepared), prepared.placed
-    units = unit_counts(experiment, placed.units)
+    plan, assignment = plan_sums(experiment, metrics, prepared), prepared.assignment
+    units = unit_counts(experiment, assignment.units)
     replays = by_bucket or replays or bool(experiment.trust.aa_runs)
     # In a sub-bucket every metric has the same units, which values of single units do not say.
     by_units = not by_bucket and aggregates.deals_units(sum(units.values()))
-    shows_items = CATALOGUE in wanted.sources
+    shows_items = CATALOGUE in plan.sources
     bucket = np.zeros(0, dtype=np.int16)
-    if wanted.resampled or shows_items or (replays and not by_units):
-        bucket = sub_buckets(engine, experiment, placed.units.hash, prepared.cells)
-    rows = row_sums(run, prepared, wanted, bucket, by_day)
+    if plan.resampled or shows_items or (replays and not by_units):
+        bucket = sub_buckets(engine, experiment, assignment.units.hash, prepared.cells)
+    rows = row_sums(run, prepared, plan, bucket, by_day)
     logs = ReadLogs(run, prepared, rows)
-    sums = _UnitSums(logs, wanted, bucket, replays, by_units)
-    for source in (source for source in wanted.sources if source.per_unit):
+    sums = _UnitSums(logs, plan, bucket, replays, by_units)
+    for source in (source for source in plan.sources if source.per_unit):
         run.step(source.title)
         sums.add(source)
-    cut_rows, cut_notes = cut_sums(logs, wanted.metrics)
-    if wanted.quantiles or wanted.spreads:
+    cut_rows, cut_notes = cut_sums(logs, plan.metrics)
+    if plan.quantiles or plan.spreads:
         run.step(QUANTILE.title)
-    quantiles = collect_quantiles(logs, wanted.quantiles, wanted.spreads)
+    quantiles = collect_quantiles(logs, plan.quantiles, plan.spreads)
     audits, shares = audit_sums(run, prepared)
     run.step("catalogue" if shows_items else "accounting")
-    counted = accounting.accounts(prepared, engine)
+    counted = accounting.count_log_rows(prepared, engine)
     items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None
     collected = Aggregates(
         moments=[*sums.rows, *sums.days, *cut_rows],
@@ -102,32 +102,32 @@ def collect_prepared(
         caps=sums.caps,
         catalogue_size=None if items is None else len(items),
         units=units,
-        accounts=counted,
-        days=accounting.days_of(prepared),
-        refused=wanted.refused,
-        facts=accounting.facts(prepared)
+        row_counts=counted,
+        days=accounting.list_days(prepared),
+        refused=plan.refused,
+        facts=accounting.count_facts(prepared)
         | accounting.count_other_variants(experiment, prepared)
-        | mixed_slots(experiment, engine)
+        | count_mixed_slots(experiment, engine)
         | accounting.find_early_clocks(counted, engine)
-        | count_coarser(run, prepared.shape, units),
+        | count_coarser_ids(run, prepared.schema, units),
         quantiles=quantiles,
         buckets=sums.buckets,
         reach=rows.catalogue.reach,
         group_units=rows.catalogue.group_units(),
-        entered=placed.entered,
-        stretches=placed.stretches,
+        enrollments=assignment.enrollments,
+        split_periods=assignment.split_periods,
         notes=(*prepared.notes, *cut_notes),
         audits=audits,
         shares={**shares, "lacking": [*lacking_shares(logs)]},
         questions=prepared.questions,
         extremes=sums.extremes,
         unit_aucs=sums.unit_aucs,
-        clusters=placed.units.clusters,
+        clusters=assignment.units.clusters,
         cluster_sums=sums.clusters,
     )
     # Files may have changed while they were read: better no result than a wrong one.
     accounting.check_all_counted(prepared, counted)
-    return Collected(joined_cells(collected, experiment.privacy.min_units), logs)
+    return Collected(join_small_cells(collected, experiment.privacy.min_units), logs)
 
 
 @dataclass
@@ -141,7 +141,7 @@ class _UnitSums:
     """
 
     logs: ReadLogs
-    wanted: Wanted
+    plan: MetricPlan
     bucket: SubBuckets
     replays: bool
     by_units: bool
@@ -157,45 +157,49 @@ class _UnitSums:
     def add(self, source: Source) -> None:
         """Add the sums of the metrics of a source."""
         logs, experiment = self.logs, self.logs.experiment
-        metrics = [metric for metric in self.wanted.metrics if metric.source == source]
-        resampled = [metric for metric in self.wanted.resampled if metric.source == source]
+        metrics = [metric for metric in self.plan.metrics if metric.source == source]
+        resampled = [metric for metric in self.plan.resampled if metric.source == source]
         days = logs.days(source, [*metrics, *resampled])
-        of = logs.values(days)
-        counted = self.wanted.counted if source is UNIT_DAY else []
-        of.check_none_missing([*metrics, *counted])
-        slices = [one for metric in metrics for one in of.slices(metric)]
-        slices += [of.in_buckets(metric, self.bucket) for metric in resampled]
+        values = logs.values(days)
+        counted = self.plan.counting_metrics if source is UNIT_DAY else []
+        values.check_none_missing([*metrics, *counted])
+        slices = [metric_slice for metric in metrics for metric_slice in values.slices(metric)]
+        slices += [values.bucket_slice(metric, self.bucket) for metric in resampled]
         if source is UNIT_DAY:
-            slices += [of.balance(metric) for metric in self.wanted.balanced]
-            slices += [one for metric in counted for one in of.left_out(metric)]
-        self.rows += sums_of(slices, of.groups)
-        self.covariates |= {m.name: of.covariate_moments(m) for m in metrics if m.covariates}
-        if source.daily and experiment.period is not None and logs.shape.has_time:
-            self.days += day_rows(of, days, metrics, logs.prepared.days)
-        self.caps |= {metric.name: of.caps(metric) for metric in metrics if metric.cap is not None}
+            slices += [values.balance(metric) for metric in self.plan.balanced]
+            slices += [
+                metric_slice for metric in counted for metric_slice in values.left_out(metric)
+            ]
+        self.rows += sum_slices(slices, values.groups)
+        self.covariates |= {m.name: values.covariate_moments(m) for m in metrics if m.covariates}
+        if source.daily and experiment.period is not None and logs.schema.has_time:
+            self.days += day_rows(values, days, metrics, logs.prepared.days)
+        self.caps |= {
+            metric.name: values.caps(metric) for metric in metrics if metric.cap is not None
+        }
         if self.replays:
             bucket = None if self.by_units else self.bucket
-            self.buckets |= {metric.name: of.buckets(metric, bucket) for metric in metrics}
-        if of.units.clusters is not None:
-            self.clusters |= {metric.name: of.of_clusters(metric) for metric in metrics}
+            self.buckets |= {metric.name: values.buckets(metric, bucket) for metric in metrics}
+        if values.units.clusters is not None:
+            self.clusters |= {metric.name: values.sum_clusters(metric) for metric in metrics}
         if source is GAUC:
-            self.unit_aucs += _unit_aucs(logs, of)
+            self.unit_aucs += _unit_aucs(logs, values)
         # Of clusters, a few always weigh most.
         # Values of single units are not to be seen where privacy asks for a minimum.
-        if experiment.privacy.min_units is not None or of.units.clusters is not None:
+        if experiment.privacy.min_units is not None or values.units.clusters is not None:
             return
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
-            self.extremes |= of.extremes(metric)
+            self.extremes |= values.extremes(metric)
 
 
-def _unit_aucs(logs: ReadLogs, of: SourceValues) -> list[UnitsByAuc]:
+def _unit_aucs(logs: ReadLogs, values: SourceValues) -> list[UnitsByAuc]:
     """Count units by their own AUC."""
-    columns = {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in of.now.items()}
-    logs.engine.add_arrays("gauc_values", columns | {"arm": of.units.variant})
-    variant = text_of("arm", [*logs.experiment.variants])
+    columns = {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in values.now.items()}
+    logs.engine.add_arrays("gauc_values", columns | {"arm": values.units.variant})
+    variant = write_code_names("arm", [*logs.experiment.variants])
     logs.engine.view("gauc_unit", f"select *, {variant} as variant from gauc_values")
     rows = logs.engine.rows(query("4_metrics/unit_aucs"))
-    return [UnitsByAuc(str(name), str(fate), *map(whole, sums)) for name, fate, *sums in rows]
+    return [UnitsByAuc(str(name), str(fate), *map(read_int, sums)) for name, fate, *sums in rows]
 
 
 def unit_counts(experiment: Experiment, units: Units) -> dict[str, int]:
@@ -207,7 +211,7 @@ def unit_counts(experiment: Experiment, units: Units) -> dict[str, int]:
 
 def listed_items(logs: ReadLogs) -> set[str]:
     """Read the ids of the item log; empty without one."""
-    if logs.shape.items is None:
+    if logs.schema.items is None:
         return set()
     return {str(item) for (item,) in logs.engine.rows("select item_id from items")}
 
@@ -218,15 +222,17 @@ def lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
     # The rows of a query are not those of a file.
     lacking = logs.prepared.lacking if experiment.logs.rows.query is None else ()
     variants = [*experiment.variants]
-    by_files = grouped(lacking, lambda column: tuple(files.lacking[column.lower()]))
+    by_files = group_by_label(lacking, lambda column: tuple(files.lacking[column.lower()]))
     for names, columns in by_files.items():
-        rest = [file for file in files.files if file not in names]
-        selects = [_file_rows(logs, lacks, own) for lacks, own in ((1, names), (0, rest))]
+        other_files = [file for file in files.files if file not in names]
+        selects = [
+            _file_rows(logs, lacks, selected) for lacks, selected in ((1, names), (0, other_files))
+        ]
         if not all(selects):
             continue
         engine.view("file_rows", " union all ".join(selects))
         if experiment.unit == ROW_UNIT:
-            number = numbered(variant_of(experiment, "logged_id"), variants)
+            number = write_index(write_variant(experiment, "logged_id"), variants)
             read = engine.arrays(f"select coalesce({number}, -1) as arm, lacks from file_rows")
             arm, y = (np.asarray(column, dtype=np.int64) for column in read.values())
             x = np.ones_like(y)
@@ -236,22 +242,22 @@ def lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
             counts = "cast(count(*) as bigint) as x, cast(sum(lacks) as bigint) as y"
             read = engine.arrays(f"select {unit} as unit, {counts} from file_rows group by 1")
             hashes, x, y = (np.asarray(column, dtype=np.int64) for column in read.values())
-            place = places_of_hashes(hashes, logs.units.hash)
-            arm = np.where(place >= 0, logs.units.variant[place], -1)
-        known = np.flatnonzero(arm >= 0)
+            unit_index = find_hash_indices(hashes, logs.units.hash)
+            arm = np.where(unit_index >= 0, logs.units.variant[unit_index], -1)
+        analysed = np.flatnonzero(arm >= 0)
         for column in columns:
-            own = arm[known], y[known], x[known]
-            yield from unit_shares("lacking", [column], variants, *own)
+            selected = arm[analysed], y[analysed], x[analysed]
+            yield from unit_shares("lacking", [column], variants, *selected)
 
 
 def _file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:
     """Write SQL of the units of some files' rows; empty if files do not say."""
     source, unit = logs.experiment.logs.rows, logs.experiment.unit
-    named, own = ("variant", "variant") if unit == ROW_UNIT else ("unit_id", unit)
+    canonical, default = ("variant", "variant") if unit == ROW_UNIT else ("unit_id", unit)
     relation, paths = f"raw_files_{lacks}", [str(Path(file).absolute()) for file in files]
-    logs.engine.add_log(relation, source.model_copy(update={"path": paths}).with_unit(unit))
-    column = source.columns.get(named, own).lower()
+    logs.engine.add_log(relation, source.model_copy(update={"path": paths}).map_unit(unit))
+    column = source.columns.get(canonical, default).lower()
     for name in (name for name in logs.engine.columns(relation) if name.lower() == column):
-        whose = f"cast({quoted(name)} as varchar)"
-        return f"select {whose} as logged_id, {lacks} as lacks from {relation}"
+        id_sql = f"cast({quote(name)} as varchar)"
+        return f"select {id_sql} as logged_id, {lacks} as lacks from {relation}"
     return ""

@@ -13,11 +13,19 @@ from numpy.typing import NDArray
 
 from abeval.aggregates import cells
 from abeval.aggregates.metric_queries import ReadLogs
-from abeval.aggregates.source_values import SourceValues, by_unit
-from abeval.aggregates.sums import Slice, SumsRow, Terms, sums_of
+from abeval.aggregates.source_values import SourceValues, sum_units
+from abeval.aggregates.sums import Slice, SumsRow, Terms, sum_slices
 from abeval.aggregates.unit_rows import read_days
-from abeval.engines.sql import by_value, literal, numbered, query, whole
-from abeval.logs.unit_arrays import Groups, Labels, Whole, added, half_away, heads, key_of
+from abeval.engines.sql import literal, query, read_int, write_case, write_index
+from abeval.logs.unit_arrays import (
+    Groups,
+    Integers,
+    Labels,
+    pack_key,
+    round_half_away,
+    run_starts,
+    sum_runs,
+)
 from abeval.logs.views import show_rows
 from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
 from abeval.stats import composition
@@ -36,16 +44,16 @@ INFLUENCE_STEP = 1e-7
 def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[SumsRow], list[str]]:
     """Sum the metrics in every cell of every cut; return notes too."""
     rows, notes = list[SumsRow](), list[str]()
-    wanted = [metric for metric in metrics if no_cuts(metric) is None]
-    of_sums = [metric for metric in wanted if metric.source == UNIT_DAY]
-    for name in logs.experiment.cuts if wanted else ():
+    divisible = [metric for metric in metrics if no_cuts(metric) is None]
+    of_sums = [metric for metric in divisible if metric.source == UNIT_DAY]
+    for name in logs.experiment.cuts if divisible else ():
         logs.run.step(f"cut {name}")
         totals = _totals(logs, name)
         notes += totals.cells.notes
-        own = totals.sums(of_sums, totals.columns)
-        rows += own + _sum_scores(totals, wanted)
-        if not logs.prepared.placed.stretches:
-            rows += _influences(totals, own, [m for m in of_sums if splits_by_cut(m)])
+        cell_rows = totals.sums(of_sums, totals.columns)
+        rows += cell_rows + _sum_scores(totals, divisible)
+        if not logs.prepared.assignment.split_periods:
+            rows += _influences(totals, cell_rows, [m for m in of_sums if splits_by_cut(m)])
     # Scores may have fewer units than their cell.
     least = logs.experiment.privacy.min_units or 0
     # Row fields 0 to 2 are metric, slice and cell: the cell goes in all variants.
@@ -54,7 +62,7 @@ def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[SumsRow], 
 
 
 @dataclass(frozen=True)
-class Totals:
+class CellTotals:
     """Hold the sums of each analysed unit in each cell with an impression.
 
     Attributes:
@@ -68,44 +76,50 @@ class Totals:
     cells: cells.CutCells
     unit: NDArray[np.int64]
     cell: NDArray[np.int64]
-    columns: Mapping[str, Whole]
+    columns: Mapping[str, Integers]
 
-    def values(self, columns: Mapping[str, Whole]) -> SourceValues:
+    def values(self, columns: Mapping[str, Integers]) -> SourceValues:
         """Return metric values of each row, from columns of their source."""
         logs = self.logs
-        return SourceValues(logs.experiment, logs.shape, logs.units, {}, {}).at(self.unit, columns)
+        return SourceValues(logs.experiment, logs.schema, logs.units, {}, {}).take_units(
+            self.unit, columns
+        )
 
-    def sums(self, metrics: Sequence[Metric], columns: Mapping[str, Whole]) -> list[SumsRow]:
+    def sums(self, metrics: Sequence[Metric], columns: Mapping[str, Integers]) -> list[SumsRow]:
         """Sum metrics by cell."""
         labels = Labels(self.cell.astype(np.int32), self.cells.names)
-        return self.values(columns).by_cell(metrics, CUT + self.name, labels)
+        return self.values(columns).sum_cells(metrics, CUT + self.name, labels)
 
 
-def _totals(logs: ReadLogs, name: str) -> Totals:
+def _totals(logs: ReadLogs, name: str) -> CellTotals:
     """Sum the period's impressions by unit and cell, and create `cut_cells`."""
     engine, experiment = logs.engine, logs.experiment
-    components = [*logs.shape.components.values()]
-    listed = ", ".join(["unit_id", f"{cells.cut_value(name)} as value", *components])
-    engine.view("cut_rows", f"select {listed} from impressions where in_period")
+    components = [*logs.schema.components.values()]
+    items_sql = ", ".join(["unit_id", f"{cells.cut_value(name)} as value", *components])
+    engine.view("cut_rows", f"select {items_sql} from impressions where in_period")
     engine.table("cut_sums", query("4_metrics/cut_sums"))
     sizes: dict[str, dict[str, int]] = {}
     for value, variant, count in engine.rows(query("4_metrics/cut_sizes")):
         of_value = sizes.setdefault(str(value), dict.fromkeys(experiment.variants, 0))
-        of_value[str(variant)] = whole(count)
+        of_value[str(variant)] = read_int(count)
     of_cut = cells.cut_cells(name, sizes, experiment.privacy.min_units)
     number = {cell: i for i, cell in enumerate(of_cut.names)}
-    places = (f"({literal(v)}, cast({number[c]} as bigint))" for v, c in of_cut.cell_of.items())
-    listed = ", ".join(places) or "('', cast(0 as bigint))"
-    engine.view("cut_cells", f"select * from (values {listed}) as v (value, number)")
-    listed = ", ".join(["s.unit_id", "c.number", *(f"s.{column}" for column in components)])
-    read = engine.arrays(f"select {listed} from cut_sums s join cut_cells c on s.value = c.value")
+    cell_numbers = (
+        f"({literal(v)}, cast({number[c]} as bigint))" for v, c in of_cut.cell_of.items()
+    )
+    items_sql = ", ".join(cell_numbers) or "('', cast(0 as bigint))"
+    engine.view("cut_cells", f"select * from (values {items_sql}) as v (value, number)")
+    items_sql = ", ".join(["s.unit_id", "c.number", *(f"s.{column}" for column in components)])
+    read = engine.arrays(
+        f"select {items_sql} from cut_sums s join cut_cells c on s.value = c.value"
+    )
     unit, cell, *sums = (column.astype(np.int64) for column in read.values())
-    groups = Groups.of(key_of(unit, cell))
-    columns = {column: groups.sum(own) for column, own in zip(components, sums, strict=True)}
-    return Totals(logs, name, of_cut, unit[groups.first], cell[groups.first], columns)
+    groups = Groups.build(pack_key(unit, cell))
+    columns = {column: groups.sum(values) for column, values in zip(components, sums, strict=True)}
+    return CellTotals(logs, name, of_cut, unit[groups.first], cell[groups.first], columns)
 
 
-def _sum_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
+def _sum_scores(totals: CellTotals, metrics: Sequence[Metric]) -> list[SumsRow]:
     """Sum GAUC and AUC of each cell, from its scored impressions.
 
     Its variant is a variant in a cell, and its unit a row of the totals.
@@ -117,12 +131,12 @@ def _sum_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
     engine, variants = logs.engine, [*logs.experiment.variants]
     cell_units = {"row": np.arange(size), "unit_id": totals.unit, "number": totals.cell}
     engine.add_arrays("cell_units", cell_units)
-    score = by_value("u.variant", {v: f"i.{s}" for v, s in logs.shape.score_of.items()})
+    score = write_case("u.variant", {v: f"i.{s}" for v, s in logs.schema.score_of.items()})
     engine.table(
         "cell_scores",
         f"""
         select t.row as unit_id, i.click, {score} as score,
-          c.number * {len(variants)} + {numbered("u.variant", variants)} as variant
+          c.number * {len(variants)} + {write_index("u.variant", variants)} as variant
         from impressions i
         join units u on i.unit_id = u.unit_id
         join cut_cells c on {cells.cut_value(totals.name)} = c.value
@@ -130,23 +144,25 @@ def _sum_scores(totals: Totals, metrics: Sequence[Metric]) -> list[SumsRow]:
         where i.in_period and {score} is not null
         """,
     )
-    asked = {name: name for name in ("unit_id", "variant", "score", "click")}
-    show_rows(engine, "scored", asked | {"in_period": "true"}, "cell_scores")
+    score_columns = {name: name for name in ("unit_id", "variant", "score", "click")}
+    show_rows(engine, "scored", score_columns | {"in_period": "true"}, "cell_scores")
     rows = list[SumsRow]()
     for source in sources:
         days = read_days(engine, source)
-        columns = {name: by_unit(days.unit, own, size) for name, own in days.columns.items()}
+        columns = {
+            name: sum_units(days.unit, values, size) for name, values in days.columns.items()
+        }
         rows += totals.sums([metric for metric in metrics if metric.source == source], columns)
     engine.drop("cell_scores")
     return rows
 
 
 def _influences(
-    totals: Totals, rows: Sequence[SumsRow], metrics: Sequence[Metric]
+    totals: CellTotals, rows: Sequence[SumsRow], metrics: Sequence[Metric]
 ) -> list[SumsRow]:
     """Sum squared influences of units on both parts of each difference."""
     experiment, names = totals.logs.experiment, totals.cells.names
-    values, start = totals.values(totals.columns), heads(totals.unit)
+    values, start = totals.values(totals.columns), run_starts(totals.unit)
     variants = [*experiment.variants]
     counts = np.bincount(totals.logs.units.variant, minlength=len(variants)).tolist()
     sums = {(row.metric, row.group.variant, row.cell): (row.sum("y"), row.sum("x")) for row in rows}
@@ -169,17 +185,22 @@ def _influences(
         if step == 0:
             continue
         y, x = values.pair(metric, totals.columns)
-        parts = {WITHIN: [own.within for own in gradients], MIX: [own.mix for own in gradients]}
-        for part, of_part in parts.items():
+        gradients_by_part = {
+            WITHIN: [gradient.within for gradient in gradients],
+            MIX: [gradient.mix for gradient in gradients],
+        }
+        for part, of_part in gradients_by_part.items():
             worth = np.zeros((len(variants), len(names), 2))
-            worth[arms] = [np.stack(own, axis=1) * (scale / step) for own in of_part]
+            worth[arms] = [np.stack(gradient, axis=1) * (scale / step) for gradient in of_part]
             of_y, of_x = worth[values.units.variant, totals.cell].T
             # A unit is in several cells; its influences add up before they are squared.
-            influence = added(half_away(of_y * y + of_x * x), start)
+            influence = sum_runs(round_half_away(of_y * y + of_x * x), start)
             slices.append(Slice(metric.name, part + totals.name, Terms(influence), treatment))
     groups = values.groups
-    of_units = groups._replace(variant=groups.variant[start], stretch=groups.stretch[start])
-    return sums_of(slices, of_units)
+    of_units = groups._replace(
+        variant=groups.variant[start], split_period=groups.split_period[start]
+    )
+    return sum_slices(slices, of_units)
 
 
 def influence_step(control: composition.Totals, treatment: composition.Totals) -> float:

@@ -5,12 +5,12 @@ from itertools import groupby
 
 from abeval.aggregates.aggregates import Quantile
 from abeval.aggregates.metric_queries import ReadLogs
-from abeval.aggregates.ranked_values import Ranked, UnitValues
-from abeval.aggregates.wanted import COMPARED, CURVE, at_level, value_of
+from abeval.aggregates.ranked_values import RankedValues, UnitValues
+from abeval.aggregates.wanted import COMPARED, CURVE, ranked_value, set_level
 from abeval.logs.shape import value_columns
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
-from abeval.stats.quantiles import place
+from abeval.stats.quantiles import quantile_position
 from abeval.stats.records import Refusal
 
 
@@ -21,26 +21,28 @@ def collect_quantiles(
 
     `spreads` have quantiles at the levels of `CURVE`, those of `COMPARED` with their ends.
     """
-    every = [*metrics, *(at_level(one, level) for one in spreads for level in COMPARED)]
+    every = [*metrics, *(set_level(spread, level) for spread in spreads for level in COMPARED)]
     # The curve is only drawn; its other levels are not compared, so they need no ends.
-    bare = [at_level(one, lv) for one in spreads for lv in CURVE if lv not in COMPARED]
-    return quantiles_of(every, values_of(logs, every), bare)
+    bare = [set_level(spread, lv) for spread in spreads for lv in CURVE if lv not in COMPARED]
+    return compute_quantiles(every, find_ranked_values(logs, every), bare)
 
 
-def values_of(logs: ReadLogs, metrics: Sequence[Metric]) -> list[UnitValues]:
+def find_ranked_values(logs: ReadLogs, metrics: Sequence[Metric]) -> list[UnitValues]:
     """Return the period's values that each of `quantile_groups` ranks."""
     columns = (
-        value_columns(logs.shape, logs.experiment, group[0]) for group in quantile_groups(metrics)
+        value_columns(logs.schema, logs.experiment, group[0]) for group in quantile_groups(metrics)
     )
-    return [logs.rows.values[tuple(own.values())] for own in columns]
+    return [logs.rows.values[tuple(variant_columns.values())] for variant_columns in columns]
 
 
 def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
     """Group metrics by the value that they are quantiles of."""
-    return [list(group) for _, group in groupby(sorted(metrics, key=value_of), key=value_of)]
+    return [
+        list(group) for _, group in groupby(sorted(metrics, key=ranked_value), key=ranked_value)
+    ]
 
 
-def quantiles_of(
+def compute_quantiles(
     metrics: Sequence[Metric], values: Sequence[UnitValues], bare: Sequence[Metric] = ()
 ) -> dict[str, Mapping[str, Quantile]]:
     """Compute quantiles over some impressions: metric → variant → quantile.
@@ -50,34 +52,37 @@ def quantiles_of(
     """
     of_metric: dict[str, Mapping[str, Quantile]] = {}
     for group, ranked in zip(quantile_groups(metrics), values, strict=True):
-        more = [metric for metric in bare if value_of(metric) == value_of(group[0])]
+        more = [metric for metric in bare if ranked_value(metric) == ranked_value(group[0])]
         levels = {metric.name: metric.level or 0.5 for metric in (*group, *more)}
         judged = {levels[metric.name] for metric in group}
-        of_level = {level: _at(ranked, level, level in judged) for level in set(levels.values())}
+        of_level = {
+            level: _quantile_by_variant(ranked, level, level in judged)
+            for level in set(levels.values())
+        }
         of_metric |= {name: of_level[level] for name, level in levels.items()}
     return of_metric
 
 
-def _at(events: UnitValues, level: float, judged: bool) -> dict[str, Quantile]:
+def _quantile_by_variant(events: UnitValues, level: float, judged: bool) -> dict[str, Quantile]:
     """Return variant → its quantile at a level, with ends if it is judged."""
-    of_variants = events.by_variant
+    of_variants = events.variant_values
     effects = _design_effects(of_variants, level) if judged else {}
-    known = {}
-    for name, own in of_variants.items():
-        at, levels = place(own.size, level), own.levels
+    by_variant = {}
+    for name, variant_values in of_variants.items():
+        at, levels = quantile_position(variant_values.size, level), variant_values.levels
         step, outermost = levels.step(at), levels.values[0 if level < 0.5 else -1]
         low = high = refused = None
         try:
             if judged:
-                low, high = _ends(own, level, effects.get(name))
+                low, high = _ends(variant_values, level, effects.get(name))
         except Refusal as refusal:
             refused = refusal.reason
         value = float(outermost) if step is None else step.value(at)
-        known[name] = Quantile(own.size, value, low, high, refused)
-    return known
+        by_variant[name] = Quantile(variant_values.size, value, low, high, refused)
+    return by_variant
 
 
-def _ends(ranked: Ranked, level: float, effect: float | None) -> list[float]:
+def _ends(ranked: RankedValues, level: float, effect: float | None) -> list[float]:
     """Return the ends of a quantile's interval.
 
     Raises:
@@ -85,20 +90,23 @@ def _ends(ranked: Ranked, level: float, effect: float | None) -> list[float]:
     """
     events = ranked.size
     sides = quantiles.ends(events, level, effect) if effect is not None else ()
-    places = [place(events, side) for side in sides]
-    ends = [step.value(at) for at in places if (step := ranked.levels.step(at)) is not None]
+    positions = [quantile_position(events, side) for side in sides]
+    ends = [step.value(at) for at in positions if (step := ranked.levels.step(at)) is not None]
     if len(ends) < 2:
         raise quantiles.beyond(events, level)
     return ends
 
 
-def _design_effects(of_variants: Mapping[str, Ranked], level: float) -> dict[str, float]:
+def _design_effects(of_variants: Mapping[str, RankedValues], level: float) -> dict[str, float]:
     """Return variant → design effect; none for a variant of one unit."""
-    below = {name: one.below(place(one.size, level)) for name, one in of_variants.items()}
-    several = {name: one for name, one in below.items() if one is not None and one.n > 1}
-    own = [quantiles.design_effect(one, level) for one in several.values()]
-    if not own:
+    below = {
+        name: value.below(quantile_position(value.size, level))
+        for name, value in of_variants.items()
+    }
+    several = {name: value for name, value in below.items() if value is not None and value.n > 1}
+    effects = [quantiles.design_effect(value, level) for value in several.values()]
+    if not effects:
         return {}
     # Variants are alike in their units, so a joint estimate is steadier.
-    pooled = quantiles.pooled(own, [one.n for one in several.values()])
+    pooled = quantiles.pool_design_effects(effects, [value.n for value in several.values()])
     return dict(zip(several, pooled, strict=True))

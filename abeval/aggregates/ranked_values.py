@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.sums import exact_sums
-from abeval.logs.unit_arrays import Whole
+from abeval.logs.unit_arrays import Integers
 from abeval.stats.moments import Moments
-from abeval.stats.quantiles import PARTS, Distribution, distribution_of
+from abeval.stats.quantiles import PARTS, Distribution, build_distribution
 
 
 @dataclass(frozen=True)
-class Ranked:
+class RankedValues:
     """Hold the impressions of one variant that have a value.
 
     Attributes:
@@ -26,9 +26,9 @@ class Ranked:
         events: How many of its impressions have the value.
     """
 
-    stretch: NDArray[np.int16]
+    split_period: NDArray[np.int16]
     unit: NDArray[np.int32]
-    value: Whole
+    value: Integers
     events: NDArray[np.integer]
 
     @cached_property
@@ -41,14 +41,14 @@ class Ranked:
         """Return the distribution of the values."""
         # As whole numbers, which doubles could not tell apart beyond 2^53.
         values: NDArray[Any] = self.value
-        return distribution_of(values, self.events)
+        return build_distribution(values, self.events)
 
     def below(self, at: float) -> Moments | None:
         """Return moments over units of values below a position, and of all values.
 
         None where the position is beyond the values.
         """
-        step, size = self.levels.step(at), len(self.stretch)
+        step, size = self.levels.step(at), len(self.split_period)
         if step is None:
             return None
         parts = (self.value < step.lower) * PARTS
@@ -56,8 +56,10 @@ class Ranked:
             parts[self.value == neighbour] = weight
         below = np.bincount(self.unit, parts * self.events, size).astype(np.int64)
         counts = np.bincount(self.unit, self.events, size).astype(np.int64)
-        of_stretches = (self.stretch == one for one in np.unique(self.stretch))
-        return reduce(add, (_make_moments(below[own], counts[own]) for own in of_stretches))
+        of_stretches = (self.split_period == number for number in np.unique(self.split_period))
+        return reduce(
+            add, (_make_moments(below[chosen], counts[chosen]) for chosen in of_stretches)
+        )
 
 
 @dataclass(frozen=True)
@@ -74,35 +76,35 @@ class UnitValues:
 
     variants: Sequence[str]
     arm: NDArray[np.int8]
-    stretch: NDArray[np.int16]
+    split_period: NDArray[np.int16]
     unit: NDArray[np.int32]
-    value: Whole
+    value: Integers
     events: NDArray[np.integer]
     day: NDArray[np.int32] = field(default_factory=lambda: np.zeros(0, np.int32))
 
-    def of_days(self, units: NDArray[np.integer], first: int, last: int) -> "UnitValues":
+    def select_days(self, units: NDArray[np.integer], first: int, last: int) -> "UnitValues":
         """Select the values of some units on some days."""
-        place = np.zeros(len(self.arm), dtype=np.int32)
-        place[units] = np.arange(len(units))
+        new_index = np.zeros(len(self.arm), dtype=np.int32)
+        new_index[units] = np.arange(len(units))
         rows = np.flatnonzero((self.day >= first) & (self.day <= last))
-        own = self.arm[units], self.stretch[units], place[self.unit[rows]]
-        return UnitValues(self.variants, *own, self.value[rows], self.events[rows])
+        unit_columns = self.arm[units], self.split_period[units], new_index[self.unit[rows]]
+        return UnitValues(self.variants, *unit_columns, self.value[rows], self.events[rows])
 
     @cached_property
-    def by_variant(self) -> dict[str, Ranked]:
+    def variant_values(self) -> dict[str, RankedValues]:
         """Return variant → its values; none of a variant without one."""
-        ranked, arms = dict[str, Ranked](), self.arm[self.unit]
-        place = np.zeros(len(self.arm), dtype=np.int32)
+        ranked, arms = dict[str, RankedValues](), self.arm[self.unit]
+        new_index = np.zeros(len(self.arm), dtype=np.int32)
         for number, name in enumerate(self.variants):
             rows, units = np.flatnonzero(arms == number), np.flatnonzero(self.arm == number)
-            place[units] = np.arange(len(units))
+            new_index[units] = np.arange(len(units))
             if len(rows):
-                own = place[self.unit[rows]], self.value[rows], self.events[rows]
-                ranked[name] = Ranked(self.stretch[units], *own)
+                value_columns = new_index[self.unit[rows]], self.value[rows], self.events[rows]
+                ranked[name] = RankedValues(self.split_period[units], *value_columns)
         return ranked
 
 
-def _make_moments(below: Whole, events: Whole) -> Moments:
+def _make_moments(below: Integers, events: Integers) -> Moments:
     """Make moments of shares of values below a quantile, and of all values."""
     sums = exact_sums([below, events], [(0,), (1,), (0, 0), (0, 1), (1, 1)])
     (y,), (x,), (y_y,), (y_x,), (x_x,) = sums.values()

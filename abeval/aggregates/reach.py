@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.sql import Engine, query
-from abeval.logs.unit_arrays import narrow
+from abeval.logs.unit_arrays import downcast
 from abeval.logs.views import ITEM_GROUPS, show_rows
 
 BLOCK = 10_000_000
@@ -42,7 +42,7 @@ class Reach(NamedTuple):
     units: NDArray[np.integer]
     impressions: NDArray[np.integer]
 
-    def of(self, variant: str) -> slice:
+    def find_entries(self, variant: str) -> slice:
         """Find the entries of a variant."""
         number = [*self.variants, variant].index(variant)
         return slice(*np.searchsorted(self.variant, [number, number + 1]).tolist())
@@ -69,13 +69,13 @@ class Catalogue(NamedTuple):
     days: Engine | None = None
     numbers: _Items = _NONE
 
-    def of_days(self, first: int, last: int) -> Reach:
+    def select_days(self, first: int, last: int) -> Reach:
         """Return who was shown what from one day, counted from 1970, to another."""
         if self.days is None:
             return NO_REACH
         self.days.view("item_window", f"select {first} as first_day, {last} as last_day")
-        found = _Found.read(self.days, "4_metrics/window_reach")
-        return found.reach(self.reach.variants, self.reach.items, self.numbers)
+        entries = _ReachEntries.load(self.days, "4_metrics/window_reach")
+        return entries.reach(self.reach.variants, self.reach.items, self.numbers)
 
     def group_units(
         self, units: slice | NDArray[np.integer] = slice(None)
@@ -88,7 +88,7 @@ class Catalogue(NamedTuple):
         }
 
 
-class _Found(NamedTuple):
+class _ReachEntries(NamedTuple):
     """Hold entries of `4_metrics/reach`, in any order."""
 
     group: NDArray[np.integer]
@@ -97,20 +97,20 @@ class _Found(NamedTuple):
     impressions: NDArray[np.integer]
 
     @classmethod
-    def read(cls, engine: Engine, name: str) -> "_Found":
+    def load(cls, engine: Engine, name: str) -> "_ReachEntries":
         read = engine.arrays(query(name))
         names = ("unit_group", "item", "units", "impressions")
-        return cls(*(narrow(np.ma.filled(read[n], 0).astype(np.int64)) for n in names))
+        return cls(*(downcast(np.ma.filled(read[n], 0).astype(np.int64)) for n in names))
 
     def reach(self, variants: Sequence[str], items: Sequence[str], numbers: _Items) -> Reach:
         """Sort the entries, and replace numbers of items by their index."""
-        place = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.int32)
-        place[numbers] = np.arange(len(numbers))
-        item = place[self.item]
+        item_index = np.zeros(int(numbers.max(initial=0)) + 1, dtype=np.int32)
+        item_index[numbers] = np.arange(len(numbers))
+        item = item_index[self.item]
         order = np.argsort(self.group * np.int64(max(len(items), 1)) + item)
         arm, item_group = np.divmod(self.group[order], ITEM_GROUPS)
-        own = arm, item[order], item_group, self.units[order], self.impressions[order]
-        return Reach(variants, items, *own)
+        columns = arm, item[order], item_group, self.units[order], self.impressions[order]
+        return Reach(variants, items, *columns)
 
 
 def read_catalogue(
@@ -126,22 +126,22 @@ def read_catalogue(
     variant and the group of units in one number; there are about so many `rows`. `columns` are
     those of `analysed_rows`.
     """
-    parts, days, dated = list[_Found](), list[str](), "day" in columns
+    entry_blocks, days, dated = list[_ReachEntries](), list[str](), "day" in columns
     for start, end in blocks(engine, rows, len(variants) * ITEM_GROUPS):
         block = f"narrow_rows where unit_group >= {start} and unit_group < {end}"
         show_rows(engine, "shown_rows", columns, block)
-        parts.append(_Found.read(engine, "4_metrics/reach"))
+        entry_blocks.append(_ReachEntries.load(engine, "4_metrics/reach"))
         if dated:
             days.append(f"item_days_{start}")
             engine.table(days[-1], query("4_metrics/item_days"))
     if dated:
         engine.view("item_days", " union all ".join(f"select * from {name}" for name in days))
-    found = _Found(*map(np.concatenate, zip(*parts, strict=True)))
+    entries = _ReachEntries(*map(np.concatenate, zip(*entry_blocks, strict=True)))
     names = engine.arrays("select item, item_id from item_names order by item")
-    met = np.flatnonzero(np.bincount(found.item))
-    texts = np.asarray(names["item_id"])[met].astype(str)
+    shown_items = np.flatnonzero(np.bincount(entries.item))
+    texts = np.asarray(names["item_id"])[shown_items].astype(str)
     # Sorted as texts, sums over items are the same to the last digit in every run.
     order = np.argsort(texts)
-    numbers = met[order]
-    reach = found.reach(variants, texts[order].tolist(), numbers)
+    numbers = shown_items[order]
+    reach = entries.reach(variants, texts[order].tolist(), numbers)
     return Catalogue(reach, group, engine if dated else None, numbers)

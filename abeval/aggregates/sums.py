@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.errors import ExperimentError
-from abeval.logs.unit_arrays import Labels, Whole, added, heads, runs
+from abeval.logs.unit_arrays import Integers, Labels, run_numbers, run_starts, sum_runs
 from abeval.stats.moments import Moments, are_heavy
 
 Product = tuple[int, ...]
@@ -62,7 +62,7 @@ def exact_sums(
         block = [_measure(column[chosen].astype(np.int64, copy=False)) for column in columns]
         for product, total in totals.items():
             add = partial(_add_products, starts=begins)
-            factors = [block[place] for place in product]
+            factors = [block[index] for index in product]
             # A group may begin in one block and end in another.
             total[group : last + 1] += _add_exactly(add, factors, end - start)
     return {product: total.tolist() for product, total in totals.items()}
@@ -84,15 +84,15 @@ def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
     return gram
 
 
-Factor = tuple[Whole, int]
+Factor = tuple[Integers, int]
 """Whole numbers, and a size that none of them exceeds."""
 
 
-def _measure(values: Whole) -> Factor:
+def _measure(values: Integers) -> Factor:
     return values, max(abs(int(values.min())), abs(int(values.max())))
 
 
-def _add_products(*factors: Whole, starts: Whole) -> Whole:
+def _add_products(*factors: Integers, starts: Integers) -> Integers:
     """Add up the product of factors by group."""
     return np.add.reduceat(reduce(np.multiply, factors), starts)
 
@@ -109,18 +109,18 @@ def _add_exactly(
         raise OverflowError("the sums of products are too large")
     # Sums may not fit 64 bits: the largest factor is split into two halves of its bits.
     parts = [*factors]
-    place = max(range(len(parts)), key=lambda i: parts[i][1])
-    values, size = parts[place]
+    largest = max(range(len(parts)), key=lambda i: parts[i][1])
+    values, size = parts[largest]
     bits = size.bit_length() // 2
     # One half after the other, as both would leave the processor's cache.
-    parts[place] = values & (1 << bits) - 1, 1 << bits
+    parts[largest] = values & (1 << bits) - 1, 1 << bits
     sums = _add_exactly(add, parts, terms).astype(object)
-    parts[place] = values >> bits, (size >> bits) + 1
+    parts[largest] = values >> bits, (size >> bits) + 1
     sums += _add_exactly(add, parts, terms).astype(object) * (1 << bits)
     return sums
 
 
-ByStretch = Sequence[Mapping[str, Moments]]
+MomentsByPeriod = Sequence[Mapping[str, Moments]]
 """Variant → moments, in each stretch of entry days; a single one where the split did not change."""
 
 VARIABLES = ("y", "x", "y0", "x0", "z")
@@ -155,7 +155,7 @@ class Group(NamedTuple):
     """Identify units of one variant that entered in one split period."""
 
     variant: str
-    stretch: int
+    split_period: int
 
 
 class SumsRow(NamedTuple):
@@ -177,17 +177,17 @@ class SumsRow(NamedTuple):
 
     def sum(self, *variables: str) -> int:
         """Return the sum of a product of up to three variables; it must be known."""
-        value = self.sums[_place(*variables)]
+        value = self.sums[_sum_index(*variables)]
         if value is None:
             raise ValueError(f"the sum of {' · '.join(variables)} is not known")
         return value
 
 
-BySlice = Mapping[tuple[str, str], Mapping[str, Mapping[Group, SumsRow]]]
+RowsBySlice = Mapping[tuple[str, str], Mapping[str, Mapping[Group, SumsRow]]]
 """(metric, slice) → cell → group → row."""
 
 
-def slices_of(rows: Iterable[SumsRow]) -> BySlice:
+def index_rows(rows: Iterable[SumsRow]) -> RowsBySlice:
     """Index rows by their labels."""
     slices: dict[tuple[str, str], dict[str, dict[Group, SumsRow]]] = {}
     for row in rows:
@@ -196,7 +196,7 @@ def slices_of(rows: Iterable[SumsRow]) -> BySlice:
 
 
 @cache
-def _place(*variables: str) -> int:
+def _sum_index(*variables: str) -> int:
     name = "_".join(sorted(variables, key=VARIABLES.index))
     if len(variables) == 3:
         # z · z is z, for z is 0 or 1.
@@ -204,28 +204,28 @@ def _place(*variables: str) -> int:
     return SUM_NAMES.index(name)
 
 
-def by_stretch(
-    rows: Mapping[Group, SumsRow], stretches: int, scales: tuple[float, float], width: int
+def make_moments_by_period(
+    rows: Mapping[Group, SumsRow], split_periods: int, scales: tuple[float, float], width: int
 ) -> list[dict[str, Moments]]:
     """Make moments of the first `width` variables, by split period and variant."""
-    moments: list[dict[str, Moments]] = [{} for _ in range(stretches)]
+    moments: list[dict[str, Moments]] = [{} for _ in range(split_periods)]
     for group, row in rows.items():
-        moments[group.stretch][group.variant] = _moments(row, scales, width)
+        moments[group.split_period][group.variant] = _moments(row, scales, width)
     return moments
 
 
-def pooled(moments: ByStretch) -> dict[str, Moments]:
+def pool_moments(moments: MomentsByPeriod) -> dict[str, Moments]:
     """Pool the moments of all split periods, by variant."""
-    whole: dict[str, Moments] = {}
+    totals: dict[str, Moments] = {}
     for variants in moments:
-        for name, one in variants.items():
-            whole[name] = whole[name] + one if name in whole else one
-    return whole
+        for name, period_moments in variants.items():
+            totals[name] = totals[name] + period_moments if name in totals else period_moments
+    return totals
 
 
 def _moments(row: SumsRow, scales: tuple[float, float], width: int) -> Moments:
     names = VARIABLES[:width]
-    has_thirds = row.sums[_place("y", "y", "y")] is not None
+    has_thirds = row.sums[_sum_index("y", "y", "y")] is not None
     triples = combinations_with_replacement(names, 3)
     return Moments.from_sums(
         row.units,
@@ -266,7 +266,7 @@ class Slice(NamedTuple):
     name: str
     terms: Terms
     cell: str | Labels = ""
-    of: NDArray[np.bool_] | None = None
+    mask: NDArray[np.bool_] | None = None
 
     def cells(self, units: NDArray[np.intp]) -> list[str]:
         """Return the cell of each of some units."""
@@ -275,45 +275,45 @@ class Slice(NamedTuple):
         return [self.cell.names[code] for code in self.cell.code[units].tolist()]
 
 
-class Groups(NamedTuple):
+class UnitGroups(NamedTuple):
     """Hold variant and split period of each unit.
 
     For cluster-randomised tests, sum over cluster totals; `units` then counts clusters.
     """
 
     variant: NDArray[np.integer]
-    stretch: NDArray[np.integer]
+    split_period: NDArray[np.integer]
     variants: Sequence[str]
     cluster: NDArray[np.integer] | None = None
 
 
-def sums_of(slices: Sequence[Slice], groups: Groups) -> list[SumsRow]:
+def sum_slices(slices: Sequence[Slice], groups: UnitGroups) -> list[SumsRow]:
     """Sum slices exactly, and return rows in the order of the slices.
 
     Raises:
         ExperimentError: The values of a metric are too large.
     """
     alike: dict[tuple[int, int], list[int]] = {}
-    for number, one in enumerate(slices):
+    for number, metric_slice in enumerate(slices):
         # Slices of the same cells and units are sorted by group only once.
-        cell = id(one.cell.code) if isinstance(one.cell, Labels) else 0
-        alike.setdefault((cell, id(one.of)), []).append(number)
+        cell = id(metric_slice.cell.code) if isinstance(metric_slice.cell, Labels) else 0
+        alike.setdefault((cell, id(metric_slice.mask)), []).append(number)
     rows: list[list[SumsRow]] = [[] for _ in slices]
     for numbers in alike.values():
         of_alike = _sum_alike([slices[number] for number in numbers], groups)
-        for number, own in zip(numbers, of_alike, strict=True):
-            rows[number] = own
+        for number, slice_rows in zip(numbers, of_alike, strict=True):
+            rows[number] = slice_rows
     return [*chain(*rows)]
 
 
-def moments_of(
+def compute_moments(
     values: Sequence[Variable],
     scales: Sequence[float],
-    groups: Groups,
+    groups: UnitGroups,
     chosen: NDArray[np.bool_] | None,
 ) -> dict[Group, Moments]:
     """Compute moments of values of chosen units by group."""
-    order, starts = _ordered(Slice("", WHOLE, Terms(0), of=chosen), groups)
+    order, starts = _order_units(Slice("", WHOLE, Terms(0), mask=chosen), groups)
     first = order[starts]
     if groups.cluster is not None:
         total, order, starts = _total_clusters(groups.cluster, order, starts)
@@ -321,40 +321,46 @@ def moments_of(
     ordered = (value if isinstance(value, int) else value[order] for value in values)
     columns = np.stack([np.broadcast_to(value, len(order)) for value in ordered])
     moments = dict[Group, Moments]()
-    for unit, own in zip(first.tolist(), np.split(columns, starts[1:], axis=1), strict=True):
+    for unit, group_columns in zip(
+        first.tolist(), np.split(columns, starts[1:], axis=1), strict=True
+    ):
         # The column of ones makes the first row counts and sums.
-        (n, *totals), *products = exact_gram([np.ones_like(own[0]), *own]).tolist()
-        heavy = own[:, are_heavy(own[1].astype(np.float64), n, float(totals[1]))]
+        (n, *totals), *products = exact_gram(
+            [np.ones_like(group_columns[0]), *group_columns]
+        ).tolist()
+        heavy = group_columns[
+            :, are_heavy(group_columns[1].astype(np.float64), n, float(totals[1]))
+        ]
         rows = [] if isinstance(values[1], int) else heavy.T.tolist()
-        group = Group(groups.variants[groups.variant[unit]], int(groups.stretch[unit]))
+        group = Group(groups.variants[groups.variant[unit]], int(groups.split_period[unit]))
         squares = [row[1:] for row in products]
         moments[group] = Moments.from_sums(n, totals, squares, scales, heavy=rows)
     return moments
 
 
-def _sum_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
+def _sum_alike(slices: Sequence[Slice], groups: UnitGroups) -> list[list[SumsRow]]:
     """Sum slices that share their units and cells."""
-    order, starts = _ordered(slices[0], groups)
-    own = order[starts]
+    order, starts = _order_units(slices[0], groups)
+    first_units = order[starts]
     columns: dict[int, int] = {}
     arrays: list[NDArray[np.integer]] = []
 
-    def place(values: NDArray[np.integer]) -> int:
+    def add_column(values: NDArray[np.integer]) -> int:
         # Arrays that several metrics share are summed once.
         if id(values) not in columns:
             columns[id(values)] = len(arrays)
             arrays.append(values)
         return columns[id(values)]
 
-    terms = [one.terms for one in slices]
+    terms = [item.terms for item in slices]
     if groups.cluster is not None:
         total, order, starts = _total_clusters(groups.cluster, order, starts)
         # Newness is of a unit: clusters were all there before.
-        terms = [Terms(*map(total, one[:4])) for one in terms]
-    products = [_products(one, place) for one in terms]
-    wanted = dict.fromkeys(p for of_slice in products for p in of_slice if p)
+        terms = [Terms(*map(total, item[:4])) for item in terms]
+    products = [_products(item, add_column) for item in terms]
+    distinct_products = dict.fromkeys(p for of_slice in products for p in of_slice if p)
     try:
-        sums = exact_sums(arrays, wanted, starts, order)
+        sums = exact_sums(arrays, distinct_products, starts, order)
     except OverflowError as error:
         what = f"metric {max(slices, key=_largest).metric!r}: its sums cannot be computed: "
         raise ExperimentError(f"{what}they are too large", _TOO_LARGE) from error
@@ -363,16 +369,16 @@ def _sum_alike(slices: Sequence[Slice], groups: Groups) -> list[list[SumsRow]]:
     totals = dict[Product | None, list[int]](sums.items())
     # None is a product that is 0 for all units, () one that is 1.
     totals |= {None: zero, (): units}
-    variants = [groups.variants[variant] for variant in groups.variant[own].tolist()]
-    labels = [*map(Group, variants, groups.stretch[own].tolist())]
-    below = {id(one.x): one.x for one in terms}
-    places = {key: _heavy_places(x, order, starts) for key, x in below.items()}
+    variants = [groups.variants[variant] for variant in groups.variant[first_units].tolist()]
+    labels = [*map(Group, variants, groups.split_period[first_units].tolist())]
+    below = {id(item.x): item.x for item in terms}
+    heavy_indices = {key: _heavy_places(x, order, starts) for key, x in below.items()}
     rows = list[list[SumsRow]]()
-    for one, factors, values in zip(slices, products, terms, strict=True):
+    for item, factors, values in zip(slices, products, terms, strict=True):
         of_groups = zip(*(totals[factor] for factor in factors), strict=True)
-        heavy = _heavy_values(values, places[id(values.x)])
-        named = zip(one.cells(own), labels, units, of_groups, heavy, strict=True)
-        rows.append([SumsRow(one.metric, one.name, *row) for row in named])
+        heavy = _heavy_values(values, heavy_indices[id(values.x)])
+        row_fields = zip(item.cells(first_units), labels, units, of_groups, heavy, strict=True)
+        rows.append([SumsRow(item.metric, item.name, *row) for row in row_fields])
     return rows
 
 
@@ -391,51 +397,59 @@ def _heavy_places(
     ]
 
 
-def _heavy_values(terms: Terms, places: Sequence[NDArray[np.intp]]) -> list[list[list[int]]]:
+def _heavy_values(terms: Terms, indices: Sequence[NDArray[np.intp]]) -> list[list[list[int]]]:
     """Return y, x, y0, x0 and z of the heavy units of each group."""
 
     def values(units: NDArray[np.intp]) -> list[list[int]]:
         columns = (value if isinstance(value, int) else value[units] for value in terms)
-        table = np.stack([np.broadcast_to(own, units.shape) for own in columns], axis=1)
+        table = np.stack([np.broadcast_to(column, units.shape) for column in columns], axis=1)
         rows: list[list[int]] = table.tolist()
         return rows
 
-    return [values(units) if len(units) else [] for units in places]
+    return [values(units) if len(units) else [] for units in indices]
 
 
 def _total_clusters(
     cluster: NDArray[np.integer], order: NDArray[np.intp], starts: NDArray[np.intp]
 ) -> tuple[Callable[[Variable], Variable], NDArray[np.intp], NDArray[np.intp]]:
     """Return a function that sums values by cluster, and the groups of clusters."""
-    group = runs(starts, len(order))
+    group = run_numbers(starts, len(order))
     order = order[np.lexsort((cluster[order], group))]
-    first = heads(np.stack([group, cluster[order]], axis=1))
+    first = run_starts(np.stack([group, cluster[order]], axis=1))
     totals: dict[int, Variable] = {0: 0, 1: np.diff(first, append=len(order))}
 
     def total(value: Variable) -> Variable:
         key = value if isinstance(value, int) else id(value)
         if key not in totals:
-            totals[key] = added(np.asarray(value)[order], first)
+            totals[key] = sum_runs(np.asarray(value)[order], first)
         return totals[key]
 
     return total, np.arange(len(first)), np.searchsorted(first, starts)
 
 
-def _ordered(one: Slice, groups: Groups) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _order_units(
+    metric_slice: Slice, groups: UnitGroups
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Order units by group, and find where each group begins."""
-    chosen = np.arange(len(groups.variant)) if one.of is None else np.flatnonzero(one.of)
-    code = groups.stretch.astype(np.int64) * (len(groups.variants) + 1) + groups.variant
-    if isinstance(one.cell, Labels):
-        code = one.cell.code * (int(code.max(initial=0)) + 1) + code
+    chosen = (
+        np.arange(len(groups.variant))
+        if metric_slice.mask is None
+        else np.flatnonzero(metric_slice.mask)
+    )
+    code = groups.split_period.astype(np.int64) * (len(groups.variants) + 1) + groups.variant
+    if isinstance(metric_slice.cell, Labels):
+        code = metric_slice.cell.code * (int(code.max(initial=0)) + 1) + code
     code = code[chosen]
     if int(code.max(initial=0)) < 2**15:
         # NumPy has a radix sort for numbers of 16 bits.
         code = code.astype(np.int16)
     order = np.argsort(code, kind="stable")
-    return chosen[order], heads(code[order])
+    return chosen[order], run_starts(code[order])
 
 
-def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list[Product | None]:
+def _products(
+    terms: Terms, add_column: Callable[[NDArray[np.integer]], int]
+) -> list[Product | None]:
     """Return the product of each column of sums; None if 0 for all units."""
     products: list[Product | None] = []
     for names in _SUMMED:
@@ -450,11 +464,11 @@ def _products(terms: Terms, place: Callable[[NDArray[np.integer]], int]) -> list
             products.append(None)
         else:
             of_units = (value for value in factors if not isinstance(value, int))
-            products.append(tuple(sorted(place(value) for value in of_units)))
+            products.append(tuple(sorted(add_column(value) for value in of_units)))
     return products
 
 
-def _largest(one: Slice) -> int:
+def _largest(metric_slice: Slice) -> int:
     """Return the largest size of a value."""
-    arrays = (value for value in one.terms if not isinstance(value, int) and len(value))
+    arrays = (value for value in metric_slice.terms if not isinstance(value, int) and len(value))
     return max((_measure(values.astype(np.int64))[1] for values in arrays), default=0)

@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from abeval.aggregates.ranked_values import UnitValues
 from abeval.aggregates.reach import Catalogue, blocks, read_catalogue
-from abeval.aggregates.wanted import Wanted
-from abeval.engines.sql import Engine, query, whole
+from abeval.aggregates.wanted import MetricPlan
+from abeval.engines.sql import Engine, query, read_int
 from abeval.errors import QueryError
 from abeval.experiment.model import Experiment
-from abeval.logs.prepare import Prepared, faulty_expression
+from abeval.logs.prepare import Prepared, find_faulty_expression
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, value_columns
-from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, key_of, narrow
+from abeval.logs.shape import LogSchema, value_columns
+from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, downcast, pack_key
 from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
 from abeval.metrics.definition import (
@@ -85,14 +85,14 @@ class PreparedLogs:
         return self.run.engine
 
     @property
-    def shape(self) -> LogShape:
+    def schema(self) -> LogSchema:
         """Return what the logs have."""
-        return self.prepared.shape
+        return self.prepared.schema
 
     @property
     def units(self) -> Units:
         """Return the analysed units."""
-        return self.prepared.placed.units
+        return self.prepared.assignment.units
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class UnitRows(PreparedLogs):
 
     def sums(self) -> RowSums:
         """Sum the sources: those of all days first, then those of the period."""
-        engine, daily, others = self.engine, dict[Source, UnitDays](), RowSums()
+        engine, daily, period_sums = self.engine, dict[Source, UnitDays](), RowSums()
         units: dict[str, NDArray[np.generic]] = {
             "unit_hash": self.units.hash,
             "unit_id": np.arange(len(self.units.hash), dtype=np.int32),
@@ -121,15 +121,15 @@ class UnitRows(PreparedLogs):
         if CATALOGUE in self.sources:
             units["unit_group"] = self._group
         engine.add_arrays("row_units", units)
-        if own := [source for source in DAILY if source in self.sources]:
+        if daily_sources := [source for source in DAILY if source in self.sources]:
             self._write_daily()
             columns = {name: name for name in self.engine.columns("narrow_rows")}
-            daily = self._days(own, "metric_rows", columns)
+            daily = self._days(daily_sources, "metric_rows", columns)
             # The two kinds of rows are never in memory at once.
             engine.drop("narrow_rows")
         if not self.sources.issubset(DAILY):
             self._write_period()
-            others = RowSums(
+            period_sums = RowSums(
                 self._scores(),
                 self._scores(by_day=True) if self.by_day else {},
                 {columns: self._values(i, columns) for i, columns in enumerate(self.values)},
@@ -138,7 +138,12 @@ class UnitRows(PreparedLogs):
             engine.drop("narrow_rows")
         engine.drop("row_units")
         give_back()
-        return RowSums({**daily, **others.days}, others.by_day, others.values, others.catalogue)
+        return RowSums(
+            {**daily, **period_sums.days},
+            period_sums.by_day,
+            period_sums.values,
+            period_sums.catalogue,
+        )
 
     @property
     def _score_sources(self) -> list[Source]:
@@ -151,14 +156,14 @@ class UnitRows(PreparedLogs):
     @property
     def _group(self) -> NDArray[np.integer]:
         """Pack variant and group of sub-buckets of each unit into one number."""
-        return narrow(self.units.variant * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS)
+        return downcast(self.units.variant * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS)
 
     def _write(self, columns: Mapping[str, str], joins: str = "", counts: str = "counts") -> None:
         """Write rows of analysed units; `columns` are SQL of a row and its unit."""
-        listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        columns_sql = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
         self.engine.table(
             "narrow_rows",
-            f"select u.unit_id, {listed} from logged l "
+            f"select u.unit_id, {columns_sql} from logged l "
             f"join row_units u on {self.engine.hash64(['l.unit_id'])} = u.unit_hash {joins} "
             f"where {counts}",
         )
@@ -180,32 +185,37 @@ class UnitRows(PreparedLogs):
         if not self.sources.isdisjoint((SERVED_RANKING, SERENDIPITY)):
             columns["click"] = _CLICK
         if not self.sources.isdisjoint((CATEGORY_DIVERSITY, SERENDIPITY)):
-            has_own, by_item = "category" in self.shape.impressions, self.shape.has_item_categories
-            own = [_hash(engine, "l.category")] if has_own else []
+            has_own, by_item = (
+                "category" in self.schema.impressions,
+                self.schema.has_item_categories,
+            )
+            categories = [_hash(engine, "l.category")] if has_own else []
             if by_item:
                 _write_categories(engine, has_own)
                 joins = "left join item_categories c on l.item_id = c.item_id"
-                own.append("c.category")
-            columns["category"] = f"coalesce({', '.join(own)})"
+                categories.append("c.category")
+            columns["category"] = f"coalesce({', '.join(categories)})"
         self._write(columns, joins)
 
     def _write_period(self) -> None:
         """Write scores, values and items of the period's rows that have any."""
         joins = ""
-        known = {f"value_{i}": _pick_by_variant(columns) for i, columns in enumerate(self.values)}
+        value_sql = {
+            f"value_{i}": _pick_by_variant(columns) for i, columns in enumerate(self.values)
+        }
         if self._score_sources:
-            known["score"] = _pick_by_variant(
-                [self.shape.score_of.get(v) for v in self.experiment.variants]
+            value_sql["score"] = _pick_by_variant(
+                [self.schema.score_of.get(v) for v in self.experiment.variants]
             )
-        columns = dict(known)
+        columns = dict(value_sql)
         if self._score_sources:
             columns |= {"arm": "u.arm", "click": _CLICK}
         if CATALOGUE in self.sources:
-            known["item"], joins = self._name_items()
-            columns |= {"item": known["item"], "unit_group": "u.unit_group"}
+            value_sql["item"], joins = self._name_items()
+            columns |= {"item": value_sql["item"], "unit_group": "u.unit_group"}
         if self.by_day:
             columns["day"] = _DAY
-        has_any = " or ".join(f"{sql} is not null" for sql in known.values())
+        has_any = " or ".join(f"{sql} is not null" for sql in value_sql.values())
         self._write(columns, joins, f"counts and l.in_period and ({has_any})")
 
     def _name_items(self) -> tuple[str, str]:
@@ -213,9 +223,9 @@ class UnitRows(PreparedLogs):
         engine = self.engine
         if engine.columns("logged")["item_id"] in _NUMBERS:
             ((low, high),) = engine.rows("select min(item_id), max(item_id) from logged")
-            if low is not None and (size := whole(high) - whole(low) + 1) <= _SPAN:
+            if low is not None and (size := read_int(high) - read_int(low) + 1) <= _SPAN:
                 item = np.arange(size)
-                engine.add_arrays("item_names", {"item_id": whole(low) + item, "item": item})
+                engine.add_arrays("item_names", {"item_id": read_int(low) + item, "item": item})
                 # Ids in a small range are numbers already, which saves a join over all rows.
                 return f"cast(l.item_id - {low} as integer)", ""
         engine.table("item_names", _ITEM_NAMES)
@@ -223,11 +233,11 @@ class UnitRows(PreparedLogs):
 
     def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
         """Sum the sources of scores over the period, or GAUC by day."""
-        asked = [source for source in self._score_sources if source.of_days or not by_day]
+        sources = [source for source in self._score_sources if source.of_days or not by_day]
         columns = {**_PERIOD, **{name: name for name in ("score", "click")}, "variant": "arm"}
         if not by_day:
-            return self._days(asked, "scored", columns)
-        return self._days(asked, "scored", {**columns, "day": "day"}, "day is not null and")
+            return self._days(sources, "scored", columns)
+        return self._days(sources, "scored", {**columns, "day": "day"}, "day is not null and")
 
     def _days(
         self, sources: Sequence[Source], name: str, columns: Mapping[str, str], tests: str = ""
@@ -236,26 +246,26 @@ class UnitRows(PreparedLogs):
         days = {}
         for source in sources:
             # A query that groups nearly all rows at once is run for some units at a time.
-            size, parts = self.prepared.rows if source in _LARGE else 0, list[UnitDays]()
+            size, day_blocks = self.prepared.rows if source in _LARGE else 0, list[UnitDays]()
             for start, end in blocks(self.engine, size, len(self.units.hash)):
                 rows = f"narrow_rows where {tests} unit_id >= {start} and unit_id < {end}"
                 show_rows(self.engine, name, columns, rows)
-                parts.append(read_days(self.engine, source))
-            days[source] = _concatenate(parts)
+                day_blocks.append(read_days(self.engine, source))
+            days[source] = _concatenate(day_blocks)
         return days
 
-    def _values(self, place: int, columns: tuple[str, ...]) -> UnitValues:
+    def _values(self, index: int, columns: tuple[str, ...]) -> UnitValues:
         """Read the values of each unit, by day where windows ask for it."""
-        asked = {**_PERIOD, "value": f"value_{place}", **self._day}
-        show_rows(self.engine, "valued", asked, "narrow_rows")
+        selected = {**_PERIOD, "value": f"value_{index}", **self._day}
+        show_rows(self.engine, "valued", selected, "narrow_rows")
         read = self.engine.arrays(query(QUANTILE.query))
         return UnitValues(
             [*self.experiment.variants],
             self.units.variant,
-            self.units.stretch,
+            self.units.split_period,
             unit=np.asarray(read["unit_id"]).astype(np.int32),
             value=np.asarray(read["value"]).astype(np.int64),
-            events=narrow(np.asarray(read["events"])),
+            events=downcast(np.asarray(read["events"])),
             day=np.ma.filled(read["day"], NO_DAY).astype(np.int32),
         )
 
@@ -297,7 +307,7 @@ def _pick_by_variant(columns: Sequence[str | None]) -> str:
     """Write the column that each unit's variant reads; null for None."""
     if len({*columns}) == 1:
         return f"l.{columns[0]}"
-    cases = " ".join(f"when {arm} then l.{own}" for arm, own in enumerate(columns) if own)
+    cases = " ".join(f"when {arm} then l.{column}" for arm, column in enumerate(columns) if column)
     return f"case u.arm {cases} end"
 
 
@@ -331,19 +341,19 @@ def read_days(engine: Engine, source: Source) -> UnitDays:
     """Run the query of a source, and read its sums by unit, phase and day."""
     engine.view("unit_sums", query(source.query))
     dated = "day" if source.daily or source.of_days else _NO_DAY
-    listed = f"unit_id, in_period, {dated} as day, columns('^c_')"
-    read = dict(engine.arrays(f"select {listed} from unit_sums"))
+    columns_sql = f"unit_id, in_period, {dated} as day, columns('^c_')"
+    read = dict(engine.arrays(f"select {columns_sql} from unit_sums"))
     unit, in_period = np.asarray(read.pop("unit_id")), np.asarray(read.pop("in_period"), dtype=bool)
     unit, day = unit.astype(np.int32), np.ma.filled(read.pop("day"), NO_DAY).astype(np.int32)
-    order = np.argsort(key_of(unit, in_period, day))
+    order = np.argsort(pack_key(unit, in_period, day))
     columns = {
-        name: narrow(np.ma.filled(read.pop(name), 0).astype(np.int64))[order] for name in [*read]
+        name: downcast(np.ma.filled(read.pop(name), 0).astype(np.int64))[order] for name in [*read]
     }
     return UnitDays(unit[order], in_period[order], day[order], columns)
 
 
 def row_sums(
-    run: Run, prepared: Prepared, wanted: Wanted, bucket: SubBuckets, by_day: bool = False
+    run: Run, prepared: Prepared, plan: MetricPlan, bucket: SubBuckets, by_day: bool = False
 ) -> RowSums:
     """Compute what the planned metrics need of single rows.
 
@@ -353,13 +363,13 @@ def row_sums(
         ExperimentError: The expression of a value cannot be computed.
         QueryError: The engine could not read the log.
     """
-    ranked = [*wanted.quantiles, *wanted.spreads]
-    sources = ROW_SOURCES & {*wanted.sources, *(metric.source for metric in ranked)}
+    ranked = [*plan.quantiles, *plan.spreads]
+    sources = ROW_SOURCES & {*plan.sources, *(metric.source for metric in ranked)}
     if not sources:
         return RowSums()
-    columns = (tuple(value_columns(prepared.shape, run.experiment, m).values()) for m in ranked)
+    columns = (tuple(value_columns(prepared.schema, run.experiment, m).values()) for m in ranked)
     run.step("impressions")
     try:
         return UnitRows(run, prepared, sources, [*dict.fromkeys(columns)], bucket, by_day).sums()
     except QueryError as error:
-        raise faulty_expression(run, ranked, prepared.shape, error) from error
+        raise find_faulty_expression(run, ranked, prepared.schema, error) from error

@@ -45,18 +45,18 @@ def spread_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
         >>> spread_metrics([known["dwell_per_user"], known["ctr"]])
         ()
     """
-    wanted = [metric for metric in metrics if metric.kind == "quantile"]
+    ranked_metrics = [metric for metric in metrics if metric.kind == "quantile"]
     # An analysis of sums alone should not read every row for one more figure.
     if any("dwell" in m.needs for m in metrics) and any(map(reads_rows, metrics)):
-        wanted.append(_DWELL)
+        ranked_metrics.append(_DWELL)
     finest: dict[str, Metric] = {}
-    for metric in sorted(wanted, key=lambda metric: value_of(metric)[1]):
-        finest.setdefault(value_of(metric)[0], metric)
+    for metric in sorted(ranked_metrics, key=lambda metric: ranked_value(metric)[1]):
+        finest.setdefault(ranked_value(metric)[0], metric)
     return tuple(map(_spread, finest.values()))
 
 
 def _spread(metric: Metric) -> Metric:
-    name = DWELL if value_of(metric) == value_of(_DWELL) else value_of(metric)[0]
+    name = DWELL if ranked_value(metric) == ranked_value(_DWELL) else ranked_value(metric)[0]
     return Metric(
         f"{_CALLED}{name}",
         "quantile",
@@ -69,7 +69,7 @@ def _spread(metric: Metric) -> Metric:
     )
 
 
-def title_of(spread: Metric) -> str:
+def spread_title(spread: Metric) -> str:
     """Return what a distribution is of.
 
     Example:
@@ -79,7 +79,7 @@ def title_of(spread: Metric) -> str:
     return spread.name.removeprefix(_CALLED)
 
 
-def at_level(spread: Metric, level: float) -> Metric:
+def set_level(spread: Metric, level: float) -> Metric:
     """Make the quantile of a distribution at one level.
 
     Example:
@@ -89,7 +89,7 @@ def at_level(spread: Metric, level: float) -> Metric:
     return replace(spread, name=f"{spread.name} at {level:g}", level=level)
 
 
-def value_of(metric: Metric) -> tuple[str, float]:
+def ranked_value(metric: Metric) -> tuple[str, float]:
     """Return what a quantile metric ranks, and its step of rounding.
 
     A step of 0 stands for whole numbers.
@@ -99,7 +99,7 @@ def value_of(metric: Metric) -> tuple[str, float]:
     return value.expression, value.resolution or 0.0
 
 
-class Wanted(NamedTuple):
+class MetricPlan(NamedTuple):
     """Plan what is summed.
 
     Attributes:
@@ -119,11 +119,11 @@ class Wanted(NamedTuple):
     def sources(self) -> list[Source]:
         """Return every source of the values once, in the order of the metrics."""
         sources = [metric.source for metric in (*self.metrics, *self.resampled)]
-        more = [UNIT_DAY] if self.balanced or self.counted else []
+        more = [UNIT_DAY] if self.balanced or self.counting_metrics else []
         return list(dict.fromkeys([*sources, *more]))
 
     @property
-    def counted(self) -> list[Metric]:
+    def counting_metrics(self) -> list[Metric]:
         """List metrics without a value per unit that leave units out."""
         return [m for m in self.metrics if not m.source.per_unit and (m.left_out or m.lacking)]
 
@@ -133,16 +133,16 @@ class Wanted(NamedTuple):
         return [metric for metric in self.metrics if metric.source is QUANTILE]
 
 
-def wanted_of(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepared) -> Wanted:
+def plan_sums(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepared) -> MetricPlan:
     """Plan what is summed of prepared logs for the metrics of a scorecard."""
-    has = prepared.shape.needs_met(experiment.unit)
+    has = prepared.schema.needs_met(experiment.unit)
     refused = refusals(metrics, has)
     chosen = tuple(metric for metric in metrics if metric.name not in refused)
     # Parts of functions are summed by sub-bucket, and every mean and ratio if the file says so.
     resampled = {part.name: part for metric in chosen for part in metric.parts}
     if experiment.inference.resample is not None:
         resampled |= {m.name: m for m in chosen if m.is_mean_or_ratio}
-    return Wanted(
+    return MetricPlan(
         metrics=chosen,
         resampled=tuple(resampled.values()),
         spreads=tuple(spread for spread in spread_metrics(metrics) if spread.needs <= has),

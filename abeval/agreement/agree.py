@@ -13,13 +13,13 @@ from abeval.agreement.causes import CAUSES
 from abeval.agreement.compare import COLUMNS, compare
 from abeval.agreement.gap import estimate_levels
 from abeval.agreement.levels import Levels
-from abeval.agreement.log import AgreementLog, open_training, own_columns
+from abeval.agreement.log import AgreementLog, list_cause_columns, open_training
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import LogSchema
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import off_policy
 from abeval.offline.impressions import check_relevance
@@ -47,7 +47,7 @@ class Offline(NamedTuple):
     levels: Mapping[str, Levels | str]
 
 
-def joined(result: Result, offline: Offline, experiment: Experiment) -> Agreement:
+def build_agreement(result: Result, offline: Offline, experiment: Experiment) -> Agreement:
     """Join an analysis with what was read offline of the same logs."""
     return compare(result, **offline._asdict(), experiment=experiment)
 
@@ -56,28 +56,28 @@ def offline_columns(experiment: Experiment) -> Extra:
     """Choose the columns of the impressions that `read_offline` reads besides scores."""
 
     def columns(log: LogColumns) -> list[str]:
-        if experiment.of_units:
+        if experiment.is_unit_table:
             return []
-        return own_columns(experiment, log)
+        return list_cause_columns(experiment, log)
 
     return columns
 
 
-def read_offline(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> Offline:
+def read_offline(run: Run, options: ReplayOptions, schema: LogSchema | None = None) -> Offline:
     """Replay the models, and run the queries of the causes.
 
     A `shape` is that of logs that were prepared with `offline_columns`; without, they are opened.
     """
     experiment = run.experiment
-    if experiment.of_units:
+    if experiment.is_unit_table:
         raise ExperimentError(
             "agree compares models on impressions, but the file has none",
             "add [logs.impressions] to the table of units",
         )
-    if shape is None:
-        shape = prepare(run, [], offline_columns(experiment)).shape
-    log = AgreementLog(experiment, run.engine, shape, open_training(run))
-    replay, notes = _replayed(run, options, shape)
+    if schema is None:
+        schema = prepare(run, [], offline_columns(experiment)).schema
+    log = AgreementLog(experiment, run.engine, schema, open_training(run))
+    replay, notes = _replay_models(run, options, schema)
     run.step("causes")
     facts, levels = dict[str, Frames](), dict[str, Levels | str]()
     for name in experiment.treatments:
@@ -87,18 +87,18 @@ def read_offline(run: Run, options: ReplayOptions, shape: LogShape | None = None
     return Offline(replay, facts, tuple(_backtests(run, log)), notes, levels)
 
 
-def _replayed(
-    run: Run, options: ReplayOptions, shape: LogShape
+def _replay_models(
+    run: Run, options: ReplayOptions, schema: LogSchema
 ) -> tuple[ReplayResult | None, tuple[str, ...]]:
     """Replay the models; None where the log has no two, with the reason."""
     models = {variant.model for variant in run.experiment.variants.values()} - {None}
     if len(models) < 2:
         return None, ("nothing is replayed: the variants have no two models",)
     try:
-        check_relevance(shape, "click")
+        check_relevance(schema, "click")
     except LogError as error:
         return None, (f"nothing is replayed: {error}",)
-    replay = replay_models(run, options, shape)
+    replay = replay_models(run, options, schema)
     return replay, replay.notes
 
 
@@ -112,13 +112,13 @@ def _levels(log: AgreementLog, has: frozenset[str]) -> Levels | str:
 
 def _facts(log: AgreementLog, has: frozenset[str]) -> Frames:
     """Return the rows of every query whose columns the log has, for one variant."""
-    chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed} for q in c.queries)
+    chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed_columns} for q in c.queries)
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 
 
 def _backtests(run: Run, log: AgreementLog) -> Iterator[Backtest]:
     """Estimate each variant from the log of the other, where propensities are logged."""
-    columns = log.shape.impressions
+    columns = log.schema.impressions
     if "propensity" not in columns or "item_id" not in columns:
         return
     control = run.experiment.control

@@ -101,7 +101,7 @@ def _constant(points: Estimate) -> Number:
 def build_gap(
     variant: str,
     levels: Levels,
-    found: Sequence[Cause],
+    found_causes: Sequence[Cause],
     points: Mapping[str, Estimate],
     alpha: float,
 ) -> Gap:
@@ -111,7 +111,7 @@ def build_gap(
     shown. Causes of it take their own steps, and the last of them what is left, if that is little:
     without the fault, lists would be the promised ones.
     """
-    names = [cause.name for cause in found]
+    names = [cause.name for cause in found_causes]
     lifts, misfit = levels.lifts, levels.misfit
     promised = Number(lifts["naive" if "position" in names else "promised"], misfit)
     came = Number(lifts["came"])
@@ -129,13 +129,13 @@ def build_gap(
             extra = abs(float(step[0])) * levels.labels.error / levels.labels.share
         parts[name] = Number(step, extra)
     base = lifts["new" if learned else "promised"]
-    of_lists, apart = _charge_lists(levels, base, lifts["kept"] - by_days, found)
+    of_lists, apart = _charge_lists(levels, base, lifts["kept"] - by_days, found_causes)
     parts |= of_lists
-    rest = came.values - promised.values - sum((p.values for p in parts.values()), np.zeros(1))
+    remainder = came.values - promised.values - sum((p.values for p in parts.values()), np.zeros(1))
     # The misfit of the promise is in the unexplained rest, unless a cause of lists has taken it.
     errors = [part.extra for name, part in parts.items() if name not in of_lists]
-    unexplained = Number(rest, float(np.linalg.norm([*errors, apart if of_lists else misfit])))
-    p_values = {cause.name: cause.p_adjusted for cause in found}
+    unexplained = Number(remainder, float(np.linalg.norm([*errors, apart if of_lists else misfit])))
+    p_values = {cause.name: cause.p_adjusted for cause in found_causes}
     return Gap(
         variant,
         METRIC,
@@ -153,20 +153,20 @@ def build_gap(
 
 
 def _charge_lists(
-    levels: Levels, base: Floats, shown: Floats, found: Sequence[Cause]
+    levels: Levels, base: Floats, shown: Floats, found_causes: Sequence[Cause]
 ) -> tuple[dict[str, Number], float]:
     """Share out what lists lost, up to what was shown; return by how much two ways differ, too."""
-    names = {cause.name for cause in found}
+    names = {cause.name for cause in found_causes}
     chain = [("candidates",), _SERVED, ("reordered",)]
     groups = [group for group in chain if names.intersection(group)]
     parts = dict[str, Number]()
-    whole, apart = float((shown - base)[0]), 0.0
+    total_loss, apart = float((shown - base)[0]), 0.0
     for group in groups:
         end = levels.lifts[_STEPS[group[0]][1]]
         apart = abs(float((shown - end)[0]))
-        if group == groups[-1] and apart <= ALIKE * abs(whole):
+        if group == groups[-1] and apart <= ALIKE * abs(total_loss):
             end = shown
-        weights = {c.name: c.accounts_for or 0.0 for c in found if c.name in group}
+        weights = {c.name: c.accounts_for or 0.0 for c in found_causes if c.name in group}
         total = sum(weights.values())
         for name, weight in weights.items():
             share = weight / total if total else 1 / len(weights)

@@ -1,6 +1,6 @@
 """One variant against control, what a cause says of it, and how a cause is checked.
 
-A cause is a `CauseCheck`: a pure function from a `Case` to a `Finding`, and its table in
+A cause is a `CauseCheck`: a pure function from a `CauseContext` to a `Finding`, and its table in
 `causes/causes.toml`.
 """
 
@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.agreement.levels import Levels
-from abeval.agreement.standing import offline_gain
+from abeval.agreement.standing import orient_offline
 from abeval.experiment.model import Experiment
 from abeval.results.agreement import AgreementRow, Backtest, Evidence
 from abeval.results.analysis import Result
@@ -28,7 +28,7 @@ Frames = Mapping[str, pd.DataFrame]
 
 
 @dataclass(frozen=True)
-class Case:
+class CauseContext:
     """One variant against control, with all that is known of both.
 
     A cause may have moved the models' difference offline or the effect online. The `closed_…`
@@ -62,11 +62,11 @@ class Case:
     @cached_property
     def _pairs(self) -> dict[tuple[str, str], PairRow]:
         rows = () if self.replay is None else self.replay.pairs
-        own = (r for r in rows if (r.control, r.model) == (self.baseline, self.candidate))
-        return {(row.metric, row.traffic): row for row in own}
+        compared = (r for r in rows if (r.control, r.model) == (self.baseline, self.candidate))
+        return {(row.metric, row.traffic): row for row in compared}
 
     @property
-    def served(self) -> tuple[tuple[str, str], tuple[str, str]]:
+    def served_models(self) -> tuple[tuple[str, str], tuple[str, str]]:
         """Return control and its model, the variant and its model."""
         return (self.control, self.baseline), (self.variant, self.candidate)
 
@@ -74,7 +74,7 @@ class Case:
         """Return candidate minus baseline on one traffic; None if the replay does not have it."""
         return self._pairs.get((metric, traffic))
 
-    def replayed(self, metric: str, model: str, traffic: str) -> ReplayRow | None:
+    def find_replay_row(self, metric: str, model: str, traffic: str) -> ReplayRow | None:
         """Return a model's value on one traffic; None if the replay does not have it."""
         rows = () if self.replay is None else self.replay.rows
         key = (metric, model, traffic)
@@ -82,7 +82,7 @@ class Case:
 
     def estimate(self, metric: str, model: str, traffic: str) -> Estimate | None:
         """Return a model's value on one traffic with its variance; None without an interval."""
-        row = self.replayed(metric, model, traffic)
+        row = self.find_replay_row(metric, model, traffic)
         if row is None or self.replay is None:
             return None
         return spread(row.value, row.low, row.high, row.units, self.replay.alpha)
@@ -132,7 +132,9 @@ class Case:
     def offline_sign(self) -> int:
         """Return 1 or -1 where the candidate is better or worse on control's traffic, else 0."""
         return (
-            0 if self.gap is None else offline_gain(self.pair(self.gap.offline, self.control)).sign
+            0
+            if self.gap is None
+            else orient_offline(self.pair(self.gap.offline, self.control)).sign
         )
 
     @property
@@ -149,7 +151,7 @@ class Case:
         if self.gap is not None and self._stands == "online only":
             return None if (without - before) * (self.gap.online_strength or 0.0) > 0 else 0.0
         differs = self._stands in ("conflict", "offline only")
-        return _share(without - before, -before) if differs else None
+        return _clip_share(without - before, -before) if differs else None
 
     def closed_online(self, before: float, without: float) -> float | None:
         """Return the share that closes if an effect is not `before` but `without`.
@@ -159,10 +161,12 @@ class Case:
         more is better.
         """
         if self._stands == "online only":
-            return _share(without - before, -before)
+            return _clip_share(without - before, -before)
         if self._stands not in ("conflict", "offline only"):
             return None
-        return _share(without - before, without if without * self.offline_sign > 0 else -before)
+        return _clip_share(
+            without - before, without if without * self.offline_sign > 0 else -before
+        )
 
     def closed_by_rates(self, before: Floats, without: Floats) -> float | None:
         """Return the share that closes if click rates (control's, variant's) are `without`."""
@@ -185,14 +189,14 @@ class Case:
         return self.closed_offline(pair.difference, pair.difference + change)
 
 
-def _share(moved: float, whole: float) -> float:
+def _clip_share(moved: float, total: float) -> float:
     """Return the share from 0 to 1 of a change in the direction of `whole`.
 
     Example:
         >>> _share(0.5, 2.0), _share(3.0, 2.0), _share(-1.0, 2.0)
         (0.25, 1.0, 0.0)
     """
-    return min(max(moved / whole, 0.0), 1.0) if whole else 0.0
+    return min(max(moved / total, 0.0), 1.0) if total else 0.0
 
 
 def spread(
@@ -253,12 +257,12 @@ class CauseCheck:
     unknown: str = ""
     needs: Sequence[str] = ()
 
-    def judge(self, case: Case) -> Finding | Unchecked:
+    def judge(self, case: CauseContext) -> Finding | Unchecked:
         """Say what the cause is to a case, or why nobody can."""
-        unknown, *needs = (words.format(*self.limits) for words in (self.unknown, *self.needs))
+        unknown, *needs = (text.format(*self.limits) for text in (self.unknown, *self.needs))
         return self.function(case, *self.limits) or Unchecked(unknown, tuple(needs))
 
     @property
-    def needed(self) -> tuple[str, ...]:
+    def needed_columns(self) -> tuple[str, ...]:
         """Return the columns of `agreement_rows` that the queries need."""
         return (*self.columns, *(("click",) if self.queries else ()))

@@ -29,7 +29,7 @@ def ratio(above: Floats, below: Floats) -> Estimate | None:
         return None
 
 
-def influenced(value: float, influence: Floats) -> Estimate:
+def estimate_from_influences(value: float, influence: Floats) -> Estimate:
     """Return an estimate from the influence of each cluster, which sums to zero."""
     n = influence.size
     return Estimate(value, float((influence**2).sum()) * n / (n - 1), n, n - 1.0)
@@ -80,16 +80,16 @@ class Shares(NamedTuple):
     more: Estimate
 
 
-def share(rows: pd.DataFrame, side: str, of: str, among: str) -> Estimate | None:
+def share(rows: pd.DataFrame, side: str, column: str, among: str) -> Estimate | None:
     """Return Σ of a column over Σ of another, of one side; None without any."""
-    own = rows[rows["side"] == side].groupby("cluster")[[of, among]].sum()
-    above, below = (own[name].to_numpy(dtype=np.float64) for name in (of, among))
+    totals = rows[rows["side"] == side].groupby("cluster")[[column, among]].sum()
+    above, below = (totals[name].to_numpy(dtype=np.float64) for name in (column, among))
     return ratio(above, below)
 
 
-def shares(rows: pd.DataFrame, of: str, among: str) -> Shares | None:
+def shares(rows: pd.DataFrame, column: str, among: str) -> Shares | None:
     """Return the shares of control and variant; None if one side has none."""
-    control, variant = (share(rows, side, of, among) for side in ("control", "variant"))
+    control, variant = (share(rows, side, column, among) for side in ("control", "variant"))
     if control is None or variant is None:
         return None
     return Shares(control, variant, difference(control, variant))
@@ -103,31 +103,31 @@ class Stratified(NamedTuple):
     difference: Estimate
 
 
-def stratified(pairs: pd.DataFrame, variant: str, part: str = "all") -> Stratified | None:
+def estimate_strata(pairs: pd.DataFrame, variant: str, part: str = "all") -> Stratified | None:
     """Return AUC of both models from the rows of `queries/agreement/pairs`, of one part.
 
     Rows have halves of won pairs and pairs by cluster, each pair counted at both of its rows: a
     cluster's influence is twice its share (Hoeffding 1948).
     """
-    own = pairs[(pairs["variant"] == variant) & (pairs["part"] == part)]
-    count = own["pairs"].to_numpy(dtype=np.float64)
+    part_rows = pairs[(pairs["variant"] == variant) & (pairs["part"] == part)]
+    count = part_rows["pairs"].to_numpy(dtype=np.float64)
     total = count.sum()
     if count.size < 2 or not total:
         return None
     values, influences = list[float](), list[Floats]()
     for model in ("baseline", "candidate"):
-        won = own[f"{model}_halves"].to_numpy(dtype=np.float64) / 2
+        won = part_rows[f"{model}_halves"].to_numpy(dtype=np.float64) / 2
         values.append(float(won.sum() / total))
         influences.append(2 * (won - values[-1] * count) / total)
     return Stratified(
-        influenced(values[0], influences[0]),
-        influenced(values[1], influences[1]),
-        influenced(values[1] - values[0], influences[1] - influences[0]),
+        estimate_from_influences(values[0], influences[0]),
+        estimate_from_influences(values[1], influences[1]),
+        estimate_from_influences(values[1] - values[0], influences[1] - influences[0]),
     )
 
 
-def single(pairs: pd.DataFrame, variant: str, part: str) -> Estimate | None:
+def estimate_single_auc(pairs: pd.DataFrame, variant: str, part: str) -> Estimate | None:
     """Return AUC of one value, from the rows of `queries/agreement/single_pairs`."""
     twice = pairs.assign(baseline_halves=pairs["halves"], candidate_halves=pairs["halves"])
-    both = stratified(twice, variant, part)
+    both = estimate_strata(twice, variant, part)
     return None if both is None else both.candidate

@@ -9,10 +9,10 @@ import numpy as np
 
 from abeval.agreement import clusters
 from abeval.agreement.bill import METRIC, build_gap, find_part, is_gap
-from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.case import CauseCheck, CauseContext, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.levels import Levels
-from abeval.agreement.standing import Gain, offline_gain, online_gain, standing
+from abeval.agreement.standing import SignedInterval, find_standing, orient_offline, orient_online
 from abeval.calls import explain_types
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AgreementColumns
@@ -72,9 +72,9 @@ def compare(
     if replay is not None and replay.name != info.name:
         raise ValueError(f"the replay is of {replay.name!r}, the result of {info.name!r}")
     models = {variant.name: variant.model or "" for variant in info.variants}
-    cases, rows = list[Case](), list[AgreementRow]()
+    cases, rows = list[CauseContext](), list[AgreementRow]()
     for name in (variant for variant in models if variant != info.control):
-        case = Case(
+        case = CauseContext(
             control=info.control,
             variant=name,
             baseline=models[info.control],
@@ -87,16 +87,18 @@ def compare(
             facts=(facts or {}).get(name),
             levels=(levels or {}).get(name),
         )
-        own = tuple(agreement_rows(case))
+        case_rows = tuple(agreement_rows(case))
         # AUC, or the first metric, against the first goal, is what is explained.
-        gap = min(own, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None)
+        gap = min(
+            case_rows, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None
+        )
         cases.append(replace(case, gap=gap))
-        rows += own
+        rows += case_rows
     findings = [judge_causes(case) for case in cases]
     causes = [rank_causes(*checked) for checked in zip(cases, findings, strict=True)]
     explanations = tuple(
-        explanation(case, case.gap, found, _bill(case, checked, found))
-        for case, checked, found in zip(cases, findings, causes, strict=True)
+        write_explanation(case, case.gap, ranked_causes, _build_bill(case, checked, ranked_causes))
+        for case, checked, ranked_causes in zip(cases, findings, causes, strict=True)
         if case.gap is not None
     )
     return Agreement(
@@ -105,8 +107,8 @@ def compare(
         alpha=info.alpha,
         explanations=explanations,
         rows=tuple(rows),
-        matrix=tuple(cell for case in cases for cell in matrix(case)),
-        decompositions=tuple(part for case in cases for part in decompositions(case)),
+        matrix=tuple(cell for case in cases for cell in list_matrix(case)),
+        decompositions=tuple(part for case in cases for part in decompose_differences(case)),
         backtests=tuple(backtests),
         causes=tuple(cause for of_case in causes for cause in of_case),
         positions=tuple(rate for case in cases for rate in position_rates(case)),
@@ -119,12 +121,12 @@ def compare(
 Findings = Mapping[CauseCheck, Finding | Unchecked]
 
 
-def judge_causes(case: Case) -> Findings:
+def judge_causes(case: CauseContext) -> Findings:
     """Check every cause, as far as the logs allow."""
     return {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
 
 
-def rank_causes(case: Case, findings: Findings) -> tuple[Cause, ...]:
+def rank_causes(case: CauseContext, findings: Findings) -> tuple[Cause, ...]:
     """Correct by Holm over the causes that are tests; rank those found by their share."""
     tested = {
         check.name: finding.p_value
@@ -132,20 +134,23 @@ def rank_causes(case: Case, findings: Findings) -> tuple[Cause, ...]:
         if isinstance(finding, Finding) and finding.p_value is not None
     }
     adjusted = dict(zip(tested, adjust([*tested.values()]).tolist(), strict=True))
-    causes = [_cause(check, case, of, adjusted.get(check.name)) for check, of in findings.items()]
+    causes = [
+        _build_cause(check, case, finding, adjusted.get(check.name))
+        for check, finding in findings.items()
+    ]
     ordered = sorted((cause for cause in causes if cause.status == "found"), key=_order)
-    first = [replace(cause, rank=place) for place, cause in enumerate(ordered, start=1)]
-    rest = ("not found", "cannot be checked")
-    return (*first, *(cause for status in rest for cause in causes if cause.status == status))
+    first = [replace(cause, rank=rank) for rank, cause in enumerate(ordered, start=1)]
+    statuses = ("not found", "cannot be checked")
+    return (*first, *(cause for status in statuses for cause in causes if cause.status == status))
 
 
-def _cause(
-    check: CauseCheck, case: Case, finding: Finding | Unchecked, p_adjusted: float | None
+def _build_cause(
+    check: CauseCheck, case: CauseContext, finding: Finding | Unchecked, p_adjusted: float | None
 ) -> Cause:
     """Call a cause found if it is there beyond chance and explains what there is to explain."""
     if isinstance(finding, Unchecked):
-        words, needs = finding
-        return Cause(check.name, case.variant, "cannot be checked", words, needs=needs)
+        message, needs = finding
+        return Cause(check.name, case.variant, "cannot be checked", message, needs=needs)
     is_there = finding.exceeds and (p_adjusted is None or p_adjusted <= case.alpha)
     share = finding.accounts_for if is_there else None
     explains = _explains(check, share, case.gap)
@@ -165,7 +170,7 @@ def _cause(
     )
 
 
-def _part(check: CauseCheck, case: Case, finding: Finding) -> float | None:
+def _part(check: CauseCheck, case: CauseContext, finding: Finding) -> float | None:
     """Return the share of a sized gap that a cause takes; None without one, or if it is small."""
     if not isinstance(case.levels, Levels) or not is_gap(case.levels):
         return None
@@ -180,7 +185,9 @@ def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
         return Unchecked(message, ("the logs (abeval agree)",))
     if facts is None or (check.queries and all(name in facts for name in check.queries)):
         return None
-    missing = [name for name in check.needed if COLUMNS in facts and name not in facts[COLUMNS]]
+    missing = [
+        name for name in check.needed_columns if COLUMNS in facts and name not in facts[COLUMNS]
+    ]
     if not missing:
         return None
     needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
@@ -203,7 +210,7 @@ def _order(cause: Cause) -> tuple[float, float]:
     return -share, 0.0 if cause.p_adjusted is None else cause.p_adjusted
 
 
-def _bill(case: Case, findings: Findings, causes: Sequence[Cause]) -> results.Gap:
+def _build_bill(case: CauseContext, findings: Findings, causes: Sequence[Cause]) -> results.Gap:
     """Size the gap and what the found causes took; a reason where that cannot be known."""
     if case.levels is None or isinstance(case.levels, str):
         return results.Gap(case.variant, METRIC, reason=case.levels or "no logs were read")
@@ -212,12 +219,12 @@ def _bill(case: Case, findings: Findings, causes: Sequence[Cause]) -> results.Ga
         for check, finding in findings.items()
         if isinstance(finding, Finding) and finding.points is not None
     }
-    found = [cause for cause in causes if cause.status == "found"]
-    return build_gap(case.variant, case.levels, found, points, case.alpha)
+    found_causes = [cause for cause in causes if cause.status == "found"]
+    return build_gap(case.variant, case.levels, found_causes, points, case.alpha)
 
 
-def explanation(
-    case: Case, gap: AgreementRow, causes: Sequence[Cause], bill: results.Gap | None = None
+def write_explanation(
+    case: CauseContext, gap: AgreementRow, causes: Sequence[Cause], bill: results.Gap | None = None
 ) -> results.Explanation:
     """Say the gap in a sentence, then one for each cause that was found."""
     compared = f"{gap.offline} of {case.candidate} against {case.baseline}"
@@ -225,25 +232,27 @@ def explanation(
         compared = f"{gap.offline} (the variants have no two models)"
     stands = _STANDS[gap.standing]
     if gap.standing == "inconclusive" and gap.reason is not None:
-        stands = f"cannot be compared ({codes.reason(gap.reason)})"
+        stands = f"cannot be compared ({codes.describe_reason(gap.reason)})"
     head = (
         f"{compared} on the traffic of {case.control} "
         f"({_ends(gap.difference, gap.low, gap.high, '+.4f')}) and {gap.online} of {case.variant} "
         f"({_ends(gap.lift, gap.lift_low, gap.lift_high, '+.2%')}) {stands}."
     )
-    rest = [
+    cause_sentences = [
         f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip()
         for cause in causes
         if cause.status == "found"
     ]
     differs = gap.standing in _GAPS or (isinstance(case.levels, Levels) and is_gap(case.levels))
-    if not rest and differs:
+    if not cause_sentences and differs:
         checked = sum(cause.status != "cannot be checked" for cause in causes)
-        rest = [f"No cause found explains the gap ({checked} of {len(causes)} were checked)."]
+        cause_sentences = [
+            f"No cause found explains the gap ({checked} of {len(causes)} were checked)."
+        ]
     sized = [] if bill is None or bill.promised is None else [bill.sentence]
-    words = (case.variant, gap.offline, gap.online, gap.standing)
-    sentences = (head, *sized, *(rest or ["There is no gap to explain."]))
-    return results.Explanation(*words, sentences, bill)
+    labels = (case.variant, gap.offline, gap.online, gap.standing)
+    sentences = (head, *sized, *(cause_sentences or ["There is no gap to explain."]))
+    return results.Explanation(*labels, sentences, bill)
 
 
 def _share(cause: Cause) -> str:
@@ -267,20 +276,20 @@ DEEPEST = 50
 """Positions further down are not shown; they have few impressions."""
 
 
-def agreement_rows(case: Case) -> Iterator[AgreementRow]:
+def agreement_rows(case: CauseContext) -> Iterator[AgreementRow]:
     """Set every offline metric of the replay against every online metric of the scorecard."""
     online = [row for row in case.result.scorecard if row.variant == case.variant]
     for metric, _ in () if case.replay is None else case.replay.definitions:
         pair = case.pair(metric, case.control)
-        offline = offline_gain(pair)
+        offline = orient_offline(pair)
         differences = (None, None, None) if pair is None else (pair.difference, pair.low, pair.high)
         for row in online:
-            effect = online_gain(row)
+            effect = orient_online(row)
             yield AgreementRow(
                 *(case.variant, metric, row.metric, row.role),
                 *differences,
                 *(row.lift, row.lift_low, row.lift_high),
-                standing=standing(offline, effect),
+                standing=find_standing(offline, effect),
                 reason=offline.reason or effect.reason,
                 others=tuple(_others(case, metric, effect)),
                 offline_strength=offline.strength,
@@ -288,20 +297,24 @@ def agreement_rows(case: Case) -> Iterator[AgreementRow]:
             )
 
 
-def _others(case: Case, metric: str, effect: Gain) -> Iterator[results.OfflineDifference]:
+def _others(
+    case: CauseContext, metric: str, effect: SignedInterval
+) -> Iterator[results.OfflineDifference]:
     traffics = dict.fromkeys(row.traffic for row in (case.replay.pairs if case.replay else ()))
     for traffic in traffics:
         pair = case.pair(metric, traffic)
         if traffic != case.control and pair is not None:
             numbers = (pair.difference, pair.low, pair.high)
-            yield results.OfflineDifference(traffic, *numbers, standing(offline_gain(pair), effect))
+            yield results.OfflineDifference(
+                traffic, *numbers, find_standing(orient_offline(pair), effect)
+            )
 
 
-def matrix(case: Case) -> Iterator[results.MatrixCell]:
+def list_matrix(case: CauseContext) -> Iterator[results.MatrixCell]:
     """Return every metric of `METRICS` of both models on both traffics."""
-    wanted = {(m, t) for m in (case.baseline, case.candidate) for t in (case.control, case.variant)}
+    keys = {(m, t) for m in (case.baseline, case.candidate) for t in (case.control, case.variant)}
     for row in case.replay.rows if case.replay is not None else ():
-        if row.metric in METRICS and (row.model, row.traffic) in wanted:
+        if row.metric in METRICS and (row.model, row.traffic) in keys:
             numbers = (row.value, row.low, row.high, row.reason)
             yield results.MatrixCell(case.variant, row.metric, row.model, row.traffic, *numbers)
 
@@ -320,16 +333,18 @@ class _Traffic(NamedTuple):
         return max(both - self.difference.variance, 0.0)
 
 
-def decompositions(case: Case) -> Iterator[results.Decomposition]:
+def decompose_differences(case: CauseContext) -> Iterator[results.Decomposition]:
     """Split the logged difference of each metric of `METRICS` into model and traffic."""
-    known = dict(case.replay.definitions) if case.replay is not None else {}
+    definitions = dict(case.replay.definitions) if case.replay is not None else {}
     for metric in METRICS:
-        if metric in known:
+        if metric in definitions:
             yield _decomposition(case, metric)
 
 
-def _decomposition(case: Case, metric: str) -> results.Decomposition:
-    first, second = (_on(case, metric, traffic) for traffic in (case.control, case.variant))
+def _decomposition(case: CauseContext, metric: str) -> results.Decomposition:
+    first, second = (
+        _find_traffic(case, metric, traffic) for traffic in (case.control, case.variant)
+    )
     if first is None or second is None:
         nothing = (None,) * 9
         return results.Decomposition(case.variant, metric, *nothing, reason="no_interval")
@@ -355,7 +370,7 @@ def _decomposition(case: Case, metric: str) -> results.Decomposition:
     )
 
 
-def _on(case: Case, metric: str, traffic: str) -> _Traffic | None:
+def _find_traffic(case: CauseContext, metric: str, traffic: str) -> _Traffic | None:
     models = [case.estimate(metric, m, traffic) for m in (case.baseline, case.candidate)]
     difference = case.difference(metric, traffic)
     if models[0] is None or models[1] is None or difference is None:
@@ -363,15 +378,15 @@ def _on(case: Case, metric: str, traffic: str) -> _Traffic | None:
     return _Traffic(models[0], models[1], difference)
 
 
-def position_rates(case: Case) -> Iterator[results.PositionRate]:
+def position_rates(case: CauseContext) -> Iterator[results.PositionRate]:
     """Return a click rate for each variant and position; nothing without positions."""
     rows = (case.facts or {}).get("positions")
     if rows is None:
         return
-    shown = sorted(rows["position"].unique())[:DEEPEST]
+    positions = sorted(rows["position"].unique())[:DEEPEST]
     cells = dict(list(rows.groupby(["variant", "position"])))
     for variant in (case.control, case.variant):
-        for position in (p for p in shown if (variant, p) in cells):
+        for position in (p for p in positions if (variant, p) in cells):
             columns = cells[variant, position][["clicks", "impressions"]]
             clicks, shows = columns.to_numpy(dtype=np.float64).T
             ends = case.number("", clusters.ratio(clicks, shows))

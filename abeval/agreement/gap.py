@@ -58,10 +58,10 @@ def _set_examination(engine: Engine, rows: pd.DataFrame) -> None:
     seen = np.ones(len(positions))
     if len(positions) > 1:
         cells, cell = np.unique(BINS * rows["b"] + rows["c"], return_inverse=True)
-        place = np.searchsorted(positions, rows["position"])
-        shown, clicks = np.zeros((2, len(cells), len(positions)))
-        shown[cell, place], clicks[cell, place] = rows["impressions"], rows["clicks"]
-        seen = np.clip(examine(shown, clicks), 0.01, 10.0)
+        index = np.searchsorted(positions, rows["position"])
+        impressions, clicks = np.zeros((2, len(cells), len(positions)))
+        impressions[cell, index], clicks[cell, index] = rows["impressions"], rows["clicks"]
+        seen = np.clip(examine(impressions, clicks), 0.01, 10.0)
     engine.add_arrays("examination", {"position": positions.astype(np.int64), "seen": seen})
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.agreement.selection import Chances, Ranked, fit_chances, list_value
+from abeval.agreement.selection import Chances, RankedCandidates, fit_chances, list_value
 from abeval.stats.records import Floats
 
 PARTS = 16
@@ -101,8 +101,8 @@ class Ranks:
         """Add up sums that have a leading axis of parts, perhaps without one of them."""
 
         def add(sums: Floats) -> Floats:
-            whole: Floats = sums.sum(axis=0)
-            return whole if without is None else whole - sums[without]
+            total: Floats = sums.sum(axis=0)
+            return total if without is None else total - sums[without]
 
         return Ranks(
             control={name: add(sums) for name, sums in self.control.items()},
@@ -133,7 +133,7 @@ def compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[st
     share = control["clicks"].sum() / clicks[0]
     seen = _order_by_baseline(ranks, chances, "seen")
 
-    def lift(candidates: Ranked, seen: Ranked = seen) -> float:
+    def lift(candidates: RankedCandidates, seen: RankedCandidates = seen) -> float:
         return float(share * (list_value(candidates, seen) / rate - 1))
 
     promised = lift(_unite(ranks, chances, axis=1))
@@ -157,7 +157,9 @@ def compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[st
     }
 
 
-def _unite(ranks: Ranks, chances: Chances, *, axis: int, column: str = "relevance") -> Ranked:
+def _unite(
+    ranks: Ranks, chances: Chances, *, axis: int, column: str = "relevance"
+) -> RankedCandidates:
     """Return all candidates by the rank of a score: 0 the baseline's, 1 the candidate's.
 
     They are what control shows, and, from the variant's log, what control does not.
@@ -168,23 +170,23 @@ def _unite(ranks: Ranks, chances: Chances, *, axis: int, column: str = "relevanc
     unseen = (1 - chances.control)[:, None]
     weight = 1 / chances.variant / rows[1]
     theirs = "clicks" if column == "clicks" else "items_relevance"
-    rest = np.stack([unseen * (variant[name] @ weight) for name in ("items", theirs)])
+    hidden = np.stack([unseen * (variant[name] @ weight) for name in ("items", theirs)])
     # Of items that the variant lacks, as much is unseen as of others with the same score.
-    whole = np.stack([control["impressions"], control["relevance"]]).sum(axis=1)
+    totals = np.stack([control["impressions"], control["relevance"]]).sum(axis=1)
     kept = np.stack([control["items"], control["items_relevance"]]).sum(axis=1)
-    more = np.minimum(whole / np.maximum(kept, 1e-9), _MOST_LACKED)
-    return Ranked(*(shown + rest * more[:, None, :]).sum(axis=2 - axis))
+    more = np.minimum(totals / np.maximum(kept, 1e-9), _MOST_LACKED)
+    return RankedCandidates(*(shown + hidden * more[:, None, :]).sum(axis=2 - axis))
 
 
-def _order_by_baseline(ranks: Ranks, chances: Chances, column: str) -> Ranked:
+def _order_by_baseline(ranks: Ranks, chances: Chances, column: str) -> RankedCandidates:
     """Return candidates by the rank of the baseline, and how often control's lists show them."""
     items = _unite(ranks, chances, axis=0).items
-    return Ranked(items, ranks.control[column].sum(axis=1) / ranks.rows[0])
+    return RankedCandidates(items, ranks.control[column].sum(axis=1) / ranks.rows[0])
 
 
-def _weigh(ranks: Ranks, chances: Chances, *, axis: int) -> Ranked:
+def _weigh(ranks: Ranks, chances: Chances, *, axis: int) -> RankedCandidates:
     """Return the variant's candidates by the rank of the candidate (1) or the served score (2)."""
     weight = 1 / chances.variant / ranks.rows[1]
     axes = tuple({0, 1, 2} - {axis})
     names = ("impressions", "relevance")
-    return Ranked(*((weight * ranks.variant[name]).sum(axis=axes) for name in names))
+    return RankedCandidates(*((weight * ranks.variant[name]).sum(axis=axes) for name in names))

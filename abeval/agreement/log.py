@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from abeval.aggregates.audit_arrays import CLUSTERS
-from abeval.engines.sql import Engine, is_number, literal, query, quoted
+from abeval.engines.sql import Engine, is_number, literal, query, quote
 from abeval.experiment.model import Experiment
 from abeval.logs import views
-from abeval.logs.mapping import SERVED_FLAGS, LogColumns, map_columns, own_name
+from abeval.logs.mapping import SERVED_FLAGS, LogColumns, map_columns, name_raw_column
 from abeval.logs.run import Run, open_log
-from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names, own_columns_of
+from abeval.logs.shape import EXPRESSION_COLUMNS, LogSchema, list_own_columns, write_view_expression
 from abeval.metrics.row_text import over_columns
-from abeval.offline.candidates import finite_sql
+from abeval.offline.candidates import write_finite
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,25 +50,25 @@ STRATA: Mapping[str, str] = {
 """Name → SQL of `agreement_strata`: pairs are compared within a stratum, and counted by part."""
 
 
-def own_columns(experiment: Experiment, log: LogColumns) -> list[str]:
+def list_cause_columns(experiment: Experiment, log: LogColumns) -> list[str]:
     """Return the log's columns that causes read under their own names."""
     text = experiment.agreement.treated
-    treated = () if text is None else own_columns_of([text], log, EXPRESSION_COLUMNS)
+    treated = () if text is None else list_own_columns([text], log, EXPRESSION_COLUMNS)
     return [*_extra_columns(experiment, log).values(), *_features(experiment, log), *treated]
 
 
 def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
     """Return name in `agreement_rows` → the log's own column, of `[agreement]` and served flags."""
     flags = {name: log.mapped[name] for name in SERVED_FLAGS if name in log.mapped}
-    named = experiment.agreement.model_dump(exclude_none=True, exclude={"features", "treated"})
-    return {**flags, **named}
+    configured = experiment.agreement.model_dump(exclude_none=True, exclude={"features", "treated"})
+    return {**flags, **configured}
 
 
 def _features(experiment: Experiment, log: LogColumns) -> list[str]:
     """Return the features that are numbers, as far as the log has them."""
     types = {name.lower(): kind for name, kind in log.types.items()}
-    known = ((name, types.get(name.lower())) for name in experiment.agreement.features)
-    return [name for name, kind in known if kind is None or is_number(kind)]
+    feature_types = ((name, types.get(name.lower())) for name in experiment.agreement.features)
+    return [name for name, kind in feature_types if kind is None or is_number(kind)]
 
 
 def _as_logged(name: str | None, columns: Iterable[str]) -> str | None:
@@ -83,8 +83,8 @@ def open_training(run: Run) -> LogColumns | None:
         return None
     open_log(run, "training")
     types = run.engine.columns("raw_training")
-    named = source.columns.get("unit_id", run.experiment.unit)
-    unit = None if _as_logged(named, types) is None else run.experiment.unit
+    unit_column = source.columns.get("unit_id", run.experiment.unit)
+    unit = None if _as_logged(unit_column, types) is None else run.experiment.unit
     return map_columns("training", source, types, unit)
 
 
@@ -94,29 +94,32 @@ class AgreementLog:
 
     experiment: Experiment
     engine: Engine
-    shape: LogShape
+    schema: LogSchema
     training: LogColumns | None = None
 
     def open(self, variant: str) -> frozenset[str]:
         """Make the relations of control and a variant; return the columns that they really have."""
-        log, control = self.shape.impressions, self.experiment.control
+        log, control = self.schema.impressions, self.experiment.control
         trained = [*self._open_training(variant)]
         scores = {"baseline": self._score(control), "candidate": self._score(variant)}
         if scores["baseline"] == scores["candidate"]:
             scores["candidate"] = None
         extra = _extra_columns(self.experiment, log)
-        own = {name: quoted(own_name(column)) for name, column in extra.items()}
+        source = {name: quote(name_raw_column(column)) for name, column in extra.items()}
         text = self.experiment.agreement.treated
         treated = "cast(null as bigint)"
         if text is not None:
-            where = in_view_names(text, None, EXPRESSION_COLUMNS)
+            where = write_view_expression(text, None, EXPRESSION_COLUMNS)
             treated = f"case when ({where}) then 1 else 0 end"
         columns = [
             *(
-                f"{'cast(null as double)' if own is None else finite_sql(own)} as {name}"
-                for name, own in scores.items()
+                f"{'cast(null as double)' if source is None else write_finite(source)} as {name}"
+                for name, source in scores.items()
             ),
-            *(f"{self._cast(own.get(name), kind)} as {name}" for name, kind in _OPTIONAL.items()),
+            *(
+                f"{self._cast(source.get(name), kind)} as {name}"
+                for name, kind in _OPTIONAL.items()
+            ),
             f"{treated} as treated",
         ]
         pair = ", ".join(literal(name) for name in (control, variant))
@@ -138,13 +141,13 @@ class AgreementLog:
         has = {
             "features": bool(features),
             "treated": text is not None,
-            "day": self.shape.has_time,
-            "click": "click" in self.shape.needs_met(self.experiment.unit),
+            "day": self.schema.has_time,
+            "click": "click" in self.schema.needs_met(self.experiment.unit),
             **{name: name in log for name in _KEYS},
-            **{name: own is not None for name, own in scores.items()},
+            **{name: source is not None for name, source in scores.items()},
         }
-        known = (name for name, there in has.items() if there)
-        return frozenset({*own, *known, *trained})
+        present = (name for name, there in has.items() if there)
+        return frozenset({*source, *present, *trained})
 
     def _open_training(self, variant: str) -> Iterator[str]:
         """Make `training_keys` (unit, item, time; else empty), and what the training data have."""
@@ -154,10 +157,10 @@ class AgreementLog:
             "from units where 1 = 0"
         )
         if log is not None and all(name in log for name in ("unit_id", "item_id", "ts")):
-            unit, item = (views.column(log, name) for name in ("unit_id", "item_id"))
+            unit, item = (views.write_column(log, name) for name in ("unit_id", "item_id"))
             keys = (
                 f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
-                f"{views.time_ms(log, self.engine)} as time_ms from raw_training t "
+                f"{views.write_time_ms(log, self.engine)} as time_ms from raw_training t "
                 f"join unit_names n on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
             )
             yield "training"
@@ -165,7 +168,9 @@ class AgreementLog:
         if log is None:
             return
         if "item_id" in log and "policy" in log:
-            item, policy = (views.cast(log, name, "varchar") for name in ("item_id", "policy"))
+            item, policy = (
+                views.write_cast(log, name, "varchar") for name in ("item_id", "policy")
+            )
             self.engine.table(
                 "training_items",
                 f"select {item} as item_id, {policy} as policy, count(*) as trained "
@@ -178,11 +183,11 @@ class AgreementLog:
             # Each unit of the training data is a cluster; without units, each row is one.
             cluster = "row_number() over (order by 1)"
             if "unit_id" in log:
-                cluster = f"dense_rank() over (order by {views.column(log, 'unit_id')})"
+                cluster = f"dense_rank() over (order by {views.write_column(log, 'unit_id')})"
             self.engine.table(
                 "training_scores",
-                f"select {cluster} as cluster, {views.click(log)} as click, "
-                f"{views.score(score)} as candidate from raw_training",
+                f"select {cluster} as cluster, {views.write_click(log)} as click, "
+                f"{views.write_score(score)} as candidate from raw_training",
             )
             yield "training_scores"
 
@@ -203,7 +208,7 @@ class AgreementLog:
 
     def _score(self, variant: str) -> str | None:
         """Return the score of a variant's model by its name in the view of impressions."""
-        return self.shape.model_scores.get(self.experiment.variants[variant].model or "")
+        return self.schema.model_scores.get(self.experiment.variants[variant].model or "")
 
     def _cast(self, column: str | None, kind: str) -> str:
         if column is not None and kind == "bigint":
@@ -215,7 +220,7 @@ def _features_sql(features: Iterable[str], control: str) -> str:
     """Select every feature of every impression of control."""
     parts = [
         f"select {literal(name)} as part, u.variant, u.sub_bucket % {CLUSTERS} as cluster, "
-        f"i.click, cast(i.{quoted(own_name(name))} as double) as value "
+        f"i.click, cast(i.{quote(name_raw_column(name))} as double) as value "
         "from impressions i join units u on i.unit_id = u.unit_id "
         f"where i.in_period and u.variant = {literal(control)}"
         for name in features

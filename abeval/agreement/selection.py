@@ -91,7 +91,7 @@ def _halve(cells: Floats) -> Floats:
     return half
 
 
-class Ranked(NamedTuple):
+class RankedCandidates(NamedTuple):
     """Candidates by the rank of one score, shape (BINS,), of one row shown by control.
 
     `items` counts them, `relevance` their clicks if all of them were seen.
@@ -101,7 +101,7 @@ class Ranked(NamedTuple):
     relevance: Floats
 
 
-def list_value(ranked: Ranked, seen: Ranked) -> float:
+def list_value(ranked: RankedCandidates, seen: RankedCandidates) -> float:
     """Return the clicks of a list in the order of one score.
 
     An item is seen as often as one with as many better candidates in the lists that were shown;

@@ -2,13 +2,13 @@
 
 from typing import NamedTuple
 
-from abeval.offline.metrics import direction_of
-from abeval.results.agreement import Standing
+from abeval.offline.metrics import find_direction
+from abeval.results.agreement import Concordance
 from abeval.results.effects import Row
 from abeval.results.replay import PairRow
 
 
-class Gain(NamedTuple):
+class SignedInterval(NamedTuple):
     """An interval whose positive side is the good one; `reason` where there is none."""
 
     low: float | None
@@ -35,7 +35,7 @@ class Gain(NamedTuple):
         return (self.low + self.high) / (self.high - self.low)
 
 
-def standing(offline: Gain, online: Gain) -> Standing:
+def find_standing(offline: SignedInterval, online: SignedInterval) -> Concordance:
     """Compare two gains: conflict and agreement need both intervals to exclude zero.
 
     Example:
@@ -56,36 +56,36 @@ def standing(offline: Gain, online: Gain) -> Standing:
     return "agree" if offline.sign == online.sign else "conflict"
 
 
-def offline_gain(pair: PairRow | None) -> Gain:
+def orient_offline(pair: PairRow | None) -> SignedInterval:
     """Turn the difference of a pair so that more is better."""
     if pair is None:
-        return Gain(None, None, "not_replayed")
+        return SignedInterval(None, None, "not_replayed")
     if pair.low is None or pair.high is None:
-        return Gain(None, None, pair.reason or "no_interval")
+        return SignedInterval(None, None, pair.reason or "no_interval")
     values = (pair.value_control, pair.value)
-    return _turned(direction_of(pair.metric), *values, pair.low, pair.high)
+    return _orient_interval(find_direction(pair.metric), *values, pair.low, pair.high)
 
 
-def online_gain(row: Row) -> Gain:
+def orient_online(row: Row) -> SignedInterval:
     """Turn the effect of a scorecard's row so that more is better."""
     low, high = row.lift_low, row.lift_high
     if low is None or high is None:
         low, high = row.difference_low, row.difference_high
     if row.status == "untrusted":
-        return Gain(None, None, "untrusted")
+        return SignedInterval(None, None, "untrusted")
     if low is None or high is None:
-        return Gain(None, None, row.reason or "no_interval")
-    return _turned(row.direction, row.control, row.treatment, low, high)
+        return SignedInterval(None, None, row.reason or "no_interval")
+    return _orient_interval(row.direction, row.control, row.treatment, low, high)
 
 
-def _turned(
+def _orient_interval(
     direction: str, control: float | None, treatment: float | None, low: float, high: float
-) -> Gain:
+) -> SignedInterval:
     """Turn an interval; on one side of a goal, more is better below it and less above it."""
     more_is_better = direction != "decrease"
     if direction.startswith("toward "):
         goal = float(direction.removeprefix("toward "))
         if control is None or treatment is None or (control - goal) * (treatment - goal) < 0:
-            return Gain(None, None, "crosses_its_goal")
+            return SignedInterval(None, None, "crosses_its_goal")
         more_is_better = control < goal or treatment < goal
-    return Gain(low, high) if more_is_better else Gain(-high, -low)
+    return SignedInterval(low, high) if more_is_better else SignedInterval(-high, -low)

@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
     """Make the experiment of a table of units or of counts."""
     from abeval.table.read import read_table
-    from abeval.table.sums import counts_of_table, name_of, sums_experiment
+    from abeval.table.sums import name_source, read_count_table, sums_experiment
 
-    counts = counts_of_table(table, options)
+    counts = read_count_table(table, options)
     if counts is not None:
         return LoadedExperiment(sums_experiment(counts, options), sums=counts)
     if not options.variant:
         raise ExperimentError(
-            f"{name_of(table)} is a table, not an experiment file, and not one of counts",
+            f"{name_source(table)} is a table, not an experiment file, and not one of counts",
             "name its columns: --unit user_id --variant group, in Python unit=, variant=, or let "
             "`abeval init` find them; counts are variant, n, successes (docs/data.md)",
         )
@@ -40,10 +40,10 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
 
 def load_sums(sums: object, options: "TableOptions", unit: str) -> LoadedExperiment:
     """Make the experiment of a table of sums, or of counts of these units."""
-    from abeval.drafts.counts import Named
+    from abeval.drafts.counts import CallerNames
     from abeval.table.sums import read_sums, sums_experiment
 
-    table = read_sums(sums, Named(unit=unit))
+    table = read_sums(sums, CallerNames(unit=unit))
     return LoadedExperiment(sums_experiment(table, options), sums=table)
 
 
@@ -116,28 +116,28 @@ def analyze(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.engines.duckdb_logs import table_of
+    from abeval.engines.duckdb_logs import find_table
     from abeval.table.columns import TableOptions
 
     columns = (variant, unit, metrics, covariates, segments)
     options = TableOptions(*columns, control, weights, missing, entries=entries, read=read or {})
     if connection is not None:
-        table = table_of(connection, str(table))
+        table = find_table(connection, str(table))
     # A frequent mistake: the file of an experiment in place of a table.
     if isinstance(table, str | Path) and Path(table).suffix.lower() == ".toml":
         hint = f"analyse it with abeval.load({str(table)!r}).analyze()"
         raise ExperimentError(f"{table} is an experiment file, not a table", hint)
-    table = _with_index(table, (variant, unit))
+    table = _reset_named_levels(table, (variant, unit))
     loaded = load_table(table, options)
     return loaded.analyze(logs={} if isinstance(table, str | Path) else {"units": table})
 
 
-def _with_index(table: Any, names: Sequence[str | None]) -> object:  # noqa: ANN401 (any frame)
+def _reset_named_levels(table: Any, names: Sequence[str | None]) -> object:  # noqa: ANN401 (any frame)
     """Turn named levels of a pandas index into columns."""
     levels = getattr(getattr(table, "index", None), "names", None) or ()
     # Duck-typed: pandas is not imported for other frames.
-    named = [name for name in levels if name is not None and name in names]
-    return table.reset_index(named) if named else table
+    index_names = [name for name in levels if name is not None and name in names]
+    return table.reset_index(index_names) if index_names else table
 
 
 @explain_types

@@ -12,7 +12,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.files import real
-from abeval.logs.run import Inputs, opened
+from abeval.logs.run import Inputs, open_run
 from abeval.progress import silent
 
 if TYPE_CHECKING:
@@ -68,17 +68,19 @@ class LoadedExperiment:
         if self.engine is not None:
             self.engine.close()
         # What it includes stands in the entries already.
-        own = self.experiment.model_dump(exclude_unset=True, exclude={"folder", "include"})
+        current_entries = self.experiment.model_dump(
+            exclude_unset=True, exclude={"folder", "include"}
+        )
         # Validated as a whole: a new entry may contradict an old one.
-        parsed = parse_experiment({**own, **entries}, self.experiment.folder)
+        parsed = parse_experiment({**current_entries, **entries}, self.experiment.folder)
         return LoadedExperiment(parsed, sums=self.sums, is_table=self.is_table)
 
     def _sums(self, inputs: Inputs) -> "Sums | None":
         """Return the sums that stand in place of logs; None where there are logs."""
         if self.sums is None and self.experiment.logs.sums is not None:
-            from abeval.table.sums import sums_of_experiment
+            from abeval.table.sums import read_experiment_sums
 
-            return sums_of_experiment(self.experiment, (inputs.get("logs") or {}).get("sums"))
+            return read_experiment_sums(self.experiment, (inputs.get("logs") or {}).get("sums"))
         return self.sums
 
     def analyze(self, *, connect: str | None = None, **inputs: Unpack[Inputs]) -> "Result":
@@ -94,17 +96,17 @@ class LoadedExperiment:
             QueryError: The engine could not run a query.
         """
         if connect is not None and self.experiment.interleaving is None:
-            from abeval.table.warehouse import analyzed
+            from abeval.table.warehouse import analyze_in_warehouse
 
-            if others := [name for name in inputs if name != "step"]:
-                what = f"connect sums in a warehouse, which has no {', '.join(others)}"
+            if extra_inputs := [name for name in inputs if name != "step"]:
+                what = f"connect sums in a warehouse, which has no {', '.join(extra_inputs)}"
                 raise ExperimentError(what, "give one of them")
-            return analyzed(self.experiment, connect, inputs.get("step") or silent)
+            return analyze_in_warehouse(self.experiment, connect, inputs.get("step") or silent)
         sums = self._sums(inputs)
         if sums is not None:
-            from abeval.table.sums import judged_sums
+            from abeval.table.sums import judge_sums
 
-            return judged_sums(self.experiment, sums)
+            return judge_sums(self.experiment, sums)
         from abeval.pipeline import analyze_logs
 
         return analyze_logs(self.experiment, inputs, self.engine)
@@ -125,12 +127,12 @@ class LoadedExperiment:
 
         Raises `LogError` as `analyze`; what only other parts need is in `left_out` instead.
         """
-        from abeval.study import provenance_of, study
+        from abeval.study import make_provenance, study
 
         if self.experiment.logs.sums is not None:
             from abeval.results.study import Study
 
-            provenance = provenance_of(self.experiment, inputs, ())
+            provenance = make_provenance(self.experiment, inputs, ())
             left_out = (("effects over time, A/A replays, models", "sums have no rows"),)
             return Study(self.analyze(**inputs), provenance=provenance, left_out=left_out)
         return study(self.experiment, inputs)
@@ -148,9 +150,9 @@ class LoadedExperiment:
             LogError: A row is no sum, or of another variant.
             ExperimentError: The experiment asks for what sums cannot give, which is named.
         """
-        from abeval.table.sums import judged_sums, sums_of_experiment
+        from abeval.table.sums import judge_sums, read_experiment_sums
 
-        return judged_sums(self.experiment, sums_of_experiment(self.experiment, sums))
+        return judge_sums(self.experiment, read_experiment_sums(self.experiment, sums))
 
     def compare(self, metric: str, **inputs: Unpack[Inputs]) -> "Pairwise":
         """Compare every two variants on one metric, p-values adjusted over all pairs."""
@@ -160,11 +162,11 @@ class LoadedExperiment:
         experiment, metrics = self.experiment, named_metrics(self.experiment, [metric])
         sums = self._sums(inputs)
         if sums is not None:
-            from abeval.table.sums import of_experiment
+            from abeval.table.sums import aggregate_sums
 
-            experiment, metrics, aggregates = of_experiment(experiment, metrics, sums)
+            experiment, metrics, aggregates = aggregate_sums(experiment, metrics, sums)
         else:
-            with opened(experiment, inputs) as run:
+            with open_run(experiment, inputs) as run:
                 aggregates = collect(run, metrics)
         return pairwise(experiment, metrics, metrics[0], aggregates)
 
@@ -192,7 +194,7 @@ class LoadedExperiment:
         from abeval.aggregates.collect import collect_prepared
         from abeval.inference.compare import Analysis
         from abeval.inference.power import Target, plan
-        from abeval.time.time_sums import growth_by_metric
+        from abeval.time.time_sums import find_growth_by_metric
 
         if mde is not None and days is not None:
             raise ExperimentError("give mde or days, not both: each follows from the other")
@@ -211,10 +213,10 @@ class LoadedExperiment:
         chosen = named_metrics(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
-        with opened(self.experiment, inputs) as run:
+        with open_run(self.experiment, inputs) as run:
             # Sums by day show how fast units grow, without which days cannot be planned.
             collected = collect_prepared(run, chosen, by_bucket=True, by_day=True, units_read=False)
-            growths = growth_by_metric(collected, chosen)
+            growths = find_growth_by_metric(collected, chosen)
         analysis = Analysis(self.experiment, chosen, collected.aggregates)
         return plan(analysis, growths, Target(mde, days, power))
 
@@ -249,7 +251,7 @@ class LoadedExperiment:
                 f"no windows by {unknown[0]!r}", f"choose from {', '.join(CLOCKS)}"
             )
         chosen = named_metrics(self.experiment, metrics)
-        with opened(self.experiment, inputs) as run:
+        with open_run(self.experiment, inputs) as run:
             return windows(run, chosen, widths, looks or (), by)
 
     def check(self, **inputs: Unpack[Inputs]) -> "CheckResult":
@@ -262,16 +264,16 @@ class LoadedExperiment:
             ('pass', ())
         """
         from abeval.aggregates.collect import collect
-        from abeval.inference.trust.checks import check, checked_metrics, without_replays
+        from abeval.inference.trust.checks import check, checked_metrics, disable_replays
 
         sums = self._sums(inputs)
         if sums is not None:
-            from abeval.table.sums import of_experiment
+            from abeval.table.sums import aggregate_sums
 
-            return check(*of_experiment(self.experiment, named_metrics(self.experiment), sums))
+            return check(*aggregate_sums(self.experiment, named_metrics(self.experiment), sums))
         metrics = checked_metrics(self.experiment)
         # A check has no scorecard whose tests could be replayed.
-        with opened(without_replays(self.experiment), inputs) as run:
+        with open_run(disable_replays(self.experiment), inputs) as run:
             aggregates = collect(run, metrics)
             run.step("checks")
         return check(self.experiment, metrics, aggregates)
@@ -295,7 +297,7 @@ class LoadedExperiment:
         bounds.check_between("runs", runs, 1, bounds.MAX_REPLAYS)
         bounds.check_seed(seed)
         chosen = named_metrics(self.experiment, metrics)
-        with opened(self.experiment, inputs) as run:
+        with open_run(self.experiment, inputs) as run:
             # Metrics without replays are named as refused, with the reason.
             replayed = [metric for metric in chosen if metric.source.no_replays is None]
             aggregates = collect_prepared(run, replayed, replays=True, units_read=False).aggregates
@@ -332,7 +334,7 @@ class LoadedExperiment:
                 hint = "name a CSV file of its units and variants instead"
                 raise ExperimentError(f"{name!r} has no [assignment]", hint)
             rules[name] = rule
-        with opened(self.experiment, inputs) as run:
+        with open_run(self.experiment, inputs) as run:
             return audit(run, rules)
 
     def off_policy(
@@ -377,7 +379,7 @@ class LoadedExperiment:
         reads = []
         if isinstance(policy, str | Path):
             reads = [str(real(self.experiment.folder / policy))]
-        with opened(self.experiment, inputs, reads) as run:
+        with open_run(self.experiment, inputs, reads) as run:
             return off_policy(run, source, choice, options, reward)
 
     def replay(self, **options: "Unpack[ReplayKeywords]") -> "ReplayResult":
@@ -419,16 +421,16 @@ class LoadedExperiment:
             'position'
         """
         from abeval.aggregates.collect import collect_prepared
-        from abeval.agreement.agree import OFFLINE, joined, offline_columns, read_offline
+        from abeval.agreement.agree import OFFLINE, build_agreement, offline_columns, read_offline
         from abeval.offline.replay import ReplayOptions
-        from abeval.pipeline import judged
+        from abeval.pipeline import judge_aggregates
 
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
         # Columns of models are read in the same pass as those of metrics.
         extra = offline_columns(self.experiment)
-        with opened(self.experiment, inputs) as run:
+        with open_run(self.experiment, inputs) as run:
             metrics_read = named_metrics(self.experiment)
             aggregates, logs = collect_prepared(run, metrics_read, extra=extra)
-            offline = read_offline(run, options, logs.shape)
-        result = judged(self.experiment, aggregates, run.step)
-        return joined(result, offline, self.experiment)
+            offline = read_offline(run, options, logs.schema)
+        result = judge_aggregates(self.experiment, aggregates, run.step)
+        return build_agreement(result, offline, self.experiment)

@@ -79,10 +79,10 @@ def java_hash(text: str) -> int:
     h = 0
     for code in array("H", text.encode("utf-16-le")):
         h = (31 * h + code) & 0xFFFFFFFF
-    return _signed(h)
+    return _as_signed(h)
 
 
-def _signed(h: int) -> int:
+def _as_signed(h: int) -> int:
     # Two's complement: flip the sign bit, then subtract it.
     return ((h & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
@@ -169,11 +169,11 @@ class Draw(NamedTuple):
         if self.hash in HEX_HASHES:
             algorithm, digits = HEX_HASHES[self.hash]
             hashed = hashlib.new(algorithm, text.encode(), usedforsecurity=False)
-            whole = int(hashed.hexdigest()[:digits], 16)
+            value = int(hashed.hexdigest()[:digits], 16)
         else:
-            whole = _HASHES[self.hash](text, self.seed)
-        rest = whole if self.modulus is None else whole % self.modulus
-        return rest if self.divisor is None else rest / self.divisor
+            value = _HASHES[self.hash](text, self.seed)
+        remainder = value if self.modulus is None else value % self.modulus
+        return remainder if self.divisor is None else remainder / self.divisor
 
 
 class Range(NamedTuple):
@@ -229,7 +229,7 @@ def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
     (Range(label='a', start=0, stop=25.0), Range(label='b', start=25.0, stop=100.0))
     """
     total = math.fsum(weights.values())
-    ends = [round(place * size / total, 6) for place in accumulate(weights.values())]
+    ends = [round(cumulative * size / total, 6) for cumulative in accumulate(weights.values())]
     return tuple(map(Range, weights, [0, *ends], ends))
 
 
@@ -237,9 +237,9 @@ def _flagsmith(text: str, _: int) -> int:
     """Draw again with the id repeated if the draw is exactly 100 %."""
     repeated = text
     # Flagsmith's own rule, for a draw of 100 % is outside all ranges.
-    while (rest := int(md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
+    while (remainder := int(md5(repeated), 16) % FLAGSMITH_STEPS) == FLAGSMITH_STEPS - 1:
         repeated += f",{text}"
-    return rest
+    return remainder
 
 
 _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
@@ -247,6 +247,6 @@ _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
     "fnv1a32_twice": lambda text, _: fnv1a32(str(fnv1a32(text))),
     "murmur3": murmur3_32,
     "murmur3_optimizely": lambda text, _: murmur3_32(text, 1) * 10_000 >> 32,
-    "java": lambda text, seed: abs(_signed(java_hash(text) ^ seed)),
+    "java": lambda text, seed: abs(_as_signed(java_hash(text) ^ seed)),
     "flagsmith": _flagsmith,
 }

@@ -115,24 +115,24 @@ _Lists = Mapping[str, Sequence[Hashable]]
 _Draw = Callable[[str], int]
 
 
-def draft_order(rankers: Sequence[str], place: int, draw: _Draw) -> list[str]:
+def draft_order(rankers: Sequence[str], position: int, draw: _Draw) -> list[str]:
     """Return the order in which rankers draft in the round of a position.
 
     The first ranker of a list is that with the least md5 of `salt:request:1:ranker`, also in SQL.
     """
-    number = (place - 1) // len(rankers) + 1
+    number = (position - 1) // len(rankers) + 1
     return sorted(rankers, key=lambda ranker: draw(f"{number}:{ranker}"))
 
 
-def _team_draft(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
+def _draft_by_teams(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
     drafted, order = dict[Hashable, Drafted](), list[str]()
     next_of = dict.fromkeys(lists, 0)
     while len(drafted) < length:
-        for ranker, own in lists.items():
-            while next_of[ranker] < len(own) and own[next_of[ranker]] in drafted:
+        for ranker, items in lists.items():
+            while next_of[ranker] < len(items) and items[next_of[ranker]] in drafted:
                 next_of[ranker] += 1
         # From here on all items would come from the other rankers.
-        if any(next_of[ranker] == len(own) for ranker, own in lists.items()):
+        if any(next_of[ranker] == len(items) for ranker, items in lists.items()):
             break
         order = order or draft_order([*lists], len(drafted) + 1, draw)
         team = order.pop(0)
@@ -141,57 +141,68 @@ def _team_draft(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
     return tuple(drafted.values())
 
 
-def _balanced(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
-    one, other = (lists[ranker] for ranker in draft_order([*lists], 1, draw))
-    pairs = zip(one, other, strict=False)
+def _draft_balanced(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
+    first, second = (lists[ranker] for ranker in draft_order([*lists], 1, draw))
+    pairs = zip(first, second, strict=False)
     drafted = list[Drafted]()
     for item in islice(dict.fromkeys(item for pair in pairs for item in pair), length):
-        ranks = {ranker: _rank(own, item) for ranker, own in lists.items()}
+        ranks = {ranker: _rank(items, item) for ranker, items in lists.items()}
         higher = min(ranks, key=ranks.__getitem__)
         is_tied = len({*ranks.values()}) == 1
         drafted.append(Drafted(len(drafted) + 1, item, None if is_tied else higher))
     return tuple(drafted)
 
 
-def _probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
+def _draft_probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
     drafted = list[Drafted]()
     weights = {
-        ranker: {item: float(rank) ** -STEEPNESS for rank, item in enumerate(own, start=1)}
-        for ranker, own in lists.items()
+        ranker: {item: float(rank) ** -STEEPNESS for rank, item in enumerate(items, start=1)}
+        for ranker, items in lists.items()
     }
     while len(drafted) < length and all(weights.values()):
-        place = len(drafted) + 1
-        team, other = draft_order([*lists], 2 * place - 1, draw)
+        position = len(drafted) + 1
+        team, other = draft_order([*lists], 2 * position - 1, draw)
         # A point on the cumulative weights of the team's remaining items.
-        number = draw(f"{place}:item") / 2.0**60 * sum(weights[team].values())
+        number = draw(f"{position}:item") / 2.0**60 * sum(weights[team].values())
         chosen = None
         for item, weight in weights[team].items():
             chosen, number = item, number - weight
             if number < 0:
                 break
-        own, its = (weights[r].get(chosen, 0.0) / sum(weights[r].values()) for r in (team, other))
-        likelier = None if own == its else team if own > its else other
-        drafted.append(Drafted(place, chosen, likelier, abs(own - its) / (own + its)))
+        team_chance, other_chance = (
+            weights[r].get(chosen, 0.0) / sum(weights[r].values()) for r in (team, other)
+        )
+        likelier = (
+            None if team_chance == other_chance else team if team_chance > other_chance else other
+        )
+        drafted.append(
+            Drafted(
+                position,
+                chosen,
+                likelier,
+                abs(team_chance - other_chance) / (team_chance + other_chance),
+            )
+        )
         for of_ranker in weights.values():
             of_ranker.pop(chosen, None)
     return tuple(drafted)
 
 
-def _optimized(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
-    (one, of_one), (other, of_other) = lists.items()
-    allowed, ends = _optimal(tuple(of_one), tuple(of_other), length)
-    place = int(np.searchsorted(ends, draw("list") / 2.0**60 * ends[-1], side="right"))
-    shown = allowed[min(place, len(allowed) - 1)]
-    credits = [float(_rank(of_other, item) - _rank(of_one, item)) for item in shown]
+def _draft_optimized(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
+    (first, first_items), (second, second_items) = lists.items()
+    allowed, ends = _optimize_lists(tuple(first_items), tuple(second_items), length)
+    index = int(np.searchsorted(ends, draw("list") / 2.0**60 * ends[-1], side="right"))
+    chosen = allowed[min(index, len(allowed) - 1)]
+    credits = [float(_rank(second_items, item) - _rank(first_items, item)) for item in chosen]
     return tuple(
-        Drafted(i, item, None if not credit else one if credit > 0 else other, abs(credit))
-        for i, (item, credit) in enumerate(zip(shown, credits, strict=True), start=1)
+        Drafted(i, item, None if not credit else first if credit > 0 else second, abs(credit))
+        for i, (item, credit) in enumerate(zip(chosen, credits, strict=True), start=1)
     )
 
 
 @lru_cache(maxsize=1024)
-def _optimal(
-    one: tuple[Hashable, ...], other: tuple[Hashable, ...], length: int
+def _optimize_lists(
+    first: tuple[Hashable, ...], second: tuple[Hashable, ...], length: int
 ) -> tuple[list[tuple[Hashable, ...]], NDArray[np.float64]]:
     """Return the lists that may be shown, and their cumulative chances."""
     from scipy import optimize
@@ -199,15 +210,17 @@ def _optimal(
     allowed: list[tuple[Hashable, ...]] = [()]
     for _ in range(length):
         longer = [
-            (*shown, item)
-            for shown in allowed
-            for item in (next((x for x in own if x not in shown), None) for own in (one, other))
+            (*drafted, item)
+            for drafted in allowed
+            for item in (
+                next((x for x in items if x not in drafted), None) for items in (first, second)
+            )
         ]
-        if any(shown[-1] is None for shown in longer):
+        if any(drafted[-1] is None for drafted in longer):
             break
         allowed = list(dict.fromkeys(longer))
-    credit = {item: _rank(other, item) - _rank(one, item) for item in (*one, *other)}
-    credits = np.array([[credit[item] for item in shown] for shown in allowed])
+    credit = {item: _rank(second, item) - _rank(first, item) for item in (*first, *second)}
+    credits = np.array([[credit[item] for item in drafted] for drafted in allowed])
     # Clicks at random: a user who reads the first k items and clicks any favours nobody.
     sums = np.cumsum(credits, axis=1).T
     variance = (credits @ (1 / np.arange(1, credits.shape[1] + 1))) ** 2
@@ -226,8 +239,8 @@ def _rank(items: Sequence[Hashable], item: Hashable) -> int:
 
 
 _METHODS: Mapping[str, Callable[[_Lists, int, _Draw], tuple[Drafted, ...]]] = {
-    "team_draft": _team_draft,
-    "balanced": _balanced,
-    "probabilistic": _probabilistic,
-    "optimized": _optimized,
+    "team_draft": _draft_by_teams,
+    "balanced": _draft_balanced,
+    "probabilistic": _draft_probabilistic,
+    "optimized": _draft_optimized,
 }

@@ -107,9 +107,9 @@ class Assignment:
         """
         text = unit_text(unit)
         h = draws.md5_60(self.salt, text)
-        place = draws.slot(h)
+        slot = draws.slot(h)
         bucket = draws.sub_bucket(h, self.sub_buckets)
-        return Assigned(text, h, place, bucket, self._range(place).variant)
+        return Assigned(text, h, slot, bucket, self._range(slot).variant)
 
     def assign_many(self, units: Iterable[object]) -> pd.DataFrame:
         """Assign units, one row each, in order: ``unit, h, slot, sub_bucket, variant``.
@@ -144,8 +144,8 @@ class Assignment:
             sub_buckets=self.sub_buckets,
         )
 
-    def _range(self, place: int) -> SlotRange:
-        return self.ranges[bisect_right([r.stop for r in self.ranges], place)]
+    def _range(self, slot: int) -> SlotRange:
+        return self.ranges[bisect_right([r.stop for r in self.ranges], slot)]
 
 
 def check_salt(salt: str) -> None:
@@ -228,11 +228,11 @@ class Layer:
                 what = f"slots {start} to {stop} of {name!r} in layer {self.salt!r}"
                 raise ExperimentError(what, f"use whole numbers from 0 to {SLOTS:,}")
         by_start = sorted((*slots, name) for name, slots in self.owned.items())
-        for (_, stop, one), (start, _, other) in pairwise(by_start):
+        for (_, stop, first), (start, _, second) in pairwise(by_start):
             if start < stop:
                 shared = f"slots {start:,} to {stop:,} of layer {self.salt!r}"
                 hint = "experiments of one layer must own separate slots"
-                raise ExperimentError(f"{one!r} and {other!r} share {shared}", hint)
+                raise ExperimentError(f"{first!r} and {second!r} share {shared}", hint)
 
 
 @dataclass(frozen=True)
@@ -293,12 +293,12 @@ class Plan:
         >>> even.moved(Plan(Assignment("exp", {"a": 1, "b": 3})))
         0.25
         """
-        enrolled = sum(own.stop - own.start for own in self.ranges)
+        enrolled = sum(old.stop - old.start for old in self.ranges)
         kept = sum(
-            max(0, min(own.stop, new.stop) - max(own.start, new.start))
-            for own in self.ranges
+            max(0, min(old.stop, new.stop) - max(old.start, new.start))
+            for old in self.ranges
             for new in after.ranges
-            if own.variant == new.variant
+            if old.variant == new.variant
         )
         return (enrolled - kept) / enrolled if enrolled else 0
 
@@ -337,10 +337,10 @@ class Plan:
         lines = [f"override    {self.overrides[text]}"] if text in self.overrides else []
         slots = {step: int(stage.draw.number(text)) for step, stage in self._stages.items()}
         if self.holdout is not None:
-            place = slots["holdout"]
-            words = "held out" if place < self.holdout.stop else "in the experiment"
+            slot = slots["holdout"]
+            outcome = "held out" if slot < self.holdout.stop else "in the experiment"
             edge = f"[0, {self.holdout.stop:,}) is held out"
-            lines.append(f"holdout     slot {place:,} of {self.holdout.salt}: {words} ({edge})")
+            lines.append(f"holdout     slot {slot:,} of {self.holdout.salt}: {outcome} ({edge})")
         lines += [f"sticky      {self.sticky[text]}"] if text in self.sticky else []
         if self.layer is not None:
             layer, name = self.layer

@@ -212,7 +212,9 @@ class PlanOut(Scheme):
     def _stages(self, weights: Weights) -> Iterator[Stage]:
         if self.namespace is not None:
             draw = Draw("sha1_60", f"{self.namespace}.segment.", modulus=self.segments)
-            yield Stage(draw, tuple(Range("in", one, one + 1) for one in sorted({*self.owned})))
+            yield Stage(
+                draw, tuple(Range("in", segment, segment + 1) for segment in sorted({*self.owned}))
+            )
         draw = Draw("sha1_60", f"{self.salt}.{self.parameter}.")
         if not self.weighted:
             ranges = tuple(Range(name, i, i + 1) for i, name in enumerate(weights))

@@ -15,14 +15,14 @@ Schedule = Literal["balanced", "coin", "alternating"]
 _FORTNIGHT, _WEEK = 14, 7
 
 
-class Turns(NamedTuple):
+class SlotCoins(NamedTuple):
     """Slots of one cluster: each slot's coin, and its side of the coin."""
 
     coin: NDArray[np.int64]
     side: NDArray[np.bool_]
 
 
-def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turns:
+def draw_slot_coins(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> SlotCoins:
     """Return the coin that decides each slot, and the slot's side of it.
 
     A balanced schedule pairs a weekday with the same weekday a week later: each time of day has one
@@ -36,16 +36,16 @@ def turns(schedule: Schedule, slots: ArrayLike, per_day: int, days: int) -> Turn
     slot = np.asarray(slots, dtype=np.int64)
     day, time = np.divmod(slot, per_day)
     if schedule == "coin":
-        return Turns(slot, np.zeros(len(slot), dtype=bool))
+        return SlotCoins(slot, np.zeros(len(slot), dtype=bool))
     if schedule == "alternating":
-        return Turns(day, time % 2 == 1)
-    fortnight, place = np.divmod(np.arange(days), _FORTNIGHT)
-    pair, second = fortnight * _WEEK + place % _WEEK, place >= _WEEK
+        return SlotCoins(day, time % 2 == 1)
+    fortnight, offset = np.divmod(np.arange(days), _FORTNIGHT)
+    pair, second = fortnight * _WEEK + offset % _WEEK, offset >= _WEEK
     # Days without a partner a week later are paired in their order.
     lone = np.flatnonzero(~second & (np.arange(days) + _WEEK >= days))
     order = np.arange(len(lone))
     pair[lone], second[lone] = _WEEK * (days // _FORTNIGHT + 1) + order // 2, order % 2 == 1
-    return Turns(pair[day] * per_day + time, second[day])
+    return SlotCoins(pair[day] * per_day + time, second[day])
 
 
 class Slot(NamedTuple):
@@ -57,7 +57,7 @@ class Slot(NamedTuple):
     variant: str
 
 
-def schedule_of(
+def build_schedule(
     clusters: Sequence[str],
     variants: tuple[str, str],
     period: tuple[datetime, datetime],
@@ -75,10 +75,10 @@ def schedule_of(
     start, end = period
     per_day, days = timedelta(1) // length, -((start - end) // timedelta(1))
     count = -((start - end) // length)
-    coins, sides = turns(schedule, range(count), per_day, days)
+    coins, sides = draw_slot_coins(schedule, range(count), per_day, days)
     for cluster in clusters:
         for number, (coin, side) in enumerate(zip(coins.tolist(), sides.tolist(), strict=True)):
             begins = start + number * length
             # The coin of the cluster; `side` gives partner slots opposite variants.
-            own = (md5_60(salt, f"{cluster}:{coin}") + side) % 2
-            yield Slot(cluster, begins, min(begins + length, end), variants[own])
+            index = (md5_60(salt, f"{cluster}:{coin}") + side) % 2
+            yield Slot(cluster, begins, min(begins + length, end), variants[index])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
 import typer
 
 from abeval.cli import options
-from abeval.cli.options import weights_of
+from abeval.cli.options import parse_weights
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _FLAGS = (
         "weights",
         str,
         "Planned shares of the variants, such as a=0.9,b=0.1. Default: equal ones.",
-        read=weights_of,
+        read=parse_weights,
         metavar="A=SHARE,…",
     ),
 )
@@ -60,11 +60,11 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.engines.sources import is_table
 
-    used = [(one, value) for one in _FLAGS if (value := flags.pop(one.parameter.name))]
-    columns: dict[str, Any] = {one.keyword: one.read(value) for one, value in used}
-    names = [one.parameter.name for one, _ in used]
+    used = [(flag, value) for flag in _FLAGS if (value := flags.pop(flag.parameter.name))]
+    columns: dict[str, Any] = {flag.keyword: flag.read(value) for flag, value in used}
+    names = [flag.parameter.name for flag, _ in used]
     if file is None:
-        loaded = _of_sums(flags["sums"], columns, names)
+        loaded = _load_sums_table(flags["sums"], columns, names)
     # A table is told by `--variant`, or by the name of its file.
     elif "variant" in columns or is_table(file):
         from abeval.api.entry import load_table
@@ -88,22 +88,24 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     return loaded
 
 
-def _of_sums(sums: Path | None, columns: dict[str, Any], names: list[str]) -> "LoadedExperiment":
+def _load_sums_table(
+    sums: Path | None, columns: dict[str, Any], names: list[str]
+) -> "LoadedExperiment":
     """Load the experiment of a table of sums."""
     from abeval.api.entry import load_sums
     from abeval.table.columns import TableOptions
 
     if sums is None:
         raise ExperimentError("nothing to analyse", "name an experiment file, a table, or --sums")
-    if others := [name for name in names if name not in ("control", "unit", "weights")]:
-        raise ExperimentError(f"--{others[0]} is for a table", "sums name their own columns")
+    if misplaced := [name for name in names if name not in ("control", "unit", "weights")]:
+        raise ExperimentError(f"--{misplaced[0]} is for a table", "sums name their own columns")
     # Sums have no column of units: the option names what was counted.
     unit = columns.pop("unit", "")
     return load_sums(sums, TableOptions(**columns), unit)
 
 
-on_table_or_file = partial(
-    options.on_engine,
+add_table_flags = partial(
+    options.add_engine_flags,
     load=_load,
     flags=_FLAGS,
     text="The experiment file (TOML), a table with --variant, or a table of counts.",
@@ -144,7 +146,7 @@ def analyze(
             metavar="METRIC",
         ),
     ] = None,
-    whole: options.Whole = False,
+    show_all: options.Whole = False,
     brief: Annotated[
         bool,
         typer.Option(
@@ -196,10 +198,10 @@ def analyze(
         of_analysis |= {"checks": pairs and checks, "gate": pairs and gate}
         _refuse("--checks" if pairs is None else "--pairs", of_analysis)
         with steps() as step:
-            found = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
-        options.show(found, json_file, whole=whole)
-        if gate and (found.questions or any(check.status == "fail" for check in found.trust)):
-            raise typer.Exit(_EXIT_CODES["draft" if found.questions else "do_not_trust"])
+            outcome = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
+        options.show(outcome, json_file, show_all=show_all)
+        if gate and (outcome.questions or any(check.status == "fail" for check in outcome.trust)):
+            raise typer.Exit(_EXIT_CODES["draft" if outcome.questions else "do_not_trust"])
         return
     if loaded.experiment.interleaving is not None:
         _refuse("an interleaved list", of_analysis)
@@ -211,8 +213,8 @@ def analyze(
         if format == "md":
             typer.echo(lists.to_markdown(), nl=False)
         else:
-            options.show(lists, None, whole=whole)
-        _pass(lists.verdicts, gate)
+            options.show(lists, None, show_all=show_all)
+        _exit_with_verdict(lists.verdicts, gate)
         return
     if sums is not None and connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
@@ -244,28 +246,28 @@ def analyze(
     elif format == "md":
         typer.echo(_as_study(study or result).to_markdown(), nl=False)
     else:
-        print_result(result, options.console(), whole, outlook)
+        print_result(result, options.console(), show_all, outlook)
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
-    _pass(result.verdicts, gate)
+    _exit_with_verdict(result.verdicts, gate)
 
 
-def _refuse(asked: str, options: Mapping[str, object]) -> None:
+def _refuse(request: str, options: Mapping[str, object]) -> None:
     """Refuse options that have no meaning for the requested result."""
-    if others := [name for name, value in options.items() if value]:
-        raise ExperimentError(f"{asked} has no --{others[0]}", "leave it out")
+    if misplaced := [name for name, value in options.items() if value]:
+        raise ExperimentError(f"{request} has no --{misplaced[0]}", "leave it out")
 
 
-def _pass(verdicts: "Sequence[Verdict]", gate: bool) -> None:
+def _exit_with_verdict(verdicts: "Sequence[Verdict]", gate: bool) -> None:
     """Exit with the code of the worst decision, if `--gate` is given."""
     if gate:
-        raise typer.Exit(max((_EXIT_CODES[one.decision] for one in verdicts), default=0))
+        raise typer.Exit(max((_EXIT_CODES[verdict.decision] for verdict in verdicts), default=0))
 
 
 def _as_study(result: "Result | Study") -> "Study":
-    from abeval.results.study import study_of
+    from abeval.results.study import build_study
 
-    return study_of(result)
+    return build_study(result)
 
 
 def _write_report(file: Path, result: "Study | InterleavingResult") -> None:
@@ -311,7 +313,7 @@ def report(
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
         options.check_page(output)
-    result = _read(files)
+    result = _load_results(files)
     options.write_json(json_file, result)
     if format == "html" and output is not None:
         result.report(output)
@@ -323,23 +325,30 @@ def report(
         typer.echo(text, nl=False)
 
 
-def _read(files: list[Path]) -> "PageRecord":
+def _load_results(files: list[Path]) -> "PageRecord":
     """Read results of one experiment, or one result that has a page of its own."""
     from abeval.results.history import HISTORY_SCHEMA_VERSION, HistoryReport
     from abeval.results.interleaving import InterleavingResult
     from abeval.results.off_policy import OffPolicyResult
-    from abeval.results.study import PAGED, PREFERENCES, Kind, read_result, read_results, study_of
+    from abeval.results.study import (
+        PAGED,
+        PREFERENCES,
+        Kind,
+        build_study,
+        read_result,
+        read_results,
+    )
 
     if experiments := [file for file in files if options.is_toml(file)]:
         hint = f"analyze it: abeval analyze {experiments[0]} --report report.html"
         raise ExperimentError(f"{experiments[0]} is an experiment file, not a result", hint)
     if len(files) > 1:
         return read_results(files)
-    own = (
+    page_kinds = (
         Kind("", "realised", OffPolicyResult, None),
         Kind("", "predictions", HistoryReport, HISTORY_SCHEMA_VERSION),
         PREFERENCES,
     )
-    result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *own)))
+    result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *page_kinds)))
     paged = (OffPolicyResult, HistoryReport, InterleavingResult)
-    return result if isinstance(result, paged) else study_of(result)
+    return result if isinstance(result, paged) else build_study(result)

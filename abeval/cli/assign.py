@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from abeval.cli.options import JsonFile, Reads, console, weights_of
+from abeval.cli.options import JsonFile, Reads, console, parse_weights
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def assign(
     from abeval.assignment import Assignment
     from abeval.assignment.plan import read_plan
 
-    split = Assignment(salt, weights_of(variants, "--variants"))
+    split = Assignment(salt, parse_weights(variants, "--variants"))
     plan = read_plan(split, traffic, layer, holdout, overrides, sticky)
     if explain is not None:
         _explain(plan, explain, json_file)
@@ -105,11 +105,11 @@ def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
     for line in plan.explain(unit).splitlines():
         typer.echo(fill(line, console().width, subsequent_indent=" " * 12))
     if json_file is not None:
-        own = plan.split.explain(unit)
+        explanation = plan.split.explain(unit)
         placement = plan.place(unit)
         fields = {
-            **asdict(own),
-            "range": [own.range.start, own.range.stop],
+            **asdict(explanation),
+            "range": [explanation.range.start, explanation.range.stop],
             "variant": placement.variant,
             "reason": placement.reason,
         }
@@ -146,15 +146,15 @@ def _assign_slots(
 ) -> None:
     import pandas as pd
 
-    from abeval.assignment.switchbacks import schedule_of
+    from abeval.assignment.switchbacks import build_schedule
     from abeval.experiment.sections import Switchback
 
     try:
-        own = timedelta(milliseconds=Switchback(cluster="id", slot=length).slot_ms)
+        slot_length = timedelta(milliseconds=Switchback(cluster="id", slot=length).slot_ms)
     except ValueError:
         raise ExperimentError(f"--slots {length} does not divide a day", "use such as 2h") from None
     first, second = plan.split.weights
-    rows = schedule_of(clusters, (first, second), period, own, plan.split.salt, schedule)
+    rows = build_schedule(clusters, (first, second), period, slot_length, plan.split.salt, schedule)
     _write(pd.DataFrame(rows).astype({"start": str, "end": str}), json_file)
 
 
@@ -182,8 +182,8 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
     name = column or header[0]
     if name not in header:
         raise LogError(f"{file} has no column {name!r}{suggestion(name, header)}")
-    place = header.index(name)
-    short = next((line for line, row in rows if len(row) <= place or not row[place]), None)
+    index = header.index(name)
+    short = next((line for line, row in rows if len(row) <= index or not row[index]), None)
     if short is not None:
         raise LogError(f"{file}, line {short}: no id", "drop rows without an id")
-    return [row[place] for _, row in rows[1:]], name
+    return [row[index] for _, row in rows[1:]], name

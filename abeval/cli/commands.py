@@ -10,7 +10,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
-from abeval.cli.options import ALL, JSON, NEEDED, REPORT, Reads, flag, is_toml, pairs_of, twin
+from abeval.cli.options import (
+    ALL,
+    JSON,
+    NEEDED,
+    REPORT,
+    Reads,
+    command_from_method,
+    flag,
+    is_toml,
+    parse_pairs,
+)
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -23,7 +33,7 @@ Ties = Literal["item", "text", "position"]
 NoRelevant = Literal["drop", "zero", "one"]
 
 
-def _or(*default: object) -> Callable[[list[object] | None], tuple[object, ...]]:
+def _default_to(*default: object) -> Callable[[list[object] | None], tuple[object, ...]]:
     return lambda typed: tuple(typed or default)
 
 
@@ -42,8 +52,8 @@ def _others(options: list[str] | None) -> "dict[str, LoadedExperiment | pd.Serie
     from abeval.api import load
     from abeval.assignment.plan import read_assignment
 
-    named = pairs_of("--against", options or (), "NAME=FILE", "other_experiment=units.csv")
-    files = {name: Path(file) for name, file in named.items()}
+    entries = parse_pairs("--against", options or (), "NAME=FILE", "other_experiment=units.csv")
+    files = {name: Path(file) for name, file in entries.items()}
     return {n: load(f) if is_toml(f) else read_assignment(f) for n, f in files.items()}
 
 
@@ -85,7 +95,7 @@ def _parts(texts: list[str] | None) -> dict[str, str] | None:
 
 _metrics = partial(flag, "metric", list[str], to="metrics")
 
-power = twin(
+power = command_from_method(
     "power",
     """The smallest effect the experiment can detect, or the days it needs, from its own logs.
 
@@ -104,7 +114,7 @@ power = twin(
 
 _METRICS = _metrics("A metric; repeat for more. Default: the whole scorecard.")
 
-aa = twin(
+aa = command_from_method(
     "aa",
     """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
 
@@ -117,7 +127,7 @@ aa = twin(
     *(_METRICS, ALL, JSON),
 )
 
-windows = twin(
+windows = command_from_method(
     "windows",
     """Effects over time: is each stable, since when, and does it wear off?
 
@@ -133,15 +143,15 @@ windows = twin(
         list[int],
         "Days of a rolling window; repeat for more. Default: 3 and 7.",
         to="widths",
-        read=_or(3, 7),
+        read=_default_to(3, 7),
     ),
     flag("look", list[int], "Day of a planned look; repeat for more.", to="looks"),
-    flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_or()),
+    flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_default_to()),
     *(ALL, JSON, REPORT),
-    beside=lambda loaded, metrics, step, **_: loaded.aa(metrics=metrics, step=step),
+    make_extra=lambda loaded, metrics, step, **_: loaded.aa(metrics=metrics, step=step),
 )
 
-audit = twin(
+audit = command_from_method(
     "audit",
     """Compute each unit's variant by the rule of assignment, and compare it with the log.
 
@@ -161,7 +171,7 @@ audit = twin(
     JSON,
 )
 
-off_policy = twin(
+off_policy = command_from_method(
     "off_policy",
     """Estimate the clicks or reward of a policy from the log of a variant with propensities.
 
@@ -186,21 +196,28 @@ off_policy = twin(
         metavar="FILE",
     ),
     flag("reward", str, "Reward column, instead of the click.", metavar="COLUMN"),
-    flag("clip", list[float], "Cap of clipped IPS; repeat for more. Default: 10.", read=_or(10.0)),
+    flag(
+        "clip",
+        list[float],
+        "Cap of clipped IPS; repeat for more. Default: 10.",
+        read=_default_to(10.0),
+    ),
     flag(
         "switch",
         list[float],
         "Threshold of SwitchDR; repeat for more. Default: 10.",
-        read=_or(10.0),
+        read=_default_to(10.0),
     ),
-    flag("shrink", list[float], "λ of DRos; repeat for more. Default: 100.", read=_or(100.0)),
+    flag(
+        "shrink", list[float], "λ of DRos; repeat for more. Default: 100.", read=_default_to(100.0)
+    ),
     flag("min_ess", float, "Effective sample size below which nothing is estimated.", 100.0),
     *(ALL, JSON, REPORT),
 )
 
 _OFFLINE_METRICS = _metrics("A metric, such as ndcg@10\\[exp]; repeat for more.")
 
-replay = twin(
+replay = command_from_method(
     "replay",
     """Evaluate the models offline, on the log of the experiment, and compare them in pairs.
 
@@ -250,7 +267,7 @@ replay = twin(
     widened_by="metric",
 )
 
-agree = twin(
+agree = command_from_method(
     "agree",
     """Set each model's offline difference beside the effect online, and say why they differ.
 

@@ -49,8 +49,8 @@ def add(
     from abeval.history.history import History
 
     # `none` alone says that nothing was shipped.
-    named = [] if shipped == ["none"] else shipped
-    options.show(History(history).add(*results, shipped=named), json_file)
+    shipped_variants = [] if shipped == ["none"] else shipped
+    options.show(History(history).add(*results, shipped=shipped_variants), json_file)
 
 
 def report(
@@ -63,7 +63,7 @@ def report(
         list[str] | None,
         typer.Option(help="An offline metric; repeat for more. Default: those most quoted."),
     ] = None,
-    whole: options.Whole = False,
+    show_all: options.Whole = False,
     json_file: options.JsonFile = None,
     report: options.ReportFile = None,
 ) -> None:
@@ -76,4 +76,4 @@ def report(
     from abeval.history.history import History
 
     result = History(history).report(metrics=metric, offline=offline)
-    options.show(result, json_file, report, whole=whole)
+    options.show(result, json_file, report, show_all=show_all)

@@ -16,20 +16,20 @@ from typing import Annotated, Any
 
 import typer
 
-from abeval.cli.analyze import analyze, on_table_or_file, report
+from abeval.cli.analyze import add_table_flags, analyze, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, windows
 from abeval.cli.history import add
 from abeval.cli.history import report as history_report
-from abeval.cli.options import Command, guarded, on_engine, protected
+from abeval.cli.options import Command, add_engine_flags, exit_on_error, protect_inputs
 from abeval.cli.reference import init, mcp, metrics, schema, simulate, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
 
 
-def _group(name: str, text: str, **own: Any) -> typer.Typer:  # noqa: ANN401 (typer's settings)
+def _group(name: str, text: str, **settings: Any) -> typer.Typer:  # noqa: ANN401 (typer's settings)
     return typer.Typer(
-        name=name, help=text, no_args_is_help=True, pretty_exceptions_enable=False, **own
+        name=name, help=text, no_args_is_help=True, pretty_exceptions_enable=False, **settings
     )
 
 
@@ -38,8 +38,8 @@ def _add(group: typer.Typer, panel: str | None, *commands: Command) -> None:
     for command in commands:
         text, _, examples = inspect.cleandoc(command.__doc__ or "").partition("Examples:\n")
         epilog = "\n\n".join(("Examples:", *examples.splitlines()))
-        added = group.command(help=text.strip(), epilog=epilog, rich_help_panel=panel)
-        added(protected(command))
+        register = group.command(help=text.strip(), epilog=epilog, rich_help_panel=panel)
+        register(protect_inputs(command))
 
 
 app = _group(
@@ -54,18 +54,25 @@ tools = _group(
     "tools", "Assign units, simulate logs, print queries, metrics and the file's schema."
 )
 
-_add(app, "Decide", init, on_table_or_file(analyze), on_engine(windows), on_engine(power))
-_add(app, "Explain", *(on_engine(command) for command in (replay, agree, off_policy)))
+_add(
+    app,
+    "Decide",
+    init,
+    add_table_flags(analyze),
+    add_engine_flags(windows),
+    add_engine_flags(power),
+)
+_add(app, "Explain", *(add_engine_flags(command) for command in (replay, agree, off_policy)))
 app.add_typer(history, rich_help_panel="Explain")
-_add(app, "Trust", on_engine(aa), on_engine(audit))
+_add(app, "Trust", add_engine_flags(aa), add_engine_flags(audit))
 _add(app, "Tools", report, mcp)
 app.add_typer(tools, rich_help_panel="Tools")
 _add(history, None, add, history_report)
 _add(tools, None, assign, simulate, sql, metrics, schema)
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(is_set: bool) -> None:
+    if is_set:
         typer.echo(f"abeval {__version__}")
         raise typer.Exit
 
@@ -91,7 +98,7 @@ def main() -> None:
     exit_when_stopped()
     try:
         # Else Typer prints its own errors, with values of any length and in words of pydantic.
-        guarded(partial(app, standalone_mode=False))
+        exit_on_error(partial(app, standalone_mode=False))
     finally:
         # Nothing may stop the end of the process, which removes what is left.
         atexit.register(ignore_stops)

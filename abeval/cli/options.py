@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import FAULT, INPUT, AbevalError, ExperimentError, ending, said_of_value
+from abeval.errors import FAULT, INPUT, AbevalError, ExperimentError, ending, translate_message
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from abeval.api import LoadedExperiment
-    from abeval.logs.outputs import Read
+    from abeval.logs.outputs import RunInput
     from abeval.results.record import Record
 
 
-def guarded(work: Callable[[], Any]) -> None:
+def exit_on_error(work: Callable[[], Any]) -> None:
     """Run a function and exit; an error is one message on stderr and an exit code."""
     is_closed = sys.stdout is None
     for name in ("stdout", "stderr"):
@@ -53,7 +53,7 @@ def guarded(work: Callable[[], Any]) -> None:
         if str(error) == "Query interrupted":
             # And another one of Ctrl-C.
             sys.exit(_INTERRUPTED)
-        code, message = ending(_of_usage(error))
+        code, message = ending(_translate_usage_error(error))
         if "--debug" in sys.argv and code == FAULT:
             traceback.print_exc()
         _close_stdout()
@@ -61,7 +61,7 @@ def guarded(work: Callable[[], Any]) -> None:
     sys.exit(code or 0)
 
 
-def _of_usage(error: Exception) -> Exception:
+def _translate_usage_error(error: Exception) -> Exception:
     """Translate a usage error of Typer into an error of the input."""
     if (say := getattr(error, "format_message", None)) is None:
         return error
@@ -69,7 +69,7 @@ def _of_usage(error: Exception) -> Exception:
         # A group without a command has printed its help.
         sys.exit(INPUT)
     path = getattr(getattr(error, "ctx", None), "command_path", "abeval")
-    return ExperimentError(said_of_value(what), f"`{path} --help` lists what there is")
+    return ExperimentError(translate_message(what), f"`{path} --help` lists what there is")
 
 
 def _close_stdout() -> None:
@@ -103,17 +103,17 @@ class Reads(NamedTuple):
     path: Callable[[Any], Path] = Path
     is_experiment: Callable[[Path], bool] = lambda _: False
 
-    def reads(self, name: str, value: object) -> "Iterator[Read]":
+    def reads(self, name: str, value: object) -> "Iterator[RunInput]":
         """List the files that a value of the option reads."""
         from abeval.experiment.load import load_experiment
-        from abeval.logs.outputs import matched, reads_of
+        from abeval.logs.outputs import find_matching_reads, list_reads
 
         path = self.path(value)
-        yield from matched(name, Path(), str(path))
+        yield from find_matching_reads(name, Path(), str(path))
         if self.is_experiment(path):
             # It may be a table of another name: the command itself says what it is not.
             with suppress(ExperimentError):
-                yield from reads_of(load_experiment(path))
+                yield from list_reads(load_experiment(path))
 
 
 class Writes(NamedTuple):
@@ -126,37 +126,39 @@ class Writes(NamedTuple):
     check: Callable[[Path], None] = lambda _: None
 
 
-def marks_of(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
+def find_file_params(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
     """Find the parameters that name files: their flag in messages and their mark."""
     marks = {}
     for name, parameter in inspect.signature(command).parameters.items():
         noted = getattr(parameter.annotation, "__metadata__", ())
-        for mark in (one for one in noted if isinstance(one, Reads | Writes)):
-            flags = [one.default for one in noted if isinstance(getattr(one, "default", None), str)]
+        for mark in (item for item in noted if isinstance(item, Reads | Writes)):
+            flags = [
+                item.default for item in noted if isinstance(getattr(item, "default", None), str)
+            ]
             marks[name] = (mark.name or [*flags, f"--{name.replace('_', '-')}"][0], mark)
     return marks
 
 
-def protected(command: Command) -> Command:
+def protect_inputs(command: Command) -> Command:
     """Make a command refuse to replace its inputs; add `--debug`, `--time-limit`.
 
     `exit_on_error` looks for `--debug` among the arguments.
     """
-    marks = marks_of(command)
-    own = inspect.signature(command).parameters
+    marks = find_file_params(command)
+    parameters = inspect.signature(command).parameters
     # Some commands have a time limit of their own.
-    added = [_DEBUG, *([] if "time_limit" in own else [_TIME_LIMIT])]
+    extra = [_DEBUG, *([] if "time_limit" in parameters else [_TIME_LIMIT])]
 
     def run_limited(**values: Any) -> None:  # noqa: ANN401 (typer's values)
-        with _limit(None if "time_limit" in own else values.pop("time_limit", None)):
+        with _limit(None if "time_limit" in parameters else values.pop("time_limit", None)):
             command(**values)
 
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         to_stdout = values.get("json_file") == _STDOUT
         files = {**values, "json_file": None} if to_stdout else values
         lists = {n: v if isinstance(v, list) else [v] for n, v in files.items() if v is not None}
-        named = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
-        written = [(name, mark, v) for name, mark, v in named if isinstance(mark, Writes)]
+        file_values = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
+        written = [(name, mark, v) for name, mark, v in file_values if isinstance(mark, Writes)]
         if written:
             from abeval.files import check_writable
             from abeval.logs.outputs import check_apart
@@ -164,7 +166,7 @@ def protected(command: Command) -> Command:
             # All checks are made before a log is read: a long run must not fail at its end.
             for _, _, file in written:
                 check_writable(file)
-            reads = [(name, mark, v) for name, mark, v in named if isinstance(mark, Reads)]
+            reads = [(name, mark, v) for name, mark, v in file_values if isinstance(mark, Reads)]
             check_apart(
                 [read for name, mark, value in reads for read in mark.reads(name, value)],
                 [(name, file) for name, _, file in written],
@@ -184,7 +186,7 @@ def protected(command: Command) -> Command:
                 if file.exists():
                     typer.echo(file.read_text(encoding="utf-8"), nl=False)
 
-    return _shown(run, command, [*own.values(), *added])
+    return _copy_signature(run, command, [*parameters.values(), *extra])
 
 
 def _limit(seconds: float | None) -> AbstractContextManager[None]:
@@ -196,7 +198,9 @@ def _limit(seconds: float | None) -> AbstractContextManager[None]:
     return time_limit(seconds)
 
 
-def _shown(run: Command, command: Command, parameters: Sequence[inspect.Parameter]) -> Command:
+def _copy_signature(
+    run: Command, command: Command, parameters: Sequence[inspect.Parameter]
+) -> Command:
     """Give a function the name, help and parameters of a command, for Typer."""
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {p.name: p.annotation for p in parameters}
@@ -204,7 +208,7 @@ def _shown(run: Command, command: Command, parameters: Sequence[inspect.Paramete
     return run
 
 
-def place(text: str) -> Path:
+def parse_output_path(text: str) -> Path:
     """Parse the path of an output; refuse an empty one."""
     if not text:
         # `Path("")` would be the working directory.
@@ -214,7 +218,7 @@ def place(text: str) -> Path:
 
 def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
     """Make an option that names a file to write."""
-    return typer.Option(flag, help=text, metavar="FILE", parser=place)
+    return typer.Option(flag, help=text, metavar="FILE", parser=parse_output_path)
 
 
 def check_page(file: Path) -> None:
@@ -224,7 +228,7 @@ def check_page(file: Path) -> None:
     check_page(file)
 
 
-def pairs_of(flag: str, texts: Iterable[str], form: str, example: str) -> dict[str, str]:
+def parse_pairs(flag: str, texts: Iterable[str], form: str, example: str) -> dict[str, str]:
     """Parse `NAME=VALUE` pairs; `form` and `example` are for messages."""
     pairs: dict[str, str] = {}
     for text in texts:
@@ -237,9 +241,9 @@ def pairs_of(flag: str, texts: Iterable[str], form: str, example: str) -> dict[s
     return pairs
 
 
-def weights_of(text: str, flag: str = "--weights") -> dict[str, float]:
+def parse_weights(text: str, flag: str = "--weights") -> dict[str, float]:
     """Parse weights such as `control=0.5,treatment=0.5`."""
-    pairs = pairs_of(flag, text.split(","), "NAME=WEIGHT", "control=0.5,treatment=0.5")
+    pairs = parse_pairs(flag, text.split(","), "NAME=WEIGHT", "control=0.5,treatment=0.5")
     try:
         return {name: float(weight) for name, weight in pairs.items()}
     except ValueError:
@@ -282,7 +286,7 @@ READ = "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, f
 
 def reading(texts: Sequence[str] | None) -> dict[str, str]:
     """Parse the `KEY=VALUE` pairs of `--read`."""
-    read = pairs_of("--read", texts or (), "KEY=VALUE", "encoding=cp1251")
+    read = parse_pairs("--read", texts or (), "KEY=VALUE", "encoding=cp1251")
     # A shell cannot easily pass a tab: it is typed as backslash and t.
     return {key: value.replace("\\t", "\t") for key, value in read.items()}
 
@@ -300,16 +304,16 @@ def flag(
     to: str = "",
     read: Callable[[Any], object] = lambda value: value,
     marks: Sequence[Reads | Writes] = (),
-    **shown: Any,  # noqa: ANN401 (typer's settings)
+    **settings: Any,  # noqa: ANN401 (typer's settings)
 ) -> Flag:
     """Make an option whose value goes to the keyword `to`, or to its own name.
 
     `kind` is the type of the value, `spellings` replace `--name`, `read` turns what was typed into
     the value of the API, and `settings` go to `typer.Option`.
     """
-    option = typer.Option(*spellings, help=text, **shown)
-    own = kind if default is not None else kind | None
-    return Flag(_parameter(name, Annotated[own, option, *marks], default), to or name, read)
+    option = typer.Option(*spellings, help=text, **settings)
+    value_type = kind if default is not None else kind | None
+    return Flag(_parameter(name, Annotated[value_type, option, *marks], default), to or name, read)
 
 
 def _parameter(name: str, annotation: object, default: object = None) -> inspect.Parameter:
@@ -331,12 +335,12 @@ _TIME_LIMIT = _parameter(
 )
 
 
-def twin(
+def command_from_method(
     method: str,
     text: str,
     *flags: Flag,
     widened_by: str = "",
-    beside: Callable[..., object] | None = None,
+    make_extra: Callable[..., object] | None = None,
 ) -> Command:
     """Make a command that calls a method of a loaded experiment and shows the result.
 
@@ -348,47 +352,47 @@ def twin(
         from abeval.progress import steps
         from abeval.results import codes
 
-        own = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
+        arguments = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
         page = values.get("report")
         with steps() as step:
-            result = getattr(loaded, method)(**own, step=step)
+            result = getattr(loaded, method)(**arguments, step=step)
             # Only the page shows it, and it takes time of its own.
-            more = [beside(loaded, **own, step=step)] if beside and page else []
-        whole = values.get("whole", False) or bool(values.get(widened_by))
+            more = [make_extra(loaded, **arguments, step=step)] if make_extra and page else []
+        show_all = values.get("whole", False) or bool(values.get(widened_by))
         # Results that carry the questions print the warning themselves.
-        if (asked := loaded.experiment.questions) and not getattr(result, "questions", ()):
-            typer.echo(f"DRAFT: {codes.open_questions(asked)}", err=True)
-        show(result, values["json_file"], page, *more, whole=whole)
+        if (questions := loaded.experiment.questions) and not getattr(result, "questions", ()):
+            typer.echo(f"DRAFT: {codes.open_questions(questions)}", err=True)
+        show(result, values["json_file"], page, *more, show_all=show_all)
 
     run.__name__, run.__doc__ = method, text
     loaded = inspect.Parameter("loaded", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return _shown(run, run, [loaded, *(f.parameter for f in flags)])
+    return _copy_signature(run, run, [loaded, *(f.parameter for f in flags)])
 
 
-def _of_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
+def _load_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
     from abeval.api import load
 
     return load(file)
 
 
-_of_engine = partial(flag, rich_help_panel="Engine")
+_engine_flag = partial(flag, rich_help_panel="Engine")
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
 _REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
 _ENGINE = (
-    _of_engine("engine", str, "duckdb or spark.", metavar="NAME"),
-    _of_engine("address", str, _SPARK, metavar="ADDRESS"),
-    _of_engine("memory_limit", str, "Memory limit, such as 4GB.", metavar="SIZE"),
-    _of_engine("threads", int, "CPU cores.", min=1, max=MAX_THREADS),
-    _of_engine("temp_directory", str, _TEMPORARY, metavar="FOLDER"),
-    _of_engine("remote_files", bool, _REMOTE),
+    _engine_flag("engine", str, "duckdb or spark.", metavar="NAME"),
+    _engine_flag("address", str, _SPARK, metavar="ADDRESS"),
+    _engine_flag("memory_limit", str, "Memory limit, such as 4GB.", metavar="SIZE"),
+    _engine_flag("threads", int, "CPU cores.", min=1, max=MAX_THREADS),
+    _engine_flag("temp_directory", str, _TEMPORARY, metavar="FOLDER"),
+    _engine_flag("remote_files", bool, _REMOTE),
 )
 """Flags of every command that takes an experiment; they override entries of `[engine]`."""
 
 
-def on_engine(
+def add_engine_flags(
     command: Command,
-    load: Callable[[Any, dict[str, Any]], "LoadedExperiment"] = _of_file,
+    load: Callable[[Any, dict[str, Any]], "LoadedExperiment"] = _load_file,
     flags: Sequence[Flag] = (),
     text: str = "The experiment file (TOML).",
     *,
@@ -406,9 +410,9 @@ def on_engine(
         entered = {option.keyword: values.pop(option.keyword) for option in _ENGINE}
         # A flag that is not given leaves the entry of the file.
         engine = {name: value for name, value in entered.items() if value is not None}
-        command(engine_of(load(experiment, values), engine), **values)
+        command(override_engine(load(experiment, values), engine), **values)
 
-    own = list(inspect.signature(command).parameters.values())[1:]
+    parameters = list(inspect.signature(command).parameters.values())[1:]
     kind = Path if is_needed else Path | None
     file = inspect.Parameter(
         "experiment",
@@ -420,11 +424,13 @@ def on_engine(
             Reads("the experiment file", is_experiment=_is_no_table),
         ],
     )
-    own = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own]
-    return _shown(run, command, [file, *own, *(one.parameter for one in (*flags, *_ENGINE))])
+    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+    return _copy_signature(
+        run, command, [file, *parameters, *(option.parameter for option in (*flags, *_ENGINE))]
+    )
 
 
-def engine_of(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
+def override_engine(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
     """Return the experiment with entries of `[engine]` replaced by flags."""
     if not flags:
         return loaded
@@ -455,15 +461,15 @@ def show(
     result: Any,  # noqa: ANN401 (every kind of result)
     json_file: Path | None,
     page: Path | None = None,
-    *beside: object,
-    whole: bool = False,
+    *extra: object,
+    show_all: bool = False,
 ) -> None:
     """Write a result as JSON and page if files are given, and print its tables."""
     from abeval.report.terminal import print_brief
 
     write_json(json_file, result)
     if page is not None:
-        result.report(page, *beside)
+        result.report(page, *extra)
     # Notes go to stderr: stdout has the tables alone, for other programs.
-    for note in print_brief(result, console(), whole):
+    for note in print_brief(result, console(), show_all):
         typer.echo(note, err=True)

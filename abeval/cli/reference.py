@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from abeval.bounds import MAX_IMPRESSIONS
-from abeval.cli.options import READ, Reads, Writes, console, place, reading
+from abeval.cli.options import READ, Reads, Writes, console, parse_output_path, reading
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -45,10 +45,12 @@ def metrics() -> None:
 
     columns: dict[str, Kind] = {"metric": "name", "formula": "words", "unit": "name"}
     columns |= {"direction": "extra", "role": "name", "needs": "words", "kind": "extra"}
-    own = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
-    needs = {m.name: ", ".join(sorted(m.needs)) for m in own}
-    rows = ((m.formula, m.unit, m.direction.label, m.role, needs[m.name], m.kind) for m in own)
-    _print_table(columns, ((m.name, *row) for m, row in zip(own, rows, strict=True)))
+    definitions = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
+    needs = {m.name: ", ".join(sorted(m.needs)) for m in definitions}
+    rows = (
+        (m.formula, m.unit, m.direction.label, m.role, needs[m.name], m.kind) for m in definitions
+    )
+    _print_table(columns, ((m.name, *row) for m, row in zip(definitions, rows, strict=True)))
 
 
 def schema() -> None:
@@ -137,8 +139,8 @@ def _write_metric(file: Path, metric: str, dialect: str, uri: str | None) -> str
     # DuckDB reads the log files themselves; other dialects get statements over tables.
     if dialect == "duckdb" and uri is None:
         return metric_statements(_load_experiment(file), [metric])[metric]
-    with _open_warehouse(dialect, uri) as known:
-        return value_statement(_load_experiment(file), metric, *known)
+    with _open_warehouse(dialect, uri) as warehouse_args:
+        return value_statement(_load_experiment(file), metric, *warehouse_args)
 
 
 def _write_database(file: Path, database: Path) -> None:
@@ -152,8 +154,10 @@ def _write_database(file: Path, database: Path) -> None:
 
     experiment = _load_experiment(file)
     statements = view_statements(experiment, is_absolute=True)
-    there = [files_there("", log, experiment.folder) for log in experiment.logs.named.values()]
-    files = [name for found in there if found for name in (*found.read, *found.empty)]
+    there = [
+        files_there("", log, experiment.folder) for log in experiment.logs.logs_by_name.values()
+    ]
+    files = [name for listing in there if listing for name in (*listing.read, *listing.empty)]
     # DuckDB writes a draft first: a failed run must not leave half a database.
     with TemporaryDirectory() as folder:
         draft = Path(folder) / "views.duckdb"
@@ -179,14 +183,14 @@ def _write_sums(file: Path, dialect: str, uri: str | None) -> str:
     """Write the statement of an experiment's sums."""
     from abeval.table.warehouse import sums_statement
 
-    with _open_warehouse(dialect, uri) as known:
-        return sums_statement(_load_experiment(file), *known).text
+    with _open_warehouse(dialect, uri) as warehouse_args:
+        return sums_statement(_load_experiment(file), *warehouse_args).text
 
 
 def simulate(
     directory: Annotated[
         Path,
-        typer.Argument(help="Folder to write to; created if missing.", parser=place),
+        typer.Argument(help="Folder to write to; created if missing.", parser=parse_output_path),
     ],
     impressions: Annotated[
         int,

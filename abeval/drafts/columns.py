@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from abeval.drafts import words
-from abeval.engines.sql import Engine, literal, quoted, row_count
+from abeval.engines.sql import Engine, count_rows, literal, quote
 
 Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
 
@@ -53,13 +53,13 @@ class Column:
     looks: Literal["time", "number", ""] = ""
     odd: str = ""
 
-    def named(self, *roles: str) -> bool:
+    def has_role_name(self, *roles: str) -> bool:
         """Tell whether the column's name is in the list of a role."""
-        return words.named(self.name, *roles)
+        return words.is_role_name(self.name, *roles)
 
-    def says(self, *roles: str) -> bool:
+    def mentions_role(self, *roles: str) -> bool:
         """Tell whether a word of the column's name is in the list of a role."""
-        return words.says(self.name, *roles)
+        return words.mentions_role(self.name, *roles)
 
     @property
     def is_number(self) -> bool:
@@ -76,12 +76,12 @@ class Column:
     def answers(self) -> tuple[list[str], list[str]] | None:
         """Return the spellings of yes and of no, if the text has no other values."""
         is_text = self.kind == "text" and 2 <= self.distinct == len(self.values)
-        return words.yes_and_no([*self.values]) if is_text else None
+        return words.split_yes_no([*self.values]) if is_text else None
 
     @property
     def number(self) -> str:
         """Write SQL of the column's number; a null stays null."""
-        value = quoted(self.name)
+        value = quote(self.name)
         if self.answers is not None:
             yes, no = (", ".join(map(literal, spelled)) for spelled in self.answers)
             return f"case when {value} in ({yes}) then 1 when {value} in ({no}) then 0 end"
@@ -112,7 +112,7 @@ class Column:
     @property
     def moment(self) -> str:
         """Write SQL of the column's times as timestamps in UTC."""
-        name = quoted(self.name)
+        name = quote(self.name)
         if self.kind == "integer":
             per_second = _PER_SECOND[self.time_unit or "s"]
             return f"make_timestamp(cast({name} * {1e6 / per_second} as bigint))"
@@ -183,52 +183,59 @@ FIRST = 10_000
 _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
 
 
-def look(engine: Engine, relation: str) -> Table:
+def measure_table(engine: Engine, relation: str) -> Table:
     """Measure the columns of a relation."""
-    source = quoted(relation)
+    source = quote(relation)
     types = engine.columns(relation)
     kinds = {name: _kind(type) for name, type in types.items()}
     # A sheet may end in empty rows.
-    filled = " or ".join(f"{quoted(name)} is not null" for name in kinds)
-    rows = row_count(engine, f"{source} where {filled}")
+    filled = " or ".join(f"{quote(name)} is not null" for name in kinds)
+    rows = count_rows(engine, f"{source} where {filled}")
 
-    def measured(
-        names: Sequence[str], sql: Callable[[str], str], at_once: int = AT_ONCE, of: str = source
+    def measure_columns(
+        names: Sequence[str],
+        sql: Callable[[str], str],
+        at_once: int = AT_ONCE,
+        rows_sql: str = source,
     ) -> dict[str, Any]:
         """Return column → measure, many columns per query."""
         values: list[object] = []
         for start in range(0, len(names), at_once):
-            listed = ", ".join(map(sql, map(quoted, names[start : start + at_once])))
-            values += engine.rows(f"select {listed} from {of}")[0]
+            select_list = ", ".join(map(sql, map(quote, names[start : start + at_once])))
+            values += engine.rows(f"select {select_list} from {rows_sql}")[0]
         return dict(zip(names, values, strict=True))
 
     texts = [name for name, kind in kinds.items() if kind == "text"]
     numbers = [name for name, kind in kinds.items() if kind in ("boolean", "integer", "real")]
-    counts = measured(list(kinds), lambda c: f"[count({c}), approx_count_distinct({c})]", 1000)
-    ends = measured(numbers, _ends, 1000)
+    counts = measure_columns(
+        list(kinds), lambda c: f"[count({c}), approx_count_distinct({c})]", 1000
+    )
+    ends = measure_columns(numbers, _ends, 1000)
     # To look for fractions costs as much as all the rest: only where both ends have none.
     ended = [n for n in numbers if all(end is not None and end.is_integer() for end in ends[n])]
     reals = [name for name in ended if kinds[name] == "real"]
-    no_fraction = measured(reals, lambda c: f"bool_and({c} = floor({c}))")
+    no_fraction = measure_columns(reals, lambda c: f"bool_and({c} = floor({c}))")
     are_whole = {name for name in ended if no_fraction.get(name, True)}
     ids = [n for n in kinds if counts[n][1] > FEW / 2 and (n in texts or n in are_whole)]
     if len(ids) > AT_ONCE:
         ids = [name for name in ids if counts[name][1] >= NEARLY * rows]
-    exact = measured(ids, lambda c: f"count(distinct {c})")
+    exact = measure_columns(ids, lambda c: f"count(distinct {c})")
     distinct = {name: exact.get(name, about) for name, (_, about) in counts.items()}
     # Ids have too many values to list; variants and types of rows have few.
     few = [name for name in kinds if 0 < distinct[name] <= FEW]
-    values = measured(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
-    looks = measured(texts, _looks, of=f"(select * from {source} limit {FIRST})")
+    values = measure_columns(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
+    looks = measure_columns(texts, _looks, rows_sql=f"(select * from {source} limit {FIRST})")
     like = [name for name in texts if looks[name] == "number"]
     none = "filter (where try_cast({0} as double) is null)"
-    odd = measured(like, lambda c: f"min(left({c}, {_LONGEST})) {none.format(c)}")
+    odd = measure_columns(like, lambda c: f"min(left({c}, {_LONGEST})) {none.format(c)}")
     columns = []
     for name, type in types.items():
-        own = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
+        value_counts = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
         low, high = ends.get(name, (None, None))
-        different = len(own) or distinct[name]
-        column = Column(name, type, kinds[name], counts[name][0], different, low, high, own)
+        different = len(value_counts) or distinct[name]
+        column = Column(
+            name, type, kinds[name], counts[name][0], different, low, high, value_counts
+        )
         column = replace(column, is_whole=name in are_whole, odd=odd.get(name) or "")
         columns.append(replace(column, looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))

@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 from abeval.drafts import words
 from abeval.drafts.columns import Table
 from abeval.drafts.guess import variant_candidates
-from abeval.engines.sql import Engine, quoted
+from abeval.engines.sql import Engine, quote
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 
@@ -38,9 +38,9 @@ class Outcome(NamedTuple):
     spread: str | None = None
 
     @property
-    def of_views(self) -> bool:
+    def counts_views(self) -> bool:
         """Tell whether `n` counts views, of which one unit has several."""
-        return _is(self.n, "views")
+        return _is_called(self.n, "views")
 
 
 Row = Mapping[str, str]
@@ -62,19 +62,19 @@ class CountTable:
     variant: str
     outcomes: tuple[Outcome, ...]
     numbers: Mapping[str, Role]
-    others: tuple[str, ...]
+    other_numbers: tuple[str, ...]
     day: str | None = None
     metric: str | None = None
     parts: tuple[str, ...] = ()
     segments: tuple[str, ...] = ()
 
 
-def unit_of(n: str) -> str:
+def name_unit(n: str) -> str:
     """Name the unit that a column counts; `unit` if its name does not say it."""
-    return "unit" if words.named(n, "neutral") else n
+    return "unit" if words.is_role_name(n, "neutral") else n
 
 
-class Named(NamedTuple):
+class CallerNames(NamedTuple):
     """Columns that the caller names; metrics are name → column and `n`.
 
     `unit` is `row` where each one that `n` counts was assigned by itself and counts once, `day`
@@ -87,29 +87,29 @@ class Named(NamedTuple):
     segments: Sequence[str] = ()
 
 
-def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
+def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> CountTable | None:
     """Read a table of counts; None if the table is another one.
 
     Raises:
         LogError: It is one, but two columns may be the same thing, or none is what is needed.
     """
-    own = [c.name for c in table.columns if c.name.lower() == named.variant.lower()]
-    variant = next(iter([*own, *(c.name for c in variant_candidates(table))]), None)
+    chosen = [c.name for c in table.columns if c.name.lower() == caller_names.variant.lower()]
+    variant = next(iter([*chosen, *(c.name for c in variant_candidates(table))]), None)
     # Ids of users mean a row per user, not a row per variant.
-    has_ids = any(c.named("unit") and c.distinct > 2 for c in table.columns)
+    has_ids = any(c.has_role_name("unit") and c.distinct > 2 for c in table.columns)
     if variant is None or not 0 < table.rows <= MOST_ROWS or has_ids:
         return None
     names = [c.name for c in table.columns if c.name == variant or not _INDEX.fullmatch(c.name)]
-    listed = ", ".join(f"cast({quoted(name)} as varchar)" for name in names)
-    read = engine.rows(f"select {listed} from {quoted(table.relation)}")
+    select_list = ", ".join(f"cast({quote(name)} as varchar)" for name in names)
+    read = engine.rows(f"select {select_list} from {quote(table.relation)}")
     cells = [["" if cell is None else str(cell).strip() for cell in row] for row in read]
     # A blank row, such as the last line of a sheet, is no row.
     rows = [dict(zip(names, row, strict=True)) for row in cells if any(row)]
     times = [c.name for c in table.columns if c.kind == "time"]
-    days = times + [name for name in names if words.named(name, "time", "day")]
+    days = times + [name for name in names if words.is_role_name(name, "time", "day")]
     day = next((name for name in days if name != variant), None)
     texts = [n for n in names if n not in (variant, day) and not _is_numbers(rows, n)]
-    metric = next((name for name in texts if words.named(name, "metric")), None)
+    metric = next((name for name in texts if words.is_role_name(name, "metric")), None)
     parts = tuple(name for name in texts if name != metric)
     labels = [name for name in (variant, day, metric, *parts) if name]
     keys = {tuple(row[name] for name in labels) for row in rows}
@@ -118,15 +118,15 @@ def counts_of(engine: Engine, table: Table, named: Named) -> CountTable | None:
         return None
     numbers = {name: _role(name, rows) for name in names if name not in labels}
     has_units = {"units", "views"} & {*numbers.values()}
-    if not has_units and not any(n for _, n in (named.metrics or {}).values()):
+    if not has_units and not any(n for _, n in (caller_names.metrics or {}).values()):
         return None
-    outcomes = _outcomes(numbers, named)
-    used = {name for one in outcomes for name in (one.column, one.n, one.spread)}
-    others = tuple(name for name in numbers if name not in used)
-    shown = tuple(name for name in parts if name in named.segments) or parts
+    outcomes = _outcomes(numbers, caller_names)
+    used = {name for outcome in outcomes for name in (outcome.column, outcome.n, outcome.spread)}
+    other_numbers = tuple(name for name in numbers if name not in used)
+    segments = tuple(name for name in parts if name in caller_names.segments) or parts
     # Hours are no days: their rows are then of one day twice.
     rows = [row | {name: row[name][:10] for name in times} for row in rows]
-    return CountTable(rows, variant, outcomes, numbers, others, day, metric, parts, shown)
+    return CountTable(rows, variant, outcomes, numbers, other_numbers, day, metric, parts, segments)
 
 
 def number(text: str) -> Decimal | None:
@@ -151,7 +151,7 @@ def number(text: str) -> Decimal | None:
 
 def is_total(text: str) -> bool:
     """Tell whether a value names the total of the other rows."""
-    return words.named(text, "total")
+    return words.is_role_name(text, "total")
 
 
 def _is_numbers(rows: Sequence[Row], name: str) -> bool:
@@ -168,24 +168,24 @@ def _role(name: str, rows: Sequence[Row]) -> Role:
     roles: Mapping[Role, bool] = {
         "spread": _stem(name, "spread") is not None,
         "mean": _stem(name, "mean") is not None,
-        "rate": is_percent or words.says(name, "rate"),
-        "counted": words.says(name, "once", "several"),
-        "units": _is(name, "neutral", "persons"),
-        "views": _is(name, "views"),
+        "rate": is_percent or words.mentions_role(name, "rate"),
+        "counted": words.mentions_role(name, "once", "several"),
+        "units": _is_called(name, "neutral", "persons"),
+        "views": _is_called(name, "views"),
     }
     return next((role for role, is_so in roles.items() if is_so), "other")
 
 
-def _of(numbers: Mapping[str, Role], role: Role) -> list[str]:
-    return [name for name, own in numbers.items() if own == role]
+def _select_role(numbers: Mapping[str, Role], role: Role) -> list[str]:
+    return [name for name, column_role in numbers.items() if column_role == role]
 
 
-def _is(name: str, *roles: str) -> bool:
+def _is_called(name: str, *roles: str) -> bool:
     """Tell whether a column's name has a role, ignoring affixes such as `num_`."""
-    bare = [part for part in words.words(name) if not words.named(part, "affix")]
+    bare = [part for part in words.words(name) if not words.is_role_name(part, "affix")]
     # `num_users`, `page views total` and `user_count` count users and views.
     plurals = [f"{part}{end}" for part in ("_".join(bare), *bare[-1:]) for end in ("", "s")]
-    return any(words.named(one, *roles) for one in (name, *plurals))
+    return any(words.is_role_name(spelling, *roles) for spelling in (name, *plurals))
 
 
 def _stem(name: str, role: str) -> str | None:
@@ -210,8 +210,8 @@ def read_interval_end(column: str) -> Literal["low", "high", ""]:
     """
     parts = words.words(column)
     for end in ("low", "high"):
-        if words.named("".join(parts[-1:]), end) or (
-            words.says(column, end) and words.says(column, "interval")
+        if words.is_role_name("".join(parts[-1:]), end) or (
+            words.mentions_role(column, end) and words.mentions_role(column, "interval")
         ):
             return end
     return ""
@@ -223,56 +223,62 @@ def metric_stem(column: str) -> tuple[str, ...]:
     >>> [metric_stem(name) for name in ("avg_revenue_per_user", "revenue_ci_low", "total clicks")]
     [('revenue',), ('revenue',), ('clicks',)]
     """
-    found = (_stem(column, role) for role in ("spread", "mean"))
-    parts = words.words(next((one for one in found if one is not None), column))
+    stems = (_stem(column, role) for role in ("spread", "mean"))
+    parts = words.words(next((word for word in stems if word is not None), column))
     parts = parts[: parts.index("per")] if "per" in parts[1:] else parts
     roles = ("rate", "affix", "sum", "low", "high", "interval")
-    return tuple(one for one in parts if not words.named(one, *roles))
+    return tuple(word for word in parts if not words.is_role_name(word, *roles))
 
 
-def _outcomes(numbers: Mapping[str, Role], named: Named) -> tuple[Outcome, ...]:
+def _outcomes(numbers: Mapping[str, Role], caller_names: CallerNames) -> tuple[Outcome, ...]:
     """Find the metrics: those of the caller, else those that column names show."""
-    means, metrics = _of(numbers, "mean"), named.metrics
+    means, metrics = _select_role(numbers, "mean"), caller_names.metrics
     if metrics is None:
-        plain = [*_of(numbers, "counted"), *(one for one in means if _spread_of(numbers, one))]
-        names = {one: one for one in plain or means or _of(numbers, "rate")}
-        names |= {one: _stem(one, "mean") or "mean" for one in means if one in names}
+        plain = [
+            *_select_role(numbers, "counted"),
+            *(name for name in means if _find_spread(numbers, name)),
+        ]
+        names = {name: name for name in plain or means or _select_role(numbers, "rate")}
+        names |= {name: _stem(name, "mean") or "mean" for name in means if name in names}
         metrics = {words.slug(name): (column, None) for column, name in names.items()}
     outcomes = []
     for metric, (column, n) in metrics.items():
-        for one in (column, n):
-            if one is not None and one not in numbers:
-                what = f"metric {metric}: no column of numbers is called {one!r}"
+        for name in (column, n):
+            if name is not None and name not in numbers:
+                what = f"metric {metric}: no column of numbers is called {name!r}"
                 raise LogError(what, f"there are: {', '.join(numbers)}")
-        spread = _spread_of(numbers, column)
+        spread = _find_spread(numbers, column)
         if column in means and spread is None:
             what = f"{column} is a mean, and no column has its standard deviation or error"
             raise LogError(what, "add it, such as `sd`, `se` or `variance`")
         if numbers[column] == "rate":
             what = f"{column} is a share, which fits several numbers"
             raise LogError(what, "give the number of successes as a column of its own")
-        outcomes.append(Outcome(metric, column, n or _units_of(numbers), spread))
+        outcomes.append(Outcome(metric, column, n or _find_units(numbers), spread))
     if not outcomes:
-        what = f"no column is plainly what was counted of the {_units_of(numbers)}"
-        other = next(iter(_of(numbers, "other")), "conversions")
-        raise LogError(what, f"name it: --metric {other}, or metrics=[{other!r}]")
+        what = f"no column is plainly what was counted of the {_find_units(numbers)}"
+        example = next(iter(_select_role(numbers, "other")), "conversions")
+        raise LogError(what, f"name it: --metric {example}, or metrics=[{example!r}]")
     return tuple(outcomes)
 
 
-def _spread_of(numbers: Mapping[str, Role], column: str) -> str | None:
+def _find_spread(numbers: Mapping[str, Role], column: str) -> str | None:
     """Find the spread of a mean, by its name or because there is only one."""
-    spreads = _of(numbers, "spread") if numbers[column] == "mean" else []
-    if len(spreads) == len(_of(numbers, "mean")) == 1:
+    spreads = _select_role(numbers, "spread") if numbers[column] == "mean" else []
+    if len(spreads) == len(_select_role(numbers, "mean")) == 1:
         return spreads[0]
     stem = _stem(column, "mean")
     return next((name for name in spreads if _stem(name, "spread") == stem), None)
 
 
-def _units_of(numbers: Mapping[str, Role]) -> str:
+def _find_units(numbers: Mapping[str, Role]) -> str:
     """Find the column of units; refuse to choose between two."""
-    candidates = _of(numbers, "units") or _of(numbers, "views")
+    candidates = _select_role(numbers, "units") or _select_role(numbers, "views")
     if len(candidates) > 1:
-        outcome = next(iter([*_of(numbers, "counted"), *_of(numbers, "other")]), "conversions")
+        outcome = next(
+            iter([*_select_role(numbers, "counted"), *_select_role(numbers, "other")]),
+            "conversions",
+        )
         raise LogError(
             f"{' and '.join(candidates)} could each be the number of units",
             "say which: abeval analyze FILE --metric "
@@ -281,7 +287,7 @@ def _units_of(numbers: Mapping[str, Role]) -> str:
     return candidates[0]
 
 
-def questions_of(table: CountTable, unit: str) -> Iterator[str]:
+def list_questions(table: CountTable, unit: str) -> Iterator[str]:
     """Yield the open questions about a table of counts."""
     n = table.outcomes[0].n
     if unit == ROW_UNIT or (table.day is not None and unit == DAY_UNIT):
@@ -289,10 +295,10 @@ def questions_of(table: CountTable, unit: str) -> Iterator[str]:
     if table.day is not None:
         yield words.question("days", n=n)
         return
-    if any(one.of_views for one in table.outcomes):
+    if any(outcome.counts_views for outcome in table.outcomes):
         yield words.question("views", n=n)
-    for one in table.outcomes:
-        is_once = words.says(one.column, "once", "persons", "distinct")
+    for outcome in table.outcomes:
+        is_once = words.mentions_role(outcome.column, "once", "persons", "distinct")
         # A count of purchases may have several of one user: then it is no share.
-        if one.spread is None and not (is_once or one.of_views):
-            yield words.question("once", metric=one.metric, n=n, column=one.column)
+        if outcome.spread is None and not (is_once or outcome.counts_views):
+            yield words.question("once", metric=outcome.metric, n=n, column=outcome.column)

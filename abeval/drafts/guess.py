@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Origin, Table, look
-from abeval.engines.sql import Engine, literal, quoted, row_count, whole
+from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
+from abeval.engines.sql import Engine, count_rows, literal, quote, read_int
 from abeval.errors import LogError
-from abeval.experiment.problems import folded
+from abeval.experiment.problems import normalize_name
 from abeval.stats import srm
 
 Certainty = Literal["sure", "likely", "not sure"]
@@ -37,14 +37,14 @@ LOG_COLUMNS = (
 )
 """Roles of columns of logs, besides unit, time and variant."""
 
-OF_ROWS = {"click", "item_id", "request_id", "impression_id"}
+ROW_COLUMNS = {"click", "item_id", "request_id", "impression_id"}
 """Columns of rows: without any, a score or category belongs to the unit."""
 
 _LEFT = 0.1
 _OFTEN = 0.5
 """Share of people with one variant above which lost ids may explain the rest."""
 
-_KNOWN = ("outcome", "cost", "before", "description")
+_NO_VARIANT_ROLES = ("outcome", "cost", "before", "description")
 """Roles of columns that are never the variant."""
 
 
@@ -83,11 +83,11 @@ class Arms(NamedTuple):
     nulls: Mapping[str, int]
 
 
-def looked(engine: Engine, relation: str, origin: Origin) -> Table:
+def inspect_table(engine: Engine, relation: str, origin: Origin) -> Table:
     """Measure a table, and find the ids whose values have one variant each."""
-    table = replace(look(engine, relation), origin=origin)
+    table = replace(measure_table(engine, relation), origin=origin)
     for variant in variant_candidates(table)[:1]:
-        ids = [c for c in table.columns if names_id(c) or c.named("request_id")]
+        ids = [c for c in table.columns if names_id(c) or c.has_role_name("request_id")]
         ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - REPEATS]
         ids = sorted((c for c in ids if c != variant), key=lambda c: c.distinct)[:FEW]
         since = _since(engine, table, variant)
@@ -98,32 +98,36 @@ def looked(engine: Engine, relation: str, origin: Origin) -> Table:
 
 def _since(engine: Engine, table: Table, variant: Column) -> str:
     """Write SQL that drops rows from before the experiment."""
-    time, name = time_guess(table).column, f"cast({quoted(variant.name)} as varchar)"
+    time, name = time_guess(table).column, f"cast({quote(variant.name)} as varchar)"
     often = [value for value, rows in variant.values.items() if rows >= RARE * variant.rows]
     if time is None or len(often) < 2:
         return "true"
     # Before the start all units have one variant: it begins when the last one appears.
     begins = (
-        f"select min({time.moment}) as t from {quoted(table.relation)} "
+        f"select min({time.moment}) as t from {quote(table.relation)} "
         f"where {name} in ({', '.join(map(literal, often))}) group by {name}"
     )
     since = f"{time.moment} >= (select max(t) from ({begins}))"
     # Of a variant that began at the end, too few rows would be left.
-    left = row_count(engine, f"{quoted(table.relation)} where {since}")
+    left = count_rows(engine, f"{quote(table.relation)} where {since}")
     return since if left >= _LEFT * table.rows else "true"
 
 
 def rows_where(engine: Engine, table: Table, relation: str, where: str) -> Table:
     """Make a table of some rows of another table."""
-    engine.view(relation, f"select * from {quoted(table.relation)} where {where}")
+    engine.view(relation, f"select * from {quote(table.relation)} where {where}")
     both = f"({table.origin.where}) and {where}" if table.origin.where else where
-    return looked(engine, relation, replace(table.origin, where=both))
+    return inspect_table(engine, relation, replace(table.origin, where=both))
 
 
 def names_id(column: Column) -> bool:
     """Tell whether a column has ids of people or places."""
-    is_id = words.words(column.name)[-1:] == ("id",) or column.says("place") or column.named("unit")
-    return column.may_be_id and is_id and not column.named(*LOG_COLUMNS)
+    is_id = (
+        words.words(column.name)[-1:] == ("id",)
+        or column.mentions_role("place")
+        or column.has_role_name("unit")
+    )
+    return column.may_be_id and is_id and not column.has_role_name(*LOG_COLUMNS)
 
 
 def unit_guess(table: Table) -> Guess:
@@ -131,42 +135,42 @@ def unit_guess(table: Table) -> Guess:
 
     Without such ids it is the best named ids; without any ids, each row.
     """
-    ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.named("unit")]
-    named = min(ids, key=lambda c: (rank(c, "unit"), c.name), default=None)
-    share = 1.0 if named is None else table.constancy.get(named.name, 1.0)
+    ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.has_role_name("unit")]
+    id_column = min(ids, key=lambda c: (rank(c, "unit"), c.name), default=None)
+    share = 1.0 if id_column is None else table.constancy.get(id_column.name, 1.0)
     # Had finer ids been assigned, a coarser one would have several variants.
-    column = next(iter(table.clusters), named)
-    if named and column and column.distinct >= named.distinct and share >= ONE_VARIANT:
+    column = next(iter(table.clusters), id_column)
+    if id_column and column and column.distinct >= id_column.distinct and share >= ONE_VARIANT:
         # What few of them have several of are crossovers.
-        column = named
+        column = id_column
     if column is not None:
         missing = table.rows - column.rows
         reason = f"{column.distinct:,} units in {table.rows:,} rows"
         reason += f", of which {missing:,} have none" if missing else ""
         rivals = list[str]()
-        if named is not None and column.distinct > named.distinct:
-            reason += f"; of {named.name} only {share:.0%} have one variant"
-            rivals = [named.name] if share >= _OFTEN else []
+        if id_column is not None and column.distinct > id_column.distinct:
+            reason += f"; of {id_column.name} only {share:.0%} have one variant"
+            rivals = [id_column.name] if share >= _OFTEN else []
         elif column not in ids:
             reason += ", and each has one variant"
             finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
-            rivals = [] if column.says("place") else [*dict.fromkeys(finer)]
+            rivals = [] if column.mentions_role("place") else [*dict.fromkeys(finer)]
         question = (
             f"unit: was {column.name} randomised, or {' or '.join(rivals)}? There are {reason}"
         )
         is_sure = column in ids and not missing and column.kind != "real" and share >= ONE_VARIANT
         certainty: Certainty = "not sure" if rivals else "sure" if is_sure else "likely"
         return Guess("unit", column, certainty, reason, question if rivals else "")
-    others = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
-    shown = [c.name for c in table.columns if c.is_count and c.says("seen")]
-    days = [c.distinct for c in table.columns if c.named("time")]
+    other_ids = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
+    seen_counts = [c.name for c in table.columns if c.is_count and c.mentions_role("seen")]
+    days = [c.distinct for c in table.columns if c.has_role_name("time")]
     variants = [c.distinct for c in variant_candidates(table)[:1]]
     # As many rows as days times variants are totals, not units.
     is_by_day = any(abs(d * v - table.rows) < 0.1 * table.rows for d in days for v in variants)
-    if others:
-        reason = f"each row is taken for a unit; or is it {' or '.join(others)}?"
-    elif shown or is_by_day:
-        what = f"many people ({shown[0]})" if shown else "a day of a variant"
+    if other_ids:
+        reason = f"each row is taken for a unit; or is it {' or '.join(other_ids)}?"
+    elif seen_counts or is_by_day:
+        what = f"many people ({seen_counts[0]})" if seen_counts else "a day of a variant"
         reason = f"each row seems to be {what}, not a unit that was randomised: what was "
         reason += "randomised? Rows are compared as if they were"
     else:
@@ -174,22 +178,22 @@ def unit_guess(table: Table) -> Guess:
     return Guess("unit", None, "not sure", reason, f"unit: {reason}")
 
 
-def staged(engine: Engine, table: Table) -> Table:
+def drop_earlier_stage(engine: Engine, table: Table) -> Table:
     """Drop the rows that a column marks as from before the experiment, and ask."""
     for column in table.columns:
         first = words.LISTS["stage_before"]
-        own = [v for v in column.values if not {*words.words(v)[:1]} & first.keys()]
-        if not column.named("stage") or not 0 < len(own) < len(column.values):
+        kept_values = [v for v in column.values if not {*words.words(v)[:1]} & first.keys()]
+        if not column.has_role_name("stage") or not 0 < len(kept_values) < len(column.values):
             continue
-        where = f"cast({quoted(column.name)} as varchar) in ({', '.join(map(literal, own))})"
-        left = table.rows - sum(column.values[value] for value in own)
-        slots = {"own": " or ".join(own), "left": left, "rows": table.rows}
+        where = f"cast({quote(column.name)} as varchar) in ({', '.join(map(literal, kept_values))})"
+        left = table.rows - sum(column.values[value] for value in kept_values)
+        slots = {"own": " or ".join(kept_values), "left": left, "rows": table.rows}
         question = words.question("rows", column=column.name, **slots)
-        return asked(rows_where(engine, table, f"{table.relation}_own", where), question)
+        return add_question(rows_where(engine, table, f"{table.relation}_own", where), question)
     return table
 
 
-def asked(table: Table, question: str) -> Table:
+def add_question(table: Table, question: str) -> Table:
     """Add a question about the rows of a table."""
     questions = (*table.origin.questions, question)
     return replace(table, origin=replace(table.origin, questions=questions))
@@ -198,7 +202,7 @@ def asked(table: Table, question: str) -> Table:
 def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
     """Tell whether rows are units, and not impressions of units."""
     taken = {g.column.name for g in (unit, time) if g.column is not None}
-    entries = {one.entry for one in canonical_guesses(table, taken)}
+    entries = {guess.entry for guess in canonical_guesses(table, taken)}
     is_one = time.column is None if unit.column is None else has_one_row(unit)
     # A row that names an item or a list is what a unit saw.
     of_rows = {"item_id", "request_id", "impression_id", "propensity"}
@@ -212,8 +216,8 @@ def has_one_row(unit: Guess) -> bool:
 
 def rank(column: Column, role: str) -> int:
     """Return the rank of a name in the list of a role; other names come last."""
-    listed = words.LISTS[role]
-    return listed.get(words.whole(column.name), len(listed))
+    ranks = words.LISTS[role]
+    return ranks.get(words.join_words(column.name), len(ranks))
 
 
 def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
@@ -223,20 +227,24 @@ def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     """
     few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS]
     few = [c for c in few if len(c.values) == c.distinct and (c.may_be_id or c.kind == "boolean")]
-    others = [c for c in few if not c.says(*_KNOWN)]
+    plain_columns = [c for c in few if not c.mentions_role(*_NO_VARIANT_ROLES)]
     if weakly:
         # What hardly anybody has is something that units do, such as to follow.
-        fitting = [c for c in others if c.is_share or any(map(names_control, c.values))]
+        fitting = [c for c in plain_columns if c.is_share or any(map(names_control, c.values))]
         return [c for c in fitting if min(c.values.values()) >= RARE * c.rows]
-    texts = [c for c in others if c.kind == "text" and any(map(names_control, c.values))]
-    own = [c for c in few if c.named("variant") or c in texts or (c in others and _is_tested(c))]
-    return sorted(own, key=lambda c: (not _likeness(c)[0], rank(c, "variant")))
+    texts = [c for c in plain_columns if c.kind == "text" and any(map(names_control, c.values))]
+    candidates = [
+        c
+        for c in few
+        if c.has_role_name("variant") or c in texts or (c in plain_columns and _is_tested(c))
+    ]
+    return sorted(candidates, key=lambda c: (not _likeness(c)[0], rank(c, "variant")))
 
 
 def _is_tested(column: Column) -> bool:
     """Tell whether a column is named like a test, with about as many of both values."""
     parts, rows = words.words(column.name), column.values.values()
-    is_named = any(words.named(part, "tested") for part in {*parts[:1], *parts[-1:]})
+    is_named = any(words.is_role_name(part, "tested") for part in {*parts[:1], *parts[-1:]})
     return is_named and min(rows) > 0.9 * max(rows)
 
 
@@ -245,7 +253,7 @@ def _likeness(column: Column) -> tuple[bool, bool]:
     letters = sorted(value.strip().lower() for value in column.values)
     is_ab = letters == list("abcdefghijkl")[: len(letters)]
     is_sure = is_ab or any(names_control(value, surely=True) for value in column.values)
-    return is_sure, column.named("variant")
+    return is_sure, column.has_role_name("variant")
 
 
 def names_control(value: str, surely: bool = False) -> bool:
@@ -254,12 +262,14 @@ def names_control(value: str, surely: bool = False) -> bool:
     value = value.removesuffix(".0")
     parts = words.words(value)
     ends = {"".join(parts), *parts[:1], *parts[-1:]}
-    is_negative = len(parts) > 1 and words.named(parts[0], "negative")
+    is_negative = len(parts) > 1 and words.is_role_name(parts[0], "negative")
     is_sure = bool(ends & words.LISTS["control_sure"].keys())
-    return is_sure or (not surely and (words.named(value, "control") or is_negative))
+    return is_sure or (not surely and (words.is_role_name(value, "control") or is_negative))
 
 
-def variant_of(engine: Engine, table: Table, weakly: bool = False, by_name: bool = False) -> Guess:
+def guess_variant(
+    engine: Engine, table: Table, weakly: bool = False, by_name: bool = False
+) -> Guess:
     """Guess the column of the variant: the first candidate constant within units.
 
     `by_name` accepts a usual name even if units have several values; a person is asked.
@@ -268,7 +278,7 @@ def variant_of(engine: Engine, table: Table, weakly: bool = False, by_name: bool
     candidates = [c for c in variant_candidates(table, weakly) if c != unit.column][:FEW]
     shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
     fitting = [c for c in candidates if shares[c.name] >= ONE_VARIANT]
-    fitting = fitting or [c for c in candidates if by_name and c.named("variant_sure")]
+    fitting = fitting or [c for c in candidates if by_name and c.has_role_name("variant_sure")]
     if not fitting:
         reason = "no column names the variant of a unit: which one is it?"
         return Guess("variant", None, "not sure", reason)
@@ -280,28 +290,28 @@ def variant_of(engine: Engine, table: Table, weakly: bool = False, by_name: bool
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
     is_plain = not rivals and (any(_likeness(best)) or _is_tested(best))
-    if share >= ONE_VARIANT and (best.named("variant_sure") or is_plain):
-        is_sure = best.named("variant") and not rivals and not by_row and share > 0.99
+    if share >= ONE_VARIANT and (best.has_role_name("variant_sure") or is_plain):
+        is_sure = best.has_role_name("variant") and not rivals and not by_row and share > 0.99
         return Guess("variant", best, "sure" if is_sure else "likely", reason)
     return Guess("variant", best, "not sure", reason, f"variant: is it {best.name}? {reason}")
 
 
-def arms_of(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
+def read_arms(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
     """Read the values of the variant column; None without such a column."""
     unit, variant = unit_guess(table).column, guessed.column
     if variant is None:
         return None
-    counted = "count(*)" if unit is None else f"count(distinct {quoted(unit.name)})"
+    counted = "count(*)" if unit is None else f"count(distinct {quote(unit.name)})"
     rows = engine.rows(
-        f"select cast({quoted(variant.name)} as varchar) as v, {counted} as n "
-        f"from {quoted(table.relation)} where {quoted(variant.name)} is not null "
+        f"select cast({quote(variant.name)} as varchar) as v, {counted} as n "
+        f"from {quote(table.relation)} where {quote(variant.name)} is not null "
         "group by v order by n desc, v"
     )
     long = next((str(value) for value, _ in rows if len(str(value)) > _LONGEST_VARIANT), None)
     if long is not None:
         what = f"a variant in column {variant.name!r} is called {long[:80]!r}…"
         raise LogError(what, f"names of variants have at most {_LONGEST_VARIANT} characters")
-    return arms({str(value): whole(count) for value, count in rows})
+    return arms({str(value): read_int(count) for value, count in rows})
 
 
 def arms(units: Mapping[str, int]) -> Arms:
@@ -324,7 +334,7 @@ def likely_controls(variants: Iterable[str]) -> list[str]:
     """
     usual = [*filter(names_control, variants)]
     usual = [value for value in usual if names_control(value, surely=True)] or usual
-    return [value for value in usual if folded(value) not in _LETTERS] or usual
+    return [value for value in usual if normalize_name(value) not in _LETTERS] or usual
 
 
 def refutes_equal(units: Mapping[str, int]) -> bool:
@@ -343,8 +353,8 @@ def refutes_equal(units: Mapping[str, int]) -> bool:
 def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:
     """Ask for the planned split, if units refute an equal one."""
     # The counts are shown, but not offered as an answer: they would pass any test.
-    listed = ", ".join(f"{name} {count:,}" for name, count in units.items())
-    question = words.question("weights", listed=listed, equal=equal)
+    counts = ", ".join(f"{name} {count:,}" for name, count in units.items())
+    question = words.question("weights", listed=counts, equal=equal)
     return [question] if refutes_equal(units) else []
 
 
@@ -362,10 +372,10 @@ def find_nulls(units: Collection[str]) -> list[str]:
     (['NULL'], [])
     """
     nulls = [value for value in units if value.strip().lower() in words.LISTS["null"]]
-    others = [value for value in units if value not in nulls]
-    if not any(map(names_control, others)):
+    other_values = [value for value in units if value not in nulls]
+    if not any(map(names_control, other_values)):
         nulls = [value for value in nulls if not names_control(value)]
-    return nulls if len(others) > 1 else []
+    return nulls if len(other_values) > 1 else []
 
 
 def _constant(
@@ -382,10 +392,10 @@ def _constant(
     """
     if unit is None:
         return 1.0
-    values = f"count(distinct lower(trim(cast({quoted(column.name)} as varchar))))"
+    values = f"count(distinct lower(trim(cast({quote(column.name)} as varchar))))"
     ((share,),) = engine.rows(
-        f"select avg(cast(n <= 1 as int)) from (select {values} as n from {quoted(table.relation)} "
-        f"where {quoted(unit.name)} is not null and {where} group by {quoted(unit.name)} "
+        f"select avg(cast(n <= 1 as int)) from (select {values} as n from {quote(table.relation)} "
+        f"where {quote(unit.name)} is not null and {where} group by {quote(unit.name)} "
         f"having count(*) >= {rows})"
     )
     return float(share or 0)
@@ -396,10 +406,10 @@ def time_guess(table: Table) -> Guess:
     for column in sorted(table.columns, key=lambda c: (c.kind != "time", rank(c, "time"))):
         if column.kind == "time":
             return Guess("ts", column, "sure", f"of type {column.type}")
-        if column.named("time") and column.time_unit is not None:
+        if column.has_role_name("time") and column.time_unit is not None:
             reason = f"whole numbers since 1970, in {column.time_unit}"
             return Guess("ts", column, "likely", reason)
-        if column.named("time") and column.looks == "time":
+        if column.has_role_name("time") and column.looks == "time":
             return Guess("ts", column, "likely", "text as ISO 8601 writes times")
     return Guess("ts", None, "likely", "no column has times")
 
@@ -407,7 +417,7 @@ def time_guess(table: Table) -> Guess:
 def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess the columns of a log, such as click and item, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
-        role = next((role for role in LOG_COLUMNS if column.named(role)), "")
+        role = next((role for role in LOG_COLUMNS if column.has_role_name(role)), "")
         if role and _fits(role, column):
             yield Guess(role, column, "likely", "by its name")
 
@@ -419,13 +429,15 @@ def _fits(role: str, column: Column) -> bool:
     if role == "category":
         return column.kind == "text"
     is_above = column.is_number and (column.low or 0) >= 0
-    own = {"click": column.is_share, "position": column.is_whole}
-    return is_above and own.get(role, role != "propensity" or (column.high or 0) <= 1)
+    tests = {"click": column.is_share, "position": column.is_whole}
+    return is_above and tests.get(role, role != "propensity" or (column.high or 0) <= 1)
 
 
 def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess segments: text columns of few values."""
-    own = (c for c in table.columns if c.name not in taken and not c.named("variant_sure"))
-    for column in (c for c in own if c.kind == "text"):
+    candidates = (
+        c for c in table.columns if c.name not in taken and not c.has_role_name("variant_sure")
+    )
+    for column in (c for c in candidates if c.kind == "text"):
         if 2 <= column.distinct <= MOST_VARIANTS:
             yield Guess("segment", column, "likely", f"{column.distinct} values")

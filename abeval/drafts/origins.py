@@ -15,8 +15,8 @@ from abeval.drafts.columns import FEW, Column, Origin, Table
 from abeval.drafts.values import value_guesses
 from abeval.engines.copies import likely_encodings
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sources import Files, files_of, is_table
-from abeval.engines.sql import Engine, literal, quoted
+from abeval.engines.sources import Files, find_files, is_table
+from abeval.engines.sql import Engine, literal, quote
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
 from abeval.experiment.load import make_source, reading
@@ -27,19 +27,19 @@ DONE = ("clicks", "outcome", "events")
 """Roles of words for what units did, not saw."""
 
 
-def tables_of(
+def make_tables(
     engine: DuckDBEngine, files: Sequence[Path], folder: Path, read: Mapping[str, str]
 ) -> list[Table]:
     """Make tables of files, each a relation of the engine."""
     groups: dict[object, tuple[Origin, list[Path]]] = {}
-    for file in (one for named in files for one in _members(engine, named, read)):
+    for file in (member for path in files for member in _members(engine, path, read)):
         for columns, origin in _readings(engine, file, read):
             # Files with the same columns, read alike, are one table.
             key = columns, *origin.read.items()
             groups.setdefault(key, (origin, []))[1].append(file)
     tables = [
-        _table(engine, f"raw_table_{place}", origin, group, folder)
-        for place, (origin, group) in enumerate(groups.values())
+        _table(engine, f"raw_table_{index}", origin, group, folder)
+        for index, (origin, group) in enumerate(groups.values())
     ]
     return [part for table in tables for part in _parts(engine, table, len(tables) == 1)]
 
@@ -50,34 +50,43 @@ def _table(
     """Make one table of files; each file may have the rows of one variant."""
     paths = {"": [str(file) for file in files]}
 
-    def added(**entries: object) -> Table:
+    def add_table(**entries: object) -> Table:
         source = {"path": paths.get("", paths), **origin.read, **entries}
         engine.add_log(relation, make_source(source))
-        named = {variant: [_from(folder, path) for path in own] for variant, own in paths.items()}
+        variant_paths = {
+            variant: [_relative_path(folder, path) for path in variant_files]
+            for variant, variant_files in paths.items()
+        }
         name = origin.read.get("table") or _name(files[0])
-        return guess.looked(engine, relation, replace(origin, name=name, paths=named))
+        return guess.inspect_table(
+            engine, relation, replace(origin, name=name, paths=variant_paths)
+        )
 
-    table = added()
-    by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
-    if by_variant and guess.variant_of(engine, table).column is None:
-        paths = by_variant
-        table = added()
+    table = add_table()
+    files_by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
+    if files_by_variant and guess.guess_variant(engine, table).column is None:
+        paths = files_by_variant
+        table = add_table()
     variants = guess.variant_candidates(table) or guess.variant_candidates(table, weakly=True)
     if variants and variants[0].kind == "boolean":
         # In text files, names of variants are text, such as Yes.
-        table = added(columns={"variant": variants[0].name})
+        table = add_table(columns={"variant": variants[0].name})
     return table
 
 
 def _readings(
-    engine: DuckDBEngine, file: Path, named: Mapping[str, str]
+    engine: DuckDBEngine, file: Path, options: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], Origin]]:
     """Yield the columns of a file, or of each table of a database, and its origin."""
-    plain = make_source({"path": str(file), "format": reading(named).get("format", "auto")})
-    files = files_of("file", plain, Path())
-    own = {key: value for key, value in named.items() if files.takes(key)}
-    tables = [] if "table" in own else engine.tables_in(files)
-    several = [{**own, "table": table} for table in tables] if len(tables) > 1 else [own]
+    plain = make_source({"path": str(file), "format": reading(options).get("format", "auto")})
+    files = find_files("file", plain, Path())
+    usable_options = {key: value for key, value in options.items() if files.takes(key)}
+    tables = [] if "table" in usable_options else engine.tables_in(files)
+    several = (
+        [{**usable_options, "table": table} for table in tables]
+        if len(tables) > 1
+        else [usable_options]
+    )
     for entries in several:
         yield _reading(engine, files, file, entries)
 
@@ -108,13 +117,15 @@ def _reading(
         encodings = next(filter(None, map(likely_encodings, files.read)), {}) if is_text else {}
         if not encodings:
             raise
-        listed = ", ".join(f"{word!r} in {encoding}" for encoding, word in encodings.items())
-        reason = f"it is not UTF-8, and has words such as {listed}"
+        examples = ", ".join(f"{word!r} in {encoding}" for encoding, word in encodings.items())
+        reason = f"it is not UTF-8, and has words such as {examples}"
         columns = change("encoding", next(iter(encodings)), reason, len(encodings) > 1)
     if files.takes("decimal") and "decimal" not in read:
         texts = [name for name, kind in columns.items() if kind == "VARCHAR"]
         commas = decimal_commas(relation, texts, engine.rows)
-        for column, example in sorted(commas.items(), key=lambda one: _is_of_thousands(one[1]))[:1]:
+        for column, example in sorted(commas.items(), key=lambda item: _is_of_thousands(item[1]))[
+            :1
+        ]:
             reason = f"{column} has values such as {example}"
             columns = change("decimal", ",", reason, _is_of_thousands(example))
     return tuple(columns), Origin(read=read, reasons=reasons, questions=tuple(questions))
@@ -130,17 +141,17 @@ def _members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[
     """List the logs in a folder of several logs; else the file or folder itself."""
     if is_table(file) or not file.is_dir():
         return [file]
-    inside = sorted(one for one in file.iterdir() if one.name[0] not in "._")
-    logs = [one for one in inside if is_table(one) or one.is_dir()]
-    names = {_words_of(one) for one in logs}
+    inside = sorted(path for path in file.iterdir() if path.name[0] not in "._")
+    logs = [path for path in inside if is_table(path) or path.is_dir()]
+    names = {_split_file_name(path) for path in logs}
     # `day=2026-09-14` is a partition of one log.
-    if not 1 < len(names) <= FEW or any("=" in one.name for one in logs):
+    if not 1 < len(names) <= FEW or any("=" in path.name for path in logs):
         return [file]
-    kinds = {columns for one in logs for columns, _ in _readings(engine, one, read)}
+    kinds = {columns for path in logs for columns, _ in _readings(engine, path, read)}
     return [file] if len(kinds) == 1 else logs
 
 
-def _words_of(path: Path) -> tuple[str, ...]:
+def _split_file_name(path: Path) -> tuple[str, ...]:
     """Split the name of a file into words, without numbers."""
     # Numbers are those of parts and days, which do not make another log.
     return tuple(word for word in words.words(path.name.split(".")[0]) if not word.isdigit())
@@ -149,39 +160,41 @@ def _words_of(path: Path) -> tuple[str, ...]:
 def _name(file: Path) -> str:
     """Name a table by its file; files with numbers for names, by their folder."""
     path = real(file)
-    return (path if _words_of(path) else path.parent).name.split(".")[0]
+    return (path if _split_file_name(path) else path.parent).name.split(".")[0]
 
 
 def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]]:
     """Group files by the variant in their names; empty if none names a control."""
     paths = make_source({"path": [str(file) for file in files], "format": format})
-    every = files_of("files", paths, Path()).read
+    every = find_files("files", paths, Path()).read
     top = Path(os.path.commonpath([Path(file).parent for file in every]))
-    named = {
-        file: [w for part in Path(file).relative_to(top).parts for w in _words_of(Path(part))]
+    name_words = {
+        file: [
+            w for part in Path(file).relative_to(top).parts for w in _split_file_name(Path(part))
+        ]
         for file in every
     }
-    common = set.intersection(*({*own} for own in named.values()))
+    common = set.intersection(*({*entries} for entries in name_words.values()))
     variants: dict[str, list[str]] = {}
-    for file, own in named.items():
-        variants.setdefault("_".join(w for w in own if w not in common), []).append(file)
+    for file, entries in name_words.items():
+        variants.setdefault("_".join(w for w in entries if w not in common), []).append(file)
     if not 1 < len(variants) <= guess.MOST_VARIANTS or not any(map(guess.names_control, variants)):
         return {}
-    return {variant: _shortened(own, format) for variant, own in variants.items()}
+    return {variant: _shorten_paths(entries, format) for variant, entries in variants.items()}
 
 
-def _shortened(files: list[str], format: str) -> list[str]:
+def _shorten_paths(files: list[str], format: str) -> list[str]:
     """Replace all files of a folder by the folder."""
     top = os.path.commonpath([Path(file).parent for file in files])
     folder = make_source({"path": top, "format": format})
-    is_all = len(files) > 1 and files_of("files", folder, Path()).read == files
+    is_all = len(files) > 1 and find_files("files", folder, Path()).read == files
     return [top] if is_all else files
 
 
-def _from(folder: Path, path: str) -> str:
+def _relative_path(folder: Path, path: str) -> str:
     """Return a path relative to the folder of the experiment file, if it is inside."""
-    own, home = real(path), real(folder)
-    return (own.relative_to(home) if own.is_relative_to(home) else own).as_posix()
+    target, home = real(path), real(folder)
+    return (target.relative_to(home) if target.is_relative_to(home) else target).as_posix()
 
 
 def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
@@ -190,50 +203,62 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
     Impressions may also be in another table, unless the table is alone.
     """
     column = next(filter(_types_rows, table.columns), None)
-    is_clicked = any(one.named("click") for one in table.columns)
-    if column is None or is_clicked or not any(one.named("unit") for one in table.columns):
+    is_clicked = any(candidate.has_role_name("click") for candidate in table.columns)
+    if (
+        column is None
+        or is_clicked
+        or not any(candidate.has_role_name("unit") for candidate in table.columns)
+    ):
         yield table
         return
-    listed = ", ".join(map(repr, column.values))
-    shown = sorted(filter(says_shown, column.values), key=says_shown, reverse=True)
+    type_names = ", ".join(map(repr, column.values))
+    impression_types = sorted(
+        filter(rate_impression_name, column.values), key=rate_impression_name, reverse=True
+    )
     is_coded = column.kind != "text"
-    if is_coded or (is_alone and not shown):
-        question = f"{column.name}: which of {listed} is an impression, and which a click?"
-        is_doubtful = is_coded or any(words.says(value, "clicks") for value in column.values)
-        yield guess.asked(table, question) if is_doubtful else table
+    if is_coded or (is_alone and not impression_types):
+        question = f"{column.name}: which of {type_names} is an impression, and which a click?"
+        is_doubtful = is_coded or any(
+            words.mentions_role(value, "clicks") for value in column.values
+        )
+        yield guess.add_question(table, question) if is_doubtful else table
         return
     # Names of types of rows need no quotes.
-    name = column.name if column.name.isidentifier() else quoted(column.name)
-    for place, value in enumerate(column.values):
-        relation, where = f"{table.relation}_{place}", f"{name} = {literal(value)}"
+    name = column.name if column.name.isidentifier() else quote(column.name)
+    for index, value in enumerate(column.values):
+        relation, where = f"{table.relation}_{index}", f"{name} = {literal(value)}"
         part = guess.rows_where(engine, table, relation, where)
         part = replace(part, origin=replace(part.origin, name=value))
-        question = f"{column.name}: are the impressions {value!r}? The types are {listed}"
-        yield guess.asked(part, question) if len(shown) > 1 and value == shown[0] else part
+        question = f"{column.name}: are the impressions {value!r}? The types are {type_names}"
+        yield (
+            guess.add_question(part, question)
+            if len(impression_types) > 1 and value == impression_types[0]
+            else part
+        )
 
 
-def says_shown(name: str) -> int:
+def rate_impression_name(name: str) -> int:
     """Rate how clearly a name means impressions; 0 if it does not."""
-    listed = words.LISTS["shown"]
-    places = (len(listed) - listed[word] for word in words.words(name) if word in listed)
-    return max(places, default=0)
+    ranks = words.LISTS["shown"]
+    scores = (len(ranks) - ranks[word] for word in words.words(name) if word in ranks)
+    return max(scores, default=0)
 
 
 def _types_rows(column: Column) -> bool:
     """Tell whether a column has the types of rows, in words or in codes."""
-    if not column.named("event_type") or not 2 <= column.distinct <= FEW:
+    if not column.has_role_name("event_type") or not 2 <= column.distinct <= FEW:
         return False
     if column.kind == "text":
-        return any(words.says(value, *DONE) for value in column.values)
+        return any(words.mentions_role(value, *DONE) for value in column.values)
     return column.kind == "integer" and words.words(column.name)[1:] == ("type",)
 
 
 Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "events"]
 
-JOINED = 0.5
+MIN_JOIN_SHARE = 0.5
 """Least share of rows or units in the main table for two tables to join."""
 
-FOLLOWED = 0.1
+MIN_FOLLOWING_SHARE = 0.1
 """Least share of rows after an impression of their unit for them to be events."""
 
 _JOINS = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
@@ -277,19 +302,23 @@ class Log:
     @property
     def is_clicks(self) -> bool:
         """Tell whether the log is named like clicks."""
-        return words.says(self.name, "clicks")
+        return words.mentions_role(self.name, "clicks")
 
     @property
     def outcomes(self) -> list[Column]:
         """List the numeric columns that are outcomes by their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
-        own = [g.column for g in value_guesses(self.table, taken) if g.entry == "outcome"]
-        return [column for column in own if column is not None and column.says("outcome")]
+        candidates = [g.column for g in value_guesses(self.table, taken) if g.entry == "outcome"]
+        return [
+            column
+            for column in candidates
+            if column is not None and column.mentions_role("outcome")
+        ]
 
     @property
     def is_event(self) -> bool:
         """Tell whether rows are events such as orders, by the name or the columns."""
-        return (words.says(self.name, *DONE) and not self.is_clicks) or bool(self.outcomes)
+        return (words.mentions_role(self.name, *DONE) and not self.is_clicks) or bool(self.outcomes)
 
     @property
     def has_one_row(self) -> bool:
@@ -302,19 +331,19 @@ class Log:
         return "unit_id" in self.columns and bool(self.columns.keys() - {"unit_id", "ts"})
 
 
-def log_of(engine: Engine, table: Table) -> Log:
+def make_log(engine: Engine, table: Table) -> Log:
     """Make a log of a table: find its columns, and the variant of its units."""
-    ids = [c for c in table.columns if c.may_be_id and c.named("unit")]
+    ids = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     # A table of few units, such as refunds, has ids of few values.
     unit = guess.unit_guess(table).column or next(iter(ids), None)
     taken = set() if unit is None else {unit.name}
-    own = {g.entry: g.column for g in guess.canonical_guesses(table, taken)}
-    every = {"unit_id": unit, "ts": guess.time_guess(table).column, **own}
+    canonical = {g.entry: g.column for g in guess.canonical_guesses(table, taken)}
+    every = {"unit_id": unit, "ts": guess.time_guess(table).column, **canonical}
     columns = {entry: column for entry, column in every.items() if column is not None}
-    return Log(table, columns, guess.variant_of(engine, table).column)
+    return Log(table, columns, guess.guess_variant(engine, table).column)
 
 
-def main_and_others(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[Log]]:
+def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[Log]]:
     """Choose the main table, and classify the others.
 
     It is the one named like impressions, else the longest one with units and variants. A table
@@ -322,42 +351,47 @@ def main_and_others(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
     """
 
     def rank(log: Log) -> tuple[int, bool, bool, int]:
-        shown = says_shown(log.name) if "unit_id" in log.columns else 0
+        name_rank = rate_impression_name(log.name) if "unit_id" in log.columns else 0
         shows = log.shows_rows and not log.is_event and not log.is_clicks
-        return shown, shows, log.variant is not None, log.table.rows
+        return name_rank, shows, log.variant is not None, log.table.rows
 
-    logs = [log_of(engine, table) for table in tables]
+    logs = [make_log(engine, table) for table in tables]
     main = max(logs, key=rank)
-    others = [log for log in logs if log is not main]
-    ids = [c for c in main.table.columns if c.named("id") and c.distinct == main.table.rows]
-    is_asked = any("impression_id" in log.columns for log in others)
+    other_logs = [log for log in logs if log is not main]
+    ids = [c for c in main.table.columns if c.has_role_name("id") and c.distinct == main.table.rows]
+    is_asked = any("impression_id" in log.columns for log in other_logs)
     is_known = "impression_id" in main.columns or (ids and ids[0] in main.columns.values())
     if ids and is_asked and not is_known:
         # The `id` of the impressions is what another table calls the id of an impression.
         main = replace(main, columns={**main.columns, "impression_id": ids[0]})
-    return main, placed(engine, others, main)
+    return main, classify_logs(engine, other_logs, main)
 
 
-def placed(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
+def classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
     """Guess the kinds of the other tables; each kind but events once."""
-    others, taken = list[Log](), {*CANONICAL_COLUMNS, OWN_TABLE}
+    other_logs, taken = list[Log](), {*CANONICAL_COLUMNS, OWN_TABLE}
     # A table named like clicks is the first to be tried as clicks.
     for log in sorted(logs, key=lambda log: not log.is_clicks):
-        kinds = {one.kind for one in others} - {"events", None}
-        readings = (place(engine, log, main) for place in (_items, _clicks, _of_units))
+        kinds = {candidate.kind for candidate in other_logs} - {"events", None}
+        readings = (classify(engine, log, main) for classify in (_items, _clicks, _guess_unit_log))
         twice = replace(log, reason="another file has these already")
-        own = next((one for one in readings if one and one.kind not in kinds), twice)
-        is_event = own.kind == "events"
-        others.append(
-            replace(own, alias=words.free(taken, words.slug(own.name)) if is_event else "")
+        choice = next(
+            (candidate for candidate in readings if candidate and candidate.kind not in kinds),
+            twice,
         )
-    return others
+        is_event = choice.kind == "events"
+        other_logs.append(
+            replace(
+                choice, alias=words.unique_name(taken, words.slug(choice.name)) if is_event else ""
+            )
+        )
+    return other_logs
 
 
 def _items(engine: Engine, log: Log, main: Log) -> Log | None:
     """Guess whether each row is an item of the impressions."""
-    is_called_so = words.says(log.name.rstrip("s"), "item_id")
-    ids = [c for c in log.table.columns if is_called_so and c.named("id")]
+    is_called_so = words.mentions_role(log.name.rstrip("s"), "item_id")
+    ids = [c for c in log.table.columns if is_called_so and c.has_role_name("id")]
     item = log.columns.get("item_id") or next(iter(ids), None)
     seen, unit = main.columns.get("item_id"), log.columns.get("unit_id")
     is_of_units = unit not in (None, item) and "ts" in log.columns
@@ -365,7 +399,11 @@ def _items(engine: Engine, log: Log, main: Log) -> Log | None:
         return None
     columns = {e: c for e, c in log.columns.items() if e == "category"} | {"item_id": item}
     items = replace(log, kind="items", columns=columns, reason="each row is an item")
-    return items if _followed(engine, main, items, ("item_id",))[0] >= JOINED else None
+    return (
+        items
+        if _measure_join_shares(engine, main, items, ("item_id",))[0] >= MIN_JOIN_SHARE
+        else None
+    )
 
 
 def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
@@ -382,12 +420,12 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
     joins = [j for j in _JOINS if {*j} <= both and ("unit_id" not in j or "ts" in both)]
     for join in joins:
         by_time = "unit_id" in join
-        known, after, soon = _followed(engine, log, main, join)
-        if (after if by_time else known) < JOINED:
-            question = words.question("few_tied", known=known, after=after)
+        matched_share, after, soon = _measure_join_shares(engine, log, main, join)
+        if (after if by_time else matched_share) < MIN_JOIN_SHARE:
+            question = words.question("few_tied", known=matched_share, after=after)
             continue
         keys = " and ".join(log.columns[entry].name for entry in join)
-        reason = f"{known:.1%} of the rows have the {keys} of an impression"
+        reason = f"{matched_share:.1%} of the rows have the {keys} of an impression"
         names = [e for e in CANONICAL_COLUMNS["clicks"] if by_time or e != "unit_id"]
         columns = {entry: log.columns[entry] for entry in names if entry in log.columns}
         question = "" if log.is_clicks or "dwell" in columns else "are its rows clicks?"
@@ -395,27 +433,29 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
             reason += f", {after:.1%} of one before"
         if by_time and soon < 0.9 * after:
             question = words.question("late", late=1 - soon / after)
-        own = () if join == joins[0] and not by_time else join
+        kept_join = () if join == joins[0] and not by_time else join
         return replace(
-            log, kind="clicks", columns=columns, join=own, reason=reason, question=question
+            log, kind="clicks", columns=columns, join=kept_join, reason=reason, question=question
         )
-    return replace(_of_units(engine, log, main), question=question) if log.is_clicks else None
+    return replace(_guess_unit_log(engine, log, main), question=question) if log.is_clicks else None
 
 
-def _of_units(engine: Engine, log: Log, main: Log) -> Log:
+def _guess_unit_log(engine: Engine, log: Log, main: Log) -> Log:
     """Guess the kind of a table that shares units with the main one."""
     unit, seen = log.columns.get("unit_id"), main.columns.get("unit_id")
     if unit is None or seen is None:
         return replace(log, reason="no column has units, or items of the impressions")
-    share, after, _ = _followed(engine, log, main, ("unit_id",))
-    if share < JOINED:
+    share, after, _ = _measure_join_shares(engine, log, main, ("unit_id",))
+    if share < MIN_JOIN_SHARE:
         return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     time = log.columns.get("ts")
-    known = (unit, time, *guess.variant_candidates(log.table))
-    has_nothing_else = time is not None and all(column in known for column in log.table.columns)
+    expected_columns = (unit, time, *guess.variant_candidates(log.table))
+    has_nothing_else = time is not None and all(
+        column in expected_columns for column in log.table.columns
+    )
     # A sign-up, before what a unit saw, describes it; of events after it a unit may have one each.
-    follows = not log.has_one_row or after >= FOLLOWED
-    is_dated = time is not None and (has_nothing_else or follows or time.named("time"))
+    follows = not log.has_one_row or after >= MIN_FOLLOWING_SHARE
+    is_dated = time is not None and (has_nothing_else or follows or time.has_role_name("time"))
     columns = {e: c for e, c in log.columns.items() if e == "unit_id" or (e == "ts" and is_dated)}
     is_placing = has_nothing_else or (log.has_one_row and not log.shows_rows and not main.variant)
     if log.variant and is_placing:
@@ -430,7 +470,7 @@ def _of_units(engine: Engine, log: Log, main: Log) -> Log:
     return replace(log, kind="events", columns=columns, reason="rows of units, with times")
 
 
-def casts_of(log: Log, main: Log) -> dict[str, str]:
+def find_casts(log: Log, main: Log) -> dict[str, str]:
     """Find casts for ids that are text in one table and numbers in the other."""
     casts = {}
     for entry, column in log.columns.items():
@@ -441,7 +481,7 @@ def casts_of(log: Log, main: Log) -> dict[str, str]:
     return casts
 
 
-def _followed(
+def _measure_join_shares(
     engine: Engine, clicks: Log, main: Log, join: Sequence[str]
 ) -> tuple[float, float, float]:
     """Measure the shares of clicks that have a matching impression.
@@ -451,7 +491,7 @@ def _followed(
     rows, impressions = (
         f"select {', '.join(f'{_text(log.columns[e])} as k_{i}' for i, e in enumerate(join))}, "
         f"{log.columns['ts'].moment if 'ts' in log.columns else 'cast(null as timestamp)'} as t "
-        f"from {quoted(log.table.relation)}"
+        f"from {quote(log.table.relation)}"
         for log in (clicks, main)
     )
     keys = " and ".join(f"c.k_{i} = s.k_{i}" for i in range(len(join)))
@@ -462,12 +502,12 @@ def _followed(
         "count_if(c.t - s.t <= interval 1 day) / count(*) from tied c "
         f"asof left join (select * from seen where t is not null) s on {keys} and c.t >= s.t"
     )
-    known, after, soon = (float(share or 0) for share in shares)
-    return known, after, soon
+    matched_share, after, soon = (float(share or 0) for share in shares)
+    return matched_share, after, soon
 
 
 def _text(column: Column) -> str:
     """Write SQL of an id as text."""
-    name = quoted(column.name)
+    name = quote(column.name)
     # Ids that pandas wrote as 7.0 become whole again.
     return f"cast({f'cast({name} as bigint)' if column.kind == 'real' else name} as varchar)"

@@ -10,19 +10,26 @@ import tomlkit
 
 from abeval.drafts import guess, values, words
 from abeval.drafts.columns import Column, Origin, Table
-from abeval.drafts.counts import CountTable, Named, counts_of, number, questions_of, unit_of
-from abeval.drafts.guess import Arms, Guess, arms, arms_of, asked, variant_of
-from abeval.drafts.origins import DONE, Kind, Log, casts_of, main_and_others, tables_of
+from abeval.drafts.counts import (
+    CallerNames,
+    CountTable,
+    list_questions,
+    name_unit,
+    number,
+    read_counts,
+)
+from abeval.drafts.guess import Arms, Guess, add_question, arms, guess_variant, read_arms
+from abeval.drafts.origins import DONE, Kind, Log, choose_main_log, find_casts, make_tables
 from abeval.drafts.values import DOUBT, Models, Period, models_guess, period_guess
 from abeval.drafts.words import slug
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import cast_query, quoted
+from abeval.engines.sql import cast_query, quote
 from abeval.errors import LogError, QueryError
 from abeval.experiment.load import make_source, reading
-from abeval.experiment.problems import joined_line, spelled_alike
+from abeval.experiment.problems import spelled_alike, write_join_line
 from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
 from abeval.logs.checks import ask_zones
-from abeval.logs.run import reason_of
+from abeval.logs.run import extract_reason
 from abeval.metrics.builtin import builtin_metrics
 
 
@@ -60,15 +67,15 @@ class File:
         head = [f"name = {_value(self.name)}"]
         if self.questions:
             until = "until then the analysis is a DRAFT and decides nothing."
-            listed = tomlkit.item(self.questions).multiline(True).as_string()
-            head += [f"# Answer each, then remove it; {until}", f"questions = {listed}"]
+            question_list = tomlkit.item(self.questions).multiline(True).as_string()
+            head += [f"# Answer each, then remove it; {until}", f"questions = {question_list}"]
         return "\n".join([*head, *self.lines]) + "\n"
 
 
 def _value(value: object) -> str:
     """Write a value as TOML."""
     if isinstance(value, Mapping):
-        entries = (f"{tomlkit.key(k).as_string()} = {_value(own)}" for k, own in value.items())
+        entries = (f"{tomlkit.key(k).as_string()} = {_value(item)}" for k, item in value.items())
         return f"{{ {', '.join(entries)} }}"
     # SQL has many quotes: a literal string needs no backslashes.
     if isinstance(value, str) and '"' in value and "'" not in value and value.isprintable():
@@ -86,7 +93,7 @@ class Findings:
     """
 
     main: Log
-    others: Sequence[Log]
+    other_logs: Sequence[Log]
     guesses: Sequence[Guess]
     arms: Arms | None
     unit: str
@@ -97,7 +104,7 @@ class Findings:
     @property
     def has_ctr(self) -> bool:
         """Tell whether the logs have clicks."""
-        return "click" in self.main.columns or any(log.kind == "clicks" for log in self.others)
+        return "click" in self.main.columns or any(log.kind == "clicks" for log in self.other_logs)
 
 
 def experiment_file(name: str, findings: Findings) -> File:
@@ -142,7 +149,7 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
     file.ask(*guess.ask_weights(arms.units, "weights of 1"))
     for spelled in spelled_alike(arms.units):
         names = ", ".join(map(repr, spelled))
-        line = joined_line(spelled[0], spelled)
+        line = write_join_line(spelled[0], spelled)
         file.ask(words.question("variants", names=names, line=line))
     for value, count in arms.units.items():
         file.section("variants", value)
@@ -160,24 +167,26 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
 
 def _write_logs(file: File, findings: Findings) -> None:
     """Write `[logs]`, and ask about tables that are not used."""
-    for log in (findings.main, *sorted(findings.others, key=lambda log: log.kind == "events")):
+    for log in (findings.main, *sorted(findings.other_logs, key=lambda log: log.kind == "events")):
         origin = log.table.origin
-        named = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
-        named += f", table {origin.name}" if "table" in origin.read else ""
+        source_name = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
+        source_name += f", table {origin.name}" if "table" in origin.read else ""
         if log.kind is None:
-            file.ask(words.question("unused", named=named, reason=log.reason))
+            file.ask(words.question("unused", named=source_name, reason=log.reason))
             continue
         file.section("logs", *log.entry.split("."))
         _write_log(file, log, findings)
-        file.ask(*origin.questions, log.question and f"{named}: {log.question}")
-    logs = [log for log in (findings.main, *findings.others) if log.kind and "ts" in log.columns]
+        file.ask(*origin.questions, log.question and f"{source_name}: {log.question}")
+    logs = [
+        log for log in (findings.main, *findings.other_logs) if log.kind and "ts" in log.columns
+    ]
     file.ask(*ask_zones({log.entry: log.columns["ts"].type for log in logs}))
 
 
 def _write_log(file: File, log: Log, findings: Findings) -> None:
     """Write the entries of a log."""
     origin, is_main = log.table.origin, log is findings.main
-    files = {name: own[0] if len(own) == 1 else own for name, own in origin.paths.items()}
+    files = {name: paths[0] if len(paths) == 1 else paths for name, paths in origin.paths.items()}
     if files and "" not in files and "variant" in CANONICAL_COLUMNS.get(str(log.kind), ()):
         file.entry("path", files, "likely: each variant has its own files")
     elif files:
@@ -186,7 +195,7 @@ def _write_log(file: File, log: Log, findings: Findings) -> None:
         file.entry(key, value, origin.reasons.get(key, "sure: it is named so"))
     if origin.where:
         file.entry("where", origin.where)
-    if casts := casts_of(log, findings.main):
+    if casts := find_casts(log, findings.main):
         query = cast_query(casts, "try_cast")
         file.entry("query", query, "likely: ids are text in one log, or have a point")
     if "ts" in log.columns and log.columns["ts"].time_unit:
@@ -195,9 +204,15 @@ def _write_log(file: File, log: Log, findings: Findings) -> None:
         file.entry("dwell_unit", "ms")
     if log.join:
         file.entry("join", list(log.join), f"likely: {log.reason}")
-    known = [g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"]
-    if is_main and known:
-        names = [c.name if c.name.isidentifier() else c.number for c in known if c is not None]
+    covariate_columns = [
+        g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"
+    ]
+    if is_main and covariate_columns:
+        names = [
+            c.name if c.name.isidentifier() else c.number
+            for c in covariate_columns
+            if c is not None
+        ]
         hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
         file.entry("covariates", names, hint)
     notes = {g.entry: f"{g.certainty}: {g.reason}" for g in findings.guesses if is_main}
@@ -208,17 +223,17 @@ def _write_log(file: File, log: Log, findings: Findings) -> None:
 
 def _write_segments(file: File, findings: Findings) -> None:
     """Write segments of a table of counts; suggest those of other logs."""
-    named = [
+    segment_columns = [
         g.column.name for g in findings.guesses if g.entry == "segment" and g.column is not None
     ]
-    if named and findings.main.kind == "sums":
+    if segment_columns and findings.main.kind == "sums":
         file.section("segments")
-        for name in named:
-            file.entry(slug(name), quoted(name))
-    elif named:
+        for name in segment_columns:
+            file.entry(slug(name), quote(name))
+    elif segment_columns:
         # Nobody but a person knows what the treatment can change.
         what = "properties that the treatment cannot change"
-        file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, named))}"]
+        file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, segment_columns))}"]
 
 
 def _write_metrics(file: File, findings: Findings) -> None:
@@ -226,14 +241,14 @@ def _write_metrics(file: File, findings: Findings) -> None:
     taken = {*builtin_metrics(30, 30)}
     metrics = list[tuple[dict[str, object], str]]()
     entries = ("outcome", "ratio") if findings.has_ctr else ("outcome", "ratio", "diagnostic")
-    for one in findings.guesses:
-        if one.column is not None and one.entry in entries:
-            fields = _fields(one, one.column, findings, taken)
-            metrics.append((fields, f"{one.certainty}: {one.reason}"))
-    for log in findings.others:
+    for candidate in findings.guesses:
+        if candidate.column is not None and candidate.entry in entries:
+            fields = _fields(candidate, candidate.column, findings, taken)
+            metrics.append((fields, f"{candidate.certainty}: {candidate.reason}"))
+    for log in findings.other_logs:
         note = f"likely: of the rows of {log.alias} since the exposure"
         note = "likely: units that the table lacks have 0" if log.kind == "units" else note
-        metrics += [(fields, note) for fields in _of_events(log, taken)]
+        metrics += [(fields, note) for fields in _event_metrics(log, taken)]
     if findings.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif findings.has_ctr:
@@ -241,7 +256,7 @@ def _write_metrics(file: File, findings: Findings) -> None:
         file.lines += ["", f"# {all_of_them}; [[metrics]] choose others"]
     for fields, note in metrics:
         file.metric(fields, note)
-    file.ask(*(one.question for one in findings.guesses[2:]))
+    file.ask(*(candidate.question for candidate in findings.guesses[2:]))
     doubtful = [g.column for g in findings.guesses if g.entry == "outcome" and g.reason == DOUBT]
     names = ", ".join(column.name for column in doubtful if column is not None)
     if names:
@@ -256,31 +271,31 @@ def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -
     It is a mean over rows if the unit is a place with several rows, or if sums mean nothing.
     """
     rows, unit = findings.main.table.rows, findings.main.columns.get("unit_id")
-    of_place = unit is not None and not unit.named("unit") and rows % unit.distinct > 0
-    is_mean = of_place or (column.says("averaged") and not column.is_share)
+    is_place = unit is not None and not unit.has_role_name("unit") and rows % unit.distinct > 0
+    is_mean = is_place or (column.mentions_role("averaged") and not column.is_share)
     is_ascii, value = column.name.isascii(), column.number
     name = guess.name or (slug(column.name) if is_ascii else " ".join(column.name.split()))
     fields: dict[str, object] = {"value": value}
     if guess.over is not None:
-        fields = {"numerator": value, "denominator": quoted(guess.over.name)}
+        fields = {"numerator": value, "denominator": quote(guess.over.name)}
     elif is_mean and not findings.one_row:
         fields = {"numerator": value, "denominator": "1"}
     elif not findings.one_row:
         name = f"{name}_per_unit"
-    if guess.is_share or (column.is_share and (findings.one_row or of_place)):
+    if guess.is_share or (column.is_share and (findings.one_row or is_place)):
         fields["unit"] = "share"
     if guess.decreases:
         fields["direction"] = "decrease"
     if column.rows < rows:
         fields["missing"] = "drop"
     role = "diagnostic" if guess.certainty == "not sure" else "goal"
-    return {"name": words.free(taken, name, f"{name}_value"), "role": role, **fields}
+    return {"name": words.unique_name(taken, name, f"{name}_value"), "role": role, **fields}
 
 
-def _of_events(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
+def _event_metrics(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
     """Make the metrics of a log of events or of a table of units."""
     # Of types of rows, such as logins, those that are called so are outcomes.
-    is_goal = not log.table.origin.where or words.says(log.name, *DONE)
+    is_goal = not log.table.origin.where or words.mentions_role(log.name, *DONE)
     fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
     if log.kind == "events":
         yield {"name": f"any_{log.alias}", **fields}
@@ -288,7 +303,7 @@ def _of_events(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
             sums = {"per_unit": "sum", "value": column.number}
             yield {"name": f"{log.alias}_{slug(column.name)}", **fields, **sums}
     for column in log.outcomes if log.kind == "units" else ():
-        name = words.free(taken, slug(column.name))
+        name = words.unique_name(taken, slug(column.name))
         yield {"name": name, "role": "goal", "log": "units", "value": column.number}
 
 
@@ -314,13 +329,13 @@ def draft_files(
     entries = read or {}
     form = reading(entries).get("format", "auto")
     with closing(DuckDBEngine(folder=Path())) as engine:
-        named = [make_source({"path": str(file), "format": form}) for file in files]
+        sources = [make_source({"path": str(file), "format": form}) for file in files]
         # The files of a folder may be of several kinds.
-        engine.confine(named, [str(f) for f in files if f.is_dir()], with_copies=True)
+        engine.confine(sources, [str(f) for f in files if f.is_dir()], with_copies=True)
         try:
-            return _drafted(engine, tables_of(engine, files, folder, entries), name)
+            return _draft_tables(engine, make_tables(engine, files, folder, entries), name)
         except QueryError as error:
-            if (reason := reason_of(error)) == error.what:
+            if (reason := extract_reason(error)) == error.what:
                 raise
             what = f"{' and '.join(map(str, files))} cannot be read: {reason}"
             raise LogError(
@@ -339,108 +354,124 @@ def draft(frame: object, name: str = "experiment") -> Draft:
     """
     with closing(DuckDBEngine()) as engine:
         engine.add_frame("raw_impressions", frame)
-        return _drafted(engine, [guess.looked(engine, "raw_impressions", Origin())], name)
+        return _draft_tables(
+            engine, [guess.inspect_table(engine, "raw_impressions", Origin())], name
+        )
 
 
-def _drafted(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
-    counts = counts_of(engine, tables[0], Named()) if len(tables) == 1 else None
-    findings = _findings(engine, tables) if counts is None else _of_counts(tables[0], counts)
+def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
+    counts = read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
+    findings = _findings(engine, tables) if counts is None else _describe_counts(tables[0], counts)
     file = experiment_file(name, findings)
-    used = [log for log in findings.others if log.kind is not None]
-    beside = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
+    used = [log for log in findings.other_logs if log.kind is not None]
+    extra_guesses = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
     if findings.period is not None:
         reason = f"from {findings.period.start} on: {findings.period.reason}"
-        beside.append(Guess("period", None, "likely", reason))
-    return Draft(file.text, (*findings.guesses, *beside), tuple(file.questions))
+        extra_guesses.append(Guess("period", None, "likely", reason))
+    return Draft(file.text, (*findings.guesses, *extra_guesses), tuple(file.questions))
 
 
-def _of_counts(table: Table, counts: CountTable) -> Findings:
+def _describe_counts(table: Table, counts: CountTable) -> Findings:
     """Describe the columns of a table of counts as findings."""
     columns = {column.name: column for column in table.columns}
     variant, n = columns[counts.variant], counts.outcomes[0].n
     units = Counter[str]()
     for row in counts.rows:
         units[row[counts.variant]] += int(number(row[n]) or 0)
-    by_day = "; 'day': days are the units" if counts.day else ""
-    reason = f"'row': each of the {n} was assigned by itself{by_day}"
+    day_note = "; 'day': days are the units" if counts.day else ""
+    reason = f"'row': each of the {n} was assigned by itself{day_note}"
     guesses = [Guess("unit", None, "likely", reason)]
     guesses.append(Guess("variant", variant, "likely", f"{len(units)} values"))
-    for one in counts.outcomes:
-        is_mean = one.spread is not None
-        reason = f"a mean, with {one.spread}" if is_mean else f"of {one.n}"
-        question = f"direction: is more {one.metric} better, or less? Say its `direction`"
-        is_asked = is_mean and not words.says(one.metric, "outcome", "cost")
-        own = Guess("outcome", columns[one.column], "likely", reason, question if is_asked else "")
-        own = replace(own, over=columns[one.n], name=one.metric, is_share=not is_mean)
-        guesses.append(replace(own, decreases=words.says(one.column, "cost")))
+    for outcome in counts.outcomes:
+        is_mean = outcome.spread is not None
+        reason = f"a mean, with {outcome.spread}" if is_mean else f"of {outcome.n}"
+        question = f"direction: is more {outcome.metric} better, or less? Say its `direction`"
+        is_asked = is_mean and not words.mentions_role(outcome.metric, "outcome", "cost")
+        outcome_guess = Guess(
+            "outcome", columns[outcome.column], "likely", reason, question if is_asked else ""
+        )
+        outcome_guess = replace(
+            outcome_guess, over=columns[outcome.n], name=outcome.metric, is_share=not is_mean
+        )
+        guesses.append(
+            replace(outcome_guess, decreases=words.mentions_role(outcome.column, "cost"))
+        )
     segments = counts.segments if counts.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
     # The draft names no unit: whatever the counts leave open is asked.
-    for question in questions_of(counts, ""):
-        table = asked(table, question)
+    for question in list_questions(counts, ""):
+        table = add_question(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, arms(units), unit_of(n), one_row=True)
+    return Findings(main, (), guesses, arms(units), name_unit(n), one_row=True)
 
 
 def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     """Guess the kinds of the tables, and the columns of the main one."""
-    first, others = main_and_others(engine, tables)
+    first, other_logs = choose_main_log(engine, tables)
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
-    table = guess.staged(engine, first.table)
+    table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.unit_guess(table), guess.time_guess(table)
-    of_units = guess.is_of_units(table, unit, time) and not any(log.kind for log in others)
-    if of_units:
+    is_unit_table = guess.is_of_units(table, unit, time) and not any(log.kind for log in other_logs)
+    if is_unit_table:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
-    variant, own_arms, period = _assigned(engine, table, others, is_timed=not of_units)
-    own = [unit, variant, time]
+    variant, main_arms, period = _guess_assignment(
+        engine, table, other_logs, is_timed=not is_unit_table
+    )
+    guesses = [unit, variant, time]
     key = first.columns.get("impression_id")
-    if key is not None and not key.named("impression_id"):
-        own.append(Guess("impression_id", key, "likely", "another log names it"))
-    if not of_units:
-        canonical = list(guess.canonical_guesses(table, _names(own)))
+    if key is not None and not key.has_role_name("impression_id"):
+        guesses.append(Guess("impression_id", key, "likely", "another log names it"))
+    if not is_unit_table:
+        canonical = list(guess.canonical_guesses(table, _names(guesses)))
         # Without a column of rows, a score is a property of the unit.
-        own += canonical if guess.OF_ROWS & {g.entry for g in canonical} else []
-    columns = {g.entry: g.column for g in own if g.column is not None}
+        guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
+    columns = {g.entry: g.column for g in guesses if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
-    models = models_guess(table, own_arms, _names(own)) if own_arms and not of_units else None
+    models = (
+        models_guess(table, main_arms, _names(guesses)) if main_arms and not is_unit_table else None
+    )
     scores = {column.name for column in models.scores.values()} if models else set()
-    own += values.value_guesses(table, _names(own) | scores)
-    own += guess.segment_guesses(table, _names(own) | scores)
-    kind: Kind = "units" if of_units else "impressions"
+    guesses += values.value_guesses(table, _names(guesses) | scores)
+    guesses += guess.segment_guesses(table, _names(guesses) | scores)
+    kind: Kind = "units" if is_unit_table else "impressions"
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
     one_row = guess.has_one_row(unit)
-    findings = Findings(main, others, own, own_arms, name, one_row, period, models)
-    settled = values.settled(engine, table, own, own_arms, findings.has_ctr)
-    return replace(findings, guesses=tuple(settled))
+    findings = Findings(main, other_logs, guesses, main_arms, name, one_row, period, models)
+    final_guesses = values.settle_doubts(engine, table, guesses, main_arms, findings.has_ctr)
+    return replace(findings, guesses=tuple(final_guesses))
 
 
 def _names(guesses: Sequence[Guess]) -> set[str]:
     """Return the names of the columns that have a guess."""
-    return {one.column.name for one in guesses if one.column is not None}
+    return {candidate.column.name for candidate in guesses if candidate.column is not None}
 
 
-def _assigned(
-    engine: DuckDBEngine, main: Table, others: Sequence[Log], is_timed: bool
+def _guess_assignment(
+    engine: DuckDBEngine, main: Table, other_logs: Sequence[Log], is_timed: bool
 ) -> tuple[Guess, Arms | None, Period | None]:
     """Guess the variant and the period, from the main table or from the exposures."""
     period, inside = period_guess(engine, main, main) if is_timed else None, main
     if period is not None:
-        engine.view("raw_since", f"select * from {quoted(main.relation)} where {period.rows}")
+        engine.view("raw_since", f"select * from {quote(main.relation)} where {period.rows}")
         inside = replace(main, relation="raw_since")
-    variant = variant_of(engine, inside)
+    variant = guess_variant(engine, inside)
     if period and (variant.column is None or variant.column.name != period.variant):
-        period, inside, variant = None, main, variant_of(engine, main)
-    if variant.column is None and not any(log.kind for log in others):
-        variant = variant_of(engine, inside, weakly=True)
-    exposures = next((log.table for log in others if log.kind == "exposures"), None)
+        period, inside, variant = None, main, guess_variant(engine, main)
+    if variant.column is None and not any(log.kind for log in other_logs):
+        variant = guess_variant(engine, inside, weakly=True)
+    exposures = next((log.table for log in other_logs if log.kind == "exposures"), None)
     if variant.column is None and exposures is None:
-        variant = variant_of(engine, inside, by_name=True)
+        variant = guess_variant(engine, inside, by_name=True)
     if variant.column is not None or exposures is None:
-        return variant, arms_of(engine, inside, variant), period
-    variant = variant_of(engine, exposures)
+        return variant, read_arms(engine, inside, variant), period
+    variant = guess_variant(engine, exposures)
     reason = f"the exposures say it; {variant.reason}"
     period = period_guess(engine, main, exposures)
-    return replace(variant, column=None, reason=reason), arms_of(engine, exposures, variant), period
+    return (
+        replace(variant, column=None, reason=reason),
+        read_arms(engine, exposures, variant),
+        period,
+    )

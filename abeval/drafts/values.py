@@ -10,7 +10,7 @@ from statistics import NormalDist
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
 from abeval.drafts.guess import Arms, Guess, names_control, names_id, time_guess, variant_candidates
-from abeval.engines.sql import Engine, cast_query, number_cast, quoted, whole
+from abeval.engines.sql import Engine, cast_query, number_cast, quote, read_int
 
 MOST_VALUES = 20
 """Most columns that are listed as outcomes; more are only counted."""
@@ -24,18 +24,18 @@ EITHER = "an outcome, of which more is better, or less?"
 
 def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
     """Guess outcomes and covariates, and numbers that may be either."""
-    own = [column for column in table.columns if column.name not in taken]
-    values = [c for c in own if c.distinct > 1 and (c.is_number or c.answers)]
+    free_columns = [column for column in table.columns if column.name not in taken]
+    values = [c for c in free_columns if c.distinct > 1 and (c.is_number or c.answers)]
     counts = [c for c in values if c.is_count]
-    clicks = next((c for c in counts if c.says("counted")), None)
-    shown = next((c for c in counts if c.says("seen")), None)
-    if clicks is not None and shown is not None:
-        name = f"{words.slug(clicks.name)}_per_{words.slug(shown.name)}"
-        reason = f"{clicks.name} / {shown.name}"
-        yield Guess("ratio", clicks, "likely", reason, over=shown, name=name)
+    clicks = next((c for c in counts if c.mentions_role("counted")), None)
+    seen = next((c for c in counts if c.mentions_role("seen")), None)
+    if clicks is not None and seen is not None:
+        name = f"{words.slug(clicks.name)}_per_{words.slug(seen.name)}"
+        reason = f"{clicks.name} / {seen.name}"
+        yield Guess("ratio", clicks, "likely", reason, over=seen, name=name)
         # The two columns are used up: their ratio is the metric.
-        values = [c for c in values if c not in (clicks, shown)]
-    names = {"".join(words.words(column.name)) for column in own}
+        values = [c for c in values if c not in (clicks, seen)]
+    names = {"".join(words.words(column.name)) for column in free_columns}
     guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
     for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
         kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
@@ -44,13 +44,15 @@ def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
             reason = f"{len(kind) - MOST_VALUES:,} more columns of numbers are not listed"
             question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
             yield Guess("others", None, "not sure", reason, question)
-    for column in own:
-        is_other = column.named("time") or "date" in words.words(column.name) or names_id(column)
-        if column.looks == "number" and (column.says("outcome", "cost") or not is_other):
+    for column in free_columns:
+        is_other = (
+            column.has_role_name("time") or "date" in words.words(column.name) or names_id(column)
+        )
+        if column.looks == "number" and (column.mentions_role("outcome", "cost") or not is_other):
             odd = f", but has {column.odd!r}" if column.odd else ""
             what = f"{column.name} is text that looks like numbers{odd}"
-            number = number_cast(quoted(column.name), column.odd)
-            query = f"select * replace ({number} as {quoted(column.name)}) from log"
+            number = number_cast(quote(column.name), column.odd)
+            query = f"select * replace ({number} as {quote(column.name)}) from log"
             if number is None:
                 query = cast_query({column.name: "double"}, "try_cast")
             hint = f'make numbers of it: in its log write query = """{query}"""'
@@ -67,11 +69,15 @@ def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
         return None
     if says_before(column.name, names):
         return Guess("covariate", column, "likely", "its name says that it was before")
-    is_cost = column.says("cost") or ("time", "to") in pairwise(parts)
-    is_value = is_cost or _is_one_of_two(column.name, "post", names) or column.says("outcome")
+    is_cost = column.mentions_role("cost") or ("time", "to") in pairwise(parts)
+    is_value = (
+        is_cost or _is_one_of_two(column.name, "post", names) or column.mentions_role("outcome")
+    )
     # A different whole number in each row is an index.
     numbers_rows = column.kind == "integer" and column.distinct == table.rows
-    is_known = numbers_rows or column.says("description") or column.named("event_type")
+    is_known = (
+        numbers_rows or column.mentions_role("description") or column.has_role_name("event_type")
+    )
     if is_known and not is_value:
         return None
     if _is_either(column, is_cost, table):
@@ -91,17 +97,17 @@ def says_before(column: str, names: Set[str]) -> bool:
     (True, True)
     """
     pairs = map("_".join, pairwise(words.words(column)))
-    is_other = any(words.named(pair, "not_before") for pair in pairs)
-    is_before = words.says(column, "before") and not is_other
+    is_other = any(words.is_role_name(pair, "not_before") for pair in pairs)
+    is_before = words.mentions_role(column, "before") and not is_other
     return is_before or _is_one_of_two(column, "pre", names)
 
 
 def _is_one_of_two(column: str, prefix: str, names: Set[str]) -> bool:
     """Tell whether a column has the prefix of a `pre` and `post` pair."""
     # `pre_visits` and `post visits` are a pair, however they are written.
-    own = "".join(words.words(column))
-    rest = own.removeprefix(prefix)
-    return rest not in ("", own) and {f"pre{rest}", f"post{rest}"} <= names
+    word = "".join(words.words(column))
+    stem = word.removeprefix(prefix)
+    return stem not in ("", word) and {f"pre{stem}", f"post{stem}"} <= names
 
 
 def _missing(column: Column, table: Table) -> str:
@@ -116,15 +122,15 @@ def _is_either(column: Column, is_cost: bool, table: Table) -> bool:
     """Tell whether both more and less of an outcome may be better."""
     if is_cost:
         # A long time to a loss, such as churn, is good; a long time to a purchase is not.
-        return column.says("cost") and ("time", "to") in pairwise(words.words(column.name))
-    if column.says("spend") and "time" not in words.words(column.name):
+        return column.mentions_role("cost") and ("time", "to") in pairwise(words.words(column.name))
+    if column.mentions_role("spend") and "time" not in words.words(column.name):
         # Of customers it is revenue, of campaigns a cost.
-        buys = any(other.says("buying") for other in table.columns)
-        return not buys or any(other.says("seen", "click") for other in table.columns)
-    return column.says("either")
+        buys = any(other.mentions_role("buying") for other in table.columns)
+        return not buys or any(other.mentions_role("seen", "click") for other in table.columns)
+    return column.mentions_role("either")
 
 
-def settled(
+def settle_doubts(
     engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None, has_ctr: bool
 ) -> Iterator[Guess]:
     """Keep the doubts that matter; others become diagnostics.
@@ -136,34 +142,40 @@ def settled(
     doubtful = [g.column for g in outcomes if g.certainty == "not sure" and g.column is not None]
     moved = [] if has_ctr else doubtful
     if moved and len(doubtful) < len(outcomes) and variant is not None and arms is not None:
-        moved = _moved(engine, table, doubtful, variant, arms)
-    for one in guesses:
-        is_alike = one in outcomes and one.column in doubtful and one.column not in moved
-        yield replace(one, entry="diagnostic", question="") if is_alike else one
+        moved = _find_differing_columns(engine, table, doubtful, variant, arms)
+    for guess in guesses:
+        is_alike = guess in outcomes and guess.column in doubtful and guess.column not in moved
+        yield replace(guess, entry="diagnostic", question="") if is_alike else guess
 
 
-def _moved(
+def _find_differing_columns(
     engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
 ) -> list[Column]:
     """Find the columns whose means differ between variants by more than chance."""
-    name, numbers = quoted(variant.name), [f"x_{place}" for place in range(len(columns))]
+    name, numbers = quote(variant.name), [f"x_{index}" for index in range(len(columns))]
     values = ", ".join(f"{c.number} as {x}" for c, x in zip(columns, numbers, strict=True))
     means = ", ".join(f"coalesce(avg({x}), 0)" for x in numbers)
     errors = ", ".join(f"coalesce(var_samp({x}) / count({x}), 0)" for x in numbers)
     rows = engine.rows(
         f"with rows as (select cast({name} as varchar) as v, {values} "
-        f"from {quoted(table.relation)} where {name} is not null) "
+        f"from {quote(table.relation)} where {name} is not null) "
         f"select v, {means}, {errors} from rows group by v"
     )
-    measures = {v: [float(x or 0) for x in own] for v, *own in rows}
+    measures = {v: [float(x or 0) for x in variant_measures] for v, *variant_measures in rows}
     control, number = measures[arms.control], len(columns)
     # Bonferroni over columns and variants: two sides at 5 % in all.
     limit = NormalDist().inv_cdf(1 - 0.025 / (number * max(len(measures) - 1, 1)))
 
-    def is_far(own: Sequence[float], i: int) -> bool:
-        return abs(own[i] - control[i]) > limit * sqrt(own[number + i] + control[number + i])
+    def is_far(variant_measures: Sequence[float], i: int) -> bool:
+        return abs(variant_measures[i] - control[i]) > limit * sqrt(
+            variant_measures[number + i] + control[number + i]
+        )
 
-    return [c for i, c in enumerate(columns) if any(is_far(own, i) for own in measures.values())]
+    return [
+        c
+        for i, c in enumerate(columns)
+        if any(is_far(variant_measures, i) for variant_measures in measures.values())
+    ]
 
 
 @dataclass(frozen=True)
@@ -186,15 +198,17 @@ def period_guess(engine: Engine, main: Table, placing: Table) -> Period | None:
 
     `placing` has the variants, often the same table. None where the log begins with it.
     """
-    time, own = time_guess(placing).column, time_guess(main).column
-    named = [c for c in variant_candidates(placing) if c.named("variant")]
-    if time is None or own is None or not named:
+    time, main_time = time_guess(placing).column, time_guess(main).column
+    candidates = [c for c in variant_candidates(placing) if c.has_role_name("variant")]
+    if time is None or main_time is None or not candidates:
         return None
-    variant, log = quoted(named[0].name), quoted(main.relation)
-    ((first, last),) = engine.rows(f"select min({own.moment}), max({own.moment}) from {log}")
+    variant, log = quote(candidates[0].name), quote(main.relation)
+    ((first, last),) = engine.rows(
+        f"select min({main_time.moment}), max({main_time.moment}) from {log}"
+    )
     values = engine.rows(
         f"select cast({variant} as varchar) as v, min({time.moment}) as t, count(*) as n "
-        f"from {quoted(placing.relation)} where {variant} is not null group by v order by t"
+        f"from {quote(placing.relation)} where {variant} is not null group by v order by t"
     )
     times = [begin for _, begin, _ in values if isinstance(begin, datetime)]
     if not isinstance(first, datetime) or not isinstance(last, datetime) or len(times) < 2:
@@ -202,17 +216,17 @@ def period_guess(engine: Engine, main: Table, placing: Table) -> Period | None:
     start, reason, share = times[0], "no row before has a variant", 1.0
     if start.date() == first.date() and names_control(str(values[0][0])) and main is placing:
         start, reason = times[1], f"all rows before are of {values[0][0]!r}"
-        share = 1 - whole(values[0][2]) / sum(whole(rows) for *_, rows in values)
+        share = 1 - read_int(values[0][2]) / sum(read_int(rows) for *_, rows in values)
     ((rows, early),) = engine.rows(
-        f"select count(*), count_if({own.moment} >= '{start.date()}') "
-        f"from {log} where {own.moment} < '{start}'"
+        f"select count(*), count_if({main_time.moment} >= '{start.date()}') "
+        f"from {log} where {main_time.moment} < '{start}'"
     )
     # Of few rows, all may be of control by chance.
-    if start.date() <= first.date() or whole(rows) * share < FEW:
+    if start.date() <= first.date() or read_int(rows) * share < FEW:
         return None
     begins = start.replace(minute=0, second=0, microsecond=0) if early else start.date()
-    end, since = last.date() + timedelta(days=1), f"{own.moment} >= '{begins.isoformat()}'"
-    return Period(named[0].name, since, first.date(), begins, end, reason)
+    end, since = last.date() + timedelta(days=1), f"{main_time.moment} >= '{begins.isoformat()}'"
+    return Period(candidates[0].name, since, first.date(), begins, end, reason)
 
 
 @dataclass(frozen=True)
@@ -228,8 +242,8 @@ def models_guess(table: Table, arms: Arms, taken: Collection[str]) -> Models | N
     scores: dict[str, Column] = {}
     for column in table.columns:
         parts = words.words(column.name)
-        model = "_".join(w for w in parts if not words.named(w, "model", "no_model"))
-        is_score = model and any(words.named(word, "model") for word in parts)
+        model = "_".join(w for w in parts if not words.is_role_name(w, "model", "no_model"))
+        is_score = model and any(words.is_role_name(word, "model") for word in parts)
         is_share = column.is_number and (column.low or 0) >= 0 and (column.high or 0) <= 1
         if is_score and is_share and column.distinct > 2 and column.name not in taken:
             scores[model] = column

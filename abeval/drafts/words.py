@@ -4,18 +4,18 @@ import re
 from collections.abc import Collection, Mapping
 from functools import cache
 
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 
-_TABLE = table_beside(__file__, "words.toml")
+_TABLE = load_toml_next_to(__file__, "words.toml")
 
 LISTS: Mapping[str, Mapping[str, int]] = {
-    role: {word.replace("_", ""): place for place, word in enumerate(text.split())}
+    role: {word.replace("_", ""): rank for rank, word in enumerate(text.split())}
     for role, text in _TABLE.items()
 }
 """Role → its words and their ranks; the first ones are the clearest."""
 
 
-_QUESTIONS = table_beside(__file__, "questions.toml")
+_QUESTIONS = load_toml_next_to(__file__, "questions.toml")
 
 
 def question(key: str, **slots: object) -> str:
@@ -35,7 +35,7 @@ def words(name: str) -> tuple[str, ...]:
     return tuple(part for part in re.split(r"(?:[^\w\u0900-\u0dff]|_)+", spaced.lower()) if part)
 
 
-def whole(name: str) -> str:
+def join_words(name: str) -> str:
     """Join the words of a name into one.
 
     >>> whole("context.userID")
@@ -45,32 +45,34 @@ def whole(name: str) -> str:
     return "".join(words(name.rsplit(".", 1)[-1]))
 
 
-def named(name: str, *roles: str) -> bool:
+def is_role_name(name: str, *roles: str) -> bool:
     """Tell whether a name, however written, is in the list of a role.
 
     >>> named("UserID", "unit"), named("number of users", "unit")
     (True, False)
     """
-    return any(whole(name) in LISTS[role] for role in roles)
+    return any(join_words(name) in LISTS[role] for role in roles)
 
 
-def says(name: str, *roles: str) -> bool:
+def mentions_role(name: str, *roles: str) -> bool:
     """Tell whether a name, or one of its words, is in the list of a role.
 
     >>> says("revenue_before", "before"), says("prefix", "before")
     (True, False)
     """
-    own = {whole(name), *words(name)}
-    return any(own & LISTS[role].keys() for role in roles)
+    name_words = {join_words(name), *words(name)}
+    return any(name_words & LISTS[role].keys() for role in roles)
 
 
-def yes_and_no(values: Collection[str]) -> tuple[list[str], list[str]] | None:
+def split_yes_no(values: Collection[str]) -> tuple[list[str], list[str]] | None:
     """Split values into spellings of yes and of no; None if a value is neither.
 
     >>> yes_and_no(["Yes", "no", "NO"]), yes_and_no(["yes", "maybe"]), yes_and_no(["yes"])
     ((['Yes'], ['no', 'NO']), None, None)
     """
-    yes, no = ([v for v in values if v.strip().lower() in LISTS[one]] for one in ("yes", "no"))
+    yes, no = (
+        [v for v in values if v.strip().lower() in LISTS[answer]] for answer in ("yes", "no")
+    )
     return (yes, no) if yes and no and len(yes) + len(no) == len(values) else None
 
 
@@ -84,13 +86,13 @@ def slug(name: str) -> str:
     return joined if joined[0].isalpha() else f"x_{joined}"
 
 
-def free(taken: set[str], *names: str) -> str:
+def unique_name(taken: set[str], *names: str) -> str:
     """Choose the first free name, else the first name with a number; mark it taken.
 
     >>> free({"spend", "spend_2"}, "spend")
     'spend_3'
     """
-    numbered = (f"{names[0]}_{place}" for place in range(2, len(taken) + 3))
-    own = next(name for name in (*names, *numbered) if name not in taken)
-    taken.add(own)
-    return own
+    numbered = (f"{names[0]}_{number}" for number in range(2, len(taken) + 3))
+    choice = next(name for name in (*names, *numbered) if name not in taken)
+    taken.add(choice)
+    return choice

@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from abeval.assignment import SLOTS, SUB_BUCKETS, draws
 from abeval.assignment.draws import Draw, Rule
 from abeval.engines.sql import Engine, literal
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-_TEMPLATES = table_beside(__file__, "calls.toml")
+_TEMPLATES = load_toml_next_to(__file__, "calls.toml")
 """Dialect → call → its SQL."""
 
 CALLS: Mapping[str, Sequence[str]] = _TEMPLATES.pop("arguments")
@@ -40,7 +40,7 @@ def duckdb_macros() -> list[str]:
     ]
 
 
-def written_out(tree: exp.Query, dialect: str) -> exp.Query:
+def expand_calls(tree: exp.Query, dialect: str) -> exp.Query:
     """Expand the calls of time and hash in a query, in the dialect's SQL.
 
     Example:
@@ -57,12 +57,12 @@ def written_out(tree: exp.Query, dialect: str) -> exp.Query:
     for call in reversed(list(query.find_all(exp.Anonymous))):
         template = templates.get(call.name.lower())
         if template is not None:
-            parts = {f"arg_{place}": part for place, part in enumerate(call.expressions)}
-            call.replace(filled(template.format(*parts), dialect, parts))
+            arguments = {f"arg_{number}": part for number, part in enumerate(call.expressions)}
+            call.replace(fill_template(template.format(*arguments), dialect, arguments))
     return query
 
 
-def filled(template: str, dialect: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
+def fill_template(template: str, dialect: str, parts: Mapping[str, exp.Expr]) -> exp.Expr:
     """Fill the columns of a SQL template with expressions."""
     from sqlglot import exp
 
@@ -125,9 +125,9 @@ def has_whole_hours(timezone: str, *times: datetime) -> bool:
         (True, False)
     """
     changes = {ms for offset in offsets(timezone) for ms in offset}
-    known = all(SINCE.year < time.year < UNTIL.year for time in times)
-    whole = all(time == time.replace(minute=0, second=0, microsecond=0) for time in times)
-    return known and whole and all(ms % 3_600_000 == 0 for ms in changes)
+    is_covered = all(SINCE.year < time.year < UNTIL.year for time in times)
+    are_whole = all(time == time.replace(minute=0, second=0, microsecond=0) for time in times)
+    return is_covered and are_whole and all(ms % 3_600_000 == 0 for ms in changes)
 
 
 def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64]:
@@ -138,20 +138,22 @@ def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64
         [19800000, 19800000]
     """
     since, add = np.array(offsets(timezone)).T
-    known = np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)
-    local: NDArray[np.int64] = milliseconds + add[known]
+    offset_index = np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)
+    local: NDArray[np.int64] = milliseconds + add[offset_index]
     until, zone = int(UNTIL.timestamp()) * 1000, ZoneInfo(timezone)
     # Outside of the table of offsets each time is converted by itself.
-    for place in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= until)):
-        ms = int(milliseconds[place])
-        local[place] = ms + _offset_ms(ms // 1000, zone)
+    for index in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= until)):
+        ms = int(milliseconds[index])
+        local[index] = ms + _offset_ms(ms // 1000, zone)
     return local
 
 
 def _first_second(offset_ms: int, start: int, zone: ZoneInfo) -> int:
     """Find the first second at which an offset applies, in one step."""
     seconds = range(start, start + _STEP)
-    return start + bisect_left(seconds, True, key=lambda one: _offset_ms(one, zone) == offset_ms)
+    return start + bisect_left(
+        seconds, True, key=lambda second: _offset_ms(second, zone) == offset_ms
+    )
 
 
 def _offset_ms(second: int, zone: ZoneInfo) -> int:
@@ -160,19 +162,24 @@ def _offset_ms(second: int, zone: ZoneInfo) -> int:
     return int((moment.astimezone(zone).utcoffset() or timedelta()) / timedelta(milliseconds=1))
 
 
-def added(milliseconds: str, known: Sequence[Offset]) -> str:
+def write_offset(milliseconds: str, zone_offsets: Sequence[Offset]) -> str:
     """Write the offset to add to a UTC expression in milliseconds.
 
     Example:
         >>> added("ms", [Offset(0, 5), Offset(10, 7), Offset(20, 5)])
         'case when ms < 10 then 5 else case when ms < 20 then 7 else 5 end end'
     """
-    if len(known) == 1:
-        return str(known[0].add_ms)
+    if len(zone_offsets) == 1:
+        return str(zone_offsets[0].add_ms)
     # A binary search: a row is compared with six offsets, not with fifty.
-    half = len(known) // 2
-    first, second = added(milliseconds, known[:half]), added(milliseconds, known[half:])
-    return f"case when {milliseconds} < {known[half].since_ms} then {first} else {second} end"
+    half = len(zone_offsets) // 2
+    first, second = (
+        write_offset(milliseconds, zone_offsets[:half]),
+        write_offset(milliseconds, zone_offsets[half:]),
+    )
+    return (
+        f"case when {milliseconds} < {zone_offsets[half].since_ms} then {first} else {second} end"
+    )
 
 
 def rule_sql(rule: Rule, unit: str) -> str | None:
@@ -216,13 +223,13 @@ def _number(draw: Draw, unit: str) -> str | None:
 
     if is_long:
         # The remainder of many hex digits, eight at a time.
-        whole = "0"
+        value = "0"
         for start in range(1, digits, 8):
-            whole = f"(({whole} * 4294967296 + {number(start, 8)}) % {draw.modulus})"
+            value = f"(({value} * 4294967296 + {number(start, 8)}) % {draw.modulus})"
     else:
-        whole = number(1, digits)
-        whole = whole if draw.modulus is None else f"({whole} % {draw.modulus})"
-    return whole if draw.divisor is None else f"({whole} / {_double(draw.divisor)})"
+        value = number(1, digits)
+        value = value if draw.modulus is None else f"({value} % {draw.modulus})"
+    return value if draw.divisor is None else f"({value} / {_double(draw.divisor)})"
 
 
 def _constant(number: float) -> str:

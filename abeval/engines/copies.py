@@ -24,14 +24,14 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 from abeval.engines.compressed import ENDS
 from abeval.engines.duckdb_connection import OPEN
 from abeval.engines.sources import Files, choose, entry
-from abeval.engines.sql import quoted
+from abeval.engines.sql import quote
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
 from abeval.files import real
 from abeval.scratch import Scratch
 
 
-def _of_pairs(encoding: str, *leads: int) -> str:
+def _write_pair_pattern(encoding: str, *leads: int) -> str:
     """Write the pattern of words of two-byte characters with these first bytes."""
     pairs = (bytes((lead, second)) for lead in leads for second in range(0x40, 0x100))
     decoded = {pair.decode(encoding, "ignore") for pair in pairs}
@@ -44,8 +44,8 @@ _WORDS: Mapping[str, Callable[[], str]] = {
     "cp1251": lambda: _CYRILLIC,
     "cp1252": lambda: _WESTERN,
     # Kana and the commoner half of the characters, which come first in both.
-    "shift_jis": partial(_of_pairs, "shift_jis", 0x82, 0x83, *range(0x88, 0x98)),
-    "gb18030": partial(_of_pairs, "gb2312", *range(0xB0, 0xD8)),
+    "shift_jis": partial(_write_pair_pattern, "shift_jis", 0x82, 0x83, *range(0x88, 0x98)),
+    "gb18030": partial(_write_pair_pattern, "gb2312", *range(0xB0, 0xD8)),
 }
 """Encoding → what words with other letters than a to z are like in it."""
 
@@ -70,7 +70,7 @@ def likely_encodings(file: str) -> dict[str, str]:
         {'cp1251': 'контрольная'}
     """
     text = _other_lines(file)
-    shares, shown = dict[str, float](), dict[str, str]()
+    shares, examples = dict[str, float](), dict[str, str]()
     for encoding, pattern in _WORDS.items():
         try:
             words = [w for w in re.findall(r"[^\W\d_]+", text.decode(encoding)) if not w.isascii()]
@@ -79,10 +79,10 @@ def likely_encodings(file: str) -> dict[str, str]:
         is_like = re.compile(pattern()).fullmatch
         like = [word for word in words if is_like(word)]
         if like:
-            shares[encoding], shown[encoding] = len(like) / len(words), max(like, key=len)
+            shares[encoding], examples[encoding] = len(like) / len(words), max(like, key=len)
     likely = [encoding for encoding, share in shares.items() if share >= _LIKELY]
     possible = [encoding for encoding, share in shares.items() if share >= _POSSIBLE]
-    return {encoding: shown[encoding] for encoding in likely or possible}
+    return {encoding: examples[encoding] for encoding in likely or possible}
 
 
 def _other_lines(file: str) -> bytes:
@@ -117,7 +117,7 @@ def check_utf8(log: str, files: Iterable[str]) -> None:
     """Raise if a text file is not UTF-8, with what it probably is."""
     for file in files:
         if "://" not in file and _other_lines(file):
-            raise encoding_error(log, file)
+            raise make_encoding_error(log, file)
 
 
 _LONGEST_NUMBER = 10_000
@@ -143,21 +143,23 @@ def check_bytes(log: str, files: Iterable[str]) -> None:
                 raise LogError(what, hint)
 
 
-def encoding_error(log: str, file: str, read_as: str = "UTF-8") -> LogError:
+def make_encoding_error(log: str, file: str, read_as: str = "UTF-8") -> LogError:
     """Make the error of a file that is not in the encoding it is read in."""
     lines = _other_lines(file).splitlines()
     broken = [line for line in lines if not _is_utf8(line)]
     # Most lines are UTF-8, so it is damage and no other encoding.
     if read_as == "UTF-8" and 2 * len(broken) < len(lines):
-        shown = broken[0][:80].decode("utf-8", "replace") if broken else ""
-        what = f"{log}: {file} is UTF-8, but not all of it: {shown!r}"
+        text = broken[0][:80].decode("utf-8", "replace") if broken else ""
+        what = f"{log}: {file} is UTF-8, but not all of it: {text!r}"
         return LogError(what, "it is damaged: restore it, or write it again")
     likely = likely_encodings(file)
-    shown = " or ".join(f"{encoding}, with words such as {w!r}" for encoding, w in likely.items())
-    named = entry(log, "encoding", next(iter(likely), "cp1252"))
-    known = "cp1252 is of Western Europe, cp1251 of Cyrillic, shift_jis of Japan, gb18030 of China"
-    hint = f"it is {'likely ' if len(likely) == 1 else ''}{shown}" if shown else known
-    return LogError(f"{file} is not {read_as}", f"{hint}: say {named}")
+    text = " or ".join(f"{encoding}, with words such as {w!r}" for encoding, w in likely.items())
+    setting = entry(log, "encoding", next(iter(likely), "cp1252"))
+    choices = (
+        "cp1252 is of Western Europe, cp1251 of Cyrillic, shift_jis of Japan, gb18030 of China"
+    )
+    hint = f"it is {'likely ' if len(likely) == 1 else ''}{text}" if text else choices
+    return LogError(f"{file} is not {read_as}", f"{hint}: say {setting}")
 
 
 Rows = tuple[Sequence[object], Iterable[Sequence[object]]]
@@ -183,7 +185,7 @@ class Copies:
             self._scratch = Scratch(self._parent, "abeval-run-")
         return self._scratch.path
 
-    def of(self, log: str, files: Files, source: LogSource) -> Files:
+    def copy_files(self, log: str, files: Files, source: LogSource) -> Files:
         """Copy the files of a log that DuckDB cannot read, and return what it reads.
 
         Raises:
@@ -200,12 +202,15 @@ class Copies:
             copies.append(copy)
             headers.setdefault(header, file)
         if len(headers) > 1:
-            (one, first), (other, second) = [*headers.items()][:2]
-            what = f"{log}: the headers of {first} and {second} differ: {one!r}, {other!r}"
+            (first_header, first), (second_header, second) = [*headers.items()][:2]
+            what = (
+                f"{log}: the headers of {first} and {second} differ: {first_header!r}, "
+                f"{second_header!r}"
+            )
             raise LogError(what, "give files of the same columns, or write them as CSV in UTF-8")
         dialect = files.dialect if files.kind == "csv" else _DIALECT
-        own = dict(zip(files.read, copies, strict=True))
-        variants = {own[file]: variant for file, variant in files.variants.items()}
+        copy_by_file = dict(zip(files.read, copies, strict=True))
+        variants = {copy_by_file[file]: variant for file, variant in files.variants.items()}
         return replace(
             files, kind="csv", read=copies, variants=variants, dialect=dialect, encoding=None
         )
@@ -221,9 +226,9 @@ class Copies:
         if files.encoding is not None:
             _write_text(log, file, files.encoding, copy)
         else:
-            read = _of_workbook if files.kind == "xlsx" else _of_sqlite
-            named = source.sheet if files.kind == "xlsx" else source.table
-            with read(log, file, named) as (names, rows), _open(copy) as lines:
+            read = _read_workbook if files.kind == "xlsx" else _read_sqlite
+            part_name = source.sheet if files.kind == "xlsx" else source.table
+            with read(log, file, part_name) as (names, rows), _open(copy) as lines:
                 writer = csv.writer(lines)
                 writer.writerow(names)
                 writer.writerows(rows)
@@ -231,7 +236,7 @@ class Copies:
             return str(copy), lines.readline().rstrip("\r\n")
 
     @contextmanager
-    def named(self) -> Iterator[None]:
+    def name_originals(self) -> Iterator[None]:
         """Name the files themselves in errors of a block that reads copies."""
         try:
             yield
@@ -247,9 +252,9 @@ class Copies:
             self._scratch.close()
 
 
-def tables_of(file: str) -> list[str]:
+def list_sqlite_tables(file: str) -> list[str]:
     """List the tables of a SQLite database."""
-    with _opened(file) as database:
+    with _open_sqlite(file) as database:
         return _tables(database)
 
 
@@ -305,9 +310,9 @@ def _extent(part: IO[bytes]) -> tuple[int, int]:
     """Return the last row and column with a value."""
     row = rows = columns = 0
     for text in _row_texts(part):
-        named, cells = _NUMBER.match(text), _CELL.findall(text)
+        row_number, cells = _NUMBER.match(text), _CELL.findall(text)
         # Rows and cells need no names: they then follow each other.
-        row = int(named[1]) if named else row + 1
+        row = int(row_number[1]) if row_number else row + 1
         filled = [(column, number) for column, number, is_blank in cells if not is_blank]
         if filled:
             last = max((len(column), column.upper()) for column, _ in filled)[1]
@@ -344,11 +349,11 @@ def _binary_extent(part: IO[bytes]) -> tuple[int, int]:
                 length |= (data[at] & 127) << shift
             at += 1
             if kind < 12 or kind == 62:
-                place = int.from_bytes(data[at : at + 4], "little") + 1
+                number = int.from_bytes(data[at : at + 4], "little") + 1
                 if kind == 0:
-                    row = place
+                    row = number
                 elif kind > 1:
-                    rows, columns = max(rows, row), max(columns, place)
+                    rows, columns = max(rows, row), max(columns, number)
             at += length
     return rows, columns
 
@@ -367,7 +372,7 @@ def _row_texts(part: IO[bytes]) -> Iterator[bytes]:
 
 
 @contextmanager
-def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
+def _read_workbook(log: str, file: str, sheet: str | None) -> Iterator[Rows]:
     """Read a sheet, whose first row is the header; skip blank rows."""
     from python_calamine import CalamineWorkbook
 
@@ -375,14 +380,14 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
     with _workbook_errors(file), CalamineWorkbook.from_path(file) as workbook:
         # Sheets without a column hold no table.
         sheets = [n for n in workbook.sheet_names if workbook.get_sheet_by_name(n).width]
-        sheet_name = choose(log, file, "sheet", named, sheets)
+        sheet_name = choose(log, file, "sheet", sheet, sheets)
         rows = iter(workbook.get_sheet_by_name(sheet_name).to_python(skip_empty_area=False))
     header = next(rows, [])
     names = [str(_plain(value)).strip() for value in header]
     where = f"{file}, sheet {sheet_name!r}"
     if not any(names):
-        place = next((i for i, row in enumerate(rows, start=2) if any(v != "" for v in row)), 1)
-        what = f"{where}: row 1 is blank, and the first row with values is {place}"
+        index = next((i for i, row in enumerate(rows, start=2) if any(v != "" for v in row)), 1)
+        what = f"{where}: row 1 is blank, and the first row with values is {index}"
         raise LogError(what, "the header is the first row: remove what stands above it")
     if len(names) > 1 and all(names[1:]):
         # An index, as pandas writes it; DuckDB calls that of a text file so.
@@ -390,7 +395,7 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
     repeated = next((name for name in names if name and names.count(name) > 1), None)
     if repeated is not None:
         raise LogError(f"{where}: two columns are called {repeated!r}", "rename one")
-    kept = [place for place, name in enumerate(names) if name]
+    kept = [index for index, name in enumerate(names) if name]
     lines = []
     for number, row in enumerate(rows, start=2):
         beyond = next((v for v, name in zip(row, names, strict=True) if not name and v != ""), None)
@@ -403,8 +408,8 @@ def _of_workbook(log: str, file: str, named: str | None) -> Iterator[Rows]:
             what = f"{where}: row {number} has {long:.0f}, of which a workbook keeps 15 digits"
             raise LogError(what, "different ids may have become one: write them as text")
         if any(value != "" for value in row):
-            lines.append([_plain(row[place]) for place in kept])
-    yield [names[place] for place in kept], lines
+            lines.append([_plain(row[index]) for index in kept])
+    yield [names[index] for index in kept], lines
 
 
 def _plain(value: object) -> object:
@@ -417,7 +422,7 @@ class _Database(sqlite3.Connection):
 
 
 @contextmanager
-def _opened(file: str) -> Iterator[sqlite3.Connection]:
+def _open_sqlite(file: str) -> Iterator[sqlite3.Connection]:
     """Open a SQLite database, beside which nothing is written."""
     path = real(file)
     # Reading a database with its log would write files beside them, so both are copied.
@@ -444,8 +449,8 @@ def _opened(file: str) -> Iterator[sqlite3.Connection]:
 
 
 def _tables(database: sqlite3.Connection) -> list[str]:
-    named = "select name from sqlite_master where type in ('table', 'view') order by rowid"
-    names = [str(name) for (name,) in database.execute(named)]
+    sql = "select name from sqlite_master where type in ('table', 'view') order by rowid"
+    names = [str(name) for (name,) in database.execute(sql)]
     return [name for name in names if not name.startswith("sqlite_")]
 
 
@@ -455,27 +460,27 @@ _WHOLE_CHECK = 1 << 30
 
 def _check_pages(file: str, database: sqlite3.Connection, table: str) -> None:
     """Raise if a database has damaged pages, whose rows SQLite would leave out."""
-    part = "" if Path(file).stat().st_size <= _WHOLE_CHECK else f"({quoted(table)})"
-    ((found, *_), *_) = database.execute(f"pragma quick_check{part}")
-    if found != "ok":
-        what = f"{file} is a damaged SQLite database: {' '.join(found.split())}"
+    part = "" if Path(file).stat().st_size <= _WHOLE_CHECK else f"({quote(table)})"
+    ((fault, *_), *_) = database.execute(f"pragma quick_check{part}")
+    if fault != "ok":
+        what = f"{file} is a damaged SQLite database: {' '.join(fault.split())}"
         hint = f"restore it, or save what can be read: sqlite3 {shlex.quote(file)} .recover"
         raise LogError(what, f"{hint} | sqlite3 NEW.sqlite")
 
 
 @contextmanager
-def _of_sqlite(log: str, file: str, named: str | None) -> Iterator[Rows]:
+def _read_sqlite(log: str, file: str, table_name: str | None) -> Iterator[Rows]:
     """Read a table, row by row."""
-    with _opened(file) as database:
-        table = choose(log, file, "table", named, _tables(database))
+    with _open_sqlite(file) as database:
+        table = choose(log, file, "table", table_name, _tables(database))
         _check_pages(file, database, table)
-        described = database.execute(f"select * from {quoted(table)} limit 0").description
+        described = database.execute(f"select * from {quote(table)} limit 0").description
         names = [str(column[0]) for column in described]
         # Bytes are no text; as hex digits ids of bytes stay different.
         values = ", ".join(
-            f"case typeof({c}) when 'blob' then hex({c}) else {c} end" for c in map(quoted, names)
+            f"case typeof({c}) when 'blob' then hex({c}) else {c} end" for c in map(quote, names)
         )
-        yield names, database.execute(f"select {values} from {quoted(table)}")
+        yield names, database.execute(f"select {values} from {quote(table)}")
 
 
 def _open(copy: Path) -> TextIO:
@@ -491,4 +496,4 @@ def _write_text(log: str, file: str, encoding: str, copy: Path) -> None:
         with opened(file, "rt", encoding=encoding, newline="") as text, _open(copy) as lines:
             copyfileobj(text, lines, 1 << 20)
     except UnicodeError as error:
-        raise encoding_error(log, file, encoding) from error
+        raise make_encoding_error(log, file, encoding) from error

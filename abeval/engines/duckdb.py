@@ -14,15 +14,15 @@ from abeval.engines import builders
 from abeval.engines.builders import duckdb_macros
 from abeval.engines.copies import Copies
 from abeval.engines.duckdb_connection import (
-    beside,
-    confinement,
     connect,
     open_scratch,
+    open_sibling_cursor,
     query_errors,
+    write_confinement,
 )
 from abeval.engines.duckdb_logs import Logs, Tables
 from abeval.engines.sources import files_there
-from abeval.engines.sql import Cell, Engine, Result, literal, quoted
+from abeval.engines.sql import Cell, Engine, Result, literal, quote
 from abeval.errors import QueryError
 
 if TYPE_CHECKING:
@@ -57,7 +57,9 @@ class DuckDBEngine(Logs, Engine):
         # be written out first.
         self._scratch = open_scratch(options) if connection is None else None
         self._connection = (
-            connect(options, self._scratch) if connection is None else beside(connection)
+            connect(options, self._scratch)
+            if connection is None
+            else open_sibling_cursor(connection)
         )
         self._kinds: dict[str, str] = {}
         self._tables = Tables(self._connection, connection)
@@ -89,17 +91,17 @@ class DuckDBEngine(Logs, Engine):
         there = [f for log in logs if (f := files_there("", log, self._folder)) is not None]
         if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):
             return
-        files = [file for one in there for file in (*one.read, *one.empty)]
-        if with_copies or any(one.are_copied for one in there):
+        files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
+        if with_copies or any(log_files.are_copied for log_files in there):
             folders = [*folders, str(self._copies.folder)]
         with query_errors():
-            self._run("; ".join(confinement(files, folders)))
+            self._run("; ".join(write_confinement(files, folders)))
 
     @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
         """Make arrays of one length the columns of the relation `name`."""
         self._connection.register("abeval_arrays", dict(columns))
-        self._run(f"create or replace table {quoted(name)} as select * from abeval_arrays")
+        self._run(f"create or replace table {quote(name)} as select * from abeval_arrays")
         self._connection.unregister("abeval_arrays")
 
     def view(self, name: str, sql: str) -> None:
@@ -113,15 +115,15 @@ class DuckDBEngine(Logs, Engine):
     @query_errors()
     def drop(self, name: str) -> None:
         """Drop a relation, and free what its rows take."""
-        self._run(f"drop {self._kinds.pop(name, 'table')} if exists {quoted(name)}")
+        self._run(f"drop {self._kinds.pop(name, 'table')} if exists {quote(name)}")
 
     @query_errors()
     def _create(self, kind: str, name: str, sql: str) -> None:
         """Create a relation, in place of one of its name."""
         before = self._kinds.get(name, kind)
         # `create or replace view` fails where a table has the name, and the other way round.
-        drop = "" if before == kind else f"drop {before} if exists {quoted(name)}; "
-        self._run(f"{drop}create or replace {kind} {quoted(name)} as {sql}")
+        drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
+        self._run(f"{drop}create or replace {kind} {quote(name)} as {sql}")
         self._kinds[name] = kind
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
@@ -142,7 +144,7 @@ class DuckDBEngine(Logs, Engine):
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
         return self._wait(lambda: fetch(self._connection.execute(sql)))
 
-    def watched(self) -> Callable[[], float | None]:
+    def make_progress_probe(self) -> Callable[[], float | None]:
         """Return a function that tells how much of the running statement is done."""
 
         def done() -> float | None:
@@ -163,7 +165,7 @@ class DuckDBEngine(Logs, Engine):
         if timezone == "UTC":
             return utc
         since, until = (int(end.timestamp()) * 1000 for end in (builders.SINCE, builders.UNTIL))
-        added = builders.added(milliseconds, builders.offsets(timezone))
+        added = builders.write_offset(milliseconds, builders.offsets(timezone))
         return (
             f"case when {milliseconds} >= {since} and {milliseconds} < {until} "
             f"then make_timestamp(({milliseconds} + {added}) * 1000) "

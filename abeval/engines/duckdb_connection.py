@@ -12,20 +12,20 @@ from weakref import WeakSet
 
 import duckdb
 
-from abeval.engines.sources import spelled
+from abeval.engines.sources import spell_paths
 from abeval.engines.sql import literal
 from abeval.errors import LogError, QueryError
 from abeval.experiment.sections import EngineOptions
 from abeval.scratch import Scratch
 
 
-def confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:
+def write_confinement(files: Sequence[str], folders: Sequence[str]) -> list[str]:
     """Write statements that confine a connection to some files and folders."""
     # A database may have a write-ahead log that is still to be read.
-    named = spelled([*files, *(f"{file}.wal" for file in files)])
-    inside = spelled([str(Path(folder).absolute()) for folder in folders])
+    paths = spell_paths([*files, *(f"{file}.wal" for file in files)])
+    inside = spell_paths([str(Path(folder).absolute()) for folder in folders])
     return [
-        f"set allowed_paths = [{', '.join(map(literal, named))}]",
+        f"set allowed_paths = [{', '.join(map(literal, paths))}]",
         f"set allowed_directories = [{', '.join(map(literal, inside))}]",
         # The order matters: after these two no setting can be changed and no extension loaded.
         "set enable_external_access = false",
@@ -70,7 +70,7 @@ def open_database(
     before it reads a log.
     """
     opened = duckdb.connect(database, config={**config})
-    opened.execute("; ".join(confinement(files, folders)))
+    opened.execute("; ".join(write_confinement(files, folders)))
     OPEN.add(opened)
     return opened
 
@@ -159,7 +159,7 @@ def time_limit(seconds: float) -> Iterator[None]:
         watcher.join()
 
 
-def beside(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
+def open_sibling_cursor(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyConnection:
     """Open a second connection to the caller's database."""
     if not isinstance(connection, duckdb.DuckDBPyConnection):
         what = f"a {type(connection).__name__} is no connection of DuckDB"

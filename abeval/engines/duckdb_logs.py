@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import duckdb
 
 from abeval.engines import lakes, sources, text_files
-from abeval.engines.copies import Copies, check_bytes, check_utf8, tables_of
+from abeval.engines.copies import Copies, check_bytes, check_utf8, list_sqlite_tables
 from abeval.engines.duckdb_connection import log_errors, query_errors
 from abeval.engines.sources import Files, choose
-from abeval.engines.sql import literal, quoted
-from abeval.engines.text_files import Types, time_of_text
+from abeval.engines.sql import literal, quote
+from abeval.engines.text_files import Types, find_text_time
 from abeval.errors import AbevalError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.files import real
@@ -48,7 +48,7 @@ class Stream:
         return self._frame.__arrow_c_stream__(requested_schema)
 
 
-def table_of(connection: Any, name: str) -> object:  # noqa: ANN401
+def find_table(connection: Any, name: str) -> object:  # noqa: ANN401
     """Find a table of an open DuckDB or ADBC connection, as a frame."""
     if isinstance(connection, duckdb.DuckDBPyConnection):
         with log_errors(f"table {name!r} cannot be read", "name a table or view of the connection"):
@@ -65,7 +65,7 @@ class _Kind(NamedTuple):
     """Define how DuckDB reads a kind of frame, computing only what is read.
 
     `empty` keeps some rows where these tell the types of objects; `chosen` gets columns with their
-    indices among all; `scanned` makes what DuckDB can scan once.
+    indices among all; `make_scannable` makes what DuckDB can scan once.
     """
 
     empty: Callable[[Any], Any]
@@ -73,7 +73,7 @@ class _Kind(NamedTuple):
     scanned: Callable[[Any], object]
 
 
-def _of_ibis(table: Any) -> Stream:  # noqa: ANN401
+def _stream_ibis(table: Any) -> Stream:  # noqa: ANN401
     """Stream the rows of an Ibis table; of DuckDB by its own connection."""
     backend = table.get_backend()
     if backend.name == "duckdb":
@@ -111,10 +111,10 @@ _KINDS = {
     "polars.DataFrame": _IN_MEMORY._replace(scanned=_stream_polars),
     "pyarrow.Table": _IN_MEMORY,
     "polars.LazyFrame": _LAZY(lambda f: _stream_polars(f.collect())),
-    "ibis.Table": _LAZY(_of_ibis),
+    "ibis.Table": _LAZY(_stream_ibis),
     "duckdb.DuckDBPyRelation": _Kind(
         lambda f: f.limit(0),
-        lambda f, columns: f.project(", ".join(map(quoted, columns))),
+        lambda f, columns: f.project(", ".join(map(quote, columns))),
         Stream,
     ),
     "deltalake.DeltaTable": _LAKE(lambda f, columns: LakeRows(f, columns=[*columns])),
@@ -164,9 +164,9 @@ def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
     names = frame.collect_schema().names() if has_schema else getattr(frame, "columns", ())
     seen = dict[str, str]()
     names = [*getattr(frame, "column_names", names)]
-    parts = next((name for name in names if isinstance(name, tuple)), None)
-    if parts is not None:
-        raise LogError(f"{log}: the name of a column is {parts!r}, and no text", RENAME)
+    compound_name = next((name for name in names if isinstance(name, tuple)), None)
+    if compound_name is not None:
+        raise LogError(f"{log}: the name of a column is {compound_name!r}, and no text", RENAME)
     if not names and hasattr(frame, "columns"):
         raise LogError(f"{log}: the frame has no columns", "give one with a name for each column")
     # DuckDB ignores case, and would give the second of two columns another name.
@@ -177,13 +177,13 @@ def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
         seen[name.lower()] = name
 
 
-def described(frame: object) -> object:
+def make_empty_frame(frame: object) -> object:
     """Make an empty frame of the same columns; None if it can be read only once."""
     kind = _kind(frame)
     return None if kind is None else kind.scanned(kind.empty(frame))
 
 
-def scanned(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
+def make_scannable(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
     """Make what DuckDB can scan once in place of a frame.
 
     `columns` are those that are read, each with its index among all; None for all of them.
@@ -229,9 +229,9 @@ class Tables:
         self._attached: list[str] = []
         if caller is not None:
             ((self._home,),) = connection.execute("select current_database()").fetchall()
-            connection.execute(f"use {quoted(self._attach(':memory:', ''))}")
+            connection.execute(f"use {quote(self._attach(':memory:', ''))}")
 
-    def of_file(self, file: str) -> dict[str, str]:
+    def list_file_tables(self, file: str) -> dict[str, str]:
         """List the tables and views of a database file, name → full name."""
         with log_errors(
             f"{file} cannot be opened", "is it a DuckDB database of this version, and whole?"
@@ -244,10 +244,10 @@ class Tables:
             home = names[0] if names else self._attach(file, "(read_only)")
         return {
             name if schema == "main" else f"{schema}.{name}": ".".join(
-                map(quoted, (place, schema, name))
+                map(quote, (database, schema, name))
             )
-            for place, schema, name in self._known()
-            if place == home
+            for database, schema, name in self._list_tables()
+            if database == home
         }
 
     def find(self, log: str, table: str) -> str | duckdb.DuckDBPyRelation:
@@ -259,25 +259,25 @@ class Tables:
             )
         with log_errors("the tables of the connection cannot be listed", "is it in use?"):
             if self._caller.execute(_TEMPORARY, [table]).fetchall():
-                return self._caller.table(quoted(table))
+                return self._caller.table(quote(table))
             sql = "select current_database(), current_schema()"
             ((home, schema),) = self._caller.execute(sql).fetchall()
-        rows = self._known()
-        known = {tuple(str(part).lower() for part in row) for row in rows}
+        rows = self._list_tables()
+        full_names = {tuple(str(part).lower() for part in row) for row in rows}
         parts = table.split(".")
         # A name may leave out its schema, or its database too.
         for full in ([home, schema, *parts], [home, *parts], parts):
-            if tuple(part.lower() for part in full) in known:
-                return ".".join(map(quoted, full))
+            if tuple(part.lower() for part in full) in full_names:
+                return ".".join(map(quote, full))
         # Not at the top: engines are opened without an experiment too.
         from abeval.experiment.problems import suggestion
 
-        names = [str(name) for place, _, name in rows if place == home]
+        names = [str(name) for database, _, name in rows if database == home]
         what = f"logs.{log}: there is no table {table!r}{suggestion(table, names)}"
         hint = f"tables and views: {', '.join(names) or 'none'}"
         raise LogError(what, hint if len(names) > 12 else None)
 
-    def _known(self) -> list[tuple[str, str, str]]:
+    def _list_tables(self) -> list[tuple[str, str, str]]:
         """List tables and views: database, schema, name."""
         return self._connection.execute(
             "select database_name, schema_name, table_name from duckdb_tables() where not internal "
@@ -288,13 +288,13 @@ class Tables:
     def close(self) -> None:
         """Detach what was attached, and switch back to the caller's database."""
         if self._caller is not None:
-            self._connection.execute(f"use {quoted(self._home)}")
+            self._connection.execute(f"use {quote(self._home)}")
             for alias in reversed(self._attached):
-                self._connection.execute(f"detach {quoted(alias)}")
+                self._connection.execute(f"detach {quote(alias)}")
 
     def _attach(self, path: str, options: str) -> str:
         alias = f"abeval_{next(_RUNS)}"
-        self._connection.execute(f"attach {literal(path)} as {quoted(alias)} {options}")
+        self._connection.execute(f"attach {literal(path)} as {quote(alias)} {options}")
         self._attached.append(alias)
         return alias
 
@@ -380,7 +380,11 @@ class Logs:
             return []
         (file,) = files.read
         self.confine([LogSource(path=file, format=files.kind)])
-        return tables_of(file) if files.kind == "sqlite" else [*self._tables.of_file(file)]
+        return (
+            list_sqlite_tables(file)
+            if files.kind == "sqlite"
+            else [*self._tables.list_file_tables(file)]
+        )
 
     def _view_table(self, name: str, sql: str, source: LogSource) -> None:
         """Create a view of a database's tables as the relation `name`."""
@@ -391,21 +395,21 @@ class Logs:
     def _add_files(self, name: str, source: LogSource, reads: str | None) -> None:
         """Make files readable as the relation `name`."""
         log = sources.log_name(name)
-        files = sources.files_of(log, source, self._folder)
+        files = sources.find_files(log, source, self._folder)
         if files.kind == "duckdb":
             selected = (
                 f"select *{f', {literal(v)} as variant' if v else ''} from {table}"
                 for file in files.read
                 for v in (files.variants.get(file),)
-                for known in (self._tables.of_file(file),)
-                for table in (known[choose(log, file, "table", source.table, [*known])],)
+                for tables in (self._tables.list_file_tables(file),)
+                for table in (tables[choose(log, file, "table", source.table, [*tables])],)
             )
             self._view_table(name, " union all by name ".join(selected), source)
             return
         if files.kind in lakes.NAMES:
             self.add_frame(name, lakes.open_table(log, Path(files.read[0])), source, reads)
             return
-        files = self._copies.of(log, files, source)
+        files = self._copies.copy_files(log, files, source)
         hint = (
             "check that the file is complete, that lines all end alike (LF or CRLF) and that it "
             "has the format of its name; otherwise set `format`"
@@ -413,13 +417,13 @@ class Logs:
         if files.variants:
             hint = f"paths by variant are for files without a column {text_files.VARIANT}"
         failed = f"{log} cannot be read from {', '.join(source.paths)}"
-        with self._copies.named(), log_errors(failed, hint):
+        with self._copies.name_originals(), log_errors(failed, hint):
             # Parquet is read again as fast as a table, so a view is enough; text is parsed once.
             if files.kind == "parquet":
                 self._view_rows(name, text_files.parquet_rows(files, source), source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
-                self._run(f"select columns(*) is null from {quoted(name)} limit 1")
+                self._run(f"select columns(*) is null from {quote(name)} limit 1")
                 return
             check_bytes(log, files.read)
             # Types are those of the first rows; where a later row does not fit, those of all.
@@ -443,10 +447,10 @@ class Logs:
         text_files.settle_ids(name, source, types, self._run)
         if files.kind == "csv":
             sources.check_split(sources.log_name(name), list(types), files.read)
-            kinds = text_files.column_types(self._run, quoted(name))
+            kinds = text_files.column_types(self._run, quote(name))
             if source.decimal in (None, "."):
-                others = [c for c, kind in kinds.items() if kind == "VARCHAR" and c not in texts]
-                text_files.settle_numbers(name, others, self._run)
+                untyped = [c for c, kind in kinds.items() if kind == "VARCHAR" and c not in texts]
+                text_files.settle_numbers(name, untyped, self._run)
 
     @query_errors()
     def add_frame(
@@ -466,10 +470,10 @@ class Logs:
             if source is None:
                 self._copy(name, frame, {}, [])
                 return
-            empty = None if reads is None else described(frame)
+            empty = None if reads is None else make_empty_frame(frame)
             types = dict[str, str]()
             if empty is not None:
-                with self._registered(empty):
+                with self._register_frame(empty):
                     types = text_files.column_types(self._run, _FRAME)
             columns = text_files.read_columns(name, source, types, reads)
             stored = _Stored(frame, types, partial(self.add_frame, name, frame, source))
@@ -491,26 +495,30 @@ class Logs:
 
     def _copy(self, name: str, rows: object, types: Types, columns: Sequence[str]) -> None:
         """Create a table of some columns of rows; of all if none is named."""
-        listed = ", ".join(map(quoted, columns)) or "*"
-        create = f"create or replace table {quoted(name)} as select"
+        columns_sql = ", ".join(map(quote, columns)) or "*"
+        create = f"create or replace table {quote(name)} as select"
         if isinstance(rows, _Files):
-            self._run(f"{create} {listed} from {rows.sql}")
+            self._run(f"{create} {columns_sql} from {rows.sql}")
         else:
-            places = {column: place for place, column in enumerate(types) if column in columns}
-            with self._registered(scanned(rows, places or None, sources.log_name(name))):
-                self._run(f"{create} {listed} from {_FRAME}")
-        kept = text_files.column_types(self._run, quoted(name))
+            column_indices = {
+                column: index for index, column in enumerate(types) if column in columns
+            }
+            with self._register_frame(
+                make_scannable(rows, column_indices or None, sources.log_name(name))
+            ):
+                self._run(f"{create} {columns_sql} from {_FRAME}")
+        kept = text_files.column_types(self._run, quote(name))
         if text_files.fields(kept):
-            self._run(f"{create} {text_files.with_fields(kept)} from {quoted(name)}")
+            self._run(f"{create} {text_files.write_columns_and_fields(kept)} from {quote(name)}")
 
     def _blank(self, name: str) -> str:
         """Write the rows of a table in which no column has a value."""
-        columns = text_files.column_types(self._run, quoted(name))
-        no_value = " and ".join(f"{quoted(column)} is null" for column in columns)
-        return f"{quoted(name)} where {no_value}"
+        columns = text_files.column_types(self._run, quote(name))
+        no_value = " and ".join(f"{quote(column)} is null" for column in columns)
+        return f"{quote(name)} where {no_value}"
 
     @contextmanager
-    def _registered(self, rows: object) -> Iterator[None]:
+    def _register_frame(self, rows: object) -> Iterator[None]:
         self._connection.register(_FRAME, rows)
         try:
             yield
@@ -526,7 +534,7 @@ class Logs:
     @query_errors()
     def columns(self, relation: str) -> Mapping[str, str]:
         """List columns and types of a relation; of a log, also those left out."""
-        types = text_files.column_types(self._run, quoted(relation))
+        types = text_files.column_types(self._run, quote(relation))
         return {**self._stored[relation].types, **types} if relation in self._stored else types
 
     @query_errors()
@@ -536,7 +544,7 @@ class Logs:
             self._stored[name].load()
 
     def _lacks_columns(self, name: str) -> bool:
-        has = text_files.column_types(self._run, quoted(name))
+        has = text_files.column_types(self._run, quote(name))
         return len(has) < len(self._stored[name].types)
 
     def spare(self, name: str) -> None:
@@ -559,24 +567,24 @@ class Logs:
         if is_whole and self._lacks_columns(spare):
             return False
         del self._stored[spare]
-        self._run(f"drop table if exists {quoted(name)}")
-        self._run(f"alter table {quoted(spare)} rename to {quoted(name)}")
+        self._run(f"drop table if exists {quote(name)}")
+        self._run(f"alter table {quote(spare)} rename to {quote(name)}")
         self._stored[name] = replace(before, load=stored.load)
         return True
 
     def _view_rows(self, name: str, rows: str, source: LogSource) -> None:
         """Create a view of a log's rows, with its time as a time."""
-        columns = text_files.with_fields(text_files.column_types(self._run, rows))
+        columns = text_files.write_columns_and_fields(text_files.column_types(self._run, rows))
         sql = f"select {columns} from {rows}"
-        self._run(f"create or replace view {quoted(name)} as {sql}")
-        time = time_of_text(sources.log_name(name), name, source, self._run)
+        self._run(f"create or replace view {quote(name)} as {sql}")
+        time = find_text_time(sources.log_name(name), name, source, self._run)
         if time is not None:
-            replaced = f"select * replace ({time.sql} as {quoted(time.column)}) from ({sql})"
-            self._run(f"create or replace view {quoted(name)} as {replaced}")
+            replaced = f"select * replace ({time.sql} as {quote(time.column)}) from ({sql})"
+            self._run(f"create or replace view {quote(name)} as {replaced}")
 
     def _type_time(self, name: str, source: LogSource) -> None:
         """Convert times that are texts in a table."""
-        time = time_of_text(sources.log_name(name), name, source, self._run)
+        time = find_text_time(sources.log_name(name), name, source, self._run)
         if time is not None:
-            changed = f"alter {quoted(time.column)} set data type {time.kind} using {time.sql}"
-            self._run(f"alter table {quoted(name)} {changed}")
+            changed = f"alter {quote(time.column)} set data type {time.kind} using {time.sql}"
+            self._run(f"alter table {quote(name)} {changed}")

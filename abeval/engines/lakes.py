@@ -91,7 +91,7 @@ def open_table(log: str, folder: Path) -> object:
     try:
         version = version_file(folder)
         # The time is an argument, so that the cache knows a table that changed.
-        return _opened(kind, folder, version, version.stat().st_mtime_ns)
+        return _open_cached(kind, folder, version, version.stat().st_mtime_ns)
     except LogError:
         raise
     except Exception as error:  # The libraries raise whatever their readers do.
@@ -100,7 +100,7 @@ def open_table(log: str, folder: Path) -> object:
 
 
 @lru_cache(maxsize=8)
-def _opened(kind: str, folder: Path, version: Path, changed: int) -> object:
+def _open_cached(kind: str, folder: Path, version: Path, changed: int) -> object:
     if kind == "delta":
         table = import_module("deltalake").DeltaTable(folder)
         # Paths of the log are those of addresses.

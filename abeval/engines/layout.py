@@ -14,16 +14,18 @@ WIDTH = 120
 """Characters of a line, where a statement has a place to break it."""
 
 
-def tables_of(tree: exp.Query) -> set[str]:
+def find_tables(tree: exp.Query) -> set[str]:
     """Find the relations that a query reads, besides its own."""
     sources = (source for scope in traverse_scope(tree) for source in scope.sources.values())
     return {source.name for source in sources if isinstance(source, exp.Table)}
 
 
-def repeated(query: exp.Query, kinds: tuple[type[exp.Expr], ...] = (exp.Star,)) -> str | None:
+def find_repeated_relation(
+    query: exp.Query, kinds: tuple[type[exp.Expr], ...] = (exp.Star,)
+) -> str | None:
     """Find the relation that a query repeats, as all or some of its columns."""
-    own = {key for key, value in query.args.items() if value} - {"with_"}
-    if own != {"expressions", "from_"} or {type(one) for one in query.selects} - {*kinds}:
+    clauses = {key for key, value in query.args.items() if value} - {"with_"}
+    if clauses != {"expressions", "from_"} or {type(item) for item in query.selects} - {*kinds}:
         return None
     table = query.args["from_"].this
     return table.name if isinstance(table, exp.Table) and not table.alias else None
@@ -40,10 +42,10 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
     """
     for query in [*tree.find_all(exp.Query)]:
         for cte in [*query.ctes]:
-            if (other := repeated(cte.this)) is not None:
+            if (original := find_repeated_relation(cte.this)) is not None:
                 for table in [*query.find_all(exp.Table)]:
                     if table.name == cte.alias:
-                        table.set("this", exp.to_identifier(other))
+                        table.set("this", exp.to_identifier(original))
                 cte.pop()
     _hoist(tree)
     for name in tree.find_all(exp.Identifier) if dialect == "duckdb" else ():
@@ -51,8 +53,8 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
             name.set("quoted", False)
     for alias in [*tree.find_all(exp.Alias)]:
         # ClickHouse may call a column `a.x` without.
-        named = isinstance(alias.this, exp.Column) and alias.this.name == alias.alias
-        if named and (dialect != "clickhouse" or not alias.this.table):
+        is_redundant = isinstance(alias.this, exp.Column) and alias.this.name == alias.alias
+        if is_redundant and (dialect != "clickhouse" or not alias.this.table):
             alias.replace(alias.this)
     return tree
 
@@ -64,14 +66,14 @@ def _hoist(tree: exp.Query) -> None:
         return
     last = ctes[-1]
     # A CTE with CTEs of its own cannot stand there.
-    if repeated(tree, (exp.Star, exp.Column)) == last.alias and not last.this.ctes:
+    if find_repeated_relation(tree, (exp.Star, exp.Column)) == last.alias and not last.this.ctes:
         last.pop()
-        rest = tree.args["with_"] if len(ctes) > 1 else None
+        remaining = tree.args["with_"] if len(ctes) > 1 else None
         for key in ("expressions", "from_", "with_"):
             tree.set(key, None)
         for key, value in last.this.args.items():
             tree.set(key, value)
-        tree.set("with_", rest)
+        tree.set("with_", remaining)
 
 
 @cache
@@ -103,7 +105,7 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
         node = scope.expression
         if isinstance(node, exp.SetOperation) and id(node) not in branches:
             selects = [*_selects(node)]
-            branches |= {id(one) for one in (*selects, *node.find_all(exp.SetOperation))}
+            branches |= {id(branch) for branch in (*selects, *node.find_all(exp.SetOperation))}
             _prune_branches(node, selects, read)
         if isinstance(node, exp.Select):
             if id(node) not in branches:
@@ -120,7 +122,7 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
                 else:
                     passed.update(_names(part))
             read |= passed
-    for table in tables_of(tree):
+    for table in find_tables(tree):
         needs.setdefault(table, set()).update(passed)
 
 
@@ -136,13 +138,15 @@ def _prune_branches(
     union: exp.SetOperation, selects: Sequence[exp.Query], needed: Collection[str]
 ) -> None:
     lists = [select.selects for select in selects]
-    whole = any(item.is_star for items in lists for item in items)
-    if whole or any(one.args.get("distinct") for one in union.find_all(exp.SetOperation)):
+    has_star = any(item.is_star for items in lists for item in items)
+    if has_star or any(
+        operation.args.get("distinct") for operation in union.find_all(exp.SetOperation)
+    ):
         return
     names = [item.alias_or_name.lower() for item in lists[0]]
     kept = [n for n, name in enumerate(names) if name in needed or _ALL in needed] or [0]
     for select, items in zip(selects, lists, strict=True):
-        select.set("expressions", [items[place] for place in kept])
+        select.set("expressions", [items[index] for index in kept])
 
 
 def _prune_select(select: exp.Select, needed: Collection[str]) -> None:
@@ -150,16 +154,16 @@ def _prune_select(select: exp.Select, needed: Collection[str]) -> None:
     by_place = group is not None and any(isinstance(key, exp.Literal) for key in group.expressions)
     if select.args.get("distinct") or by_place or isinstance(select.parent, exp.In):
         return
-    items, wanted = select.expressions, {*needed}
+    items, needed_names = select.expressions, {*needed}
     select.set("expressions", [])
     # What clauses call by the name of an item, and items by that of another.
-    wanted |= {name for node in _own_nodes(select) for name in _names(node)}
+    needed_names |= {name for node in _own_nodes(select) for name in _names(node)}
     kept: list[exp.Expr] = []
     for item in reversed(items):
-        if item.is_star or _ALL in needed or item.alias_or_name.lower() in wanted:
+        if item.is_star or _ALL in needed or item.alias_or_name.lower() in needed_names:
             kept.insert(0, item)
             if isinstance(item, exp.Alias):
-                wanted |= {name for node in item.walk() for name in _names(node)}
+                needed_names |= {name for node in item.walk() for name in _names(node)}
     select.set("expressions", kept or items[:1])
 
 
@@ -167,15 +171,15 @@ def _drop_joins(select: exp.Select, looked_up: Collection[str]) -> None:
     for join in [*(select.args.get("joins") or ())]:
         if isinstance(join.this, exp.Table) and join.this.name in looked_up:
             inside = {id(node) for node in join.walk()}
-            others = (node for node in _own_nodes(select) if id(node) not in inside)
-            aliases = {node.table for node in others if isinstance(node, exp.Column)}
+            other_nodes = (node for node in _own_nodes(select) if id(node) not in inside)
+            aliases = {node.table for node in other_nodes if isinstance(node, exp.Column)}
             if join.this.alias_or_name not in aliases:
                 join.pop()
 
 
 def _own_nodes(select: exp.Select) -> Iterator[exp.Expr]:
     """List the nodes of a select, without those of selects in it."""
-    for node in select.walk(prune=lambda one: one is not select and _is_apart(one)):
+    for node in select.walk(prune=lambda inner: inner is not select and _is_apart(inner)):
         if node is select or not _is_apart(node):
             yield node
 
@@ -188,7 +192,7 @@ def _names(node: exp.Expr) -> Iterator[str]:
     if isinstance(node, exp.Column) and not node.is_star:
         yield node.name.lower()
     if isinstance(node, exp.Join):
-        yield from (one.name.lower() for one in node.args.get("using") or ())
+        yield from (key.name.lower() for key in node.args.get("using") or ())
 
 
 def lay_out(text: str, dialect: str, head: str = "", tail: str = "") -> str:

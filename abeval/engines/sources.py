@@ -79,7 +79,7 @@ class Files:
         return self.kind in ("xlsx", "sqlite", *lakes.NAMES) or self.encoding is not None
 
 
-def files_of(log: str, source: LogSource, folder: Path) -> Files:
+def find_files(log: str, source: LogSource, folder: Path) -> Files:
     """List the files of a log: each path is a file, a folder, or a glob.
 
     Of a folder, these are all files in it, at any depth, except those that engines hide: names that
@@ -100,7 +100,7 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
     if len(files) > bounds.MAX_FILES:
         what = f"{log}: {len(files):,} files, but at most {bounds.MAX_FILES:,} are read"
         raise LogError(what, "narrow the path to the days that are needed, or write larger files")
-    kind = _kind_of(log, files, source.format)
+    kind = _find_kind(log, files, source.format)
     for key, kinds in _FOR.items():
         if getattr(source, key) is not None and kind not in kinds:
             raise LogError(f"{files[0]}: `{key}` is for {' and '.join(kinds)}", "remove it")
@@ -124,10 +124,12 @@ def files_of(log: str, source: LogSource, folder: Path) -> Files:
         return Files(kind, read, empty, variants)
     given = (("delim", source.delimiter), ("decimal_separator", source.decimal))
     dialect = ", ".join(f"{key} = {literal(value)}" for key, value in given if value is not None)
-    return Files(kind, read, empty, variants, dialect, source.encoding or _marked(read[0]))
+    return Files(
+        kind, read, empty, variants, dialect, source.encoding or _find_encoding_mark(read[0])
+    )
 
 
-def _marked(file: str) -> str | None:
+def _find_encoding_mark(file: str) -> str | None:
     """Find the encoding that a text file's byte order mark names, if not UTF-8."""
     if "://" in file or file.lower().endswith(ENDS):
         return None
@@ -147,7 +149,7 @@ def entry(log: str, key: str, value: str) -> str:
     return f'{key} = "{value}" in [logs.{log}]'
 
 
-def choose(log: str, file: str, key: str, named: str | None, names: Sequence[str]) -> str:
+def choose(log: str, file: str, key: str, choice: str | None, names: Sequence[str]) -> str:
     """Choose the table or sheet of a file by name, or the only one.
 
     Raises:
@@ -156,17 +158,17 @@ def choose(log: str, file: str, key: str, named: str | None, names: Sequence[str
     # Not at the top: engines are opened without an experiment too.
     from abeval.experiment.problems import suggestion
 
-    if named is None and len(names) == 1:
+    if choice is None and len(names) == 1:
         return names[0]
-    listed = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
-    if named is None:
-        what = f"{file} has {len(names)} {key}s with columns{': ' if names else ''}{listed}"
+    choices = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
+    if choice is None:
+        what = f"{file} has {len(names)} {key}s with columns{': ' if names else ''}{choices}"
         raise LogError(what, f"name one: {entry(log, key, names[0])}" if names else None)
     by_lower = {name.lower(): name for name in reversed(names)}
-    if named not in names and named.lower() not in by_lower:
-        what = f"{file}: there is no {key} {named!r}{suggestion(named, names)}"
-        raise LogError(what, f"it has {listed or 'none'}" if len(names) > 12 else None)
-    return named if named in names else by_lower[named.lower()]
+    if choice not in names and choice.lower() not in by_lower:
+        what = f"{file}: there is no {key} {choice!r}{suggestion(choice, names)}"
+        raise LogError(what, f"it has {choices or 'none'}" if len(names) > 12 else None)
+    return choice if choice in names else by_lower[choice.lower()]
 
 
 def _variants(log: str, source: LogSource, folder: Path) -> dict[str, str]:
@@ -190,8 +192,8 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
         if full.exists() and not (full.is_file() or full.is_dir()):
             what = f"{log}: {full} is a device or a pipe, but a log is read more than once"
             raise LogError(what, "write its rows to a file")
-        named = [str(full)] if full.is_file() else _globbed(path, folder)
-        files = _below(full) if full.is_dir() else named
+        matches = [str(full)] if full.is_file() else _expand_glob(path, folder)
+        files = _list_folder(full) if full.is_dir() else matches
         lakes.check_outside(log, files)
     except OSError as error:
         raise LogError(f"{log}: {full} cannot be read: {error.strerror}") from error
@@ -205,7 +207,7 @@ def _matching(log: str, path: str, folder: Path) -> list[str]:
     return sorted(files)
 
 
-def _below(folder: Path) -> list[str]:
+def _list_folder(folder: Path) -> list[str]:
     """List the files of a folder at any depth."""
     files, seen = list[str](), set[Path]()
 
@@ -213,14 +215,16 @@ def _below(folder: Path) -> list[str]:
         raise error
 
     for here, folders, names in os.walk(folder, onerror=fail, followlinks=True):
-        place = real(here)
+        real_folder = real(here)
         # A folder that is linked again is read once; a link to its parent would never end.
-        folders[:] = [] if place in seen else [name for name in folders if not _is_hidden(name)]
-        if place not in seen and lakes.detect_format(place) is not None:
+        folders[:] = (
+            [] if real_folder in seen else [name for name in folders if not _is_hidden(name)]
+        )
+        if real_folder not in seen and lakes.detect_format(real_folder) is not None:
             files.append(here)
             folders[:] = []
-        elif place not in seen:
-            seen.add(place)
+        elif real_folder not in seen:
+            seen.add(real_folder)
             paths = [Path(here) / name for name in names if name[0] not in "_."]
             for path in paths:
                 if path.is_symlink() and not path.exists():
@@ -229,16 +233,16 @@ def _below(folder: Path) -> list[str]:
     return files
 
 
-def _globbed(path: str, folder: Path) -> list[str]:
+def _expand_glob(path: str, folder: Path) -> list[str]:
     pattern = os.path.join(glob.escape(str(folder)), path)  # noqa: PTH118 (globs are not paths)
-    named = [part for part in Path(path).parts if _is_hidden(part)]
+    hidden_parts = [part for part in Path(path).parts if _is_hidden(part)]
     start = len(Path(path).parents[-1].parts) if Path(path).is_absolute() else len(folder.parts)
     return [
         file
         for file in glob.glob(pattern, recursive=True)  # noqa: PTH207
         if Path(file).is_file()
         and all(
-            any(fnmatchcase(part, name) for name in named)
+            any(fnmatchcase(part, name) for name in hidden_parts)
             for part in Path(file).parts[start:-1]
             if _is_hidden(part)
         )
@@ -250,7 +254,7 @@ def _is_hidden(folder: str) -> bool:
     return folder.startswith(".") or (folder.startswith("_") and "=" not in folder)
 
 
-def _kind_of(log: str, files: Sequence[str], format: str) -> str:
+def _find_kind(log: str, files: Sequence[str], format: str) -> str:
     """Find the format that is named, or of `auto` that of the files' names."""
     if format != "auto":
         return lakes.detect_format(Path(files[0])) or format
@@ -339,14 +343,14 @@ def _ragged_line(file: str, delimiter: str) -> str | None:
             return f"{file}, line 1: it says which character is between columns, and is no header"
         for row in rows:
             if row and len(row) != width:
-                place = f"{file}, line {rows.line_num}"
-                return f"{place}: {len(row)} fields, but the header has {width}"
+                where = f"{file}, line {rows.line_num}"
+                return f"{where}: {len(row)} fields, but the header has {width}"
     return None
 
 
-def logs_of(experiment: "Experiment") -> Mapping[str, LogSource]:
+def list_logs(experiment: "Experiment") -> Mapping[str, LogSource]:
     """Return the logs and tables that an experiment has, by name."""
-    return {**experiment.logs.named, **experiment.tables}
+    return {**experiment.logs.logs_by_name, **experiment.tables}
 
 
 def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:
@@ -359,11 +363,11 @@ def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:
 def files_there(log: str, source: LogSource, folder: Path) -> Files | None:
     """Find the files of a log; None if there are none, or they are unreadable."""
     with suppress(LogError, OSError, ValueError):
-        return files_of(log, source, folder)
+        return find_files(log, source, folder)
     return None
 
 
-def spelled(paths: Sequence[str]) -> list[str]:
+def spell_paths(paths: Sequence[str]) -> list[str]:
     """List each path as it is, and escaped for readers that take globs."""
     return list(dict.fromkeys(name for path in paths for name in (path, glob.escape(path))))
 
@@ -382,6 +386,6 @@ def log_name(relation: str) -> str:
     return OUTCOME + name.removeprefix(outcome) if name.startswith(outcome) else name
 
 
-def relation_of(prefix: str, log: str) -> str:
+def name_relation(prefix: str, log: str) -> str:
     """Name the relation of a log in some form."""
     return f"{prefix}_{log.replace('.', '_')}"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Columns = Mapping[str, NDArray[np.generic]]
 
 
-def quoted(name: str) -> str:
+def quote(name: str) -> str:
     """Quote an identifier, whatever characters it has."""
     return '"' + name.replace('"', '""') + '"'
 
@@ -40,7 +40,7 @@ def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "ca
         'select * replace (cast("user_id" as bigint) as "user_id") from log'
     """
     casts = ", ".join(
-        f"{cast}({quoted(column)} as {kind}) as {quoted(column)}" for column, kind in kinds.items()
+        f"{cast}({quote(column)} as {kind}) as {quote(column)}" for column, kind in kinds.items()
     )
     return f"select * replace ({casts}) from log"
 
@@ -80,7 +80,7 @@ def is_number(kind: str) -> bool:
     return any(r.match(kind) for r in (WHOLE, FRACTION)) or kind in ("BOOLEAN", NO_TYPE)
 
 
-def by_value(subject: str, answers: Mapping[str, str]) -> str:
+def write_case(subject: str, answers: Mapping[str, str]) -> str:
     """Write a `case` on the value of other SQL: value → result, else null.
 
     Example:
@@ -91,9 +91,9 @@ def by_value(subject: str, answers: Mapping[str, str]) -> str:
     return f"case {subject} {cases} end"
 
 
-def numbered(subject: str, values: Sequence[str]) -> str:
+def write_index(subject: str, values: Sequence[str]) -> str:
     """Write the index of a value in a list; null for any other value."""
-    return by_value(subject, {value: str(i) for i, value in enumerate(values)})
+    return write_case(subject, {value: str(i) for i, value in enumerate(values)})
 
 
 _HERE = Path(__file__).parents[1]
@@ -104,7 +104,7 @@ _names: ContextVar[set[str] | None] = ContextVar("names", default=None)
 
 
 @contextmanager
-def recorded() -> Iterator[set[str]]:
+def record_queries() -> Iterator[set[str]]:
     """Record the names of the queries that are read meanwhile."""
     names: set[str] = set()
     token = _names.set(names)
@@ -233,7 +233,7 @@ class Engine(Protocol):
         """
         return
 
-    def watched(self) -> "Callable[[], float | None]":
+    def make_progress_probe(self) -> "Callable[[], float | None]":
         """Return a function that tells how much of a statement is done, if known."""
         return lambda: None
 
@@ -241,18 +241,18 @@ class Engine(Protocol):
         """Release memory and files."""
 
 
-def whole_number(engine: Engine, sql: str) -> int:
+def fetch_int(engine: Engine, sql: str) -> int:
     """Fetch the one whole number that a query returns; 0 if it is null."""
     ((number,),) = engine.rows(sql)
-    return whole(number)
+    return read_int(number)
 
 
-def row_count(engine: Engine, relation: str) -> int:
+def count_rows(engine: Engine, relation: str) -> int:
     """Count the rows of a relation."""
-    return whole_number(engine, f"select count(*) from {relation}")
+    return fetch_int(engine, f"select count(*) from {relation}")
 
 
-def whole(cell: Cell) -> int:
+def read_int(cell: Cell) -> int:
     """Read a cell as a whole number; 0 if it is null."""
     return int(cell or 0)
 

@@ -21,11 +21,18 @@ from sqlglot.optimizer.scope import Scope, traverse_scope
 from sqlglot.transforms import eliminate_window_clause
 
 from abeval.engines import builders, sources, text_files, warehouse_rules
-from abeval.engines.builders import written_out
+from abeval.engines.builders import expand_calls
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.layout import Needs, lay_out, prune, repeated, simplify, tables_of
+from abeval.engines.layout import (
+    Needs,
+    find_repeated_relation,
+    find_tables,
+    lay_out,
+    prune,
+    simplify,
+)
 from abeval.engines.spark import rules as spark_rules
-from abeval.engines.sql import Engine, is_query, literal, query, quoted
+from abeval.engines.sql import Engine, is_query, literal, query, quote
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.sections import EngineOptions
 from abeval.files import real
@@ -42,7 +49,7 @@ DIALECTS = (*ANALYSES, "postgres", "clickhouse")
 """Dialects in which sums are computed, too: the tests run all of them."""
 
 
-def parsed(sql: str) -> exp.Query:
+def parse_query(sql: str) -> exp.Query:
     """Parse a DuckDB query."""
     try:
         trees = [tree for tree in sqlglot.parse(sql, dialect="duckdb") if tree is not None]
@@ -53,7 +60,7 @@ def parsed(sql: str) -> exp.Query:
     return trees[0]
 
 
-def transpiled(
+def transpile(
     tree: exp.Query,
     dialect: str,
     columns_of: ColumnsOf,
@@ -84,16 +91,16 @@ def _translate(
     trusted: bool,
 ) -> exp.Query:
     """Rewrite a query so that it means in another dialect what it means in DuckDB's."""
-    known_dialect(dialect)
-    query = _with_groups(with_columns(tree, columns_of))
+    check_dialect(dialect)
+    query = _expand_groups(expand_columns(tree, columns_of))
     for select in query.find_all(exp.Select) if dialect != "duckdb" else ():
         # SQLGlot drops named windows in some dialects.
         eliminate_window_clause(select)
     if dialect == "spark":
         query = spark_rules.same_meaning(query, trusted)
     # Calls are expanded last: rules know calls, not what they become.
-    query = warehouse_rules.same_numbers(written_out(query, dialect), dialect)
-    return _renamed(query, names or {})
+    query = warehouse_rules.same_numbers(expand_calls(query, dialect), dialect)
+    return _rename_relations(query, names or {})
 
 
 def _write(query: exp.Query, dialect: str, pretty: bool) -> str:
@@ -104,7 +111,7 @@ def _write(query: exp.Query, dialect: str, pretty: bool) -> str:
         raise QueryError(f"SQLGlot cannot translate this query to {dialect}: {error}") from error
 
 
-def _with_groups(tree: exp.Query) -> exp.Query:
+def _expand_groups(tree: exp.Query) -> exp.Query:
     """Expand each `group by all`, which some dialects do not have."""
     for group in list(tree.find_all(exp.Group)):
         if group.args.get("all") and isinstance(group.parent, exp.Select):
@@ -114,7 +121,7 @@ def _with_groups(tree: exp.Query) -> exp.Query:
     return tree
 
 
-def _renamed(tree: exp.Query, names: Mapping[str, str]) -> exp.Query:
+def _rename_relations(tree: exp.Query, names: Mapping[str, str]) -> exp.Query:
     """Rename relations, but not a CTE of the same name."""
     for scope in traverse_scope(tree) if names else ():
         for alias, source in scope.sources.items():
@@ -124,14 +131,14 @@ def _renamed(tree: exp.Query, names: Mapping[str, str]) -> exp.Query:
     return tree
 
 
-def known_dialect(dialect: str, known: Sequence[str] = DIALECTS) -> None:
+def check_dialect(dialect: str, dialects: Sequence[str] = DIALECTS) -> None:
     """Raise if no test runs a dialect."""
-    if dialect not in known:
+    if dialect not in dialects:
         what = f"nothing is written in a SQL dialect that is called {dialect!r}"
-        raise QueryError(what, f"known: {', '.join(known)}")
+        raise QueryError(what, f"known: {', '.join(dialects)}")
 
 
-def with_columns(tree: exp.Query, columns_of: ColumnsOf) -> exp.Query:
+def expand_columns(tree: exp.Query, columns_of: ColumnsOf) -> exp.Query:
     """Expand every `columns(...)` of a query."""
     query = tree.copy()
     if query.find(exp.Columns) is None:
@@ -139,7 +146,9 @@ def with_columns(tree: exp.Query, columns_of: ColumnsOf) -> exp.Query:
     for scope in traverse_scope(query):
         if isinstance(scope.expression, exp.Select):
             every = [name for names in _sources(scope, columns_of).values() for name in names]
-            items = [new for item in scope.expression.expressions for new in _expanded(item, every)]
+            items = [
+                new for item in scope.expression.expressions for new in _expand_item(item, every)
+            ]
             scope.expression.set("expressions", items)
     return query
 
@@ -177,7 +186,7 @@ _SEGMENTS = "^s_"
 """Matches the columns of segments, of which an experiment may have none."""
 
 
-def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
+def _expand_item(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
     """Repeat an item of a select for each column that `columns(...)` matches."""
     columns = item.find(exp.Columns)
     if columns is None:
@@ -186,10 +195,10 @@ def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
     matches = [(name, match) for name in every if (match := re.search(pattern, name))]
     if not matches and pattern != _SEGMENTS:
         raise QueryError(f"columns({pattern!r}) matches none of {', '.join(every)}")
-    return [_of_column(item, name, match) for name, match in matches]
+    return [_replace_columns_call(item, name, match) for name, match in matches]
 
 
-def _of_column(item: exp.Expr, name: str, match: re.Match[str]) -> exp.Expr:
+def _replace_columns_call(item: exp.Expr, name: str, match: re.Match[str]) -> exp.Expr:
     column = exp.column(exp.to_identifier(name, quoted=not re.fullmatch(r"[a-z_]\w*", name)))
     body = item.this if isinstance(item, exp.Alias) else item
     # Wrapped, so that a columns(...) that is the whole item has a parent to be replaced in.
@@ -209,7 +218,7 @@ def plain_statement(name: str, dialect: str) -> str:
     Raises:
         QueryError: It is not known, or its columns depend on the experiment.
     """
-    known_dialect(dialect, ANALYSES)
+    check_dialect(dialect, ANALYSES)
     text = query(name)
     if dialect == "duckdb":
         return text
@@ -218,18 +227,18 @@ def plain_statement(name: str, dialect: str) -> str:
         what = f"the columns of {name} depend on the experiment"
         raise QueryError(what, "abeval tools sql --sums FILE writes the statement of its sums")
 
-    translation = transpiled(parsed(text), dialect, columns, trusted=True, pretty=True)
+    translation = transpile(parse_query(text), dialect, columns, trusted=True, pretty=True)
     header = f"-- {name}, in the {dialect} dialect; the tests run it"
     return "\n".join([header, translation, ""])
 
 
 def rule_statement(sql: str, dialect: str) -> str:
     """Write a query of abeval's own in a dialect, hashes included."""
-    known_dialect(dialect, ANALYSES)
-    tree = parsed(sql)
+    check_dialect(dialect, ANALYSES)
+    tree = parse_query(sql)
     if dialect == "duckdb":
-        return builders.written_out(tree, dialect).sql(dialect, pretty=True)
-    return transpiled(tree, dialect, lambda _: (), trusted=True, pretty=True)
+        return builders.expand_calls(tree, dialect).sql(dialect, pretty=True)
+    return transpile(tree, dialect, lambda _: (), trusted=True, pretty=True)
 
 
 @dataclass(eq=False)
@@ -264,8 +273,8 @@ class Recorder(DuckDBEngine):
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         rows = super()._run(sql)
-        if made := _MADE.fullmatch(sql):
-            self._loads[made["name"]] = made["sql"], {}
+        if creation := _MADE.fullmatch(sql):
+            self._loads[creation["name"]] = creation["sql"], {}
         elif changed := _CHANGED.fullmatch(sql):
             self._loads[changed["name"]][1][changed["column"]] = changed["sql"]
         return rows
@@ -280,16 +289,16 @@ class Recorder(DuckDBEngine):
         log = sources.log_name(name)
         files = sources.files_there(log, source, self._folder)
         sql, changes = self._loads.get(name, ("", {}))
-        read = "" if files is None else text_files.listed(files.read)
+        read = "" if files is None else text_files.write_file_list(files.read)
         if files is None or read not in sql:
             what = f"no statement can read the {log} as they are"
             raise ExperimentError(what, "write them to Parquet, CSV or JSON files in UTF-8")
         globs = [
             path for path in source.paths if "://" not in path and not Path(path).is_absolute()
         ]
-        found = [str(file) for path in globs for file in sorted(self._folder.glob(path))]
+        glob_files = [str(file) for path in globs for file in sorted(self._folder.glob(path))]
         # The glob of the file is shorter than a list of its files, if it finds the same.
-        of_globs = globs and sorted(found) == sorted(files.read)
+        of_globs = globs and sorted(glob_files) == sorted(files.read)
         paths = (
             globs
             if of_globs
@@ -297,19 +306,19 @@ class Recorder(DuckDBEngine):
         )
         if self._is_absolute:
             paths = [str(real(self._folder) / path) for path in paths]
-        own = ", ".join(map(literal, paths))
-        sql = sql.replace(read, own if len(paths) == 1 else f"[{own}]")
+        text = ", ".join(map(literal, paths))
+        sql = sql.replace(read, text if len(paths) == 1 else f"[{text}]")
         for column, kind in self.columns(name).items():
             if kind.startswith(("TIMESTAMPTZ", "TIMESTAMP WITH TIME ZONE")):
-                value = changes.get(column, quoted(column))
+                value = changes.get(column, quote(column))
                 stamp = f"cast({value} as timestamp with time zone)"
                 changes[column] = f"timezone('UTC', {stamp})"
         if changes:
-            listed = ", ".join(f"{value} as {quoted(own)}" for own, value in changes.items())
-            sql = f"select * replace ({listed}) from ({sql})"
+            replacements = ", ".join(f"{value} as {quote(text)}" for text, value in changes.items())
+            sql = f"select * replace ({replacements}) from ({sql})"
         if not self.blank_rows(name):
             return sql
-        columns = " and ".join(f"{quoted(column)} is null" for column in self.columns(name))
+        columns = " and ".join(f"{quote(column)} is null" for column in self.columns(name))
         return f"select * from ({sql}) where not ({columns})"
 
     def _create(self, kind: str, name: str, sql: str) -> None:
@@ -325,12 +334,12 @@ class Recorder(DuckDBEngine):
 
         `columns` are its columns, where `columns(…)` of other queries asks for them.
         """
-        known = self.relations.get(name)
+        previous = self.relations.get(name)
         reads = {} if sql is None else self.reads(sql)
-        if known is None or known.sql != sql or known.reads != reads:
-            self.relations[name] = Relation(name, sql, columns or self._known(name), reads)
+        if previous is None or previous.sql != sql or previous.reads != reads:
+            self.relations[name] = Relation(name, sql, columns or self._find_columns(name), reads)
 
-    def _known(self, name: str) -> Sequence[str]:
+    def _find_columns(self, name: str) -> Sequence[str]:
         return self.relations[name].columns if name in self.relations else ()
 
     def restate(self, name: str, sql: str) -> None:
@@ -340,8 +349,8 @@ class Recorder(DuckDBEngine):
 
     def reads(self, sql: str) -> dict[str, Relation]:
         """Find the relations that a query reads."""
-        named = tables_of(parsed(sql))
-        return {name: one for name, one in self.relations.items() if name in named}
+        names = find_tables(parse_query(sql))
+        return {name: relation for name, relation in self.relations.items() if name in names}
 
 
 _NAME = '"(?P<name>[^"]+)"'
@@ -354,7 +363,7 @@ _LOOKED_UP = ("items", "attributed")
 """Relations with at most one row for each row that is joined to them."""
 
 
-def joined(
+def write_statement(
     answer: Relation,
     dialect: str,
     taken: Collection[str] = (),
@@ -376,7 +385,7 @@ def joined(
             continue
         tree = _translate_sql(relation.sql, relation, dialect, names)
         prune(tree, unique, needs, _LOOKED_UP)
-        readers.update(tables_of(tree))
+        readers.update(find_tables(tree))
         tree, ctes, head = simplify(tree, dialect), list[str](), ""
         if relation is answer:
             ctes = [
@@ -390,8 +399,8 @@ def joined(
         text = _comment(relation.sql) or comments.get(relation.name, "")
         noted = "".join(f"-- {line}\n" for line in text.splitlines())
         parts = [*ctes, noted + lay_out(_write(tree, dialect, True), dialect, head, ")"), *parts]
-    *named, last = parts
-    return ("with\n" + ",\n".join(named) + "\n" if named else "") + last + "\n"
+    *leading, last = parts
+    return ("with\n" + ",\n".join(leading) + "\n" if leading else "") + last + "\n"
 
 
 def view_statements(relations: Mapping[str, Relation]) -> list[str]:
@@ -403,14 +412,19 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
     """
     every = Relation("every", None, (), relations)
     names = _names(every, merges=False)
+    queries = {
+        relation: simplify(_translate_sql(relation.sql, relation, "duckdb", names))
+        for relation in names
+        if relation.sql is not None
+    }
     return [
         lay_out(
-            f"{_write(simplify(_translate_sql(one.sql, one, 'duckdb', names)), 'duckdb', True)};",
+            f"{_write(query, 'duckdb', True)};",
             "duckdb",
-            f"CREATE OR REPLACE VIEW {quoted(unique) if unique != unique.lower() else unique} AS",
+            f"CREATE OR REPLACE VIEW {quote(unique) if unique != unique.lower() else unique} AS",
         )
-        for one, unique in names.items()
-        if one.sql is not None
+        for relation, query in queries.items()
+        for unique in (names[relation],)
     ]
 
 
@@ -418,8 +432,8 @@ def _repeats(relation: Relation) -> Relation | None:
     """Find the relation of which another is only some columns."""
     if relation.sql is None or len(relation.reads) != 1:
         return None
-    tree, (read,) = parsed(relation.sql), relation.reads.values()
-    is_same = not tree.ctes and repeated(tree, (exp.Star, exp.Column)) is not None
+    tree, (read,) = parse_query(relation.sql), relation.reads.values()
+    is_same = not tree.ctes and find_repeated_relation(tree, (exp.Star, exp.Column)) is not None
     return read if is_same else None
 
 
@@ -430,7 +444,7 @@ def _comment(sql: str) -> str:
     return re.sub(r"^reads: (?:[^()\n]|\([^()]*\))*.*\n?", "", text, flags=re.MULTILINE).strip()
 
 
-def undefined(text: str) -> list[str]:
+def find_undefined_calls(text: str) -> list[str]:
     """List the calls of a statement that its dialect has no SQL for."""
     return [call for call in builders.CALLS if f"{call}(" in text.lower()]
 
@@ -448,10 +462,12 @@ def _names(
         for read in relation.reads.values():
             if read not in names:
                 visit(read)
-        if merges and relation is not answer and (other := _repeats(relation)) is not None:
-            names[relation] = names[other]
+        if merges and relation is not answer and (original := _repeats(relation)) is not None:
+            names[relation] = names[original]
             return
-        same = sum(name == relation.name for name in (*(other.name for other in names), *taken))
+        same = sum(
+            name == relation.name for name in (*(original.name for original in names), *taken)
+        )
         names[relation] = f"{relation.name}_as_{same + 1}" if same else relation.name
 
     visit(answer)
@@ -461,6 +477,6 @@ def _names(
 def _translate_sql(
     sql: str, relation: Relation, dialect: str, names: Mapping[Relation, str]
 ) -> exp.Query:
-    tree, reads, trusted = parsed(sql), relation.reads, is_query(sql)
+    tree, reads, trusted = parse_query(sql), relation.reads, is_query(sql)
     renamed = {name: names[read] for name, read in reads.items() if names[read] != name}
     return _translate(tree, dialect, lambda name: reads[name].columns, renamed, trusted)

@@ -14,7 +14,7 @@ from duckdb import sqltype
 from duckdb.sqltypes import DuckDBPyType
 
 from abeval.engines.sources import Files, exact, log_name, partitions
-from abeval.engines.sql import by_value, cast_query, literal, quoted
+from abeval.engines.sql import cast_query, literal, quote, write_case
 from abeval.errors import LogError
 from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
@@ -32,7 +32,7 @@ Types = Mapping[str, str]
 """Column → its type, in order."""
 
 
-def listed(files: Sequence[str]) -> str:
+def write_file_list(files: Sequence[str]) -> str:
     """Write the SQL of a list of files for readers that take names for globs."""
     return f"[{', '.join(literal(exact(file)) for file in files)}]"
 
@@ -41,20 +41,20 @@ def parquet_rows(files: Files, source: LogSource) -> str:
     """Write SQL that reads Parquet files."""
     folders = partitions(files.read)
     options = f"union_by_name = true, hive_partitioning = {'true' if folders else 'false'}"
-    names = mapped(source, sorted(folders), _NAMES)
-    return _read("parquet", files, options, _as_text("hive_types", names))
+    names = list_mapped_columns(source, sorted(folders), _NAMES)
+    return _write_read_call("parquet", files, options, _as_text("hive_types", names))
 
 
-def _read(kind: str, files: Files, *options: str) -> str:
+def _write_read_call(kind: str, files: Files, *options: str) -> str:
     """Write the call that reads files."""
-    named = f"filename = {literal(VARIANT)}" if files.variants else ""
-    arguments = ", ".join(filter(None, [listed(files.read), *options, named]))
+    filename_option = f"filename = {literal(VARIANT)}" if files.variants else ""
+    arguments = ", ".join(filter(None, [write_file_list(files.read), *options, filename_option]))
     read = f"read_{kind}({arguments})"
     if not files.variants:
         return read
     values = {file: literal(variant) for file, variant in files.variants.items()}
     # Paths say the variant: the name of the file is replaced by it.
-    return f"(select * replace ({by_value(VARIANT, values)} as {VARIANT}) from {read})"
+    return f"(select * replace ({write_case(VARIANT, values)} as {VARIANT}) from {read})"
 
 
 def text_rows(
@@ -72,8 +72,10 @@ def text_rows(
     every = "union_by_name = true, header = true, skip = 0, comment = ''"
     folders = {name.lower() for name in partitions(files.read)}
     kinds = _as_text("hive_types", [c for c in texts if c.lower() in folders])
-    own = _as_text("types", [c for c in texts if c.lower() not in folders])
-    return _read("csv", files, every, "dateformat = '%Y-%m-%d'", files.dialect, sample, kinds, own)
+    text_types = _as_text("types", [c for c in texts if c.lower() not in folders])
+    return _write_read_call(
+        "csv", files, every, "dateformat = '%Y-%m-%d'", files.dialect, sample, kinds, text_types
+    )
 
 
 def _as_text(option: str, columns: Sequence[str]) -> str:
@@ -94,7 +96,7 @@ def _json_rows(files: Files, types: Types | None, texts: Sequence[str]) -> str:
             del typed[VARIANT]
         kinds = ", ".join(f"{literal(c)}: {literal(kind)}" for c, kind in typed.items())
         options = f"columns = {{{kinds}}}"
-    return _read("json", files, "union_by_name = true", options)
+    return _write_read_call("json", files, "union_by_name = true", options)
 
 
 def column_types(rows: Rows, relation: str) -> dict[str, str]:
@@ -116,31 +118,31 @@ def fields(types: Types) -> dict[str, str]:
 
     def visit(name: str, text: str, kind: DuckDBPyType) -> None:
         if kind.id != "struct":
-            sql[name] = without_range(text, str(kind))
+            sql[name] = write_unranged(text, str(kind))
             return
         for field, inner in kind.children:
             visit(f"{name}.{field}", f"{text}[{literal(str(field))}]", DuckDBPyType(inner))
 
     for column, kind in types.items():
         if kind.startswith("STRUCT("):
-            visit(column, quoted(column), sqltype(kind))
+            visit(column, quote(column), sqltype(kind))
     # A column that has the dotted name already is meant by it.
-    known = {column.lower() for column in types}
-    return {name: text for name, text in sql.items() if name.lower() not in known}
+    column_names = {column.lower() for column in types}
+    return {name: text for name, text in sql.items() if name.lower() not in column_names}
 
 
-def without_range(sql: str, kind: str) -> str:
+def write_unranged(sql: str, kind: str) -> str:
     """Write a value so that DuckDB does not use the range in Parquet footers."""
     # NaN lies outside of the range, so that `abs(x) < 1e300` would be taken to be true of each row.
     return f"case when {sql} is not null then {sql} end" if kind in ("DOUBLE", "FLOAT") else sql
 
 
-def with_fields(types: Types) -> str:
+def write_columns_and_fields(types: Types) -> str:
     """Write all columns, and the fields of structs as further ones."""
-    plain = {quoted(name): without_range(quoted(name), kind) for name, kind in types.items()}
+    plain = {quote(name): write_unranged(quote(name), kind) for name, kind in types.items()}
     changed = ", ".join(f"{sql} as {name}" for name, sql in plain.items() if sql != name)
     every = f"* replace ({changed})" if changed else "*"
-    return ", ".join([every, *(f"{sql} as {quoted(name)}" for name, sql in fields(types).items())])
+    return ", ".join([every, *(f"{sql} as {quote(name)}" for name, sql in fields(types).items())])
 
 
 _POINTS = "[0-9]{1,3}([.][0-9]{3})+"
@@ -160,9 +162,9 @@ def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[st
     facts = ", ".join(
         f"bool_and({_matches(f'trim({text})', _COMMAS)}), max_by({text}, "
         f"contains({text}, ',')::int + (not {_matches(f'trim({text})', _THOUSANDS)})::int)"
-        for text in map(quoted, texts)
+        for text in map(quote, texts)
     )
-    (row,) = rows(f"select {facts} from {quoted(relation)}")
+    (row,) = rows(f"select {facts} from {quote(relation)}")
     return {
         column: str(example)
         for column, fits, example in zip(texts, row[::2], row[1::2], strict=True)
@@ -170,15 +172,17 @@ def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[st
     }
 
 
-def mapped(source: LogSource, types: Iterable[str], names: Sequence[str] = IDS) -> list[str]:
+def list_mapped_columns(
+    source: LogSource, types: Iterable[str], names: Sequence[str] = IDS
+) -> list[str]:
     """List the columns of a log that hold these canonical ones."""
-    wanted = {name.lower() for name in (*names, *(source.columns.get(n, n) for n in names))}
-    return [column for column in types if column.lower() in wanted]
+    lower_names = {name.lower() for name in (*names, *(source.columns.get(n, n) for n in names))}
+    return [column for column in types if column.lower() in lower_names]
 
 
 def text_columns(name: str, source: LogSource, types: Types) -> list[str]:
     """List the columns of a log to read as text: ids, names, times."""
-    texts = [*mapped(source, types), *mapped(source, types, _NAMES)]
+    texts = [*list_mapped_columns(source, types), *list_mapped_columns(source, types, _NAMES)]
     if "ts" in canonical_columns(log_name(name)):
         time = source.columns.get("ts", "ts").lower()
         numbers = () if source.ts_format else (*_WHOLE, "DOUBLE")
@@ -195,11 +199,13 @@ def read_columns(name: str, source: LogSource, types: Types, reads: str | None) 
     if reads is None:
         return columns
     text = reads.lower()
-    canonical = mapped(source, columns, [*canonical_columns(log_name(name)), *source.columns])
-    named = [c for c in columns if c in canonical or c.lower() in text or not _is_plain(c)]
-    named += [c for c in columns if c not in named and types[c].startswith("STRUCT(")]
+    canonical = list_mapped_columns(
+        source, columns, [*canonical_columns(log_name(name)), *source.columns]
+    )
+    kept = [c for c in columns if c in canonical or c.lower() in text or not _is_plain(c)]
+    kept += [c for c in columns if c not in kept and types[c].startswith("STRUCT(")]
     # A table needs a column, even if nothing is read of it.
-    return named or columns
+    return kept or columns
 
 
 def _is_plain(column: str) -> bool:
@@ -213,21 +219,23 @@ def settle_ids(name: str, source: LogSource, types: Types, rows: Rows) -> None:
     `types` are those that DuckDB found. `map_columns` refuses doubles: 123 and 123.0 would be two
     ids.
     """
-    now = column_types(rows, quoted(name))
-    for column in mapped(source, types):
+    now = column_types(rows, quote(name))
+    for column in list_mapped_columns(source, types):
         if now.get(column) != "VARCHAR" or types[column] == "VARCHAR":
             continue
-        text, table = quoted(column), quoted(name)
+        text, table = quote(column), quote(name)
         # Ids that are a hash are up to 2**64.
         same = f"trim({text}) is not distinct from cast(try_cast({text} as {{}}) as varchar)"
         is_whole, is_hash = (f"bool_and({same})".format(kind) for kind in ("bigint", "ubigint"))
         has_point = f"bool_or(contains({text}, '.'))"
-        ((whole, hashes, points),) = rows(f"select {is_whole}, {is_hash}, {has_point} from {table}")
+        ((are_whole, hashes, points),) = rows(
+            f"select {is_whole}, {is_hash}, {has_point} from {table}"
+        )
         if points:
             is_decimal = f"regexp_full_match(trim({text}), '-?[0-9]+([.][0-9]*)?')"
             ((points,),) = rows(f"select bool_and({is_decimal}) from {table}")
-        if whole or hashes or points:
-            kind = "BIGINT" if whole else "UBIGINT" if hashes else "DOUBLE"
+        if are_whole or hashes or points:
+            kind = "BIGINT" if are_whole else "UBIGINT" if hashes else "DOUBLE"
             _set_type(name, column, kind, rows)
 
 
@@ -243,9 +251,9 @@ def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
         facts = ", ".join(
             f"bool_and({_matches(text, _NUMBER)}) and (bool_or(regexp_matches({text}, '\\s')) or "
             f"{bool(some)}), count_if(regexp_matches({text}, '[.eE]'))"
-            for text in map(quoted, columns)
+            for text in map(quote, columns)
         )
-        (row,) = rows(f"select {facts} from (from {quoted(name)} {some})")
+        (row,) = rows(f"select {facts} from (from {quote(name)} {some})")
         kinds = {
             column: "DOUBLE" if points else "BIGINT"
             for column, fits, points in zip(columns, row[::2], row[1::2], strict=True)
@@ -257,9 +265,9 @@ def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
 
 
 def _set_type(name: str, column: str, kind: str, rows: Rows) -> None:
-    text = quoted(column)
+    text = quote(column)
     cast = f"set data type {kind} using cast({text} as {kind})"
-    rows(f"alter table {quoted(name)} alter {text} {cast}")
+    rows(f"alter table {quote(name)} alter {text} {cast}")
 
 
 _CLOCK = "[ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"
@@ -282,7 +290,7 @@ class Time(NamedTuple):
     kind: str
 
 
-def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time | None:
+def find_text_time(log: str, relation: str, source: LogSource, rows: Rows) -> Time | None:
     """Find how a time that is text, or a number like 20260701, is read.
 
     None for all others.
@@ -293,26 +301,26 @@ def time_of_text(log: str, relation: str, source: LogSource, rows: Rows) -> Time
     """
     if "ts" not in canonical_columns(log) or source.time_unit is not None:
         return None
-    name, types = source.columns.get("ts", "ts"), column_types(rows, quoted(relation))
+    name, types = source.columns.get("ts", "ts"), column_types(rows, quote(relation))
     column = next((c for c in (name, *types) if c in types and c.lower() == name.lower()), None)
     if column is None:
         return None
     is_text = types[column] == "VARCHAR" or types[column].startswith("ENUM(")
-    text = f"trim(cast({quoted(column)} as varchar))"
+    text = f"trim(cast({quote(column)} as varchar))"
     if source.ts_format is None:
         if not is_text:
             return None
         shape, value = _shape(relation, text, rows), text
         if shape.iso < _MOST * shape.values:
-            value = _reordered(log, column, text, shape)
-        elif shape.others:
+            value = _write_reordered(log, column, text, shape)
+        elif shape.other_orders:
             value = f"case when {_matches(text, _ISO)} then {text} end"
         kind = "date" if shape.clocks == 0 else "timestamp" if shape.zones == 0 else _ZONED
         return Time(column, f"try_cast({value} as {kind})", kind)
     if not is_text and types[column] not in _WHOLE:
         what = f"logs.{log}: column {column!r} is {types[column]}, so ts_format has no meaning"
         raise LogError(what, "remove it")
-    return _formatted(log, relation, column, text, source.ts_format, rows)
+    return _read_formatted(log, relation, column, text, source.ts_format, rows)
 
 
 class _Shape(NamedTuple):
@@ -325,7 +333,7 @@ class _Shape(NamedTuple):
     clocks: int
     zones: int
     iso: int
-    others: int
+    other_orders: int
     day_first: int
     month_first: int
     example: str
@@ -334,7 +342,7 @@ class _Shape(NamedTuple):
 def _shape(relation: str, text: str, rows: Rows) -> _Shape:
     first, second = (f"cast(regexp_extract(v, '{_DAY_AND_MONTH}', {i}) as int)" for i in (1, 2))
     ((*counts, example),) = rows(f"""
-    with texts as (select {text} as v from {quoted(relation)}),
+    with texts as (select {text} as v from {quote(relation)}),
     counted as (
       select v, {_matches("v", _ISO)} as is_iso, contains(v, ':') as has_clock,
         contains(v, ':') and regexp_matches(v, ':[0-9.,]+ ?[A-Za-z+-]') as has_zone
@@ -357,12 +365,12 @@ def _matches(text: str, pattern: str) -> str:
     return f"regexp_full_match({text}, '{pattern}')"
 
 
-def _reordered(log: str, column: str, text: str, shape: _Shape) -> str:
+def _write_reordered(log: str, column: str, text: str, shape: _Shape) -> str:
     """Write the text with its date in the order of ISO 8601."""
     where = f"logs.{log}: the times in {column!r}"
     hint = f"set ts_format in [logs.{log}]"
-    if shape.others < _MOST * shape.values:
-        unread = shape.values - shape.iso - shape.others
+    if shape.other_orders < _MOST * shape.values:
+        unread = shape.values - shape.iso - shape.other_orders
         what = f"{where} have no format that is known: {unread:,} of {shape.values:,}, such as "
         read = "make such values empty, or " if shape.iso else ""
         raise LogError(f"{what}{shape.example!r}", read + _unread_hint(log, column, shape.example))
@@ -409,12 +417,14 @@ def _format(order: str, shape: _Shape) -> str:
     return order.replace("/", separator) + separator + "%Y" + clock
 
 
-def _formatted(log: str, relation: str, column: str, text: str, format: str, rows: Rows) -> Time:
+def _read_formatted(
+    log: str, relation: str, column: str, text: str, format: str, rows: Rows
+) -> Time:
     """Read times by a format of the experiment file."""
     value = f"try_strptime({text}, {literal(format)})"
     ((values, read, example),) = rows(
         f"select count({text}), count({value}), min(case when {value} is null then {text} end) "
-        f"from {quoted(relation)}"
+        f"from {quote(relation)}"
     )
     if int(str(read)) < _MOST * int(str(values)):
         raise LogError(

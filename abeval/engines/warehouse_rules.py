@@ -22,7 +22,7 @@ _KNOWN: tuple[type[exp.Expr], ...] = (
 """What has one meaning everywhere, or raises an error where it has not."""
 
 
-def strange(tree: exp.Expr) -> str | None:
+def find_strange_part(tree: exp.Expr) -> str | None:
     """Find the first part of an expression that warehouses may compute otherwise.
 
     Example:
@@ -31,8 +31,8 @@ def strange(tree: exp.Expr) -> str | None:
         >>> strange(parse_one("1 + round(price, 2)"))
         'ROUND(price, 2)'
     """
-    other = next((node for node in tree.walk() if not _is_known(node)), None)
-    return None if other is None else other.sql(dialect="duckdb")
+    unknown = next((node for node in tree.walk() if not _is_known(node)), None)
+    return None if unknown is None else unknown.sql(dialect="duckdb")
 
 
 def _is_known(node: exp.Expr) -> bool:
@@ -48,8 +48,8 @@ def same_numbers(tree: exp.Query, dialect: str) -> exp.Query:
     # From the inside out, so that no rule is applied to the output of another.
     for node in reversed(list(tree.dfs())):
         rule = rules.get(type(node))
-        if rule is not None and (other := rule(node)) is not node:
-            node.replace(other)
+        if rule is not None and (replacement := rule(node)) is not node:
+            node.replace(replacement)
     return tree
 
 
@@ -57,10 +57,10 @@ def _round(dialect: str) -> _Rule:
     """Round halves away from zero, as DuckDB does."""
     # Both round a half to the nearest even number.
     away = "trunc(x) + case when abs(x - trunc(x)) >= 0.5 then sign(x) else 0 end"
-    return lambda node: exp.Paren(this=builders.filled(away, dialect, {"x": node.this}))
+    return lambda node: exp.Paren(this=builders.fill_template(away, dialect, {"x": node.this}))
 
 
-def _to_numeric(node: exp.Cast) -> exp.Expr:
+def _cast_to_numeric(node: exp.Cast) -> exp.Expr:
     """Sum whole numbers of any size."""
     return exp.cast(node.this, "decimal") if _is_wide(node) else node
 
@@ -75,8 +75,11 @@ def _as_double(node: exp.Literal) -> exp.Expr:
 
 
 def _call(name: str, *arguments: exp.Expr | str) -> exp.Expr:
-    own = [exp.Literal.string(one) if isinstance(one, str) else one for one in arguments]
-    return exp.Anonymous(this=name, expressions=own)
+    expressions = [
+        exp.Literal.string(argument) if isinstance(argument, str) else argument
+        for argument in arguments
+    ]
+    return exp.Anonymous(this=name, expressions=expressions)
 
 
 def _cast(node: exp.Cast) -> exp.Expr:
@@ -96,7 +99,7 @@ def _wide_sum(node: exp.Sum) -> exp.Expr:
     return exp.Sum(this=_call("toInt256", node.this))
 
 
-def _with_names(node: exp.Select) -> exp.Expr:
+def _name_columns(node: exp.Select) -> exp.Expr:
     """Name each column of a select."""
     for item in list(node.expressions):
         # ClickHouse calls a column `a.x` where `b` has an `x` too.
@@ -109,13 +112,13 @@ _RULES: Mapping[str, Mapping[type[exp.Expr], _Rule]] = {
     # An unknown dialect has no rules: its SQL stays as it is.
     "postgres": {
         exp.Round: _round("postgres"),
-        exp.Cast: _to_numeric,
+        exp.Cast: _cast_to_numeric,
         exp.Literal: _as_double,
     },
     "clickhouse": {
         exp.Round: _round("clickhouse"),
         exp.Cast: _cast,
         exp.Sum: _wide_sum,
-        exp.Select: _with_names,
+        exp.Select: _name_columns,
     },
 }

@@ -41,7 +41,9 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
         (("inference",), inference_rule(experiment)),
     ]
     return [
-        Problem((*path, *keys), str(message)) for path, found in rules for *keys, message in found
+        Problem((*path, *keys), str(message))
+        for path, rule_problems in rules
+        for *keys, message in rule_problems
     ]
 
 
@@ -65,11 +67,11 @@ def _experiment(experiment: Experiment) -> Found:
     seen: set[str] = set()
     for i, choice in enumerate(experiment.metrics):
         # Results find a metric by its name or its label: both must be unique.
-        for key, own in (("name", choice.name), ("label", choice.label)):
-            if own in seen:
-                yield "metrics", i, key, f"{own!r} is listed twice"
+        for key, value in (("name", choice.name), ("label", choice.label)):
+            if value in seen:
+                yield "metrics", i, key, f"{value!r} is listed twice"
         seen |= {choice.name, choice.label or choice.name}
-    if experiment.of_units and not experiment.metrics:
+    if experiment.is_unit_table and not experiment.metrics:
         yield "metrics", 'a table of units needs [[metrics]], such as name = "revenue", a column'
     yield from expression(experiment.agreement.treated, "agreement", "treated")
 
@@ -83,7 +85,7 @@ def _times(experiment: Experiment) -> Found:
     elif pre is not None and period is not None and pre.bounds[1] > period.bounds[0]:
         yield "pre_period", "end", f"{pre.end} is after period.start {period.start}"
     for entry, span in (("period", period), ("pre_period", pre)):
-        if experiment.of_units and span is not None:
+        if experiment.is_unit_table and span is not None:
             yield entry, "a table of units has no times: remove it"
 
 
@@ -112,18 +114,18 @@ def _variants(experiment: Experiment) -> Found:
 def _assignment(experiment: Experiment) -> Found:
     before = None
     for i, split in enumerate(experiment.schedule):
-        for found in _split(split, before, experiment):
-            yield "splits", i, *found
+        for problem in _split_problems(split, before, experiment):
+            yield "splits", i, *problem
         before = split
-    own = experiment.assignment
-    if own is None:
+    assignment = experiment.assignment
+    if assignment is None:
         return
     # What is left must be the default: a scheme does not read the other keys.
-    plain = own.model_copy(update={"scheme": None, "order": None})
-    if own.scheme is not None and not plain.is_plain:
+    plain = assignment.model_copy(update={"scheme": None, "order": None})
+    if assignment.scheme is not None and not plain.is_plain:
         keys = "`traffic`, `layer` and `holdout`"
         yield "scheme", f"{keys} are for a `salt`; a scheme has settings of its own"
-    if own.order is not None and sorted(own.order) != sorted(experiment.variants):
+    if assignment.order is not None and sorted(assignment.order) != sorted(experiment.variants):
         yield "order", "must name each variant once"
         return
     try:
@@ -132,17 +134,21 @@ def _assignment(experiment: Experiment) -> Found:
         yield (str(error).replace("\n", ": "),)
 
 
-_OF_VARIANTS = ("assignment", "pre_period", "models", "segments", "cuts", "agreement", "inference")
+_VARIANT_KEYS = ("assignment", "pre_period", "models", "segments", "cuts", "agreement", "inference")
 _SAME_USERS = "rankers in one list have the same users"
 
 
 def _interleaving(experiment: Experiment) -> Found:
     """Check an interleaving experiment: how items get rankers, what it cannot have."""
-    own, names, log = experiment.interleaving, [*experiment.variants], experiment.logs.impressions
-    if own is None:
+    interleaving, names, log = (
+        experiment.interleaving,
+        [*experiment.variants],
+        experiment.logs.impressions,
+    )
+    if interleaving is None:
         return
     # These compare groups of users, and here there is one group.
-    for key in _OF_VARIANTS:
+    for key in _VARIANT_KEYS:
         if key in experiment.model_fields_set:
             yield key, f"compares users of variants, but {_SAME_USERS}: remove it"
     if log is None or experiment.unit == ROW_UNIT:
@@ -151,13 +157,17 @@ def _interleaving(experiment: Experiment) -> Found:
         yield "logs", f"say who is in which variant, but {_SAME_USERS}"
     if len({variant.weight for variant in experiment.variants.values()}) > 1:
         yield "variants", "rankers draft alike: remove `weight`"
-    if own.method != "team_draft" and len(names) > 2:
-        yield "interleaving", "method", f"{own.method} interleaves two rankers, not {len(names)}"
-    if own.ranks and sorted(own.ranks) != sorted(names):
+    if interleaving.method != "team_draft" and len(names) > 2:
+        yield (
+            "interleaving",
+            "method",
+            f"{interleaving.method} interleaves two rankers, not {len(names)}",
+        )
+    if interleaving.ranks and sorted(interleaving.ranks) != sorted(names):
         yield "interleaving", "ranks", f"must name each ranker once: {', '.join(names)}"
     # Without a column, the draft itself can be computed again by its rule.
-    by_rule = {"team_draft": own.salt is not None, "balanced": bool(own.ranks)}
-    if own.team is None and not by_rule.get(own.method):
+    by_rule = {"team_draft": interleaving.salt is not None, "balanced": bool(interleaving.ranks)}
+    if interleaving.team is None and not by_rule.get(interleaving.method):
         rule = "else the `salt` of a team draft, or the `ranks` of balanced lists"
         yield "interleaving", "team", f"names the column of an item's ranker; {rule}"
     for i, choice in enumerate(experiment.metrics):
@@ -165,7 +175,9 @@ def _interleaving(experiment: Experiment) -> Found:
             yield "metrics", i, "a preference has no margin and no cap: a goal, or a diagnostic"
 
 
-def _split(split: ScheduledSplit, before: ScheduledSplit | None, experiment: Experiment) -> Found:
+def _split_problems(
+    split: ScheduledSplit, before: ScheduledSplit | None, experiment: Experiment
+) -> Found:
     """Check a split: its time, and that it names every variant."""
     begins, period, variants = moment(split.start), experiment.period, experiment.variants
     if before is not None and begins <= moment(before.start):
@@ -184,14 +196,14 @@ def _split(split: ScheduledSplit, before: ScheduledSplit | None, experiment: Exp
 
 def _logs(experiment: Experiment) -> Found:
     logs, of_row = experiment.logs, experiment.unit == ROW_UNIT
-    for name, log in logs.named.items():
-        for found in _log(name, log, experiment.tables):
-            yield *name.split("."), *found
+    for name, log in logs.logs_by_name.items():
+        for problem in _log(name, log, experiment.tables):
+            yield *name.split("."), *problem
     for name in logs.events:
         # The names of events are table names of queries.
         if name in CANONICAL_COLUMNS or name == OWN_TABLE or name in experiment.tables:
             yield "events", name, "is the name of another log or table; choose another"
-        if of_row or experiment.of_units:
+        if of_row or experiment.is_unit_table:
             yield "events", name, _NO_UNIT if of_row else _MISSING
     if logs.sums is not None and (logs.impressions or logs.units):
         yield "sums", "stand in place of logs: keep them, or [logs.impressions] and [logs.units]"
@@ -210,12 +222,12 @@ def _logs(experiment: Experiment) -> Found:
 
 
 def _log(name: str, log: LogSource, tables: Collection[str]) -> Found:
-    known = sources.canonical_columns(name)
+    columns = sources.canonical_columns(name)
     for column in log.columns:
-        if column not in known:
-            yield "columns", column, f"unknown column `{column}`{suggestion(column, known)}"
-    if log.paths_of_variants and ("variant" not in known or "variant" in log.columns):
-        why = "a column says the variant" if "variant" in known else f"{name} have none"
+        if column not in columns:
+            yield "columns", column, f"unknown column `{column}`{suggestion(column, columns)}"
+    if log.paths_of_variants and ("variant" not in columns or "variant" in log.columns):
+        why = "a column says the variant" if "variant" in columns else f"{name} have none"
         yield "path", f"names files by variant, but {why}; give a list of files"
     yield from _zone(log.ts_zone, "ts_zone")
     if log.time_unit is not None and log.ts_format is not None:
@@ -228,7 +240,7 @@ def _log(name: str, log: LogSource, tables: Collection[str]) -> Found:
 def _unit_table(experiment: Experiment) -> Found:
     """Check a table of units, alone or beside impressions."""
     logs, units = experiment.logs, experiment.logs.units
-    if experiment.of_units:
+    if experiment.is_unit_table:
         # Alone, it is the only log: nothing else has rows to join with.
         for log in ("clicks", "items", "exposures", "scores", "training"):
             if getattr(logs, log) is not None:
@@ -271,15 +283,15 @@ def query_problem(text: str, tables: Collection[str]) -> str | None:
     if len(trees) != 1 or not isinstance(trees[0], exp.Query):
         return "is not one SELECT"
     allowed = f"it may read: {', '.join(sorted(tables))}"
-    known = {name.lower() for name in tables}
+    table_names = {name.lower() for name in tables}
     # A CTE is a name of the query itself, not a file.
-    known |= {cte.alias.lower() for cte in trees[0].find_all(exp.CTE)}
+    table_names |= {cte.alias.lower() for cte in trees[0].find_all(exp.CTE)}
     for table in trees[0].find_all(exp.Table):
         # A function in `from`, such as read_csv, can open any file.
         if isinstance(table.this, exp.Func):
             if not {table.this.sql_name().upper(), table.name.upper()} & {*_ROWS}:
                 return f"calls {table.this.sql('duckdb')!r} in `from`; {allowed}"
-        elif table.args.get("db") or table.name.lower() not in known:
+        elif table.args.get("db") or table.name.lower() not in table_names:
             return f"reads {table.name!r}; {allowed}"
     return None
 
@@ -291,7 +303,7 @@ def _tables(experiment: Experiment) -> Found:
         for key in ("where", "query", "columns", "time_unit", "ts_format", "ts_zone"):
             if key in table.model_fields_set:
                 yield name, key, "belongs to a log; write it into the query"
-    logs = experiment.logs.named.values()
+    logs = experiment.logs.logs_by_name.values()
     if experiment.tables and not any(log.query is not None for log in logs):
         yield ("are read by the `query` of a log, but no log has one",)
 
@@ -310,7 +322,7 @@ def _cleaning(experiment: Experiment) -> Found:
 def _segments(experiment: Experiment) -> Found:
     for name, text in experiment.segment_values.items():
         yield from expression(text, name)
-    if experiment.pre_period is None and not experiment.of_units:
+    if experiment.pre_period is None and not experiment.is_unit_table:
         for name in experiment.known_from("before"):
             yield name, "known", '"before" needs a [pre_period], in which the unit had its value'
     if experiment.logs.exposures is None:
@@ -338,7 +350,7 @@ def _design(experiment: Experiment) -> Found:
     keys = ["assignment", "cuts", "looks", "resample"]
     if inference.adjust != "cuped":
         keys.append("adjust")
-    yield from _without(experiment, "cluster", keys, "clusters are")
+    yield from _refuse_keys(experiment, "cluster", keys, "clusters are")
 
 
 def _switchback(experiment: Experiment) -> Found:
@@ -347,29 +359,32 @@ def _switchback(experiment: Experiment) -> Found:
         yield "switchback", "a fair coin chooses the variant of a slot: remove `weight`"
     if len(experiment.variants) != 2:
         yield "switchback", f"compares two variants, not {len(experiment.variants)}"
-    if experiment.of_units:
+    if experiment.is_unit_table:
         yield "switchback", "needs [logs.impressions] with times, not a table of units"
-    yield from _without(experiment, "switchback", _OF_USERS, "slots, which are no users, are")
+    yield from _refuse_keys(experiment, "switchback", _USER_KEYS, "slots, which are no users, are")
 
 
-def _without(experiment: Experiment, design: str, keys: Sequence[str], who: str) -> Found:
+def _refuse_keys(experiment: Experiment, design: str, keys: Sequence[str], who: str) -> Found:
     """Refuse keys that have no meaning where units were not randomised."""
-    places = (experiment.logs, experiment.inference, experiment)
+    sections = (experiment.logs, experiment.inference, experiment)
     for key in keys:
         # A key is looked up in the first section that has it.
-        if next(getattr(one, key) for one in places if hasattr(one, key)) not in _NOTHING:
+        if (
+            next(getattr(section, key) for section in sections if hasattr(section, key))
+            not in _NOTHING
+        ):
             yield design, f"{who} not analysed with `{key}`: remove one of the two"
 
 
 _NOTHING: tuple[object, ...] = (None, {}, "fixed", "none")
-_OF_USERS = (
+_USER_KEYS = (
     *("assignment", "pre_period", "segments", "cuts", "interleaving", "exposures", "units"),
     *("events", "looks", "adjust", "resample"),
 )
 
 
 def _cuts(experiment: Experiment) -> Found:
-    if experiment.cuts and experiment.of_units:
+    if experiment.cuts and experiment.is_unit_table:
         yield ("a table of units has one row a unit: name its columns under [segments]",)
         return
     for name, text in experiment.cuts.items():

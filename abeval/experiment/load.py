@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from abeval.errors import ExperimentError
 from abeval.experiment.consistency import inconsistencies
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Problem, problems_of, suggestion, without
+from abeval.experiment.problems import Problem, drop_paths, list_problems, suggestion
 from abeval.experiment.sources import READING, LogSource
 from abeval.files import check_readable, real
-from abeval.metrics.row_text import function_problem, names_of
+from abeval.metrics.row_text import function_problem, list_metric_names
 
 Entries = Mapping[str, Any]
 
@@ -33,13 +33,13 @@ def load_experiment(path: str | Path) -> Experiment:
 
 def _entries(file: Path, includer: str = "") -> dict[str, Any]:
     """Read the entries of a TOML file; `includer` is for messages."""
-    named = f"{file}, which {includer} includes," if includer else str(file)
+    file_label = f"{file}, which {includer} includes," if includer else str(file)
     try:
         raw = tomllib.loads(_text(file, includer))
     except tomllib.TOMLDecodeError as error:
-        raise ExperimentError(f"{named} is not valid TOML: {error}", _TOML_HINT) from error
+        raise ExperimentError(f"{file_label} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
-        raise ExperimentError(f"{named} is not valid TOML: it is nested too deeply") from error
+        raise ExperimentError(f"{file_label} is not valid TOML: it is nested too deeply") from error
     if "folder" in raw:
         # It is no entry of a file: the API writes it.
         raise ExperimentError(f"{file} has 1 problem:\n  folder: there is no such entry")
@@ -97,18 +97,22 @@ def parse_experiment(
           logs: missing
     """
     if raw.get("include") is not None:
-        raw = _joined(_included(raw, Path(folder), (source,)), raw, keeps=False)
+        raw = _join_entries(_read_includes(raw, Path(folder), (source,)), raw, keeps=False)
     problems: list[Problem] = []
     try:
         experiment = Experiment.model_validate({**raw, "folder": Path(folder)})
     except ValidationError as error:
-        problems = problems_of(error, raw)
+        problems = list_problems(error, raw)
     wrong = [problem.path for problem in problems]
     with suppress(ValidationError):
         # Without its wrong entries, so that the others are checked too.
-        rest = Experiment.model_validate(without(raw, wrong)) if wrong else experiment
-        others = inconsistencies(rest)
-        problems += [o for o in others if not any(o.path[: len(path)] == path for path in wrong)]
+        valid_experiment = (
+            Experiment.model_validate(drop_paths(raw, wrong)) if wrong else experiment
+        )
+        contradictions = inconsistencies(valid_experiment)
+        problems += [
+            o for o in contradictions if not any(o.path[: len(path)] == path for path in wrong)
+        ]
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)]))
@@ -137,26 +141,26 @@ def make_source(entries: Mapping[str, Any], where: str = "") -> LogSource:
     try:
         return LogSource.model_validate(entries)
     except ValidationError as error:
-        problems = problems_of(error, entries)
+        problems = list_problems(error, entries)
         raise ExperimentError("; ".join(f"{where}{problem}" for problem in problems)) from error
 
 
-def _joined(first: Entries, second: Entries, *, keeps: bool) -> Entries:
+def _join_entries(first: Entries, second: Entries, *, keeps: bool) -> Entries:
     """Join the entries of two files; the second one wins.
 
     Metrics of the first are definitions: those of the second choose from them, by name, and without
     any they are all chosen. It `keeps` the others where the second is included itself.
     """
     library, chosen = first.get("metrics", []), second.get("metrics")
-    entries = _together(first, second)
+    entries = _merge_tables(first, second)
     if not isinstance(chosen, list) or not isinstance(library, list):
         return entries
-    names = {_name(one) for one in chosen}
-    others = [one for one in library if keeps and _name(one) not in names]
-    return {**entries, "metrics": [*others, *_chosen(library, chosen)]}
+    names = {_name(metric) for metric in chosen}
+    kept_metrics = [metric for metric in library if keeps and _name(metric) not in names]
+    return {**entries, "metrics": [*kept_metrics, *_choose_metrics(library, chosen)]}
 
 
-def _included(raw: Entries, folder: Path, chain: tuple[str, ...]) -> Entries:
+def _read_includes(raw: Entries, folder: Path, chain: tuple[str, ...]) -> Entries:
     """Read and join the included files; later ones win."""
     names = raw.get("include", [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
@@ -164,63 +168,66 @@ def _included(raw: Entries, folder: Path, chain: tuple[str, ...]) -> Entries:
         raise ExperimentError(what, 'write include = ["metrics.toml"]')
     entries: Entries = {}
     for name in names:
-        entries = _joined(entries, _file(folder / name, chain), keeps=True)
+        entries = _join_entries(entries, _read_included_file(folder / name, chain), keeps=True)
     return entries
 
 
-def _file(file: Path, chain: tuple[str, ...]) -> Entries:
+def _read_included_file(file: Path, chain: tuple[str, ...]) -> Entries:
     """Read an included file, with its own includes."""
     name = str(file)
-    if real(file) in {real(one) for one in chain}:
+    if real(file) in {real(path) for path in chain}:
         circle = " includes ".join([*chain, name])
         raise ExperimentError(f"files include each other in a circle: {circle}", "remove one")
     raw = _entries(file, chain[-1])
-    own = {key: value for key, value in raw.items() if key != "include"}
-    for logs in (own.get("logs"), own.get("tables")):
+    entries = {key: value for key, value in raw.items() if key != "include"}
+    for logs in (entries.get("logs"), entries.get("tables")):
         for log in logs.values() if isinstance(logs, dict) else ():
             if isinstance(log, dict) and "path" in log:
-                log["path"] = _from_folder(log["path"], file.parent)
-    return _joined(_included(raw, file.parent, (*chain, name)), own, keeps=True)
+                log["path"] = _resolve_paths(log["path"], file.parent)
+    return _join_entries(_read_includes(raw, file.parent, (*chain, name)), entries, keeps=True)
 
 
-def _from_folder(paths: object, folder: Path) -> object:
+def _resolve_paths(paths: object, folder: Path) -> object:
     """Resolve relative paths of an included file by its folder."""
     if isinstance(paths, list):
-        return [_from_folder(path, folder) for path in paths]
+        return [_resolve_paths(path, folder) for path in paths]
     if isinstance(paths, dict):
-        return {variant: _from_folder(own, folder) for variant, own in paths.items()}
+        return {
+            variant: _resolve_paths(variant_paths, folder)
+            for variant, variant_paths in paths.items()
+        }
     # Addresses are absolute; wrong types are reported by the check of the whole file.
     if not isinstance(paths, str) or "://" in paths:
         return paths
     return str(folder / paths)
 
 
-def _together(first: Entries, second: Entries) -> Entries:
+def _merge_tables(first: Entries, second: Entries) -> Entries:
     """Merge two tables of entries, also nested ones; the second one wins."""
     entries = dict(first)
     for name, value in second.items():
         before = entries.get(name)
         if isinstance(before, dict) and isinstance(value, dict):
-            value = _together(before, value)
+            value = _merge_tables(before, value)
         entries[name] = value
     return entries
 
 
-def _chosen(library: Sequence[object], chosen: Sequence[object]) -> list[object]:
+def _choose_metrics(library: Sequence[object], chosen: Sequence[object]) -> list[object]:
     """Complete chosen metrics from a library of definitions."""
-    defined = {_name(one): one for one in library if isinstance(one, Mapping)}
+    defined = {_name(metric): metric for metric in library if isinstance(metric, Mapping)}
     metrics = list[object]()
-    for one in chosen:
-        known = defined.get(_name(one))
-        if known is not None and isinstance(one, Mapping):
+    for metric in chosen:
+        definition = defined.get(_name(metric))
+        if definition is not None and isinstance(metric, Mapping):
             # A new definition replaces all of the old one.
-            replaced = _DEFINITION if any(name in one for name in _DEFINITION) else ()
-            kept = {key: value for key, value in known.items() if key not in replaced}
-            metrics.append(_together(kept, one))
+            replaced = _DEFINITION if any(name in metric for name in _DEFINITION) else ()
+            kept = {key: value for key, value in definition.items() if key not in replaced}
+            metrics.append(_merge_tables(kept, metric))
         else:
-            metrics.append(one)
-    names = {_name(one) for one in metrics}
-    parts = dict.fromkeys(part for one in metrics for part in _parts(one))
+            metrics.append(metric)
+    names = {_name(metric) for metric in metrics}
+    parts = dict.fromkeys(part for metric in metrics for part in _parts(metric))
     # A function needs its parts: those that nobody chose come as diagnostics.
     added = [part for part in parts if part in defined and part not in names]
     return [*metrics, *({**defined[part], "role": "diagnostic"} for part in added)]
@@ -233,7 +240,9 @@ def _parts(metric: object) -> Sequence[str]:
     """List the metrics in a metric's function."""
     text = metric.get("function") if isinstance(metric, Mapping) else None
     # The check of the whole file says what is wrong with others.
-    return names_of(text) if isinstance(text, str) and function_problem(text) is None else ()
+    return (
+        list_metric_names(text) if isinstance(text, str) and function_problem(text) is None else ()
+    )
 
 
 def _name(metric: object) -> str:

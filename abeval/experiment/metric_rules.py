@@ -10,12 +10,17 @@ from abeval.experiment.problems import Path, suggestion
 from abeval.experiment.sections import MetricChoice, Range, Step, moment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.metrics.definition import UNIT_DAY, Metric, span_ms
-from abeval.metrics.row_text import columns_of, expression_problem, function_problem, names_of
+from abeval.metrics.row_text import (
+    expression_problem,
+    function_problem,
+    list_columns,
+    list_metric_names,
+)
 
 Found = Iterator[tuple[str | int, ...]]
 """Keys below a section, then the message."""
 
-_Known = dict[str, list[Metric | MetricChoice]]
+_MetricsByName = dict[str, list[Metric | MetricChoice]]
 """Name → metrics: built-in ones and the file's own, maybe several of one name."""
 
 _DAY_MS = 86_400_000
@@ -30,40 +35,43 @@ def expression(text: str | None, *where: str | int) -> Found:
 
 def metric_rules(experiment: Experiment, builtin: Mapping[str, Metric]) -> Found:
     """Check each metric of the file."""
-    known: _Known = {name: [metric] for name, metric in builtin.items()}
+    metrics_by_name: _MetricsByName = {name: [metric] for name, metric in builtin.items()}
     for choice in experiment.metrics:
         # An own metric of a built-in name is an error too, reported with its definition.
         if choice.is_own:
-            known.setdefault(choice.name, []).append(choice)
+            metrics_by_name.setdefault(choice.name, []).append(choice)
     for i, choice in enumerate(experiment.metrics):
-        for wrong in _metric(choice, experiment, builtin, known):
+        for wrong in _metric(choice, experiment, builtin, metrics_by_name):
             yield i, *wrong
 
 
 def _metric(
-    choice: MetricChoice, experiment: Experiment, builtins: Mapping[str, Metric], known: _Known
+    choice: MetricChoice,
+    experiment: Experiment,
+    builtins: Mapping[str, Metric],
+    metrics_by_name: _MetricsByName,
 ) -> Found:
     builtin, inference = builtins.get(choice.name), experiment.inference
     yield from _definition(choice, builtins)
-    if choice.of_events:
+    if choice.is_since_exposure:
         yield from _since_exposure(choice, experiment)
     if choice.function is not None:
-        yield from _function(choice.function, known)
+        yield from _function(choice.function, metrics_by_name)
     role = choice.role or ("goal" if builtin is None else builtin.role)
     if role == "guardrail" and choice.margin is None:
         harm = "the largest harm that is allowed: 0.02 is 2 % of control"
         yield "margin", f"a guardrail needs a margin, {harm}"
     yield from _target(choice, role, builtin)
     if choice.cap is not None:
-        if choice.quantile is not None or (builtin is not None and not builtin.source.capped):
+        if choice.quantile is not None or (builtin is not None and not builtin.source.can_cap):
             yield "cap", f"{choice.name} has no totals per unit to cap"
         if inference.adjust == "stratify":
             yield "cap", 'can be used with adjust = "cuped" or "regression", not with "stratify"'
         if inference.resample is not None:
             yield "cap", "cannot be used with [inference] resample"
     if choice.covariates is not None:
-        own = choice if choice.is_own or builtin is None else builtin
-        yield from _covariates(choice, own, experiment, known)
+        definition = choice if choice.is_own or builtin is None else builtin
+        yield from _covariates(choice, definition, experiment, metrics_by_name)
     if choice.weight is not None and inference.family != "weighted":
         yield "weight", 'is used only with [inference] family = "weighted"'
     if choice.weight is not None and choice.role not in (None, "goal"):
@@ -89,10 +97,10 @@ def _target(choice: MetricChoice, role: str, builtin: Metric | None) -> Found:
 
 _TEXTS = ("value", "numerator", "denominator")
 _COUNTS = ("any", "count_distinct")
-_OF_EVENTS = ("log", "per_unit", "where", "within", "retention", "funnel")
+_EVENT_KEYS = ("log", "per_unit", "where", "within", "retention", "funnel")
 
 
-def _used(choice: MetricChoice, keys: Collection[str]) -> list[str]:
+def _list_set_keys(choice: MetricChoice, keys: Collection[str]) -> list[str]:
     return [key for key in keys if getattr(choice, key) is not None]
 
 
@@ -108,27 +116,27 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
                 suggestion(choice.name, builtin)
                 or "; `abeval tools metrics` lists the built-in ones"
             )
-            own = "or give `value`, or `numerator` and `denominator`"
-            yield "name", f"no built-in metric is called {choice.name!r}{hint} ({own})"
+            alternative = "or give `value`, or `numerator` and `denominator`"
+            yield "name", f"no built-in metric is called {choice.name!r}{hint} ({alternative})"
         return
     if choice.name in builtin:
         yield "name", f"{choice.name!r} is a built-in metric; choose another"
     if choice.function is not None:
-        for key in _used(choice, (*_TEXTS, "quantile", "missing", "cap", "covariates")):
+        for key in _list_set_keys(choice, (*_TEXTS, "quantile", "missing", "cap", "covariates")):
             yield key, "cannot be used with `function`"
         if problem := function_problem(choice.function):
             yield "function", problem
         return
-    parts = len(_used(choice, ("numerator", "denominator")))
+    parts = len(_list_set_keys(choice, ("numerator", "denominator")))
     # A metric since exposure needs no value: then it is whether a unit has a row.
-    has_value = choice.value is not None or (choice.of_events and not parts)
+    has_value = choice.value is not None or (choice.is_since_exposure and not parts)
     if has_value == bool(parts) or parts == 1:
         yield ("give either `value`, or both `numerator` and `denominator`",)
     if choice.quantile is not None and choice.value is None:
         yield "quantile", "needs `value`, an expression of the impression"
     for key in _TEXTS:
         yield from expression(getattr(choice, key), key)
-    if choice.missing is not None and choice.of_events and choice.combined_by in _COUNTS:
+    if choice.missing is not None and choice.is_since_exposure and choice.combined_by in _COUNTS:
         yield "missing", 'is of numbers: of per_unit = "sum", "max" or "first"'
     if choice.missing == "zero" and choice.quantile is not None:
         yield "missing", 'a quantile ranks values only: choose "drop" or "refuse"'
@@ -136,23 +144,23 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
 
 def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
     """Check a metric since exposure: its logs, keys and values."""
-    if experiment.of_units or experiment.unit == ROW_UNIT:
-        lacks = "a table of units" if experiment.of_units else 'unit = "row"'
-        for key in _used(choice, _OF_EVENTS):
+    if experiment.is_unit_table or experiment.unit == ROW_UNIT:
+        lacks = "a table of units" if experiment.is_unit_table else 'unit = "row"'
+        for key in _list_set_keys(choice, _EVENT_KEYS):
             yield key, f"needs a log of rows of units; this is {lacks}"
         return
     yield from _rows(choice, experiment)
     excluded = {
         "funnel": ("log", "where", "per_unit", "retention", *_TEXTS),
         "retention": ("per_unit", "within", *_TEXTS),
-        "quantile": _OF_EVENTS,
-        "function": _OF_EVENTS,
+        "quantile": _EVENT_KEYS,
+        "function": _EVENT_KEYS,
     }
-    for key in _used(choice, excluded):
-        for other in _used(choice, excluded[key]):
-            yield other, f"cannot be used with `{key}`"
+    for key in _list_set_keys(choice, excluded):
+        for other_key in _list_set_keys(choice, excluded[key]):
+            yield other_key, f"cannot be used with `{key}`"
     # Rows of a table of units have no time to compare with the exposure.
-    for key in _used(choice, ("within", "retention")) if choice.log == UNITS else ():
+    for key in _list_set_keys(choice, ("within", "retention")) if choice.log == UNITS else ():
         yield key, _NO_TIMES
     combine = choice.combined_by
     if choice.denominator is not None and combine != "sum":
@@ -160,10 +168,10 @@ def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
     if choice.value is None and choice.denominator is None and combine != "any":
         yield "per_unit", f'per_unit = "{combine}" needs `value`, the expression of a row'
     of_impressions = choice.rows.log == IMPRESSIONS
-    for key in _used(choice, (*_TEXTS, "where")) if of_impressions else ():
+    for key in _list_set_keys(choice, (*_TEXTS, "where")) if of_impressions else ():
         text = getattr(choice, key)
         # Each variant may have its own column of scores: a row alone does not say which.
-        if expression_problem(text) is None and "score" in columns_of(text):
+        if expression_problem(text) is None and "score" in list_columns(text):
             yield key, "reads `score`, which has no value per unit since exposure"
     if choice.within is not None and not 0 < span_ms(choice.within) <= MAX_WINDOW_DAYS * _DAY_MS:
         yield "within", f"{choice.within!r} is not between 0 and {MAX_WINDOW_DAYS} days"
@@ -172,12 +180,14 @@ def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
 def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
     """Check the logs and conditions of a metric's rows, and its funnel steps."""
     steps = choice.funnel or []
-    known = [IMPRESSIONS, CLICKS, *experiment.logs.events]
-    known += [] if experiment.unit_table is None else [UNITS]
+    log_names = [IMPRESSIONS, CLICKS, *experiment.logs.events]
+    log_names += [] if experiment.unit_table is None else [UNITS]
     rows: list[tuple[Path, Step]] = [(("funnel", k), step) for k, step in enumerate(steps)]
     for where, step in [*rows, ((), choice.rows)]:
-        if step.log not in known:
-            what = f"no log of rows of units is called {step.log!r}{suggestion(step.log, known)}"
+        if step.log not in log_names:
+            what = (
+                f"no log of rows of units is called {step.log!r}{suggestion(step.log, log_names)}"
+            )
             yield *where, "log", f"{what}; [logs.events.{step.log}] would be one"
         yield from expression(step.where, *where, "where")
         if where and step.log == UNITS:
@@ -187,45 +197,48 @@ def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
             yield "funnel", k, "is the same as the step before it: one row would be both"
 
 
-def _function(text: str, known: _Known) -> Found:
+def _function(text: str, metrics_by_name: _MetricsByName) -> Found:
     """Check that a function names means and ratios that exist."""
     # A quantile or a function has no sums to recompute a function from.
-    means = [name for name, ones in known.items() if any(map(_is_mean, ones))]
-    for name in names_of(text) if function_problem(text) is None else ():
-        if name not in known:
+    means = [name for name, ones in metrics_by_name.items() if any(map(_is_mean, ones))]
+    for name in list_metric_names(text) if function_problem(text) is None else ():
+        if name not in metrics_by_name:
             yield "function", f"{name!r} is not a metric{suggestion(name, means)}"
         elif name not in means:
             yield "function", f"{name!r} is not a mean or a ratio"
 
 
 def _covariates(
-    choice: MetricChoice, own: Metric | MetricChoice, experiment: Experiment, known: _Known
+    choice: MetricChoice,
+    definition: Metric | MetricChoice,
+    experiment: Experiment,
+    metrics_by_name: _MetricsByName,
 ) -> Found:
     """Check that covariates are used, and are sums over impressions."""
     if experiment.inference.adjust not in ("cuped", "regression"):
         yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
-    if experiment.of_units:
+    if experiment.is_unit_table:
         # They are columns of the table.
         return
-    if not _is_sum(own):
+    if not _is_sum(definition):
         yield "covariates", f"{choice.name} is not made of sums over impressions"
     for name in choice.covariates or ():
-        if name not in known:
-            yield "covariates", f"no metric is called {name!r}{suggestion(name, known)}"
-        elif not any(map(_is_sum, known[name])):
+        if name not in metrics_by_name:
+            yield "covariates", f"no metric is called {name!r}{suggestion(name, metrics_by_name)}"
+        elif not any(map(_is_sum, metrics_by_name[name])):
             yield "covariates", f"{name!r} is not made of sums over impressions"
 
 
-def _is_mean(one: Metric | MetricChoice) -> bool:
-    if isinstance(one, Metric):
-        return one.is_mean_or_ratio
-    return one.function is None and one.quantile is None
+def _is_mean(metric: Metric | MetricChoice) -> bool:
+    if isinstance(metric, Metric):
+        return metric.is_mean_or_ratio
+    return metric.function is None and metric.quantile is None
 
 
-def _is_sum(one: Metric | MetricChoice) -> bool:
-    if isinstance(one, Metric):
-        return one.source is UNIT_DAY
-    return _is_mean(one) and not one.of_events
+def _is_sum(metric: Metric | MetricChoice) -> bool:
+    if isinstance(metric, Metric):
+        return metric.source is UNIT_DAY
+    return _is_mean(metric) and not metric.is_since_exposure
 
 
 def inference_rule(experiment: Experiment) -> Found:
@@ -251,11 +264,11 @@ def _adjust(experiment: Experiment) -> Found:
     units, segments = experiment.logs.units, experiment.segment_names
     has_columns = units is not None and bool(units.covariates)
     if adjust in ("cuped", "regression") and not has_columns:
-        named = any(choice.covariates for choice in experiment.metrics)
-        if experiment.of_units and not named:
+        has_covariates = any(choice.covariates for choice in experiment.metrics)
+        if experiment.is_unit_table and not has_covariates:
             needs = "columns that were measured before the experiment"
             yield "adjust", f'"{adjust}" needs [logs.units] covariates, {needs}'
-        elif not experiment.of_units and experiment.pre_period is None:
+        elif not experiment.is_unit_table and experiment.pre_period is None:
             yield "adjust", f'"{adjust}" needs a [pre_period], whose values are the covariates'
     if adjust != "none" and experiment.inference.relative == "log_delta":
         yield "relative", f'with adjust = "{adjust}", choose "fieller" or "delta"'

@@ -13,7 +13,7 @@ from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import ColumnTerm, Combine, Metric, Missing, Need, RowTerm, Term
-from abeval.metrics.row_text import columns_of, names_of
+from abeval.metrics.row_text import list_columns, list_metric_names
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
 
@@ -26,7 +26,7 @@ _NEEDED_BY: dict[str, Need] = {
 
 def known_metrics(experiment: Experiment) -> dict[str, Metric]:
     """Return the built-in metrics by name; none for a table of units."""
-    if experiment.of_units:
+    if experiment.is_unit_table:
         return {}
     # The file sets the thresholds of long clicks and sessions.
     return builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
@@ -39,29 +39,31 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     items were before the period. Where clusters were randomised, a mean over their units is a
     ratio: Σ value / Σ units.
     """
-    metrics = _listed(experiment)
+    metrics = _list_metrics(experiment)
     if experiment.design is None:
         return metrics
     return tuple(replace(m, kind="ratio") if m.kind == "mean" else m for m in metrics)
 
 
-def _listed(experiment: Experiment) -> tuple[Metric, ...]:
+def _list_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     """List the file's metrics, or by default the built-in ones."""
-    known, choices = known_metrics(experiment), experiment.metrics
+    metrics_by_name, choices = known_metrics(experiment), experiment.metrics
     if not choices:
         return tuple(
-            replace(metric, covariates=tuple(_of_table(experiment, metric)))
-            for metric in known.values()
+            replace(metric, covariates=tuple(_table_terms(experiment, metric)))
+            for metric in metrics_by_name.values()
             # Metrics of how items were before the period are for files that ask for them.
             if not metric.source.of_past
         )
     for number, choice in enumerate(choices):
-        if choice.of_events:
-            known[choice.name] = _since_exposure(number, choice)
+        if choice.is_since_exposure:
+            metrics_by_name[choice.name] = _since_exposure(number, choice)
         elif choice.texts:
-            known[choice.name] = _own(choice, of_unit=experiment.of_units)
-    known |= {c.name: _function(c.name, c.function, known) for c in choices if c.function}
-    return tuple(_chosen(choice, known, experiment) for choice in choices)
+            metrics_by_name[choice.name] = _define_metric(choice, of_unit=experiment.is_unit_table)
+    metrics_by_name |= {
+        c.name: _function(c.name, c.function, metrics_by_name) for c in choices if c.function
+    }
+    return tuple(_apply_choice(choice, metrics_by_name, experiment) for choice in choices)
 
 
 def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
@@ -69,25 +71,27 @@ def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) ->
     chosen = chosen_metrics(experiment)
     if not names:
         return chosen
-    known = known_metrics(experiment) | {metric.name: metric for metric in chosen}
+    metrics_by_name = known_metrics(experiment) | {metric.name: metric for metric in chosen}
     for name in names:
-        if name not in known:
-            raise ExperimentError(f"no metric is called {name!r}{suggestion(name, known)}")
-    return [known[name] for name in names]
+        if name not in metrics_by_name:
+            raise ExperimentError(
+                f"no metric is called {name!r}{suggestion(name, metrics_by_name)}"
+            )
+    return [metrics_by_name[name] for name in names]
 
 
 def _table_covariates(experiment: Experiment) -> dict[str, float]:
     """Return the covariates of `[logs.units]`: expression → resolution."""
     units = experiment.logs.units
-    listed = [] if units is None else units.covariates
-    every = (Covariate(value=one) if isinstance(one, str) else one for one in listed)
+    entries = [] if units is None else units.covariates
+    every = (Covariate(value=entry) if isinstance(entry, str) else entry for entry in entries)
     return {covariate.value: covariate.resolution for covariate in every}
 
 
 def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
     """Make the covariates of the table of units as means per unit."""
     every = _table_covariates(experiment)
-    if experiment.of_units:
+    if experiment.is_unit_table:
         for choice in experiment.metrics:
             for name in choice.covariates or ():
                 every.setdefault(name, choice.resolution)
@@ -98,42 +102,49 @@ def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
 
 
 def _unit_term(experiment: Experiment, text: str, step: float) -> Term:
-    if experiment.of_units:
+    if experiment.is_unit_table:
         return RowTerm(text, step, step, of_unit=True)
     return definition.UnitTerm(text, step)
 
 
 def _covariates(
-    experiment: Experiment, choice: MetricChoice, known: Mapping[str, Metric]
+    experiment: Experiment, choice: MetricChoice, metrics_by_name: Mapping[str, Metric]
 ) -> list[Term]:
     """List the covariates of a metric: pre-period sums, or columns of a table."""
-    if not experiment.of_units:
-        of_metrics = [
-            term for name in choice.covariates or () for term in definition.own_terms(known[name])
+    if not experiment.is_unit_table:
+        metric_terms = [
+            term
+            for name in choice.covariates or ()
+            for term in definition.value_terms(metrics_by_name[name])
         ]
-        return [*of_metrics, *_of_table(experiment, known[choice.name])]
-    if not known[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
+        return [*metric_terms, *_table_terms(experiment, metrics_by_name[choice.name])]
+    if not metrics_by_name[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
         return []
     every = _table_covariates(experiment)
     names = every if choice.covariates is None else choice.covariates
-    own = [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
+    terms = [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
     # Who lacks a value is a covariate too: then it does not matter what stands in its place.
-    return [*own, *(RowTerm(_counts_numbers(name), of_unit=True) for name in names)]
+    return [*terms, *(RowTerm(_counts_numbers(name), of_unit=True) for name in names)]
 
 
-def _of_table(experiment: Experiment, metric: Metric) -> list[Term]:
+def _table_terms(experiment: Experiment, metric: Metric) -> list[Term]:
     """List covariates from a table of units beside the impressions."""
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
     every = _table_covariates(experiment)
-    own = [definition.UnitTerm(text, step) for text, step in every.items()]
-    return [*own, *(definition.UnitTerm(_counts_numbers(text), 1.0) for text in every)]
+    terms = [definition.UnitTerm(text, step) for text, step in every.items()]
+    return [*terms, *(definition.UnitTerm(_counts_numbers(text), 1.0) for text in every)]
 
 
-def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Experiment) -> Metric:
-    metric = known[choice.name]
-    covariates, own = _covariates(experiment, choice, known), definition.own_terms(metric)
+def _apply_choice(
+    choice: MetricChoice, metrics_by_name: Mapping[str, Metric], experiment: Experiment
+) -> Metric:
+    metric = metrics_by_name[choice.name]
+    covariates, metric_terms = (
+        _covariates(experiment, choice, metrics_by_name),
+        definition.value_terms(metric),
+    )
     directions = {"increase": definition.INCREASE, "decrease": definition.DECREASE}
     return replace(
         metric,
@@ -142,21 +153,21 @@ def _chosen(choice: MetricChoice, known: Mapping[str, Metric], experiment: Exper
         unit=metric.unit if choice.unit is None else choice.unit,
         label=choice.label or "",
         description=choice.description or "",
-        covariates=tuple(term for term in dict.fromkeys(covariates) if term not in own),
+        covariates=tuple(term for term in dict.fromkeys(covariates) if term not in metric_terms),
         margin=_margin(choice),
         within=choice.margin.within if isinstance(choice.margin, Range) else None,
         cap=choice.cap,
     )
 
 
-def _function(name: str, text: str, known: Mapping[str, Metric]) -> Metric:
-    parts = tuple(known[part] for part in names_of(text))
+def _function(name: str, text: str, metrics_by_name: Mapping[str, Metric]) -> Metric:
+    parts = tuple(metrics_by_name[part] for part in list_metric_names(text))
     needs = frozenset(need for part in parts for need in part.needs)
-    own = Metric(name, "function", text, role="goal", source=definition.FUNCTION)
-    return replace(own, function=text, parts=parts, needs=needs)
+    metric = Metric(name, "function", text, role="goal", source=definition.FUNCTION)
+    return replace(metric, function=text, parts=parts, needs=needs)
 
 
-def missing_of(choice: MetricChoice, *, of_unit: bool) -> Missing:
+def choose_missing(choice: MetricChoice, *, of_unit: bool) -> Missing:
     """Choose what happens to rows without a value."""
     if choice.missing is None:
         # Of a unit's only row nobody but the user can say whether a null is 0.
@@ -164,10 +175,10 @@ def missing_of(choice: MetricChoice, *, of_unit: bool) -> Missing:
     return choice.missing
 
 
-def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
+def _define_metric(choice: MetricChoice, *, of_unit: bool) -> Metric:
     """Define the user's mean, ratio or quantile, over rows or units."""
     step, counts = choice.resolution, choice.rows.condition
-    does = missing_of(choice, of_unit=of_unit)
+    does = choose_missing(choice, of_unit=of_unit)
     term, rows = partial(RowTerm, of_unit=of_unit), "units" if of_unit else choice.rows
     # Rows that do not count are worth 0.
     is_every = counts == "true"
@@ -179,13 +190,13 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
         (_no_number(rows, texts), term(_counts_no_number(worth[text] for text in texts)))
         for texts in _counted_together(choice, does)
     )
-    known: tuple[Term, Term] | None = None
+    known_terms: tuple[Term, Term] | None = None
     if does == "drop" and lacking:
         if len(values) == 2:
             values = [f"case when {numbers} then ({value}) end" for value in values]
         has_value = numbers if is_every else f"{counts} and {numbers}"
-        known = term(f"case when {has_value} then 1 else 0 end"), lacking[0][1]
-    own = Metric(
+        known_terms = term(f"case when {has_value} then 1 else 0 end"), lacking[0][1]
+    metric = Metric(
         choice.name,
         "mean",
         f"Σ {choice.texts[0]} / units",
@@ -194,28 +205,30 @@ def _own(choice: MetricChoice, *, of_unit: bool) -> Metric:
         needs=frozenset[Need]() if of_unit else _needs(worth.values()),
         lacking=lacking,
         missing=does,
-        known=known,
+        presence_terms=known_terms,
     )
     if choice.quantile is not None:
         formula = f"{choice.quantile:g} quantile of {choice.value} over {rows}"
-        own = replace(own, kind="quantile", formula=formula, source=definition.QUANTILE)
+        metric = replace(metric, kind="quantile", formula=formula, source=definition.QUANTILE)
         # An impression without a value is none of those that are ranked; a unit is missing.
-        return replace(own, level=choice.quantile, known=known if of_unit else None)
+        return replace(
+            metric, level=choice.quantile, presence_terms=known_terms if of_unit else None
+        )
     if len(values) == 1:
-        return own
+        return metric
     formula = f"Σ {choice.numerator} / Σ {choice.denominator}"
-    return replace(own, kind="ratio", formula=formula, per=term(values[1], step, step))
+    return replace(metric, kind="ratio", formula=formula, per=term(values[1], step, step))
 
 
 def _counted_together(choice: MetricChoice, does: Missing) -> list[list[str]]:
     """Group the expressions that can lack a value."""
-    texts = [text for text in dict.fromkeys(choice.texts) if columns_of(text)]
+    texts = [text for text in dict.fromkeys(choice.texts) if list_columns(text)]
     # Nulls that count as 0 do so one by one; a dropped row is dropped for both parts of a ratio.
     return [[text] for text in texts] if does == "zero" else [texts] if texts else []
 
 
 def _needs(texts: Iterable[str]) -> frozenset[Need]:
-    read = {column for text in texts for column in columns_of(text)}
+    read = {column for text in texts for column in list_columns(text)}
     return frozenset(_NEEDED_BY[column] for column in read & _NEEDED_BY.keys())
 
 
@@ -244,7 +257,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     is_sum = choice.rows.log in (IMPRESSIONS, CLICKS) and choice.combined_by == "sum"
     # A sum over all impressions is a plain metric: it needs no exposure.
     if is_sum and choice.within is None:
-        return replace(_own(choice, of_unit=False), formula=_formula(choice))
+        return replace(_define_metric(choice, of_unit=False), formula=_formula(choice))
     per_unit, is_ratio = _per_unit(number, choice), choice.denominator is not None
     step, is_any = per_unit.values[0].resolution, choice.combined_by == "any"
 
@@ -257,7 +270,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     needs: set[Need] = {"unit", "ts"} if texts and has_times else {"unit"}
     window = f"day {choice.retention}" if choice.within is None else choice.within
     open_units = f"units whose {window} since exposure had not ended"
-    does = missing_of(choice, of_unit=False)
+    does = choose_missing(choice, of_unit=False)
     nulls = zip(("null", "null_under"), _counted_together(choice, does), strict=False)
     lacking = tuple((_no_number(choice.rows, texts), column(null)) for null, texts in nulls)
     return Metric(
@@ -266,14 +279,14 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
         _formula(choice),
         unit="share" if is_any and not is_ratio else "",
         role="goal",
-        source=definition.events_of("" if per_unit.is_funnel else per_unit.logs[0]),
+        source=definition.events_source("" if per_unit.is_funnel else per_unit.logs[0]),
         value=column("value", step),
         per=column("under", step) if is_ratio else None,
         needs=_needs(texts) | needs,
         left_out=((open_units, column("open")),) if per_unit.is_timed else (),
         lacking=lacking if per_unit.nulls else (),
         missing=does,
-        known=(column("known"), column("null")) if per_unit.known else None,
+        presence_terms=(column("known"), column("null")) if per_unit.presence else None,
         per_unit=per_unit,
         among=column("whole") if per_unit.is_timed else None,
     )
@@ -286,7 +299,7 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
         steps = tuple(_row_value(step, "1") for step in choice.funnel)
         return definition.PerUnit(number, steps, within_ms=within, is_funnel=True)
     combine, texts = choice.combined_by, choice.texts
-    nulls, known = tuple[definition.RowValue, ...](), tuple[definition.RowValue, ...]()
+    nulls, known_values = tuple[definition.RowValue, ...](), tuple[definition.RowValue, ...]()
     if combine == "count_distinct":
         values = [_row_value(choice.rows, f"({text})", combine) for text in texts]
     elif combine == "any":
@@ -294,14 +307,14 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
         tests = [f" and {n} > 0 and {n} < 1e300" for n in numbers] or [""]
         values = [_row_value(choice.rows, "1", also=test) for test in tests]
     else:
-        step, does = choice.resolution, missing_of(choice, of_unit=False)
+        step, does = choice.resolution, choose_missing(choice, of_unit=False)
         groups = _counted_together(choice, does)
         nulls = tuple(_row_value(choice.rows, _counts_no_number(group), "sum") for group in groups)
         also = f" and {_are_numbers(texts)}" if does == "drop" and groups else ""
         worths = [f"cast(({text}) as double)" for text in texts]
         values = [_row_value(choice.rows, worth, combine, step, also) for worth in worths]
-        known = (_row_value(choice.rows, "1", "sum", also=also),) if also else ()
-    return definition.PerUnit(number, tuple(values), nulls, known, within, choice.retention)
+        known_values = (_row_value(choice.rows, "1", "sum", also=also),) if also else ()
+    return definition.PerUnit(number, tuple(values), nulls, known_values, within, choice.retention)
 
 
 def _row_value(

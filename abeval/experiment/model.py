@@ -65,28 +65,30 @@ class Experiment(Section):
             return raw
         texts = {"value", "numerator", "denominator", "function"}
         # Such a table has no built-in metrics that the name could mean.
-        named = [isinstance(c, Mapping) and "name" in c and texts.isdisjoint(c) for c in chosen]
+        are_columns = [
+            isinstance(c, Mapping) and "name" in c and texts.isdisjoint(c) for c in chosen
+        ]
         columns = [
             {**c, "value": column_text(c["name"])} if n else c
-            for c, n in zip(chosen, named, strict=True)
+            for c, n in zip(chosen, are_columns, strict=True)
         ]
         return {**raw, "metrics": columns}
 
     @property
-    def at_one_look(self) -> "Experiment":
+    def single_look(self) -> "Experiment":
         """Return the experiment with a single look, at the end."""
         inference = self.inference.model_copy(update={"looks": "fixed"})
         return self.model_copy(update={"inference": inference})
 
     @property
-    def of_units(self) -> bool:
+    def is_unit_table(self) -> bool:
         """Tell whether the log is a table of units, not of impressions."""
         return self.logs.impressions is None
 
     @property
     def unit_table(self) -> UnitLog | None:
         """Return the table of units beside the impressions; None without one."""
-        return None if self.of_units else self.logs.units
+        return None if self.is_unit_table else self.logs.units
 
     @property
     def segment_names(self) -> list[str]:
@@ -106,22 +108,22 @@ class Experiment(Section):
 
     def known_from(self, source: Literal["before", "exposure"]) -> dict[str, str]:
         """Return the segments known before, or at exposure: name → expression."""
-        known = {
+        expressions = {
             name: rule.value
             for name, rule in self.segments.items()
             if isinstance(rule, sections.SegmentRule) and rule.known == source
         }
         # A unit that never came has its cluster where it was exposed.
-        of_design = source == "exposure" and self.logs.exposures is not None
-        return known | (self.design_values if of_design else {})
+        has_design = source == "exposure" and self.logs.exposures is not None
+        return expressions | (self.design_values if has_design else {})
 
     @property
     def design_values(self) -> dict[str, str]:
         """Return the cluster, strata and pairs of the design: name → expression."""
         if self.switchback is not None:
             return {"design.cluster": self.switchback.cluster}
-        own = {} if self.design is None else self.design.texts
-        return {f"design.{name}": text for name, text in own.items()}
+        texts = {} if self.design is None else self.design.texts
+        return {f"design.{name}": text for name, text in texts.items()}
 
     @property
     def switchback(self) -> sections.Switchback | None:
@@ -142,8 +144,10 @@ class Experiment(Section):
     @property
     def assigns(self) -> bool:
         """Tell whether abeval can compute variants, by a salt or a scheme."""
-        own = self.assignment
-        return own is not None and (own.salt is not None or own.scheme is not None)
+        assignment = self.assignment
+        return assignment is not None and (
+            assignment.salt is not None or assignment.scheme is not None
+        )
 
     @property
     def schedule(self) -> list[sections.ScheduledSplit]:
@@ -177,13 +181,13 @@ class Experiment(Section):
 
         Where the split changed, no single rule gives the variants of all units.
         """
-        own = self.assignment
-        if own is None or not self.assigns or own.splits:
+        assignment = self.assignment
+        if assignment is None or not self.assigns or assignment.splits:
             return None
-        weights = {name: self.variants[name].weight for name in own.order or self.variants}
-        if own.scheme is not None:
-            return own.scheme.rule(weights)
-        slots, holdout = own.layer, own.holdout
+        weights = {name: self.variants[name].weight for name in assignment.order or self.variants}
+        if assignment.scheme is not None:
+            return assignment.scheme.rule(weights)
+        slots, holdout = assignment.layer, assignment.holdout
         layer = None if slots is None else (Layer(slots.salt, {self.name: slots.slots}), self.name)
         held_out = None if holdout is None else Holdout(holdout.salt, holdout.share)
-        return Plan(Assignment(self.salt, weights), own.traffic, layer, held_out).rule()
+        return Plan(Assignment(self.salt, weights), assignment.traffic, layer, held_out).rule()

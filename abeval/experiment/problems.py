@@ -11,7 +11,7 @@ from typing import Any, get_args
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from abeval.errors import LogError, said_of_value
+from abeval.errors import LogError, translate_message
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import PATTERNS, Variant
 
@@ -31,18 +31,18 @@ class Problem:
         return f"{''.join(parts).removeprefix('.')}: {self.message}"
 
 
-def suggestion(name: object, known: Iterable[str]) -> str:
+def suggestion(name: object, choices: Iterable[str]) -> str:
     """Suggest a near name, or list the known ones if they are few."""
-    names = list(known)
+    names = list(choices)
     near = near_miss(name, names)
     if near or not 0 < len(names) <= 16:
         return near
     return f"; known: {', '.join(names)}"
 
 
-def near_miss(name: object, known: Iterable[str]) -> str:
+def near_miss(name: object, choices: Iterable[str]) -> str:
     """Suggest a near name, ignoring case; empty if none is near."""
-    by_lower = {one.lower(): one for one in known}
+    by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
     return f"; did you mean `{by_lower[near[0]]}`?" if near else ""
 
@@ -50,7 +50,7 @@ def near_miss(name: object, known: Iterable[str]) -> str:
 _NO_UTF8 = " has bytes that are no UTF-8: rename it"
 
 
-def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]:
+def list_problems(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]:
     """Turn pydantic's errors into problems, one for each value."""
     by_path: dict[Path, list[str]] = {}
     for detail in error.errors():
@@ -64,13 +64,13 @@ def problems_of(error: ValidationError, raw: Mapping[str, Any]) -> list[Problem]
     ]
 
 
-def without(entries: Any, paths: Sequence[Path]) -> Any:  # noqa: ANN401 (a tree of entries)
+def drop_paths(entries: Any, paths: Sequence[Path]) -> Any:  # noqa: ANN401 (a tree of entries)
     """Copy entries, dropping those at `paths`."""
     if not isinstance(entries, Mapping | list):
         return entries
     items = entries.items() if isinstance(entries, Mapping) else enumerate(entries)
     kept = {
-        key: without(value, [path[1:] for path in paths if path[:1] == (key,)])
+        key: drop_paths(value, [path[1:] for path in paths if path[:1] == (key,)])
         for key, value in items
         if (key,) not in paths
     }
@@ -109,8 +109,8 @@ def _text(detail: ErrorDetails, path: Path) -> str:
         return f"{value!r}{_NO_UTF8}"
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
-    known = re.findall(r"'([^']*)'", detail["msg"]) if kind == "literal_error" else ()
-    return f"{_should(detail)} (got {_shown(value)}{near_miss(value, known)})"
+    choices = re.findall(r"'([^']*)'", detail["msg"]) if kind == "literal_error" else ()
+    return f"{_should(detail)} (got {_shorten_value(value)}{near_miss(value, choices)})"
 
 
 _SHAPES = {
@@ -128,10 +128,10 @@ def _should(detail: ErrorDetails) -> str:
         return "should be a table" + _SHAPES.get(str(context.get("class_name")), "")
     if kind.startswith(("date_", "datetime_")):
         return "should be a date or a local time, such as 2026-09-14 or 2026-09-14T12:00:00"
-    return said_of_value(detail["msg"])
+    return translate_message(detail["msg"])
 
 
-def _shown(value: object) -> str:
+def _shorten_value(value: object) -> str:
     text = str(value) if isinstance(value, date | time) else repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
 
@@ -151,7 +151,7 @@ def _models(annotation: object) -> list[type[Any]]:
     return [model for part in get_args(annotation) for model in _models(part)]
 
 
-def folded(name: str) -> str:
+def normalize_name(name: str) -> str:
     """Normalize a name: lower case, no surrounding spaces."""
     return name.strip().casefold()
 
@@ -165,7 +165,7 @@ def spelled_alike(names: Iterable[str]) -> list[tuple[str, ...]]:
     """
     groups: dict[str, list[str]] = {}
     for name in names:
-        groups.setdefault(folded(name), []).append(name)
+        groups.setdefault(normalize_name(name), []).append(name)
     return [tuple(group) for group in groups.values() if len(group) > 1]
 
 
@@ -175,15 +175,16 @@ def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None
     The message says `what` holds the names, and how to join them: `{}` in `remedy` is the line.
     """
     for names in spelled_alike(sorted(units, key=lambda name: -units[name])):
-        listed = ", ".join(f"{name!r} ({units[name]:,})" for name in names)
+        spellings = ", ".join(f"{name!r} ({units[name]:,})" for name in names)
         raise LogError(
-            f"{what} has {listed}, which differ only in capitals or spaces",
-            f"if they are one variant, {remedy.format(joined_line(names[0], names))}; if they are "
+            f"{what} has {spellings}, which differ only in capitals or spaces",
+            "if they are one variant, "
+            f"{remedy.format(write_join_line(names[0], names))}; if they are "
             "not, rename one",
         )
 
 
-def arms_of(variants: Mapping[str, Variant]) -> dict[str, list[str]]:
+def list_arms(variants: Mapping[str, Variant]) -> dict[str, list[str]]:
     """List the arms of the log that each variant joins; by default its own name."""
     return {name: list(variant.of or [name]) for name, variant in variants.items()}
 
@@ -192,13 +193,17 @@ NOT_JOINED = " (not joined)"
 """Ends the name of an arm that has a variant's name but is not joined by it."""
 
 
-def meant_by(name: str, variants: Mapping[str, Variant]) -> str | None:
+def find_meant_variant(name: str, variants: Mapping[str, Variant]) -> str | None:
     """Find the variant that a name is another spelling of; None if there is none."""
-    known = {folded(arm): own for own, arms in arms_of(variants).items() for arm in arms}
-    return known.get(folded(name))
+    variant_by_spelling = {
+        normalize_name(arm): variant
+        for variant, arms in list_arms(variants).items()
+        for arm in arms
+    }
+    return variant_by_spelling.get(normalize_name(name))
 
 
-def joined_line(variant: str, arms: Iterable[str]) -> str:
+def write_join_line(variant: str, arms: Iterable[str]) -> str:
     """Write the line of a file that lets a variant join arms of the log.
 
     Example:
@@ -206,5 +211,5 @@ def joined_line(variant: str, arms: Iterable[str]) -> str:
         '[variants.control] of = ["control", "Control "]'
     """
     key = variant if re.fullmatch(r"[A-Za-z0-9_-]+", variant) else json.dumps(variant)
-    listed = ", ".join(json.dumps(arm, ensure_ascii=False) for arm in arms)
-    return f"[variants.{key}] of = [{listed}]"
+    arm_list = ", ".join(json.dumps(arm, ensure_ascii=False) for arm in arms)
+    return f"[variants.{key}] of = [{arm_list}]"

@@ -50,7 +50,7 @@ Word = Annotated[str, StringConstraints(pattern=WORD)]
 Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2_000)]
 
 
-def _composed(name: str) -> str:
+def _normalize_unicode(name: str) -> str:
     """Return a name in Unicode form NFC; refuse names of several lines."""
     odd = any(unicodedata.category(char) in ("Cc", "Zl", "Zp") for char in name)
     if odd or name != name.strip():
@@ -60,7 +60,7 @@ def _composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-MetricName = Annotated[Name, AfterValidator(_composed)]
+MetricName = Annotated[Name, AfterValidator(_normalize_unicode)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 
@@ -74,13 +74,13 @@ def _local(value: object) -> object:
     return value
 
 
-def _without_offset(value: date) -> date:
+def _refuse_offset(value: date) -> date:
     if isinstance(value, datetime) and value.tzinfo is not None:
         raise ValueError(f"has an offset ({value}): write the local time in `timezone` without it")
     return value
 
 
-Moment = Annotated[datetime | date, BeforeValidator(_local), AfterValidator(_without_offset)]
+Moment = Annotated[datetime | date, BeforeValidator(_local), AfterValidator(_refuse_offset)]
 
 
 def moment(value: date | datetime) -> datetime:
@@ -157,7 +157,7 @@ class Design(Section):
         return self.model_dump(exclude_none=True, exclude={"switchback"})
 
     @property
-    def randomised(self) -> str:
+    def randomisation_unit(self) -> str:
         """Name what was randomised."""
         turns = self.switchback
         return f"{turns.cluster} × {turns.slot}" if turns else str(self.cluster)
@@ -297,7 +297,7 @@ class Period(Section):
     end: Moment
 
     @model_validator(mode="after")
-    def _ordered(self) -> Self:
+    def _check_order(self) -> Self:
         if moment(self.start) >= moment(self.end):
             raise ValueError(f"is empty: start {self.start} is not before end {self.end}")
         return self
@@ -377,8 +377,8 @@ class AssignmentRule(Section):
     @property
     def is_plain(self) -> bool:
         """Tell whether all units are assigned by abeval's own hash."""
-        others = (self.layer, self.holdout, self.scheme, self.order)
-        return self.traffic == 1 and all(other is None for other in others)
+        settings = (self.layer, self.holdout, self.scheme, self.order)
+        return self.traffic == 1 and all(setting is None for setting in settings)
 
 
 class Interleaving(Section):
@@ -488,10 +488,10 @@ class MetricChoice(Section):
     @property
     def is_own(self) -> bool:
         """Tell whether the file defines the metric."""
-        return bool(self.texts) or self.function is not None or self.of_events
+        return bool(self.texts) or self.function is not None or self.is_since_exposure
 
     @property
-    def of_events(self) -> bool:
+    def is_since_exposure(self) -> bool:
         """Tell whether the metric is a value of a unit since its exposure."""
         keys = (self.log, self.per_unit, self.where, self.within, self.retention, self.funnel)
         return any(key is not None for key in keys)

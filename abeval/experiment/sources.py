@@ -22,12 +22,12 @@ OWN_TABLE = "log"
 def _encoding(name: str) -> str | None:
     """Check the name of an encoding; return None for UTF-8."""
     try:
-        known = codecs.lookup(name)
+        codec = codecs.lookup(name)
         "a".encode(name)
     except LookupError as error:
         raise ValueError(f"is no encoding of text that Python knows (got {name!r})") from error
     # Files are read as UTF-8 anyhow.
-    return None if known.name in ("utf-8", "utf-8-sig", "ascii") else name
+    return None if codec.name in ("utf-8", "utf-8-sig", "ascii") else name
 
 
 READING = ("table", "sheet", "format", "delimiter", "decimal", "encoding")
@@ -66,10 +66,13 @@ class LogSource(Section):
 
     @property
     def _paths(self) -> Mapping[str, list[str]]:
-        own = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
-        return {name: [path] if isinstance(path, str) else path for name, path in own.items()}
+        paths_by_variant = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
+        return {
+            name: [path] if isinstance(path, str) else path
+            for name, path in paths_by_variant.items()
+        }
 
-    def with_unit(self, unit: str) -> Self:
+    def map_unit(self, unit: str) -> Self:
         """Return a copy with this column as the unit, unless the file maps another."""
         if unit == ROW_UNIT:
             return self
@@ -168,7 +171,7 @@ class Logs(Section):
         return self
 
     @property
-    def named(self) -> dict[str, LogSource]:
+    def logs_by_name(self) -> dict[str, LogSource]:
         """Return every log of the file by its path below `logs`."""
         logs = {name: log for name, log in self if name != "events" and log is not None}
         return logs | {OUTCOME + name: log for name, log in self.events.items()}

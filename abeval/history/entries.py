@@ -8,31 +8,31 @@ from pathlib import Path
 from typing import Any
 
 from abeval.errors import ExperimentError
-from abeval.history.table import changing
-from abeval.offline.metrics import direction_of
+from abeval.history.table import edit_rows
+from abeval.offline.metrics import find_direction
 from abeval.results import codes, study
 from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import Row
 from abeval.results.history import Added, AddedSource, HistoryRow, Source
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
-from abeval.results.record import columns_of
+from abeval.results.record import list_columns
 from abeval.results.replay import PairRow, ReplayResult
-from abeval.results.study import Study, Wanted, read_result
+from abeval.results.study import AcceptedResults, Study, read_result
 from abeval.stats.distributions import quantile, two_sided_quantile
 
 Addable = Result | ReplayResult | Agreement | InterleavingResult
 """Results that a history takes, alone or from a study."""
 
-_WANTED = Wanted(
+_WANTED = AcceptedResults(
     (study.ANALYSIS, study.REPLAY, study.AGREEMENT, study.PREFERENCES, study.STUDY),
     "it has no effects for a history",
     "name the JSON of abeval analyze or report, beside it that of agree and replay",
 )
 
-_FIELDS = columns_of(HistoryRow)
+_FIELDS = list_columns(HistoryRow)
 # Field of an effect or preference → field of a history row, if the name differs.
-_OF_LIFT = {
+_HISTORY_NAMES = {
     **{"control": "value_control", "treatment": "value"},
     **{"lift": "effect", "lift_low": "low", "lift_high": "high"},
     **{"base": "control", "ranker": "variant", "preference": "effect"},
@@ -43,18 +43,20 @@ def add(
     path: Path, results: Sequence[Addable | Study | str | Path], shipped: frozenset[str] | None
 ) -> Added:
     """Replace the rows that the history has of these results."""
-    read = _read(results)
-    parts = [rows_of(result, shipped) for result in read]
+    read = _read_results(results)
+    parts = [build_rows(result, shipped) for result in read]
     sources = [rows[0].source for rows in parts if rows]
     # Two results of one source would replace each other.
     twice = next((source for source in sources if sources.count(source) > 1), None)
     if twice is not None:
-        what = f"two results of the same kind ({twice}) of {experiment_of(read[0])!r} were named"
+        what = (
+            f"two results of the same kind ({twice}) of {get_experiment_name(read[0])!r} were named"
+        )
         raise ExperimentError(what, "name one of each: analyze, replay, agree")
-    with changing(path) as rows:
+    with edit_rows(path) as rows:
         put = tuple(_put_source(rows, new) for new in parts if new)
         experiments = len({row.experiment for row in rows})
-        return Added(str(path), experiment_of(read[0]), put, experiments)
+        return Added(str(path), get_experiment_name(read[0]), put, experiments)
 
 
 def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSource:
@@ -71,39 +73,40 @@ def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSourc
     return AddedSource(key[1], "replaced" if replaced else "added", len(new), replaced, bare)
 
 
-def _read(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
+def _read_results(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
     """Read the results of one experiment that a history takes."""
-    whole = [
-        read_result(Path(one), _WANTED) if isinstance(one, str | Path) else one for one in results
+    loaded = [
+        read_result(Path(result), _WANTED) if isinstance(result, str | Path) else result
+        for result in results
     ]
-    parts = (one.results if isinstance(one, Study) else (one,) for one in whole)
-    read = [one for of in parts for one in of if isinstance(one, Addable)]
-    if not read:
-        what = f"there is nothing to add{': the study has no effects' if whole else ''}"
+    groups = (result.results if isinstance(result, Study) else (result,) for result in loaded)
+    addable = [result for group in groups for result in group if isinstance(result, Addable)]
+    if not addable:
+        what = f"there is nothing to add{': the study has no effects' if loaded else ''}"
         raise ExperimentError(what, _WANTED.hint)
-    if asked := next((result.questions for result in read if result.questions), ()):
-        what = f"a result is a draft: {codes.open_questions(asked)}"
+    if questions := next((result.questions for result in addable if result.questions), ()):
+        what = f"a result is a draft: {codes.open_questions(questions)}"
         raise ExperimentError(what, "answer and remove them, and run abeval again")
-    names = list(dict.fromkeys(experiment_of(result) for result in read))
+    names = list(dict.fromkeys(get_experiment_name(result) for result in addable))
     if len(names) > 1:
         what = f"these results are of different experiments: {names[0]!r} and {names[1]!r}"
         raise ExperimentError(what, "add each experiment by a call of its own")
-    return read
+    return addable
 
 
-def experiment_of(result: Addable) -> str:
+def get_experiment_name(result: Addable) -> str:
     """Return the name of a result's experiment."""
     if isinstance(result, Result | InterleavingResult):
         return result.experiment.name
     return result.name
 
 
-def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:
+def build_rows(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow, ...]:
     """Build the rows of a result; `shipped` overrides the verdict."""
     content: dict[str, Any] = {"result": result.to_dict()}
     match result:
         case Result():
-            rows = [*_of_analysis(result, shipped)]
+            rows = [*_build_analysis_rows(result, shipped)]
             content |= {} if shipped is None else {"shipped": sorted(shipped)}
         case ReplayResult():
             rows = [_offline(result, "replay", pair, variant=pair.model) for pair in result.pairs]
@@ -115,7 +118,7 @@ def rows_of(result: Addable, shipped: frozenset[str] | None) -> tuple[HistoryRow
                 for row in of_variants
             ]
         case InterleavingResult():
-            rows = [*_of_preferences(result)]
+            rows = [*_build_preference_rows(result)]
     # The digest must not depend on the order of keys.
     text = json.dumps(content, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
     digest = hashlib.sha256(text).hexdigest()[:32]
@@ -128,11 +131,11 @@ def _writable(row: HistoryRow) -> dict[str, Any]:
     return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
 
 
-def _named(row: Row | PreferenceRow, info: ExperimentInfo) -> dict[str, Any]:
+def _pick_fields(row: Row | PreferenceRow, info: ExperimentInfo) -> dict[str, Any]:
     """Pick the fields of a row and its experiment that a history keeps."""
-    named = {_OF_LIFT.get(name, name): value for name, value in vars(row).items()}
+    fields = {_HISTORY_NAMES.get(name, name): value for name, value in vars(row).items()}
     return {
-        **{name: value for name, value in named.items() if name in _FIELDS},
+        **{name: value for name, value in fields.items() if name in _FIELDS},
         **{"experiment": info.name, "start": info.start, "end": info.end, "alpha": info.alpha},
         "trusted": row.status != "untrusted",
     }
@@ -147,7 +150,7 @@ def _se(
     return (high - low) / (2 * critical) or None
 
 
-def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[HistoryRow]:
+def _build_analysis_rows(result: Result, shipped: frozenset[str] | None) -> Iterator[HistoryRow]:
     info = result.experiment
     treatments = [variant.name for variant in info.variants if variant.name != info.control]
     unknown = sorted((shipped or frozenset()) - {*treatments})
@@ -162,7 +165,7 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
         # At looks an interval is wider, by their boundary.
         critical = bounds.get((row.metric, row.variant)) or -quantile(info.alpha / 2, df)
         yield HistoryRow(
-            **_named(row, info),
+            **_pick_fields(row, info),
             se=_se(row.lift, row.lift_low, row.lift_high, critical),
             source="analysis",
             control=info.control,
@@ -173,13 +176,13 @@ def _of_analysis(result: Result, shipped: frozenset[str] | None) -> Iterator[His
         )
 
 
-def _of_preferences(result: InterleavingResult) -> Iterator[HistoryRow]:
+def _build_preference_rows(result: InterleavingResult) -> Iterator[HistoryRow]:
     """Build rows of the preference for each ranker over control."""
     info = result.experiment
     for row in result.preferences:
         if row.base == info.control:
             yield HistoryRow(
-                **_named(row, info) | {"metric": f"preference:{row.metric}"},
+                **_pick_fields(row, info) | {"metric": f"preference:{row.metric}"},
                 source="preferences",
                 side="offline",
                 scale="difference",
@@ -199,7 +202,7 @@ def _offline(
         experiment=result.name,
         source=source,
         side="offline",
-        direction=direction_of(numbers["metric"]),
+        direction=find_direction(numbers["metric"]),
         scale="difference",
         se=_se(row.difference, row.low, row.high, two_sided_quantile(result.alpha)),
         alpha=result.alpha,

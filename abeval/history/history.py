@@ -10,7 +10,7 @@ from abeval.errors import ExperimentError
 from abeval.files import check_writable
 from abeval.history.entries import Addable, add
 from abeval.history.report import report
-from abeval.history.table import kind_of, read_rows
+from abeval.history.table import file_kind, read_rows
 from abeval.results.history import Added, HistoryReport, HistoryRow
 from abeval.results.record import frame
 from abeval.results.study import Study
@@ -41,7 +41,7 @@ class History:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        kind_of(self.path)
+        file_kind(self.path)
 
     def __repr__(self) -> str:
         return f"History({str(self.path)!r})"
@@ -64,8 +64,8 @@ class History:
             AbevalError: The history cannot be written.
         """
         check_writable(self.path)
-        named = (shipped,) if isinstance(shipped, str) else shipped
-        return add(self.path, results, None if named is None else frozenset(named))
+        names = (shipped,) if isinstance(shipped, str) else shipped
+        return add(self.path, results, None if names is None else frozenset(names))
 
     def rows(self) -> tuple[HistoryRow, ...]:
         """Return every row of the file; none if it does not exist yet."""

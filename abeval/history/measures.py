@@ -64,7 +64,7 @@ class Measures(NamedTuple):
     shipped: frozenset[Case]
     left_out: Mapping[str, int]
 
-    def of(self, side: Side) -> list[Measure]:
+    def select_side(self, side: Side) -> list[Measure]:
         """Return the measures of one side."""
         return [measure for measure in self.measures if measure.side == side]
 
@@ -96,8 +96,8 @@ class _Analyses:
         """Return a row's effect and its case, or why it is not used."""
         case = self.case(row)
         if case is None:
-            known = row.experiment in self.control
-            return "model of no variant" if known else "experiment without an analysis"
+            has_analysis = row.experiment in self.control
+            return "model of no variant" if has_analysis else "experiment without an analysis"
         if row.effect is None or row.se is None:
             return "no effect with an error"
         if not row.trusted or (*case, row.metric) in self.untrusted:
@@ -110,7 +110,7 @@ class _Analyses:
         return row.source == "replay" and row.traffic != control
 
 
-def measures_of(rows: Sequence[HistoryRow]) -> Measures:
+def build_measures(rows: Sequence[HistoryRow]) -> Measures:
     """Group all usable effects by metric.
 
     Offline effects are those on control's traffic: what was known before launch.
@@ -128,7 +128,9 @@ def measures_of(rows: Sequence[HistoryRow]) -> Measures:
             groups.setdefault((row.side, row.metric), (row, {}))[1][case] = effect
     # A metric may change role or direction: the last analysis counts.
     last = {row.metric: row for row in analyses.rows}
-    measures = tuple(_measure(row, last.get(row.metric), own) for row, own in groups.values())
+    measures = tuple(
+        _measure(row, last.get(row.metric), effects) for row, effects in groups.values()
+    )
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
     return Measures(measures, shipped, left_out)
 

@@ -15,7 +15,7 @@ from abeval.stats.records import Floats, Refusal
 from abeval.stats.shrinkage import FEWEST, spreads
 
 
-class Predicted(NamedTuple):
+class FittedPrediction(NamedTuple):
     """A prediction, and how each case was predicted without its experiment.
 
     `p_value`, of no association, is 1 with a reason. By case, `gain` is how much smaller the
@@ -29,7 +29,9 @@ class Predicted(NamedTuple):
     error: Mapping[Case, float]
 
 
-def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | None:
+def estimate_prediction(
+    predictor: Measure, target: Measure, alpha: float
+) -> FittedPrediction | None:
     """Estimate how well one metric predicts another; None without overlap.
 
     Effects are turned so that more is better.
@@ -57,7 +59,7 @@ def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | 
     try:
         fitted = latent.fit(x, x_se, y, y_se, groups)
     except Refusal as refusal:
-        return Predicted(replace(row, reason=refusal.reason), 1.0, {}, {})
+        return FittedPrediction(replace(row, reason=refusal.reason), 1.0, {}, {})
     correlation = latent.correlation(fitted, alpha)
     slope = latent.slope(fitted, alpha)
     step, typical = float(np.median(np.abs(x))), float(np.median(x_se))
@@ -70,8 +72,8 @@ def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | 
         low=correlation.low,
         high=correlation.high,
         slope=slope.value,
-        slope_low=_bounded(slope.low),
-        slope_high=_bounded(slope.high),
+        slope_low=_finite_or_none(slope.low),
+        slope_high=_finite_or_none(slope.high),
         step=step,
         chance=latent.chance_positive(fitted, step, typical),
         chance_loss=latent.chance_positive(fitted, -step, typical),
@@ -79,7 +81,7 @@ def predicted(predictor: Measure, target: Measure, alpha: float) -> Predicted | 
         quality=correlation.value * math.sqrt(signal(x, x_se)),
     )
     by_case = (dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
-    return Predicted(row, correlation.p_value, *by_case)
+    return FittedPrediction(row, correlation.p_value, *by_case)
 
 
 def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
@@ -91,11 +93,11 @@ def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
 
 def signal(effects: Floats, ses: Floats) -> float:
     """Return the share of true variance in the variance of an estimate."""
-    variance = spreads(effects, ses).expected
+    variance = spreads(effects, ses).expected_variance
     return variance / (variance + float(np.median(ses)) ** 2)
 
 
-def _bounded(end: float) -> float | None:
+def _finite_or_none(end: float) -> float | None:
     return end if math.isfinite(end) else None
 
 
@@ -104,21 +106,23 @@ def _share(gain: float, error: float) -> float | None:
     return min(gain / error, 1.0) if error > 0 else None
 
 
-def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
+def choose_predictor(predictions: Sequence[FittedPrediction], alpha: float) -> Choice | None:
     """Choose the best predictor of a target, by cross-validation.
 
     Each experiment is predicted by the one that is best for all others. The sentence says that it
     predicts where its correlation is not zero at `alpha` over the number of predictors.
     """
-    fitted = [one for one in predictions if one.gain]
+    fitted = [prediction for prediction in predictions if prediction.gain]
     if not fitted:
         return None
-    cases = sorted(set.intersection(*({*one.gain} for one in fitted)))
+    cases = sorted(set.intersection(*({*prediction.gain} for prediction in fitted)))
     experiments = sorted({experiment for experiment, _ in cases})
     if len(experiments) < FEWEST:
         return None
-    gain = np.array([[_sum_of(one.gain, cases, e) for e in experiments] for one in fitted])
-    error = sum(_sum_of(fitted[0].error, cases, e) for e in experiments)
+    gain = np.array(
+        [[_sum_experiment(prediction.gain, cases, e) for e in experiments] for prediction in fitted]
+    )
+    error = sum(_sum_experiment(fitted[0].error, cases, e) for e in experiments)
     # Without a predictor the gain is 0: it is the choice where all others do harm.
     gain = np.vstack([gain, np.zeros(len(experiments))])
     others = gain.sum(1, keepdims=True) - gain
@@ -139,18 +143,18 @@ def chosen(predictions: Sequence[Predicted], alpha: float) -> Choice | None:
     return replace(choice, sentence=_sentence(choice, fitted, alpha))
 
 
-def _sum_of(values: Mapping[Case, float], cases: Sequence[Case], experiment: str) -> float:
+def _sum_experiment(values: Mapping[Case, float], cases: Sequence[Case], experiment: str) -> float:
     """Sum values over the variants of one experiment."""
     return sum(values[case] for case in cases if case[0] == experiment)
 
 
-def _sentence(choice: Choice, fitted: Sequence[Predicted], alpha: float) -> str:
+def _sentence(choice: Choice, fitted: Sequence[FittedPrediction], alpha: float) -> str:
     if choice.best is None:
         who = f"none of {choice.predictors} offline metrics predicts"
         if choice.predictors == 1:
             who = f"the offline metric {fitted[0].row.predictor} does not predict"
         return f"{who} {choice.target} better than its own mean does"
-    best = next(one for one in fitted if one.row.predictor == choice.best)
+    best = next(prediction for prediction in fitted if prediction.row.predictor == choice.best)
     row = best.row
     if best.p_value * choice.predictors > alpha:
         several = f", the best of {choice.predictors}," if choice.predictors > 1 else ""

@@ -8,9 +8,14 @@ import numpy as np
 
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import suggestion
-from abeval.history.measures import Measure, Measures, measures_of
-from abeval.history.predictions import Predicted, chosen, predicted, signal
-from abeval.history.table import Kept
+from abeval.history.measures import Measure, Measures, build_measures
+from abeval.history.predictions import (
+    FittedPrediction,
+    choose_predictor,
+    estimate_prediction,
+    signal,
+)
+from abeval.history.table import StoredRows
 from abeval.results import history as records
 from abeval.stats import shrinkage
 from abeval.stats.distributions import two_sided_quantile
@@ -28,36 +33,36 @@ _OFFLINE_AT_K = ("ndcg@{k}[lin]", "map@{k}[min]", "mrr@{k}", "recall@{k}", "prec
 
 def report(
     path: Path,
-    kept: Kept,
+    kept: StoredRows,
     metrics: Sequence[str] | None,
     offline: Sequence[str] | None,
     alpha: float,
 ) -> records.HistoryReport:
     """Report what a history says, with the arguments of `History.report`."""
-    history = measures_of(kept.rows)
+    history = build_measures(kept.rows)
     names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
     _check(path, names, history)
     online = _online(history, metrics)
     before = _offline(history, offline)
     predictions = [
-        one
+        prediction
         for target in online
         for predictor in before
         if predictor.sign and target.sign
-        if (one := predicted(predictor, target, alpha)) is not None
+        if (prediction := estimate_prediction(predictor, target, alpha)) is not None
     ]
-    of_targets = groupby(predictions, key=lambda one: one.row.target)
-    choices = [chosen([*group], alpha) for _, group in of_targets]
+    of_targets = groupby(predictions, key=lambda prediction: prediction.row.target)
+    choices = [choose_predictor([*group], alpha) for _, group in of_targets]
     unsigned = () if kept.is_signed else (_UNSIGNED,)
     return records.HistoryReport(
         schema_version=records.HISTORY_SCHEMA_VERSION,
         history=str(path),
         alpha=alpha,
         experiments=names,
-        predictions=tuple(one.row for one in predictions),
+        predictions=tuple(prediction.row for prediction in predictions),
         choices=tuple(choice for choice in choices if choice is not None),
         sensitivity=tuple(_sensitivity(m, alpha) for m in online),
-        gained=tuple(_gained(m, history, alpha) for m in online),
+        gained=tuple(_sum_gains(m, history, alpha) for m in online),
         effects=tuple(e for m in (*before, *online) for e in _effects(m, history, alpha)),
         left_out=tuple(history.left_out.items()),
         notes=(*_notes(history, before, online, predictions), *unsigned),
@@ -69,54 +74,54 @@ def _check(path: Path, names: Sequence[str], history: Measures) -> None:
         count = "1 experiment" if len(names) == 1 else f"{len(names)} experiments"
         what = f"{path} has {count}: {FEWEST} are needed to say anything"
         raise ExperimentError(what, "add more with abeval history add")
-    if not history.of("online"):
+    if not history.select_side("online"):
         what = f"{path} has no online effect"
         raise ExperimentError(what, "add the results of abeval analyze")
 
 
-def named(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
+def select_measures(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
     """Select measures by metric; raise if the history lacks one."""
-    known = {measure.metric: measure for measure in measures}
+    by_name = {measure.metric: measure for measure in measures}
     for name in names:
-        if name not in known:
-            what = f"the history has no {kind} metric {name!r}{suggestion(name, known)}"
-            raise ExperimentError(what, f"it has {', '.join(known) or 'none'}")
-    return [known[name] for name in dict.fromkeys(names)]
+        if name not in by_name:
+            what = f"the history has no {kind} metric {name!r}{suggestion(name, by_name)}"
+            raise ExperimentError(what, f"it has {', '.join(by_name) or 'none'}")
+    return [by_name[name] for name in dict.fromkeys(names)]
 
 
 def _online(history: Measures, names: Sequence[str] | None) -> list[Measure]:
-    measures = history.of("online")
+    measures = history.select_side("online")
     if names:
-        return named(measures, names, "online")
+        return select_measures(measures, names, "online")
     # Diagnostics are shown only if there is nothing else.
     judged = [m for m in measures if m.role in ("goal", "guardrail")] or measures
     return sorted(judged, key=lambda m: m.role != "goal")
 
 
 def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
-    measures = history.of("offline")
+    measures = history.select_side("offline")
     if names:
-        return named(measures, names, "offline")
-    known = {measure.metric: measure for measure in measures}
+        return select_measures(measures, names, "offline")
+    by_name = {measure.metric: measure for measure in measures}
     # Metric names have the cut-off after `@`, as in `ndcg@10[lin]`.
-    cuts = [int(k) for m in known if (k := m.partition("@")[2].partition("[")[0]).isdigit()]
+    cuts = [int(k) for m in by_name if (k := m.partition("@")[2].partition("[")[0]).isdigit()]
     at_k = [name.format(k=max(cuts, default=0)) for name in _OFFLINE_AT_K]
-    of_lists = [name for name in known if name.startswith("preference:")]
-    return [known[name] for name in (*of_lists, *_OFFLINE, *at_k) if name in known] or measures
+    of_lists = [name for name in by_name if name.startswith("preference:")]
+    return [by_name[name] for name in (*of_lists, *_OFFLINE, *at_k) if name in by_name] or measures
 
 
 def _notes(
     history: Measures,
     before: Sequence[Measure],
     online: Sequence[Measure],
-    predictions: Sequence[Predicted],
+    predictions: Sequence[FittedPrediction],
 ) -> Iterable[str]:
     if predictions:
         yield (
             "noise that two metrics share because the same units are behind both is not known: it "
             "makes correlations too high if it is positive"
         )
-    hidden = len(history.of("offline")) - len(before)
+    hidden = len(history.select_side("offline")) - len(before)
     if hidden > 0:
         yield f"{hidden} more offline metrics are in the history: name them to see them"
     sideless = [m.metric for m in (*before, *online) if not m.sign]
@@ -130,7 +135,7 @@ def _notes(
         yield "no offline metrics: add the JSON of abeval replay with that of analyze"
 
 
-def _gained(measure: Measure, history: Measures, alpha: float) -> records.Gained:
+def _sum_gains(measure: Measure, history: Measures, alpha: float) -> records.Gained:
     """Sum the effects that were shipped, naive and shrunk."""
     values, ses = measure.values, measure.ses
     shipped = np.array([case in history.shipped for case in measure.effects], dtype=bool)

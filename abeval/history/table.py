@@ -12,9 +12,9 @@ from typing import Any, NamedTuple, get_args
 import duckdb
 
 from abeval.engines.duckdb_connection import message, open_database
-from abeval.engines.sql import literal, quoted
+from abeval.engines.sql import literal, quote
 from abeval.errors import ExperimentError
-from abeval.files import check_readable, held, real, write_bytes
+from abeval.files import check_readable, hold_lock, real, write_bytes
 from abeval.results.history import HistoryRow
 from abeval.scratch import Scratch
 
@@ -31,11 +31,11 @@ WAIT = 60.0
 """Seconds to wait for another run that edits the same history."""
 
 _KEY = "abeval_digest"
-_LISTED = ", ".join(map(quoted, _COLUMNS))
+_COLUMN_LIST = ", ".join(map(quote, _COLUMNS))
 _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
 
-def kind_of(path: Path) -> str:
+def file_kind(path: Path) -> str:
     """Return the kind of a history file, by its suffix; raise for others."""
     kinds = {".parquet": "parquet", ".duckdb": "duckdb", ".db": "duckdb"}
     if path.suffix.lower() not in kinds:
@@ -44,21 +44,24 @@ def kind_of(path: Path) -> str:
     return kinds[path.suffix.lower()]
 
 
-class Kept(NamedTuple):
+class StoredRows(NamedTuple):
     """The rows of a history file, and whether a digest confirms them."""
 
     rows: tuple[HistoryRow, ...]
     is_signed: bool
 
 
-def read_rows(path: Path) -> Kept:
+def read_rows(path: Path) -> StoredRows:
     """Read all rows; none if the file does not exist."""
-    with closing(Scratch(None, "abeval-history-")) as scratch, _opened(path, scratch) as (_, kept):
+    with (
+        closing(Scratch(None, "abeval-history-")) as scratch,
+        _open_copy(path, scratch) as (_, kept),
+    ):
         return kept
 
 
 @contextmanager
-def changing(path: Path) -> Iterator[list[HistoryRow]]:
+def edit_rows(path: Path) -> Iterator[list[HistoryRow]]:
     """Open the rows of a history for editing; write them at the end.
 
     Nothing is written if the block fails, or nothing changed. One run at a time has it; another
@@ -66,11 +69,11 @@ def changing(path: Path) -> Iterator[list[HistoryRow]]:
     """
     target = real(path)
     with (
-        held(target.with_name(f"{target.name}.lock"), str(path), WAIT),
+        hold_lock(target.with_name(f"{target.name}.lock"), str(path), WAIT),
         closing(Scratch(None, "abeval-history-")) as scratch,
     ):
-        written = scratch.path / f"history.{kind_of(path)}"
-        with _opened(path, scratch) as (connection, kept):
+        written = scratch.path / f"history.{file_kind(path)}"
+        with _open_copy(path, scratch) as (connection, kept):
             rows = [*kept.rows]
             yield rows
             is_changed = rows != [*kept.rows]
@@ -86,25 +89,27 @@ def _write(connection: duckdb.DuckDBPyConnection, copy: Path, rows: Sequence[His
     file = copy.with_name("rows.json")
     texts = (json.dumps(asdict(row)) for row in rows)
     file.write_text("\n".join(texts), encoding="utf-8", errors="backslashreplace")
-    types = ", ".join(f"{quoted(name)}: {literal(kind)}" for name, kind in _COLUMNS.items())
+    types = ", ".join(f"{quote(name)}: {literal(kind)}" for name, kind in _COLUMNS.items())
     read = f"read_json(?, format = 'newline_delimited', columns = {{{types}}})"
     connection.execute(f"delete from {TABLE}")
     if rows:
-        insert = f"insert into {TABLE} by name select {_LISTED} from {read}"
+        insert = f"insert into {TABLE} by name select {_COLUMN_LIST} from {read}"
         connection.execute(insert, [str(file)])
     digest = literal(_digest(_values(connection)))
-    if kind_of(copy) == "duckdb":
+    if file_kind(copy) == "duckdb":
         connection.execute(f"comment on table {TABLE} is {digest}")
         return
     options = f"format parquet, kv_metadata {{{_KEY}: {digest}}}"
-    listed = f"select {_LISTED} from {TABLE} {_ORDER}"
-    connection.execute(f"copy ({listed}) to {literal(str(copy))} ({options})")
+    selection = f"select {_COLUMN_LIST} from {TABLE} {_ORDER}"
+    connection.execute(f"copy ({selection}) to {literal(str(copy))} ({options})")
 
 
 @contextmanager
-def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConnection, Kept]]:
+def _open_copy(
+    path: Path, scratch: Scratch
+) -> Iterator[tuple[duckdb.DuckDBPyConnection, StoredRows]]:
     """Open a sandboxed copy of a history and read its rows."""
-    kind = kind_of(path)
+    kind = file_kind(path)
     copy = scratch.path / f"history.{kind}"
     check_readable(path, path)
     try:
@@ -129,15 +134,15 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
             views = f"select 1 from duckdb_views() where view_name = {literal(TABLE)}"
             if connection.execute(views).fetchall():
                 raise ExperimentError(f"{path} is no history: {TABLE} is a view in it", _MEND)
-            columns = ", ".join(f"{quoted(name)} {type_}" for name, type_ in _COLUMNS.items())
+            columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in _COLUMNS.items())
             connection.execute(f"create table if not exists {TABLE} ({columns})")
             signature = f"select comment from duckdb_tables() where table_name = {literal(TABLE)}"
             if kind == "parquet" and copy.exists():
                 file = literal(str(copy))
-                rows = f"select {_LISTED} from read_parquet({file})"
+                rows = f"select {_COLUMN_LIST} from read_parquet({file})"
                 connection.execute(f"insert into {TABLE} by name {rows}")
-                listed = f"from parquet_kv_metadata({file}) where key = {literal(_KEY)}"
-                signature = f"select decode(value) {listed}"
+                source = f"from parquet_kv_metadata({file}) where key = {literal(_KEY)}"
+                signature = f"select decode(value) {source}"
             answer = connection.execute(signature).fetchall()
             # Histories of older versions have no digest and are read all the same.
             signatures = {digest for (digest,) in answer if digest}
@@ -146,14 +151,14 @@ def _opened(path: Path, scratch: Scratch) -> Iterator[tuple[duckdb.DuckDBPyConne
                 what = f"{path} is damaged or was changed: its rows are not those that were written"
                 raise ExperimentError(what, "restore it, or add its results to a new history")
             is_signed = bool(signatures) or not path.exists()
-            yield connection, Kept(tuple(HistoryRow(**row) for row in values), is_signed)
+            yield connection, StoredRows(tuple(HistoryRow(**row) for row in values), is_signed)
         except (duckdb.Error, UnicodeDecodeError) as error:
             what = f"{path} is no history of abeval: {message(error)}"
             raise ExperimentError(what, _MEND) from error
 
 
 def _values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    answer = connection.execute(f"select {_LISTED} from {TABLE} {_ORDER}").fetchall()
+    answer = connection.execute(f"select {_COLUMN_LIST} from {TABLE} {_ORDER}").fetchall()
     return [dict(zip(_COLUMNS, row, strict=True)) for row in answer]
 
 

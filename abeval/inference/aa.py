@@ -22,7 +22,7 @@ from abeval.stats.replay import aa_replay, aa_summary
 from abeval.stats.skewed import Skewed
 
 
-def without_past(sums: BucketSums) -> BucketSums:
+def subtract_past_effect(sums: BucketSums) -> BucketSums:
     """Subtract what past values predict, by one slope over all units (CUPED).
 
     Only the numerator of a ratio is adjusted, which is the same to first order. Without past values
@@ -43,10 +43,10 @@ def without_past(sums: BucketSums) -> BucketSums:
     if not past.size:
         return sums
     slopes = np.linalg.lstsq(past, sums.deviations, rcond=None)[0]
-    return BucketSums.of_units(y - past @ slopes, x)
+    return BucketSums.per_unit(y - past @ slopes, x)
 
 
-def skewness_of(compared: Skewed) -> float:
+def compute_skewness(compared: Skewed) -> float:
     """Return the skewness of unit values, pooled over both variants."""
     arms = [(arm, s.share) for s in compared.strata for arm in (s.control, s.treatment)]
     # Third standardised moment of all units together: m₃ / m₂^1.5.
@@ -67,10 +67,10 @@ AA_UNITS = 200
 """With fewer units per variant, large-sample tests do not keep their level."""
 
 
-def aa_of(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
+def replay_scorecard(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
     """Replay the scorecard's metrics; None if not requested or units are too few."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    counts = {name: aggregates.units_of(name) for name in experiment.variants}
+    counts = {name: aggregates.count_units(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
     return aa_replays(analysis, comparisons, counts, aggregates.buckets, experiment.trust.aa_runs)
@@ -86,8 +86,8 @@ def replay_aa(
     """Replay A/A tests of metrics, and say which metrics have no replay and why."""
     given = [metric for metric in metrics if metric.name in aggregates.buckets]
     analysis = Analysis(experiment, given, aggregates)
-    comparisons = compare_all(replace(analysis, experiment=experiment.at_one_look))
-    counts = {name: aggregates.units_of(name) for name in experiment.variants}
+    comparisons = compare_all(replace(analysis, experiment=experiment.single_look))
+    counts = {name: aggregates.count_units(name) for name in experiment.variants}
     lacking = aggregates.refused.items()
     refused = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacking}
     refused |= {m.name: m.source.no_replays for m in metrics if m.source.no_replays is not None}
@@ -107,14 +107,14 @@ def _tests_of_rows(
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
             why[metric.name] = RESAMPLED
-        elif row.drawn is not None:
+        elif row.randomisation_test is not None:
             why[metric.name] = DRAWN
         elif row.rare is not None:
             why[metric.name] = EXACT
         elif row.reason == "too_skewed":
             why[metric.name] = TOO_SKEWED
         elif row.permuted is not None:
-            skewed[metric.name] = skewness_of(row.permuted)
+            skewed[metric.name] = compute_skewness(row.permuted)
     return why, skewed
 
 
@@ -135,17 +135,19 @@ def aa_replays(
     variant, share = most_uneven(experiment, counts)
     refused, skewed = _tests_of_rows(analysis, variant, comparisons)
     # A metric whose row has another test is not judged by a replay of t.
-    replayed = {name: one for name, one in sums.items() if name not in refused}
+    replayed = {name: bucket_sums for name, bucket_sums in sums.items() if name not in refused}
     if experiment.inference.adjust in ("cuped", "regression"):
-        replayed = {name: without_past(one) for name, one in replayed.items()}
+        replayed = {
+            name: subtract_past_effect(bucket_sums) for name, bucket_sums in replayed.items()
+        }
     units = sum(counts.values())
     p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
     alpha, tests = experiment.alpha, max(1, len(p_values))
     z = special.ndtri(1 - experiment.trust.alpha_warn / tests)
     # Largest rate that a correct test is likely to show, Bonferroni over metrics.
-    most = alpha + z * (alpha * (1 - alpha) / runs) ** 0.5
+    max_rate = alpha + z * (alpha * (1 - alpha) / runs) ** 0.5
     # Chance alone seldom makes two independent replays reject too often.
-    again = {name: replayed[name] for name, p in p_values.items() if np.mean(p < alpha) >= most}
+    again = {name: replayed[name] for name, p in p_values.items() if np.mean(p < alpha) >= max_rate}
     p_values |= aa_p_values(again, share, runs, seed + 1, skewed)[0]
     return AAResult(
         alpha=alpha,
@@ -193,17 +195,17 @@ def aa_p_values(
     """
     # Metrics with the same units in each bucket are computed together, which is faster.
     groups: dict[bytes, list[str]] = {}
-    for name, one in sums.items():
-        groups.setdefault(one.units.tobytes(), []).append(name)
+    for name, bucket_sums in sums.items():
+        groups.setdefault(bucket_sums.units.tobytes(), []).append(name)
     p_values, refused = dict[str, Floats](), dict[str, str]()
     queue = [*groups.values()]
     for group in queue:
-        of = [(skewed or {}).get(name, np.nan) for name in group]
+        skewness = [(skewed or {}).get(name, np.nan) for name in group]
         stacked = np.stack([sums[name].sums for name in group], axis=1)
         try:
             heavy = [sums[name].heavy for name in group]
             columns = aa_replay(
-                sums[group[0]].units, stacked, share, runs, seed, of, heavy
+                sums[group[0]].units, stacked, share, runs, seed, skewness, heavy
             ).p_values
             p_values |= dict(zip(group, columns.T, strict=True))
         except Refusal as refusal:
@@ -220,12 +222,14 @@ def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str,
     """Return the least evenly split variant, and its share of units with control."""
     control, shares = counts.get(experiment.control, 0), {}
     for name in experiment.treatments:
-        own = counts.get(name, 0)
-        shares[name] = own / (control + own) if control and own else 0.5
+        treatment = counts.get(name, 0)
+        shares[name] = treatment / (control + treatment) if control and treatment else 0.5
     variant = min(shares, key=lambda name: min(shares[name], 1 - shares[name]))
     return variant, shares[variant]
 
 
 def _row(name: str, p_values: Floats, alpha: float) -> AAMetric:
-    of = aa_summary(p_values, alpha)
-    return AAMetric(name, of.replays, of.rate, of.low, of.high, of.ks_p_value)
+    summary = aa_summary(p_values, alpha)
+    return AAMetric(
+        name, summary.replays, summary.rate, summary.low, summary.high, summary.ks_p_value
+    )

@@ -20,40 +20,49 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Switchback
 from abeval.inference import comparison as of
-from abeval.inference.comparison import MIN_UNITS, Arms, Comparison, Comparisons, Rule, or_none
-from abeval.logs.unit_arrays import Turns
+from abeval.inference.comparison import (
+    MIN_UNITS,
+    Arms,
+    Comparison,
+    Comparisons,
+    Rule,
+    none_if_refused,
+)
+from abeval.logs.unit_arrays import SwitchbackSlots
 from abeval.metrics.definition import UNIT_DAY, Metric, scales
 from abeval.results import format as fmt
 from abeval.results.analysis import ClusterCost, SlotQuarter
 from abeval.stats import clusters, effects, means, randomisation
 from abeval.stats.distributions import two_sided
 from abeval.stats.moments import Moments
-from abeval.stats.randomisation import METHOD, Randomised
+from abeval.stats.randomisation import METHOD, RandomisationTest
 from abeval.stats.records import Bools, Floats, Integers, Refusal
 
 # Slots × draws held in memory at once.
 _CELLS = 20_000_000
 
 
-def is_of_rows(metric: Metric) -> bool:
+def is_row_ratio(metric: Metric) -> bool:
     """Tell whether a metric is a ratio of sums over rows, which slots can have."""
     return metric.source is UNIT_DAY and metric.per is not None
 
 
-def tossed(treated: Bools, coin: Integers) -> randomisation.Assignments:
+def draw_schedules(treated: Bools, coin: Integers) -> randomisation.Assignments:
     """Draw alternative schedules by the same design, as many as memory allows."""
     # At least 999 draws, so that p can be as small as 0.001.
     draws = max(999, min(randomisation.DRAWS, _CELLS // len(treated)))
-    return _tossed(treated.tobytes(), coin.astype(np.int64).tobytes(), draws)
+    return _draw_schedules(treated.tobytes(), coin.astype(np.int64).tobytes(), draws)
 
 
 @lru_cache(maxsize=1)
-def _tossed(treated: bytes, coin: bytes, draws: int) -> randomisation.Assignments:
+def _draw_schedules(treated: bytes, coin: bytes, draws: int) -> randomisation.Assignments:
     """Draw schedules and cache the last: all metrics of an analysis use the same."""
-    return randomisation.tossed(np.frombuffer(treated, bool), np.frombuffer(coin, np.int64), draws)
+    return randomisation.coin_flip_assignments(
+        np.frombuffer(treated, bool), np.frombuffer(coin, np.int64), draws
+    )
 
 
-class Lagged(NamedTuple):
+class LaggedSlots(NamedTuple):
     """Slots that follow another slot, with the variant of that previous slot.
 
     Attributes:
@@ -67,29 +76,34 @@ class Lagged(NamedTuple):
     y: Floats
     x: Floats
     before: Bools
-    drawn: randomisation.Assignments
-    within: Integers
+    assignments: randomisation.Assignments
+    stratum: Integers
 
     @classmethod
-    def of(cls, metric: Metric, aggregates: Aggregates) -> "Lagged | None":
+    def build(cls, metric: Metric, aggregates: Aggregates) -> "LaggedSlots | None":
         """Build the slots of a metric; None if too few have a previous variant."""
-        own, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
-        if own is None or own.turns is None or sums is None or not is_of_rows(metric):
+        clustering, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
+        if (
+            clustering is None
+            or clustering.slots is None
+            or sums is None
+            or not is_row_ratio(metric)
+        ):
             return None
-        chosen = np.flatnonzero((own.turns.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
-        before, treated = own.turns.before[chosen], own.variant == 1
+        chosen = np.flatnonzero((clustering.slots.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
+        before, treated = clustering.slots.before[chosen], clustering.variant == 1
         # Carry-over and effect are only told apart if variants repeat and change.
-        if len(np.unique(own.variant[chosen] == treated[before])) < 2:
+        if len(np.unique(clustering.variant[chosen] == treated[before])) < 2:
             return None
-        drawn = tossed(treated, own.turns.coin)
-        lagged = drawn._replace(treated=drawn.treated[:, before])
-        within = 2 * own.stratum[chosen].astype(np.int64) + own.variant[chosen]
+        drawn = draw_schedules(treated, clustering.slots.coin)
+        before_draws = drawn._replace(treated=drawn.treated[:, before])
+        within = 2 * clustering.stratum[chosen].astype(np.int64) + clustering.variant[chosen]
         scale = scales(metric)
         y, x = sums[chosen, 8::2] * scale[0], sums[chosen, 9::2] * scale[1]
-        return cls(y, x, treated[before], lagged, within)
+        return cls(y, x, treated[before], before_draws, within)
 
 
-def carry_over(slots: Lagged) -> float | None:
+def carry_over(slots: LaggedSlots) -> float | None:
     """Test for carry-over from the previous slot's variant within a slot.
 
     The change within a slot is fitted by a line over 1 / quarter, so that the first quarter counts
@@ -99,7 +113,9 @@ def carry_over(slots: Lagged) -> float | None:
     # Centred within each slot, so that the slot's level does not count.
     centred = score - (slots.x @ score / slots.x.sum(axis=1))[:, None]
     change, weight = (slots.y * centred).sum(axis=1), (slots.x * centred**2).sum(axis=1)
-    return or_none(Randomised(change, weight, slots.before, slots.drawn, slots.within).p_value)
+    return none_if_refused(
+        RandomisationTest(change, weight, slots.before, slots.assignments, slots.stratum).p_value
+    )
 
 
 def slot_quarters(
@@ -107,14 +123,14 @@ def slot_quarters(
 ) -> Iterator[SlotQuarter]:
     """Compare each quarter of the slots by the variant of the previous slot."""
     for metric in metrics:
-        slots = None if metric.role == "diagnostic" else Lagged.of(metric, aggregates)
+        slots = None if metric.role == "diagnostic" else LaggedSlots.build(metric, aggregates)
         if plan is None or slots is None:
             continue
-        parts = slots.y.shape[1]
-        ends = np.linspace(plan.burn_in_ms, plan.slot_ms, parts + 1) / 60_000
-        for quarter in range(parts):
+        quarters = slots.y.shape[1]
+        ends = np.linspace(plan.burn_in_ms, plan.slot_ms, quarters + 1) / 60_000
+        for quarter in range(quarters):
             y, x = slots.y[:, quarter], slots.x[:, quarter]
-            test = Randomised(y, x, slots.before, slots.drawn, slots.within)
+            test = RandomisationTest(y, x, slots.before, slots.assignments, slots.stratum)
             with suppress(Refusal):
                 low, high = test.interval(alpha)
                 value, (start, end) = y.sum() / x.sum(), ends[quarter : quarter + 2]
@@ -125,19 +141,26 @@ def slot_quarters(
 _WEEK = 7
 
 
-def balance(plan: Switchback, slots: Turns, treated: Bools) -> float:
+def balance(plan: Switchback, slots: SwitchbackSlots, treated: Bools) -> float:
     """Test whether treated slots are balanced over hours and weekdays."""
     day, time = np.divmod(slots.number, plan.per_day)
     member = np.hstack([np.eye(plan.per_day)[time], np.eye(_WEEK)[day % _WEEK]])
     # Row 0 is the observed schedule; the others are drawn by the same design.
-    size, every = member.sum(axis=0), np.vstack([treated, tossed(treated, slots.coin).treated])
+    size, every = (
+        member.sum(axis=0),
+        np.vstack([treated, draw_schedules(treated, slots.coin).treated]),
+    )
     spread = ((every @ member - size / 2) ** 2 / np.maximum(size, 1)).sum(axis=1)
     return (1 + int((spread[1:] >= spread[0] * (1 - 1e-9)).sum())) / len(spread)
 
 
-def described(plan: Switchback, slots: Turns, aggregates: Aggregates) -> dict[str, object]:
+def describe_slots(
+    plan: Switchback, slots: SwitchbackSlots, aggregates: Aggregates
+) -> dict[str, object]:
     """Return the template fields of the note on slots."""
-    burnt = sum(one.rows for one in aggregates.accounts if one.reason == "burn_in")
+    burnt = sum(
+        row_count.rows for row_count in aggregates.row_counts if row_count.reason == "burn_in"
+    )
     counts = {"slots": len(slots.coin), "coins": len(np.unique(slots.coin)), "burnt": burnt}
     return {**plan.model_dump(), **counts}
 
@@ -150,20 +173,20 @@ def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
     return bool(design.blocks or design.switchback) or min(arms.units(aggregates)) < MIN_UNITS
 
 
-def own_sums(metric: Metric, aggregates: Aggregates) -> Floats:
+def read_cluster_sums(metric: Metric, aggregates: Aggregates) -> Floats:
     """Return y, x and both pre-period sums of each cluster, shape (clusters, 4)."""
     return aggregates.cluster_sums[metric.name][:, :4] * [*scales(metric), *scales(metric)]
 
 
-def sums_per_unit(metric: Metric, aggregates: Aggregates, place: int) -> Floats:
+def sums_per_unit(metric: Metric, aggregates: Aggregates, column: int) -> Floats:
     """Return one sum of each cluster (0 numerator, 1 denominator) over its units.
 
-    The shape is that of `own_sums`. Each time slot counts as one unit.
+    The shape is that of `read_cluster_sums`. Each time slot counts as one unit.
     """
-    own, of = aggregates.clusters, aggregates.cluster_sums[metric.name]
-    units = of[:, 7] if own is None or own.turns is None else np.ones(len(of))
-    scale = scales(metric)[place]
-    return np.stack([of[:, place] * scale, units, of[:, 2 + place] * scale, units], axis=1)
+    clustering, sums = aggregates.clusters, aggregates.cluster_sums[metric.name]
+    units = sums[:, 7] if clustering is None or clustering.slots is None else np.ones(len(sums))
+    scale = scales(metric)[column]
+    return np.stack([sums[:, column] * scale, units, sums[:, 2 + column] * scale, units], axis=1)
 
 
 def compare_clusters(
@@ -173,51 +196,58 @@ def compare_clusters(
 
     `sums` are y and x of each cluster, now and before the period, shape (clusters, 4).
     """
-    units, own = arms.units(aggregates), aggregates.clusters
-    if own is None or 0 in units:
-        return of.refused(*units, "no_units")
-    places = [[*experiment.variants].index(name) for name in arms]
-    chosen = np.isin(own.variant, places)
+    units, clustering = arms.units(aggregates), aggregates.clusters
+    if clustering is None or 0 in units:
+        return of.refuse_comparison(*units, "no_units")
+    numbers = [[*experiment.variants].index(name) for name in arms]
+    chosen = np.isin(clustering.variant, numbers)
     y, x, y0, x0 = sums[chosen].T
-    treated, prefix = own.variant[chosen] == places[1], ""
-    stratum = own.stratum[chosen].astype(np.int64)
-    if own.turns is None:
+    treated, prefix = clustering.variant[chosen] == numbers[1], ""
+    stratum = clustering.stratum[chosen].astype(np.int64)
+    if clustering.slots is None:
         # A pair or a stratum is drawn by a coin, or by more.
-        coin, within, drawn = stratum, None, randomisation.assignments(treated, stratum)
+        coin, within, assignments = (
+            stratum,
+            None,
+            randomisation.permuted_assignments(treated, stratum),
+        )
     else:
-        coin, within = own.turns.coin, stratum
-        drawn = tossed(treated, coin)
+        coin, within = clustering.slots.coin, stratum
+        assignments = draw_schedules(treated, coin)
     try:
         both = [Moments.of(y[arm], x[arm]) for arm in (~treated, treated)]
-        ratios, largest = Randomised(y, x, treated, drawn).ratios, max(m.largest for m in both)
-        bare = Comparison(*units, *ratios, least=2, largest=largest)
+        ratios, largest = (
+            RandomisationTest(y, x, treated, assignments).ratios,
+            max(m.largest for m in both),
+        )
+        bare = Comparison(*units, *ratios, min_units=2, largest_share=largest)
         past = _past(y, x, y0, x0)
         if rule.adjust == "cuped" and past is not None:
             y, prefix = y - past, "cuped_"
-        test = Randomised(y, x, treated, drawn, within)
+        test = RandomisationTest(y, x, treated, assignments, within)
         difference = test.difference
         # With so few assignments no result could be significant.
         if test.least > rule.alpha:
-            needed = randomisation.fewest(rule.alpha, coin)
+            needed = randomisation.min_units_for_alpha(rule.alpha, coin)
             return replace(bare, reason="too_few_units", units_needed=needed)
         arms_now = (Moments.of(y[arm], x[arm]) for arm in (~treated, treated))
         control, treatment = map(means.estimate_ratio, arms_now)
         # Its standard error and degrees of freedom are those of t by clusters.
         by_t = effects.compare(control, treatment, rule.alpha, prefix + METHOD)
     except Refusal as refusal:
-        return of.refused(*units, of.reason_of(refusal))
+        return of.refuse_comparison(*units, of.reason_from_refusal(refusal))
     (low, high), p_value = test.interval(rule.alpha), test.p_value()
-    lift = of.or_none(lambda: test.lift(rule.alpha))
-    draws = of.Draws(len(drawn.treated), randomisation.SEED)
+    lift = of.none_if_refused(lambda: test.lift(rule.alpha))
+    draws = of.Draws(len(assignments.treated), randomisation.SEED)
     return replace(
         bare,
         effect=by_t._replace(difference=difference, low=low, high=high, p_value=p_value),
         lift=lift,
-        reason=of.limit(lift),
+        reason=of.lift_reason(lift),
         spread=of.Spread(control.variance, treatment.variance, -control.variance),
-        own=treatment,
-        drawn=test,
-        draws=None if drawn.is_exact else draws,
+        treatment_estimate=treatment,
+        randomisation_test=test,
+        draws=None if assignments.is_exact else draws,
     )
 
 
@@ -234,21 +264,28 @@ def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
     return None if square == 0 else before * float(before @ now) / square
 
 
-def costs(metrics: Sequence[Metric], aggregates: Aggregates) -> Iterator[ClusterCost]:
+def compute_cluster_costs(
+    metrics: Sequence[Metric], aggregates: Aggregates
+) -> Iterator[ClusterCost]:
     """Compute the intra-cluster correlation of each metric, and its cost."""
-    own = aggregates.clusters
+    clustering = aggregates.clusters
     for metric in metrics:
         sums = aggregates.cluster_sums.get(metric.name)
-        if own is None or own.turns is not None or sums is None or not metric.is_mean_or_ratio:
+        if (
+            clustering is None
+            or clustering.slots is not None
+            or sums is None
+            or not metric.is_mean_or_ratio
+        ):
             continue
         y, x, _, _, yy, yx, xx, units = sums.T
-        above, below = (np.bincount(own.variant, one) for one in (y, x))
-        ratio = (above / np.where(below == 0, 1.0, below))[own.variant]
+        above, below = (np.bincount(clustering.variant, values) for values in (y, x))
+        ratio = (above / np.where(below == 0, 1.0, below))[clustering.variant]
         # Σ (y − R·x)² within each cluster.
         squares = yy - 2 * ratio * yx + ratio**2 * xx
         with suppress(Refusal):
-            icc, effect = clusters.alike(units, y - ratio * x, squares, len(below))
-            size = len(own.of_unit)
+            icc, effect = clusters.estimate_icc(units, y - ratio * x, squares, len(below))
+            size = len(clustering.of_unit)
             yield ClusterCost(metric.name, len(y), size, icc, effect, size / effect)
 
 
@@ -256,22 +293,27 @@ Note = tuple[str, Mapping[str, object]]
 """The key of a sentence in `notes.toml`, and what it names."""
 
 
-def notes_of(
+def note_clusters(
     metrics: Sequence[Metric],
     experiment: Experiment,
     aggregates: Aggregates,
     comparisons: Comparisons,
 ) -> Iterator[Note]:
     """Note what was randomised, which test decides, and what clusters cost."""
-    design, own = experiment.design, aggregates.clusters
-    if design is None or own is None:
+    design, clustering = experiment.design, aggregates.clusters
+    if design is None or clustering is None:
         return
-    units, unit = len(own.of_unit), experiment.unit
-    slots = {"cluster": design.cluster, "clusters": len(own.variant), "units": units, "unit": unit}
-    if (turns := design.switchback) is None or own.turns is None:
+    units, unit = len(clustering.of_unit), experiment.unit
+    slots = {
+        "cluster": design.cluster,
+        "clusters": len(clustering.variant),
+        "units": units,
+        "unit": unit,
+    }
+    if (turns := design.switchback) is None or clustering.slots is None:
         yield "clusters", slots
     else:
-        yield "slots", described(turns, own.turns, aggregates)
+        yield "slots", describe_slots(turns, clustering.slots, aggregates)
     judged = {m.name: m for m in metrics if m.role != "diagnostic" and m.is_mean_or_ratio}
     goals = sum(m.role == "goal" for m in metrics) * len(experiment.treatments)
     for variant in experiment.treatments:
@@ -279,7 +321,9 @@ def notes_of(
             yield "by_t", {"variant": variant, "least": MIN_UNITS}
             continue
         rows = {name: comparisons[name, variant] for name in judged}
-        tests = [row.drawn for row in rows.values() if row.drawn is not None]
+        tests = [
+            row.randomisation_test for row in rows.values() if row.randomisation_test is not None
+        ]
         if not tests:
             continue
         by_t = [
@@ -288,16 +332,16 @@ def notes_of(
             for name, row in rows.items()
             if row.effect is not None
         ]
-        count, least = len(tests[0].drawn.treated), max(one.least for one in tests)
-        drawn = f"all {count:,}" if tests[0].drawn.is_exact else f"{count:,} drawn"
+        count, least = len(tests[0].assignments.treated), max(test.least for test in tests)
+        drawn = f"all {count:,}" if tests[0].assignments.is_exact else f"{count:,} drawn"
         within, why = "", f"below {MIN_UNITS} clusters in a variant"
         for kind, text in design.blocks.items():
             within, why = f" within {kind} of {text}", f"with {kind}, of which t takes no account"
         if design.switchback is not None:
             why = "for slots, whose values depend on each other, of which t takes no account"
-        named = {"variant": variant, "drawn": drawn, "within": within, "why": why}
-        yield "by_draws", {**named, "t": fmt.listing(by_t)}
+        fields = {"variant": variant, "drawn": drawn, "within": within, "why": why}
+        yield "by_draws", {**fields, "t": fmt.listing(by_t)}
         if experiment.inference.family != "none" and least * goals > experiment.alpha:
             yield "too_few_draws", {"variant": variant, "least": least, "goals": goals}
-    for cost in costs([*judged.values()], aggregates):
+    for cost in compute_cluster_costs([*judged.values()], aggregates):
         yield "alike", {"unit": unit, **vars(cost)}

@@ -6,12 +6,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, ByStretch, pooled
+from abeval.aggregates.sums import CAPPED, DAY, SEGMENT, WHOLE, MomentsByPeriod, pool_moments
 from abeval.experiment.model import Experiment
 from abeval.inference import clustered
 from abeval.inference import means_and_ratios as means
-from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, Reason, Rule, refused
-from abeval.inference.looks import looks_of
+from abeval.inference.comparison import (
+    Arms,
+    Comparison,
+    Comparisons,
+    Key,
+    Reason,
+    Rule,
+    refuse_comparison,
+)
+from abeval.inference.looks import build_looks
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
 from abeval.metrics import definition
 from abeval.metrics.definition import Metric, scales
@@ -38,12 +46,12 @@ class Analysis:
         """Return every metric in every variant but control: the rows of the scorecard."""
         return [(metric, name) for metric in self.metrics for name in self.experiment.treatments]
 
-    def moments(self, metric: Metric, slice_name: str = WHOLE, cell: str = "") -> ByStretch:
+    def moments(self, metric: Metric, slice_name: str = WHOLE, cell: str = "") -> MomentsByPeriod:
         """Return moments of (y, x, y0, x0, z) by split period and variant.
 
         They are in the metric's own unit.
         """
-        return self.aggregates.of(metric.name, slice_name, cell, scales(metric))
+        return self.aggregates.find_moments(metric.name, slice_name, cell, scales(metric))
 
 
 def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
@@ -68,8 +76,8 @@ def _compare_catalogues(analysis: Analysis, permutations: int) -> dict[Key, Comp
     compared: dict[Key, Comparison] = {}
     for variant in experiment.treatments if metrics else ():
         pair = aggregates.incidence(experiment.control), aggregates.incidence(variant)
-        of_variant = compare_catalogue(metrics, pair, experiment.alpha, permutations)
-        compared |= {(name, variant): comparison for name, comparison in of_variant.items()}
+        comparisons = compare_catalogue(metrics, pair, experiment.alpha, permutations)
+        compared |= {(name, variant): comparison for name, comparison in comparisons.items()}
     return compared
 
 
@@ -78,10 +86,10 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     aggregates = analysis.aggregates
     why = _refusal(metric, analysis)
     if why is not None:
-        return refused(*arms.units(aggregates), why)
-    rule = rule_of(analysis, metric, arms)
+        return refuse_comparison(*arms.units(aggregates), why)
+    rule = build_rule(analysis, metric, arms)
     if clustered.is_few(analysis.experiment, aggregates, arms):
-        sums = clustered.own_sums(metric, aggregates)
+        sums = clustered.read_cluster_sums(metric, aggregates)
         return clustered.compare_clusters(sums, analysis.experiment, aggregates, arms, rule)
     if metric.kind == "catalogue":
         control, treatment = (aggregates.incidence(name) for name in arms)
@@ -93,11 +101,11 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     segment = analysis.experiment.inference.stratify_by
     if segment is not None and metric.is_mean_or_ratio:
         return _compare_cells(analysis, metric, SEGMENT + segment, arms, rule)
-    own = means.compare_within(metric, _moments(analysis, metric), arms, rule)
+    comparison = means.compare_within(metric, _moments(analysis, metric), arms, rule)
     # Skewed values are adjusted by their own past alone: three covariates have no known product.
-    if not metric.covariates or own.is_skewed:
-        return own
-    return means.compare_within(metric, aggregates.with_covariates(metric.name), arms, rule)
+    if not metric.covariates or comparison.is_skewed:
+        return comparison
+    return means.compare_within(metric, aggregates.find_covariate_moments(metric.name), arms, rule)
 
 
 def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
@@ -107,20 +115,23 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     the ratio's margin applies. Averages of a quality and ratios with a target have no such total.
     """
     moments, aggregates = _moments(analysis, metric), analysis.aggregates
-    control = means.pair_of(moments, arms).control
+    control = means.pool_pair(moments, arms).control
     if metric.source in _AVERAGES or metric.has_target or control is None:
-        return refused(*arms.units(aggregates), "denominator_moved")
+        return refuse_comparison(*arms.units(aggregates), "denominator_moved")
     if aggregates.clusters is not None:
-        top, below = (clustered.sums_per_unit(metric, aggregates, place) for place in (0, 1))
+        top, below = (clustered.sums_per_unit(metric, aggregates, column) for column in (0, 1))
         first = aggregates.clusters.variant == [*analysis.experiment.variants].index(arms.control)
         # Scale to control's mean denominator, so that the ratio's margin applies.
         top[:, [0, 2]] *= below[first, 1].sum() / below[first, 0].sum()
-        rule = rule_of(analysis, metric, arms)
+        rule = build_rule(analysis, metric, arms)
         return clustered.compare_clusters(top, analysis.experiment, aggregates, arms, rule)
     base = float(control.mean[1])
-    totals = [{name: per_unit(one, base) for name, one in arm.items()} for arm in moments]
+    totals = [
+        {name: per_unit(variant_moments, base) for name, variant_moments in arm.items()}
+        for arm in moments
+    ]
     mean = replace(metric, kind="mean", per=None, unit="", covariates=())
-    return means.compare_within(mean, totals, arms, rule_of(analysis, metric, arms))
+    return means.compare_within(mean, totals, arms, build_rule(analysis, metric, arms))
 
 
 def per_unit(moments: Moments, base: float = 1.0) -> Moments:
@@ -138,7 +149,7 @@ def per_unit(moments: Moments, base: float = 1.0) -> Moments:
     return Moments(moments.n, moments.mean * factor + ones, comoment, moments.effective, third)
 
 
-def _moments(analysis: Analysis, metric: Metric) -> ByStretch:
+def _moments(analysis: Analysis, metric: Metric) -> MomentsByPeriod:
     """Return moments of all units, with its cap if the metric has one."""
     is_capped = metric.name in analysis.aggregates.caps
     return analysis.moments(metric, CAPPED if is_capped else WHOLE)
@@ -150,19 +161,19 @@ def _compare_cells(
     """Compare two variants within the cells of a segment, by split period."""
     names = analysis.aggregates.cells(metric.name, slice_name)
     if not names:
-        return refused(*arms.units(analysis.aggregates), "no_units")
+        return refuse_comparison(*arms.units(analysis.aggregates), "no_units")
     cells = [analysis.moments(metric, slice_name, cell) for cell in names]
-    strata = means.strata_of(cells, arms)
-    return means.compare_within(metric, means.together(cells), arms, rule, strata)
+    strata = means.build_strata(cells, arms)
+    return means.compare_within(metric, means.pool_cells(cells), arms, rule, strata)
 
 
-def rule_of(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
+def build_rule(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
     """Build the rule for comparing two variants on a metric at this look."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
-    aggregates, gathered = analysis.aggregates, None
+    aggregates, information = analysis.aggregates, None
     if inference.looks == "group_sequential":
-        gathered = _information_by_day(analysis, metric, arms)
-    looks = looks_of(experiment, arms.units(aggregates), aggregates.days, gathered)
+        information = _information_by_day(analysis, metric, arms)
+    looks = build_looks(experiment, arms.units(aggregates), aggregates.days, information)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 
 
@@ -174,18 +185,20 @@ def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[
     """
     aggregates = analysis.aggregates
     adds_up = metric.is_mean_or_ratio and bool(aggregates.cells(metric.name, DAY))
-    others = (one for one in analysis.metrics if aggregates.cells(one.name, DAY))
-    source = metric if adds_up else next(others, None)
+    daily_metrics = (
+        candidate for candidate in analysis.metrics if aggregates.cells(candidate.name, DAY)
+    )
+    source = metric if adds_up else next(daily_metrics, None)
     if source is None:
         return {}
-    whole: dict[str, Moments] = {}
-    gathered: dict[str, float] = {}
+    totals: dict[str, Moments] = {}
+    information: dict[str, float] = {}
     for day in aggregates.cells(source.name, DAY):
-        for name, one in pooled(analysis.moments(source, DAY, day)).items():
-            whole[name] = whole[name] + one if name in whole else one
-        known = [whole[name] for name in arms if name in whole]
-        gathered[day] = _information(metric if adds_up else None, known)
-    return gathered
+        for name, moments in pool_moments(analysis.moments(source, DAY, day)).items():
+            totals[name] = totals[name] + moments if name in totals else moments
+        pair = [totals[name] for name in arms if name in totals]
+        information[day] = _information(metric if adds_up else None, pair)
+    return information
 
 
 def _information(metric: Metric | None, arms: Sequence[Moments]) -> float:
@@ -218,8 +231,8 @@ def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
         return "no_clicks"
     if aggregates.clusters is not None and not metric.is_mean_or_ratio:
         return "clustered"
-    if analysis.experiment.switchback is not None and not clustered.is_of_rows(metric):
+    if analysis.experiment.switchback is not None and not clustered.is_row_ratio(metric):
         return "switched"
     # Only sums over units can be compared within stretches of entry days.
     apart = metric.kind in ("quantile", "catalogue", "auc") or inference.resample == "permutation"
-    return "split_changed" if aggregates.stretches and apart else None
+    return "split_changed" if aggregates.split_periods and apart else None

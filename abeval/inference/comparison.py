@@ -7,10 +7,10 @@ from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
 from abeval.inference import special_tests
-from abeval.inference.looks import LookBoundary, Looks, at_look
+from abeval.inference.looks import LookBoundary, Looks, adjust_to_look
 from abeval.results.effects import Numbers, Values
 from abeval.stats import effects, multiplicity, skewed
-from abeval.stats.randomisation import Randomised
+from abeval.stats.randomisation import RandomisationTest
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 from abeval.stats.skewed import Skewed
 
@@ -45,7 +45,7 @@ Number = TypeVar("Number")
 MIN_UNITS = 30
 """With fewer units per variant, a large-sample interval is not reliable."""
 
-MUCH = 0.1
+LARGE_UNIT_SHARE = 0.1
 """If one unit holds more than this share of a ratio's denominator, few units decide."""
 
 _RELATIVE = {"fieller": effects.fieller, "delta": effects.delta, "log_delta": effects.log_delta}
@@ -74,7 +74,7 @@ class Arms(NamedTuple):
 
     def units(self, aggregates: Aggregates) -> tuple[int, int]:
         """Return the analysed units of each."""
-        return aggregates.units_of(self.control), aggregates.units_of(self.treatment)
+        return aggregates.count_units(self.control), aggregates.count_units(self.treatment)
 
 
 class Spread(NamedTuple):
@@ -119,20 +119,20 @@ class Comparison:
     adjusted: Adjusted | None = None
     boundary: LookBoundary | None = None
     spread: Spread | None = None
-    own: Estimate | None = None
+    treatment_estimate: Estimate | None = None
     rare: special_tests.Rare | None = None
     permuted: Skewed | None = None
-    drawn: Randomised | None = None
+    randomisation_test: RandomisationTest | None = None
     units_needed: int | None = None
     sides: tuple[Effect, Effect] | None = None
     draws: Draws | None = None
-    least: int = MIN_UNITS
-    largest: float = 0.0
+    min_units: int = MIN_UNITS
+    largest_share: float = 0.0
 
     @property
     def few_units_decide(self) -> bool:
         """Tell whether one unit holds a large share of a ratio's denominator."""
-        return self.largest > MUCH
+        return self.largest_share > LARGE_UNIT_SHARE
 
     @property
     def is_skewed(self) -> bool:
@@ -142,7 +142,7 @@ class Comparison:
     @property
     def is_small(self) -> bool:
         """Tell whether a variant has too few units for a large-sample interval."""
-        return min(self.units_control, self.units) < self.least
+        return min(self.units_control, self.units) < self.min_units
 
     def interval(self, level: float) -> Interval:
         """Return the interval of the difference, by the test that was used.
@@ -156,8 +156,8 @@ class Comparison:
             return Interval(exact.low, exact.high)
         if self.permuted is not None:
             return skewed.interval(self.permuted, level)
-        if self.drawn is not None:
-            return self.drawn.interval(level)
+        if self.randomisation_test is not None:
+            return self.randomisation_test.interval(level)
         if self.effect is None:
             raise TypeError("a comparison without an effect has no interval")
         low, high = self.sides or (self.effect, self.effect)
@@ -196,7 +196,7 @@ Key = tuple[str, str]
 Comparisons = Mapping[Key, Comparison]
 
 
-def picked(source: object, *names: str) -> dict[str, Any]:
+def copy_fields(source: object, *names: str) -> dict[str, Any]:
     """Copy fields of a record, for another record with the same fields."""
     return {name: getattr(source, name) for name in names}
 
@@ -210,12 +210,12 @@ def adjusted_p_values(
     return dict(zip(p_values, adjusted.tolist(), strict=True))
 
 
-def refused(units_control: int, units: int, reason: Reason) -> Comparison:
+def refuse_comparison(units_control: int, units: int, reason: Reason) -> Comparison:
     """Build a comparison without numbers, for a reason."""
     return Comparison(units_control, units, reason=reason)
 
 
-def reason_of(refusal: Refusal) -> Reason:
+def reason_from_refusal(refusal: Refusal) -> Reason:
     """Translate a refusal of the statistics into a reason of the result."""
     # The result calls this reason otherwise.
     if refusal.reason == "zero_denominator":
@@ -223,7 +223,7 @@ def reason_of(refusal: Refusal) -> Reason:
     return cast(Reason, refusal.reason) if refusal.reason in get_args(Reason) else "not_finite"
 
 
-def or_none(number: Callable[[], Number]) -> Number | None:
+def none_if_refused(number: Callable[[], Number]) -> Number | None:
     """Compute a number; return None if the computation is refused."""
     try:
         return number()
@@ -231,7 +231,7 @@ def or_none(number: Callable[[], Number]) -> Number | None:
         return None
 
 
-def with_difference(
+def add_difference(
     bare: Comparison, control: Estimate, treatment: Estimate, method: str, rule: Rule
 ) -> Comparison:
     """Add the effect of two independent estimates to a comparison.
@@ -242,17 +242,21 @@ def with_difference(
     plain = effects.compare(control, treatment, rule.alpha, method)
     spread = Spread(control.variance, treatment.variance, -control.variance)
     lift = _RELATIVE[rule.relative]
-    return _at_look(bare, plain, spread, lambda level: lift(control, treatment, level), rule)
+    return _add_effect_at_look(
+        bare, plain, spread, lambda level: lift(control, treatment, level), rule
+    )
 
 
-def with_joint(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
+def add_adjusted(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     """Add an effect that is correlated with control's value."""
     spread = Spread(adjusted.control.variance, adjusted.treatment.variance, adjusted.covariance)
     lift = _RELATIVE_ADJUSTED[rule.relative]
-    return _at_look(bare, adjusted.effect, spread, lambda level: lift(adjusted, level), rule)
+    return _add_effect_at_look(
+        bare, adjusted.effect, spread, lambda level: lift(adjusted, level), rule
+    )
 
 
-def with_sides(low: Comparison, high: Comparison) -> Comparison:
+def combine_one_sided(low: Comparison, high: Comparison) -> Comparison:
     """Combine the lower end of one effect with the higher end of another."""
     if low.effect is None or high.effect is None:
         raise TypeError("both sides have an effect")
@@ -263,14 +267,14 @@ def with_sides(low: Comparison, high: Comparison) -> Comparison:
     # The side towards no difference reads the look.
     return replace(
         low if low.effect.difference > 0 else high,
-        effect=effects.joined(low.effect, high.effect),
+        effect=effects.merge_sides(low.effect, high.effect),
         lift=lift,
-        reason=limit(lift),
+        reason=lift_reason(lift),
         sides=(low.effect, high.effect),
     )
 
 
-def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Comparison:
+def add_permutation_test(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Comparison:
     """Add the effect of skewed values, from the permutation test.
 
     Raises:
@@ -281,34 +285,39 @@ def with_skewed(bare: Comparison, values: Skewed, method: str, rule: Rule) -> Co
     spread = Spread(control, treatment, -control)
     # The difference that has their p-value in a normal test reads the look.
     normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
-    effect, level, boundary = at_look(normal, rule.looks, rule.alpha, spread[:2])
+    effect, level, boundary = adjust_to_look(normal, rule.looks, rule.alpha, spread[:2])
     low, high = skewed.interval(values, level)
-    lift = or_none(lambda: skewed.lift(values, level))
+    lift = none_if_refused(lambda: skewed.lift(values, level))
     return replace(
         bare,
         effect=effect._replace(difference=fixed.difference, low=low, high=high),
         lift=lift,
-        reason=limit(lift),
+        reason=lift_reason(lift),
         boundary=boundary,
         spread=spread,
-        own=None,
+        treatment_estimate=None,
         permuted=values,
     )
 
 
-def limit(lift: Lift | None) -> Reason | None:
+def lift_reason(lift: Lift | None) -> Reason | None:
     """Return why a lift is missing or unbounded; None if it has an interval."""
     if lift is None:
         return "control_near_zero"
     return None if lift.bounded else "lift_unbounded"
 
 
-def _at_look(
+def _add_effect_at_look(
     bare: Comparison, fixed: Effect, spread: Spread, lift: Callable[[float], Lift], rule: Rule
 ) -> Comparison:
     """Add an effect and its lift, corrected for the looks so far."""
-    effect, level, boundary = at_look(fixed, rule.looks, rule.alpha, spread[:2])
-    bounds = or_none(lambda: lift(level))
+    effect, level, boundary = adjust_to_look(fixed, rule.looks, rule.alpha, spread[:2])
+    bounds = none_if_refused(lambda: lift(level))
     return replace(
-        bare, effect=effect, lift=bounds, reason=limit(bounds), boundary=boundary, spread=spread
+        bare,
+        effect=effect,
+        lift=bounds,
+        reason=lift_reason(bounds),
+        boundary=boundary,
+        spread=spread,
     )

@@ -5,21 +5,28 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import LEFT_OUT, SEGMENT, pooled
+from abeval.aggregates.sums import LEFT_OUT, SEGMENT, pool_moments
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.inference import clustered
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Arms, Comparisons, picked
-from abeval.inference.looks import START_PRECISION, START_UNITS, Looks, Planned, looks_of, next_look
-from abeval.inference.means_and_ratios import MIN_STRETCH, comparable
+from abeval.inference.comparison import Arms, Comparisons, copy_fields
+from abeval.inference.looks import (
+    START_PRECISION,
+    START_UNITS,
+    Looks,
+    PlannedLooks,
+    build_looks,
+    next_look,
+)
+from abeval.inference.means_and_ratios import MIN_STRETCH, find_comparable_periods
 from abeval.inference.trust.rows import expected_days
-from abeval.logs.accounting import DayRows, other_variants
+from abeval.logs.accounting import DayRows, parse_other_variants
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.placing import Stretches
+from abeval.logs.placing import SplitPeriods
 from abeval.metrics.definition import CATALOGUE, Metric, row_values, unit_terms
-from abeval.metrics.row_text import columns_of
-from abeval.packaged import table_beside
+from abeval.metrics.row_text import list_columns
+from abeval.packaged import load_toml_next_to
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, Row, VariantInfo
 from abeval.results import format as fmt
 from abeval.results.analysis import Schedule
@@ -51,17 +58,17 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     """Build the record of the experiment as analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
-        **picked(experiment, "name", "control", "timezone", "alpha"),
-        unit=experiment.unit if experiment.design is None else experiment.design.randomised,
-        **picked(experiment, "title", "hypothesis", "owner", "link"),
-        **picked(experiment.inference, "family", "looks", "adjust"),
+        **copy_fields(experiment, "name", "control", "timezone", "alpha"),
+        unit=experiment.unit if experiment.design is None else experiment.design.randomisation_unit,
+        **copy_fields(experiment, "title", "hypothesis", "owner", "link"),
+        **copy_fields(experiment.inference, "family", "looks", "adjust"),
         questions=tuple(experiment.questions),
         start=None if period is None else str(period.start),
         end=None if period is None else str(period.end),
         pre_start=None if before is None else str(before.start),
         pre_end=None if before is None else str(before.end),
         variants=tuple(
-            VariantInfo(name, variant.weight, variant.model, aggregates.units_of(name))
+            VariantInfo(name, variant.weight, variant.model, aggregates.count_units(name))
             for name, variant in experiment.variants.items()
         ),
     )
@@ -71,8 +78,8 @@ def metric_info(metric: Metric) -> MetricInfo:
     """Build the record of a metric's definition."""
     margin = metric.margin
     return MetricInfo(
-        **picked(metric, "name", "kind", "formula", "unit", "role", "within"),
-        **picked(metric, "label", "description"),
+        **copy_fields(metric, "name", "kind", "formula", "unit", "role", "within"),
+        **copy_fields(metric, "label", "description"),
         query=metric.source.query,
         direction=metric.direction.label,
         margin=None if margin is None else margin.size,
@@ -93,7 +100,7 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
 def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
     """Find the first or last day if the log lacks over an hour of it."""
     zone = ZoneInfo(experiment.timezone)
-    if all(one.first_ms == one.last_ms for one in days):
+    if all(day.first_ms == day.last_ms for day in days):
         # The log knows days but no time of day.
         return frozenset()
     first, last = days[0], days[-1]
@@ -107,43 +114,45 @@ def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[s
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     """Count the rows of each log: read, used, and left out by reason."""
     # A reason without rows would only be noise.
-    accounts, rows = [], [one for one in aggregates.accounts if one.rows]
-    for log in dict.fromkeys(one.log for one in aggregates.accounts):
-        own = [(one.reason, one.rows) for one in rows if one.log == log]
-        unused = tuple(pair for pair in own if pair[0] not in _USED)
-        read = sum(n for _, n in own)
+    accounts, rows = [], [row_count for row_count in aggregates.row_counts if row_count.rows]
+    for log in dict.fromkeys(row_count.log for row_count in aggregates.row_counts):
+        counts = [(row_count.reason, row_count.rows) for row_count in rows if row_count.log == log]
+        unused = tuple(pair for pair in counts if pair[0] not in _USED)
+        read = sum(n for _, n in counts)
         accounts.append(Account(log, read, read - sum(n for _, n in unused), unused))
     return tuple(accounts)
 
 
-def ramps(stretches: Stretches) -> tuple[Ramp, ...]:
+def ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
     """Build a record for each period with a constant split; none if it never changed."""
-    return tuple(Ramp(one.start, one.end, one.shares, one.weights) for one in stretches)
+    return tuple(
+        Ramp(period.start, period.end, period.shares, period.weights) for period in split_periods
+    )
 
 
 # A key of `notes.toml`, and the fields of its template.
 _Note = tuple[str, Mapping[str, object]]
 
-_NOTES = table_beside(__file__, "notes.toml")
+_NOTES = load_toml_next_to(__file__, "notes.toml")
 
 
 def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:
     """Write the notes on how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    said = (
+    entries = (
         *_note_unused_logs(experiment, analysis.metrics),
-        *_winners_curse(analysis, comparisons, rows),
-        *_few_units(comparisons),
-        *_of_the_plan(experiment, analysis.metrics),
-        *_of_the_rows(experiment, aggregates),
-        *_of_the_look(experiment, aggregates),
-        *_small_arms(analysis),
-        *_of_the_split(experiment, aggregates),
-        *clustered.notes_of(analysis.metrics, experiment, aggregates, comparisons),
-        *_of_one_variant(analysis),
+        *_note_winners_curse(analysis, comparisons, rows),
+        *_note_few_units(comparisons),
+        *_note_plan(experiment, analysis.metrics),
+        *_note_rows(experiment, aggregates),
+        *_note_look(experiment, aggregates),
+        *_note_small_arms(analysis),
+        *_note_split_changes(experiment, aggregates),
+        *clustered.note_clusters(analysis.metrics, experiment, aggregates, comparisons),
+        *_note_segments_of_one_variant(analysis),
     )
-    own = (_NOTES[key].format(**slots) for key, slots in said)
-    return (*own, *aggregates.notes)
+    texts = (_NOTES[key].format(**slots) for key, slots in entries)
+    return (*texts, *aggregates.notes)
 
 
 def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
@@ -153,19 +162,21 @@ def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iter
     reads_items = any("category" in m.needs or m.source is CATALOGUE for m in metrics)
     table = experiment.unit_table
     used = {
-        "items": reads_items or any("category" in columns_of(text) for text in texts),
+        "items": reads_items or any("category" in list_columns(text) for text in texts),
         "units": table is None or bool(table.segments or "units" in read),
         **{OUTCOME + log: log in read for log in experiment.logs.events},
     }
     used["units"] |= any(unit_terms(metric) for metric in metrics)
-    unused = {name: log for name, log in experiment.logs.named.items() if not used.get(name, True)}
+    unused = {
+        name: log for name, log in experiment.logs.logs_by_name.items() if not used.get(name, True)
+    }
     if unused:
         paths = {n: f" ({', '.join(log.paths)})" if log.paths else "" for n, log in unused.items()}
-        listed = [f"[logs.{name}]{of_log}" for name, of_log in paths.items()]
-        yield "unused", {"logs": fmt.listing(listed), "it": "it" if len(listed) == 1 else "them"}
+        labels = [f"[logs.{name}]{of_log}" for name, of_log in paths.items()]
+        yield "unused", {"logs": fmt.listing(labels), "it": "it" if len(labels) == 1 else "them"}
 
 
-def _winners_curse(
+def _note_winners_curse(
     analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
 ) -> Iterator[_Note]:
     """Note significant goals whose test has little power.
@@ -182,28 +193,28 @@ def _winners_curse(
             continue
         errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < _ENOUGH_POWER:
-            shown = fmt.lift(row.lift, row.lift_low, row.lift_high)
-            size = f" of {shown.point}" if shown else ""
-            named = {"metric": row.metric, "variant": row.variant, "size": size}
-            yield "curse", {**named, "power": errors.power, "times": errors.exaggeration}
+            lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+            size = f" of {lift.point}" if lift else ""
+            fields = {"metric": row.metric, "variant": row.variant, "size": size}
+            yield "curse", {**fields, "power": errors.power, "times": errors.exaggeration}
 
 
-def _few_units(comparisons: Comparisons) -> Iterator[_Note]:
+def _note_few_units(comparisons: Comparisons) -> Iterator[_Note]:
     """Note ratios in which one unit holds much of the denominator."""
-    for (metric, variant), one in comparisons.items():
-        if one.few_units_decide:
-            yield "heavy", {"metric": metric, "variant": variant, "share": one.largest}
+    for (metric, variant), comparison in comparisons.items():
+        if comparison.few_units_decide:
+            yield "heavy", {"metric": metric, "variant": variant, "share": comparison.largest_share}
 
 
-def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
+def _note_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
     """Note what values divide by, the corrections and the looks."""
     family, units = experiment.inference.family, "units with an impression in the period"
-    if experiment.of_units:
+    if experiment.is_unit_table:
         units = "the units of the table"
     elif experiment.logs.exposures is not None:
         units = "exposed units, zeros included"
-    known = [metric.name for metric in metrics if metric.known is not None]
-    by_known = f"; {fmt.listing(known)} by those with a value" if known else ""
+    names = [metric.name for metric in metrics if metric.presence_terms is not None]
+    by_known = f"; {fmt.listing(names)} by those with a value" if names else ""
     yield "units", {"units": units, "known": by_known}
     if len(metrics) * len(experiment.treatments) > 1:
         after = f"after {family.capitalize()} over goals × variants"
@@ -223,7 +234,7 @@ def _of_the_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[
         yield "rows", {}
 
 
-def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
+def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Note what the logs lack, and rows that are not compared."""
     now, early = schedule(experiment, aggregates), early_end(experiment, aggregates)
     # At a planned look the days to come are no loss.
@@ -233,76 +244,84 @@ def _of_the_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_No
     for metric, columns in aggregates.refused.items():
         yield "refused", {"metric": metric, "outcome": outcome, "columns": ", ".join(columns)}
     log = experiment.logs.rows_name
-    others = sum(one.rows for one in aggregates.accounts if one.reason == "not_compared")
-    if others:
-        names = [*other_variants(aggregates.facts)]
-        shown = [repr(name) for name in names[:_NAMED]]
-        shown += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-        listed = f": {fmt.listing(shown)}" if shown else ""
-        yield "others", {"others": others, "rows": log, "names": listed}
-    if before := _rows(aggregates, log, USED_BEFORE):
+    uncompared_rows = sum(
+        row_count.rows for row_count in aggregates.row_counts if row_count.reason == "not_compared"
+    )
+    if uncompared_rows:
+        names = [*parse_other_variants(aggregates.facts)]
+        texts = [repr(name) for name in names[:_NAMED]]
+        texts += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
+        names_text = f": {fmt.listing(texts)}" if texts else ""
+        yield "others", {"others": uncompared_rows, "rows": log, "names": names_text}
+    if before := _count_rows(aggregates, log, USED_BEFORE):
         yield "before", {"before": before}
     if experiment.period is None and len(aggregates.days):
-        known = sum(day.impressions for day in aggregates.days)
-        missing = _rows(aggregates, "impressions", USED) - known
+        dated_rows = sum(day.impressions for day in aggregates.days)
+        missing = _count_rows(aggregates, "impressions", USED) - dated_rows
         if missing > 0:
             yield "timeless", {"missing": missing}
 
 
-def _rows(aggregates: Aggregates, log: str, reason: str) -> int:
+def _count_rows(aggregates: Aggregates, log: str, reason: str) -> int:
     """Count the rows of a log that were used, or set aside for a reason."""
-    return sum(one.rows for one in aggregates.accounts if (one.log, one.reason) == (log, reason))
+    return sum(
+        row_count.rows
+        for row_count in aggregates.row_counts
+        if (row_count.log, row_count.reason) == (log, reason)
+    )
 
 
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
     """Say on which day the log ends; empty if it covers the period."""
-    one = schedule(experiment, aggregates)
-    if one.day is None or one.days is None or one.day >= one.days:
+    progress = schedule(experiment, aggregates)
+    if progress.day is None or progress.days is None or progress.day >= progress.days:
         return ""
-    return f"the log ends on {one.last}, day {one.day} of {one.days}"
+    return f"the log ends on {progress.last}, day {progress.day} of {progress.days}"
 
 
 def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
     """Return the day of the experiment and the number of this look."""
-    days, looks = [one.day for one in aggregates.days], _looks(experiment, aggregates)
+    days, looks = [day_rows.day for day_rows in aggregates.days], _looks(experiment, aggregates)
     day: tuple[str | None, int | None, int | None] = None, None, None
     if days:
         planned = expected_days(experiment, days)
-        so_far = sum(one <= days[-1] for one in planned)
+        so_far = sum(date <= days[-1] for date in planned)
         day = days[-1], so_far, None if experiment.period is None else len(planned)
-    if not isinstance(looks, Planned):
+    if not isinstance(looks, PlannedLooks):
         return Schedule(*day)
-    return Schedule(*day, len(looks.shares), looks.of, looks.planned, next_look(experiment, looks))
+    return Schedule(
+        *day, len(looks.shares), looks.total_looks, looks.planned, next_look(experiment, looks)
+    )
 
 
 def _looks(experiment: Experiment, aggregates: Aggregates) -> Looks | None:
     """Return the looks, by the units of all variants together."""
-    control = aggregates.units_of(experiment.control)
-    others = sum(aggregates.units_of(name) for name in experiment.treatments)
-    return looks_of(experiment, (control, others), aggregates.days)
+    control = aggregates.count_units(experiment.control)
+    treated_units = sum(aggregates.count_units(name) for name in experiment.treatments)
+    return build_looks(experiment, (control, treated_units), aggregates.days)
 
 
-def _of_the_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
+def _note_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Note which of the planned looks this is."""
     looks = _looks(experiment, aggregates)
-    if isinstance(looks, Planned):
+    if isinstance(looks, PlannedLooks):
         shares = [fmt.percent(share) for share in looks.shares]
-        slots = {"look": len(shares), "looks": looks.of, "share": shares[-1]}
+        slots = {"look": len(shares), "looks": looks.total_looks, "share": shares[-1]}
         key = "look" if looks.planned else "unplanned"
         yield key, {**slots, "shares": fmt.listing(shares)}
 
 
-def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
+def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
     """Note that the split changed, and which units are left out."""
-    stretches = aggregates.stretches
-    if stretches:
-        yield "stretches", {"stretches": len(stretches)}
+    split_periods = aggregates.split_periods
+    if split_periods:
+        yield "stretches", {"stretches": len(split_periods)}
     for arms in [Arms(experiment.control, name) for name in experiment.treatments]:
-        compared = [stretches[place] for place in comparable(aggregates, arms)]
+        compared = [split_periods[index] for index in find_comparable_periods(aggregates, arms)]
         counts = {
-            one.start: sum(one.units.get(name, 0) for name in arms)
-            for one in stretches
-            if one not in compared
+            period.start: sum(period.units.get(name, 0) for name in arms)
+            for period in split_periods
+            if period not in compared
         }
         if any(counts.values()):
             days = fmt.listing([start for start, units in counts.items() if units])
@@ -311,26 +330,29 @@ def _of_the_split(experiment: Experiment, aggregates: Aggregates) -> Iterator[_N
             yield "skipped", {**slots, "days": days, "least": MIN_STRETCH}
 
 
-def _of_one_variant(analysis: Analysis) -> Iterator[_Note]:
+def _note_segments_of_one_variant(analysis: Analysis) -> Iterator[_Note]:
     """Note segments that seem to be the assignment itself."""
     metric, aggregates = analysis.metrics[0], analysis.aggregates
     for name in analysis.experiment.segment_names if aggregates.clusters is None else ():
         cells = aggregates.cells(metric.name, SEGMENT + name)
-        variants = [tuple(pooled(analysis.moments(metric, SEGMENT + name, c))) for c in cells]
+        variants = [tuple(pool_moments(analysis.moments(metric, SEGMENT + name, c))) for c in cells]
         # Values of the assignment itself occur in one variant each.
-        often = [variants.count(own) >= _LIKELY and len(own) == 1 for own in {*variants}]
+        often = [
+            variants.count(variant_names) >= _LIKELY and len(variant_names) == 1
+            for variant_names in {*variants}
+        ]
         if len(often) > 1 and all(often):
             yield "one_variant", {"segment": name, "values": len(cells)}
 
 
-def _small_arms(analysis: Analysis) -> Iterator[_Note]:
+def _note_small_arms(analysis: Analysis) -> Iterator[_Note]:
     """Note uneven splits where large-sample tests reject too often."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     resampled, metrics = experiment.inference.resample is not None, analysis.metrics
     names = [m.name for m in metrics if m.kind in _LARGE or (resampled and m.is_mean_or_ratio)]
-    control = aggregates.units_of(experiment.control)
+    control = aggregates.count_units(experiment.control)
     for variant in experiment.treatments if names else ():
-        small, large = sorted((control, aggregates.units_of(variant)))
+        small, large = sorted((control, aggregates.count_units(variant)))
         # Measured: too often at 9,000/1,000, at the level at 27,000/3,000 and at even splits.
         if 0 < small < _SMALL_ARM and large > _UNEVEN * small:
             slots = {"variant": variant, "control": experiment.control, "units": small}

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key
-from abeval.inference.looks import at_same_look
+from abeval.inference.looks import adjust_to_same_look
 from abeval.metrics.definition import Margin, Metric, Role
 from abeval.results import FamilyInterval, Status
 from abeval.stats import decisions, effects, multiplicity
@@ -36,41 +36,41 @@ class InRange(NamedTuple):
     holds: bool
 
 
-def in_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | None:
+def check_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange | None:
     """Test whether a variant's value lies within its bounds (TOST).
 
     Both one-sided tests at alpha / 2 reject if the interval at 1 − alpha lies within the bounds
     (Schuirmann 1987). None without bounds, or if no large-sample test decides the row.
     """
-    own, effect = comparison.own, comparison.effect
-    if metric.within is None or own is None or effect is None:
+    estimate, effect = comparison.treatment_estimate, comparison.effect
+    if metric.within is None or estimate is None or effect is None:
         return None
     low, high = metric.within
-    bound = low if own.value < (low + high) / 2 else high
+    bound = low if estimate.value < (low + high) / 2 else high
     # The value rests on the variant's units alone: take the smaller df.
-    df = min(effect.df, own.units - 1)
+    df = min(effect.df, estimate.units - 1)
     try:
-        fixed = effects.from_difference(
-            bound, own.value, own.value - bound, math.sqrt(own.variance), df, alpha
+        fixed = effects.effect_from_difference(
+            bound, estimate.value, estimate.value - bound, math.sqrt(estimate.variance), df, alpha
         )
     except Refusal:
         return None
-    beyond = at_same_look(fixed, comparison.boundary, alpha)
+    beyond = adjust_to_same_look(fixed, comparison.boundary, alpha)
     interval = Interval(bound + beyond.low, bound + beyond.high)
-    is_inside = low <= own.value <= high
+    is_inside = low <= estimate.value <= high
     holds = low < interval.low and interval.high < high
-    return InRange(own.value, interval, 1.0 if is_inside else beyond.p_value, holds)
+    return InRange(estimate.value, interval, 1.0 if is_inside else beyond.p_value, holds)
 
 
-def own_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float | None:
+def uncorrected_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float | None:
     """Return the p-value of a row before correction; None without a test."""
     if metric.within is not None:
-        value = in_range(metric, comparison, alpha)
+        value = check_range(metric, comparison, alpha)
         return value and value.p_value
     return comparison.effect and comparison.effect.p_value
 
 
-def status_of(
+def decide_status(
     metric: Metric, comparison: Comparison, p_value: float | None, alpha: float
 ) -> Status:
     """Return the status of a scorecard row, before trust checks."""
@@ -78,7 +78,7 @@ def status_of(
     if comparison.is_small or p_value is None or effect is None:
         return "too_little_data"
     if metric.within is not None:
-        value = in_range(metric, comparison, alpha)
+        value = check_range(metric, comparison, alpha)
         if value is not None and value.holds:
             return "non_inferior"
         return "worse" if p_value <= alpha else "unclear"
@@ -110,7 +110,7 @@ def _holds_near_zero(metric: Metric, margin: Margin, comparison: Comparison) -> 
     if effect is None or spread is None or effect.control == 0:
         return False
     return decisions.not_worse_relative(
-        effect, spread.control, spread.covariance, margin.size, _way(metric)
+        effect, spread.control, spread.covariance, margin.size, _direction(metric)
     )
 
 
@@ -120,13 +120,13 @@ def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | N
     if margin is None or effect is None:
         return None
     if not margin.relative:
-        return decisions.gain((effect.low, effect.high), _way(metric))
+        return decisions.gain((effect.low, effect.high), _direction(metric))
     if lift is None or not lift.bounded:
         return None
-    return decisions.gain((lift.low, lift.high), _way(metric))
+    return decisions.gain((lift.low, lift.high), _direction(metric))
 
 
-def _way(metric: Metric) -> decisions.Direction:
+def _direction(metric: Metric) -> decisions.Direction:
     return "increase" if metric.direction.sign == 1 else "decrease"
 
 
@@ -134,7 +134,7 @@ def goal_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
     """Adjust the p-values of goals over goals × variants."""
-    family = _own_p_values(experiment, metrics, comparisons, "goal")
+    family = _uncorrected_p_values(experiment, metrics, comparisons, "goal")
     method = experiment.inference.family
     if not family or method == "none":
         return family
@@ -143,13 +143,15 @@ def goal_p_values(
     match method:
         case "dunnett":
             # Over the variants of each goal; Bonferroni over the goals.
-            goals = _by_goal(family)
+            goals = _group_by_goal(family)
             for keys in goals:
-                own = [family[key] for key in keys]
-                changed += multiplicity.dunnett_p_values(own, *_shared(keys, comparisons)).tolist()
+                uncorrected = [family[key] for key in keys]
+                changed += multiplicity.dunnett_p_values(
+                    uncorrected, *_dunnett_loadings(keys, comparisons)
+                ).tolist()
             changed = [min(1.0, len(goals) * p) for p in changed]
         case "weighted":
-            changed = multiplicity.weighted(p_values, weights(experiment, names)).tolist()
+            changed = multiplicity.adjust_weighted(p_values, weights(experiment, names)).tolist()
         case _:
             changed = multiplicity.adjust(p_values, method).tolist()
     return dict(zip(family, changed, strict=True))
@@ -159,7 +161,7 @@ def guardrail_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
     """Adjust the p-values of a variant's guardrails by Holm."""
-    p_values = _own_p_values(experiment, metrics, comparisons, "guardrail")
+    p_values = _uncorrected_p_values(experiment, metrics, comparisons, "guardrail")
     if experiment.inference.family == "none":
         return p_values
     for variant in experiment.treatments:
@@ -169,12 +171,12 @@ def guardrail_p_values(
     return p_values
 
 
-def _own_p_values(
+def _uncorrected_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons, role: Role
 ) -> dict[Key, float]:
     """Return the p-values of all metrics of a role, in every variant."""
     p_values = {
-        (metric.name, variant): own_p_value(
+        (metric.name, variant): uncorrected_p_value(
             metric, comparisons[metric.name, variant], experiment.alpha
         )
         for metric in metrics
@@ -190,11 +192,11 @@ def weights(experiment: Experiment, names: Iterable[str]) -> list[float]:
     return [stated.get(name) or 1.0 for name in names]
 
 
-def _by_goal(family: Mapping[Key, float]) -> list[list[Key]]:
+def _group_by_goal(family: Mapping[Key, float]) -> list[list[Key]]:
     return [list(keys) for _, keys in groupby(family, key=itemgetter(0))]
 
 
-def _shared(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float], float]:
+def _dunnett_loadings(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float], float]:
     """Return the correlation of each difference with control, and the least df."""
     loadings, dfs = [], []
     for comparison in (comparisons[key] for key in keys):
@@ -215,7 +217,7 @@ def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[F
     There are none with repeated looks.
     """
     experiment = analysis.experiment
-    family = _own_p_values(experiment, analysis.metrics, comparisons, "goal")
+    family = _uncorrected_p_values(experiment, analysis.metrics, comparisons, "goal")
     if not family or experiment.inference.looks != "fixed":
         return
     by_name = {metric.name: metric for metric in analysis.metrics}
@@ -236,10 +238,10 @@ def _levels(
     if method == "none":
         return {}
     if method == "dunnett":
-        goals = _by_goal(family)
+        goals = _group_by_goal(family)
         levels: list[float | None] = []
         for keys in goals:
-            shared = _shared(keys, comparisons)
+            shared = _dunnett_loadings(keys, comparisons)
             levels += [multiplicity.dunnett_level(alpha / len(goals), *shared)] * len(keys)
     else:
         shares = weights(experiment, [name for name, _ in family])

@@ -6,26 +6,26 @@ from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import DAY, SEGMENT
-from abeval.errors import masked
+from abeval.errors import mask_secrets
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import clustered, context, scorecard, segments, spreads
-from abeval.inference.aa import aa_of
+from abeval.inference.aa import replay_scorecard
 from abeval.inference.compare import Analysis, compare, compare_all
-from abeval.inference.comparison import Arms, adjusted_p_values, picked
+from abeval.inference.comparison import Arms, adjusted_p_values, copy_fields
 from abeval.inference.families import family_intervals
-from abeval.inference.trust.checks import trust_checks, untrusted
+from abeval.inference.trust.checks import find_untrusted_metrics, trust_checks
 from abeval.inference.trust.groups import moved_denominators
 from abeval.inference.trust.influence import influences
 from abeval.inference.trust.split import moved_segments, split_days, split_places
 from abeval.inference.verdict import decide
-from abeval.logs.placing import entry_stretches
+from abeval.logs.placing import find_enrollment_periods
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
 from abeval.stats.multiplicity import Method
 
 # Fields that a pair of variants copies from a comparison.
-_OF_PAIRS = ("units", "difference", "difference_low", "difference_high", "lift", "p_value")
+_PAIR_FIELDS = ("units", "difference", "difference_low", "difference_high", "lift", "p_value")
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
@@ -40,12 +40,14 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     comparisons = compare_all(analysis)
 
     # Check whether log, split and tests can be trusted, and what that takes from the rows.
-    aa = aa_of(analysis, comparisons)
+    aa = replay_scorecard(analysis, comparisons)
     trust = trust_checks(analysis, aa)
-    moved, beside = moved_segments(experiment, trust), moved_denominators(analysis, trust)
+    moved, denominators = moved_segments(experiment, trust), moved_denominators(analysis, trust)
     ranged = {metric.name for metric in metrics if metric.within is not None}
-    totals = {key: one.total for key, one in beside.items() if key[0] not in ranged}
-    doubts = untrusted(analysis, trust, aa)
+    totals = {
+        key: denominator.total for key, denominator in denominators.items() if key[0] not in ranged
+    }
+    doubts = find_untrusted_metrics(analysis, trust, aa)
 
     # Correct p-values over goals and over guardrails, give each row its status, and decide.
     rows = scorecard.scorecard(analysis, comparisons, doubts, totals)
@@ -55,7 +57,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         trust,
         rows,
         infos,
-        moved={key: one.words for key, one in beside.items()},
+        moved={key: denominator.text for key, denominator in denominators.items()},
         early=early if experiment.inference.looks == "fixed" else "",
         questions=experiment.questions,
     )
@@ -75,26 +77,26 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.left_out(metrics, aggregates),
         accounting=context.accounting(aggregates),
-        notes=tuple(masked(note) for note in context.notes(analysis, comparisons, rows)),
+        notes=tuple(mask_secrets(note) for note in context.notes(analysis, comparisons, rows)),
         adjustments=tuple(scorecard.adjustments(analysis, comparisons)),
         segment_tests=segments.segment_tests(analysis),
         segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),
         boundaries=tuple(scorecard.boundaries(comparisons)),
         family_intervals=tuple(family_intervals(analysis, comparisons)),
         aa=() if aa is None else aa.metrics,
-        ramps=context.ramps(entry_stretches(experiment, aggregates.entered)),
+        ramps=context.ramps(find_enrollment_periods(experiment, aggregates.enrollments)),
         influence=influences(analysis),
         split_days=split_days(analysis),
         split_places=split_places(analysis),
         cuts=tuple(segments.cut_rows(analysis)),
         cut_splits=tuple(segments.cut_splits(analysis)),
-        without_cuts=tuple(segments.without_cuts(analysis)),
+        without_cuts=tuple(segments.list_metrics_without_cuts(analysis)),
         spreads=tuple(spreads.spreads(analysis)),
         quantile_effects=tuple(spreads.quantile_effects(analysis)),
         unit_aucs=tuple(spreads.unit_aucs(analysis)),
         catalogue_uses=tuple(spreads.catalogue_uses(analysis)),
         ranges=tuple(scorecard.ranges(analysis, comparisons)),
-        cluster_costs=tuple(clustered.costs(metrics, aggregates)),
+        cluster_costs=tuple(clustered.compute_cluster_costs(metrics, aggregates)),
         slot_quarters=tuple(
             clustered.slot_quarters(metrics, experiment.switchback, aggregates, experiment.alpha)
         ),
@@ -112,7 +114,7 @@ def pairwise(
         (base, variant): compare(analysis, metric, Arms(base, variant))
         for base, variant in combinations(experiment.variants, 2)
     }
-    family = _of_pairs(experiment.inference.family)
+    family = _pairwise_family(experiment.inference.family)
     p_values = {} if family == "none" else adjusted_p_values(comparisons, family)
     values: dict[str, float | None] = dict.fromkeys(experiment.variants)
     pairs = []
@@ -124,7 +126,7 @@ def pairwise(
             base=base,
             variant=variant,
             units_base=comparison.units_control,
-            **picked(numbers, *_OF_PAIRS),
+            **copy_fields(numbers, *_PAIR_FIELDS),
             p_adjusted=p_values.get((base, variant), numbers.p_value),
             reason=comparison.reason,
         )
@@ -140,7 +142,7 @@ def pairwise(
     )
 
 
-def _of_pairs(family: Family) -> Literal["none"] | Method:
+def _pairwise_family(family: Family) -> Literal["none"] | Method:
     """Choose the correction for all pairs of variants on one metric."""
     if family == "dunnett":
         return "holm"

@@ -63,7 +63,7 @@ class EffectAtLook(NamedTuple):
     boundary: LookBoundary | None
 
 
-class AlwaysValid(NamedTuple):
+class AlwaysValidLooks(NamedTuple):
     """Any number of looks: units of both variants, now and as planned."""
 
     units_control: int
@@ -91,10 +91,10 @@ class AlwaysValid(NamedTuple):
             return (sequential.critical_from_start(max(information, 1.0), level),)
         return (sequential.critical_of_sequence(information, level),)
 
-    def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
+    def adjust_effect(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
         """Replace the interval and p-value by a confidence sequence's."""
         planned = self.planned_units is not None
-        follow = sequential.confidence_sequence if planned else sequential.from_start
+        follow = sequential.confidence_sequence if planned else sequential.look_from_start
         look = follow(effect.difference, effect.se, information, alpha)
         half = (look.high - effect.difference) / effect.se
         level = two_sided(half, effect.df)
@@ -104,7 +104,7 @@ class AlwaysValid(NamedTuple):
         return EffectAtLook(valid, level, boundary)
 
 
-class Planned(NamedTuple):
+class PlannedLooks(NamedTuple):
     """A number of planned looks, up to this one.
 
     Attributes:
@@ -118,7 +118,7 @@ class Planned(NamedTuple):
     fractions: tuple[float, ...]
     spending: sequential.Spending
     planned: bool = True
-    of: int = 1
+    total_looks: int = 1
 
     def information(self, _effect: Effect, _variances: tuple[float, float]) -> float:
         """Return the share of the plan at this look."""
@@ -129,7 +129,7 @@ class Planned(NamedTuple):
         bounds = sequential.bounds(self.fractions, level, self.spending, spent_at=self.shares)
         return tuple(min(z, _WIDEST) for z in bounds.z)
 
-    def read(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
+    def adjust_effect(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
         """Replace interval and p-value by repeated ones.
 
         Source: Jennison and Turnbull (1989), for the z with the p-value of t.
@@ -146,7 +146,7 @@ class Planned(NamedTuple):
         return EffectAtLook(valid, level, boundary)
 
 
-Looks = AlwaysValid | Planned
+Looks = AlwaysValidLooks | PlannedLooks
 
 
 def _valid(effect: Effect, name: str, low: float, high: float, p_value: float) -> Effect:
@@ -154,11 +154,11 @@ def _valid(effect: Effect, name: str, low: float, high: float, p_value: float) -
     return effect._replace(low=low, high=high, p_value=p_value, method=method)
 
 
-def looks_of(
+def build_looks(
     experiment: Experiment,
     units: tuple[int, int],
     days: Sequence[DayRows],
-    gathered: Mapping[str, float] | None = None,
+    information: Mapping[str, float] | None = None,
 ) -> Looks | None:
     """Build the looks of an experiment; None for one look at the end.
 
@@ -169,43 +169,43 @@ def looks_of(
     if inference.looks == "fixed":
         return None
     if inference.looks == "always_valid":
-        return AlwaysValid(*units, inference.planned_units)
+        return AlwaysValidLooks(*units, inference.planned_units)
     share = 1.0
     if inference.planned_units:
         share = sum(units) / inference.planned_units
     elif days:
-        share = _share(experiment.period, _end_of(max(one.day for one in days)))
+        share = _share(experiment.period, _day_end(max(day.day for day in days)))
     now = min(1.0, share)
     planned = planned_fractions(experiment)
     before = [share for share in planned if share < now - _NEAR]
     on_plan = any(now - _NEAR <= share <= now for share in planned)
     # Without information by day, it is taken to grow evenly with the plan.
     fractions = [share / now for share in before]
-    if gathered and max(gathered.values()) > 0:
-        ends = _ends_of_days(experiment, [one for one in days if one.day in gathered], now)
-        points = [0.0, *ends], [0.0, *gathered.values()]
+    if information and max(information.values()) > 0:
+        ends = _shares_at_day_ends(experiment, [day for day in days if day.day in information], now)
+        points = [0.0, *ends], [0.0, *information.values()]
         # Between the ends of two days it grows in a line.
         fractions = [float(np.interp(share, *points)) / points[1][-1] for share in before]
-    shares, kept = informative(before, fractions)
-    return Planned((*shares, now), (*kept, 1.0), inference.spending, on_plan, len(planned))
+    shares, kept = keep_informative_looks(before, fractions)
+    return PlannedLooks((*shares, now), (*kept, 1.0), inference.spending, on_plan, len(planned))
 
 
-def _ends_of_days(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:
+def _shares_at_day_ends(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:
     """Return the share of the plan reached by each day's end.
 
     In units if the plan has them, else in time.
     """
     if experiment.inference.planned_units is not None:
-        units = list(accumulate(one.new_units for one in days))
+        units = list(accumulate(day.new_units for day in days))
         return [now * float(n) / float(units[-1]) for n in units]
-    return [min(1.0, _share(experiment.period, _end_of(one.day))) for one in days]
+    return [min(1.0, _share(experiment.period, _day_end(day.day))) for day in days]
 
 
-def _end_of(day: str) -> datetime:
+def _day_end(day: str) -> datetime:
     return datetime.fromisoformat(day) + timedelta(days=1)
 
 
-def informative(
+def keep_informative_looks(
     shares: Sequence[float], fractions: Sequence[float]
 ) -> tuple[list[float], list[float]]:
     """Keep earlier looks that added information."""
@@ -227,9 +227,9 @@ def planned_fractions(experiment: Experiment) -> Sequence[float]:
 def next_look(experiment: Experiment, looks: Looks | None) -> str | None:
     """Return the next planned look: its local day, or a number of units."""
     shares, period = planned_fractions(experiment), experiment.period
-    if not isinstance(looks, Planned) or shares[-1] <= looks.shares[-1]:
+    if not isinstance(looks, PlannedLooks) or shares[-1] <= looks.shares[-1]:
         return None
-    share = next(one for one in shares if one > looks.shares[-1])
+    share = next(planned_share for planned_share in shares if planned_share > looks.shares[-1])
     if experiment.inference.planned_units is not None:
         return f"{math.ceil(share * experiment.inference.planned_units):,} units"
     if period is None:
@@ -245,7 +245,7 @@ def _share(period: Period | None, until: datetime) -> float:
     return (until - start) / (end - start)
 
 
-def at_look(
+def adjust_to_look(
     effect: Effect, looks: Looks | None, alpha: float, variances: tuple[float, float]
 ) -> EffectAtLook:
     """Correct a fixed-horizon effect for the looks so far.
@@ -257,7 +257,7 @@ def at_look(
     """
     if looks is None:
         return EffectAtLook(effect, alpha, None)
-    return looks.read(effect, looks.information(effect, variances), alpha)
+    return looks.adjust_effect(effect, looks.information(effect, variances), alpha)
 
 
 def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
@@ -280,8 +280,8 @@ def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[
     return math.inf if value == 0 else math.sqrt(max(effect.se**2, alike)) / value
 
 
-def at_same_look(effect: Effect, boundary: LookBoundary | None, alpha: float) -> Effect:
+def adjust_to_same_look(effect: Effect, boundary: LookBoundary | None, alpha: float) -> Effect:
     """Correct an effect by the boundary of another one of the same units."""
     if boundary is None:
         return effect
-    return boundary.looks.read(effect, boundary.information, alpha).effect
+    return boundary.looks.adjust_effect(effect, boundary.information, alpha).effect

@@ -9,13 +9,20 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import ByStretch, pooled
+from abeval.aggregates.sums import MomentsByPeriod, pool_moments
 from abeval.experiment.sections import Adjust
 from abeval.inference import comparison, special_tests
-from abeval.inference.comparison import Arms, Comparison, Rule, limit, reason_of, refused
+from abeval.inference.comparison import (
+    Arms,
+    Comparison,
+    Rule,
+    lift_reason,
+    reason_from_refusal,
+    refuse_comparison,
+)
 from abeval.metrics.definition import Metric, rounding
 from abeval.stats import adjustment, means, proportions
-from abeval.stats.moments import Moments, stratified
+from abeval.stats.moments import Moments, weigh_strata
 from abeval.stats.records import Adjusted, Estimate, Refusal
 from abeval.stats.skewed import METHOD, Skewed
 
@@ -61,23 +68,25 @@ class _Sample(NamedTuple):
 
 
 def compare_within(
-    metric: Metric, moments: ByStretch, arms: Arms, rule: Rule, cells: Strata | None = None
+    metric: Metric, moments: MomentsByPeriod, arms: Arms, rule: Rule, cells: Strata | None = None
 ) -> Comparison:
     """Compare two variants within split periods, and within cells if given."""
-    pair, places, can_be_weighed = pair_of(moments, arms), list[int](), True
+    pair, indices, can_be_weighed = pool_pair(moments, arms), list[int](), True
     if len(moments) > 1:
-        places, can_be_weighed = usable(moments, arms), metric.is_mean_or_ratio
-    if can_be_weighed and len(places) > 1 and rule.looks is None:
+        indices, can_be_weighed = find_usable_periods(moments, arms), metric.is_mean_or_ratio
+    if can_be_weighed and len(indices) > 1 and rule.looks is None:
         # Stretches cannot be weighed where an exact test would judge.
-        whole = pooled([moments[place] for place in places])
-        can_be_weighed = special_tests.rare(whole[arms.control], whole[arms.treatment]) is None
+        pooled_moments = pool_moments([moments[index] for index in indices])
+        can_be_weighed = (
+            special_tests.rare(pooled_moments[arms.control], pooled_moments[arms.treatment]) is None
+        )
     if not can_be_weighed:
-        control, treatment = (0 if one is None else one.n for one in pair)
-        return refused(control, treatment, "split_changed")
+        control, treatment = (0 if arm is None else arm.n for arm in pair)
+        return refuse_comparison(control, treatment, "split_changed")
     strata = cells
-    if strata is None and len(places) > 1:
-        both = [(moments[p][arms.control], moments[p][arms.treatment]) for p in places]
-        strata = Strata(both, weights(moments, places))
+    if strata is None and len(indices) > 1:
+        both = [(moments[p][arms.control], moments[p][arms.treatment]) for p in indices]
+        strata = Strata(both, period_weights(moments, indices))
     return compare_moments(metric, *pair, rule, strata)
 
 
@@ -97,53 +106,62 @@ def compare_moments(
     """
     units = 0 if control is None else control.n, 0 if treatment is None else treatment.n
     if control is None or treatment is None or 0 in units:
-        return refused(*units, "no_units")
+        return refuse_comparison(*units, "no_units")
     if control.mean[1] == 0 or treatment.mean[1] == 0:
-        return refused(*units, "empty_denominator")
+        return refuse_comparison(*units, "empty_denominator")
     arms = control, treatment
-    first, second = (float(one.mean[0] / one.mean[1]) for one in arms)
+    first, second = (float(arm.mean[0] / arm.mean[1]) for arm in arms)
     largest = max(control.largest, treatment.largest) if metric.kind == "ratio" else 0.0
-    bare = Comparison(*units, first, second, largest=largest)
+    bare = Comparison(*units, first, second, largest_share=largest)
     try:
-        return _judged(bare, _Sample(metric, arms, rule, strata or Strata([arms]), skewness))
+        return _add_effect(bare, _Sample(metric, arms, rule, strata or Strata([arms]), skewness))
     except special_tests.TooSkewed as refusal:
         return replace(bare, reason="too_skewed", units_needed=refusal.units_needed)
     except Refusal as refusal:
-        return replace(bare, reason=reason_of(refusal))
+        return replace(bare, reason=reason_from_refusal(refusal))
 
 
-def _judged(bare: Comparison, sample: _Sample) -> Comparison:
+def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
     """Add the effect by the first test that applies.
 
     In order: exact, permutation, adjusted, plain.
     """
     metric, arms, rule, strata, _ = sample
     control, treatment = (_estimate(metric, arm) for arm in arms)
-    bare, method = replace(bare, own=treatment), method_of(metric, *arms)
+    bare, method = replace(bare, treatment_estimate=treatment), choose_method(metric, *arms)
     if not metric.is_mean_or_ratio:
-        return comparison.with_difference(bare, control, treatment, method, rule)
+        return comparison.add_difference(bare, control, treatment, method, rule)
     # Exact tests have no correction for looks.
     counts = special_tests.rare(*arms) if rule.looks is None else None
     if counts is not None:
         effect = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
-        lift = comparison.or_none(lambda: proportions.exact_lift(*counts, rule.alpha))
-        return replace(bare, effect=effect, lift=lift, reason=limit(lift), own=None, rare=counts)
-    adjusted = _adjusted(sample)
+        lift = comparison.none_if_refused(lambda: proportions.exact_lift(*counts, rule.alpha))
+        return replace(
+            bare,
+            effect=effect,
+            lift=lift,
+            reason=lift_reason(lift),
+            treatment_estimate=None,
+            rare=counts,
+        )
+    adjusted = _adjust_effect(sample)
     if control.variance + treatment.variance > 0:
-        permuted = _skewed(sample, adjusted)
+        permuted = _select_skewed(sample, adjusted)
         if permuted is not None:
             prefix = "post_stratified_" if strata.adjusts else "cuped_"
             name = METHOD if adjusted is None else prefix + METHOD
-            return replace(comparison.with_skewed(bare, permuted, name, rule), adjusted=adjusted)
+            return replace(
+                comparison.add_permutation_test(bare, permuted, name, rule), adjusted=adjusted
+            )
         if adjusted is not None:
             if rule.adjust == "cuped":
-                named = adjusted.effect._replace(method=f"cuped_{method}")
-                adjusted = adjusted._replace(effect=named)
-            return replace(comparison.with_joint(bare, adjusted, rule), adjusted=adjusted)
-    return comparison.with_difference(bare, control, treatment, method, rule)
+                cuped_effect = adjusted.effect._replace(method=f"cuped_{method}")
+                adjusted = adjusted._replace(effect=cuped_effect)
+            return replace(comparison.add_adjusted(bare, adjusted, rule), adjusted=adjusted)
+    return comparison.add_difference(bare, control, treatment, method, rule)
 
 
-def _adjusted(sample: _Sample) -> Adjusted | None:
+def _adjust_effect(sample: _Sample) -> Adjusted | None:
     """Adjust the effect by strata or by pre-period values, as planned."""
     metric, arms, rule, strata, _ = sample
     if strata.adjusts:
@@ -151,27 +169,27 @@ def _adjusted(sample: _Sample) -> Adjusted | None:
         combine = adjustment.stratified_mean if is_mean else adjustment.stratified_ratio
         control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
         return combine(control, treatment, rule.alpha)
-    past = of_past(metric, *arms) if rule.adjust in ("cuped", "regression") else None
-    return past and by_past(metric, past, rule.adjust, rule.alpha)
+    past = pick_covariates(metric, *arms) if rule.adjust in ("cuped", "regression") else None
+    return past and adjust_by_covariates(metric, past, rule.adjust, rule.alpha)
 
 
-def _skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
+def _select_skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
     """Select the input of the permutation test; None if values are not skewed."""
     metric, arms, rule, strata, skewness = sample
     is_ratio = metric.kind != "mean"
     if skewness is not None:
         are_shares = not is_ratio and special_tests.has_shares(*arms)
         values = [_estimate(metric, arm) for arm in arms]
-        return special_tests.by_skewness(values, *skewness, are_shares, is_ratio)
-    past = None if adjusted is None or strata.adjusts else of_past(metric, *arms)
+        return special_tests.find_skewed_by_skewness(values, *skewness, are_shares, is_ratio)
+    past = None if adjusted is None or strata.adjusts else pick_covariates(metric, *arms)
     if past is None:
-        return special_tests.by_moments(strata.pairs, is_ratio, strata.shares)
+        return special_tests.find_skewed_by_moments(strata.pairs, is_ratio, strata.shares)
     # Variants that do not differ have one slope: CUPED's, also where each has its own.
-    theta = by_past(metric, past, "cuped", rule.alpha).theta
-    return special_tests.by_moments([past], is_ratio, theta=theta)
+    theta = adjust_by_covariates(metric, past, "cuped", rule.alpha).theta
+    return special_tests.find_skewed_by_moments([past], is_ratio, theta=theta)
 
 
-def by_past(
+def adjust_by_covariates(
     metric: Metric, past: tuple[Moments, Moments], adjust: Adjust, alpha: float
 ) -> Adjusted:
     """Adjust by covariates: CUPED with one slope, or Lin's regression with two."""
@@ -181,7 +199,9 @@ def by_past(
     return (adjustment.cuped_mean if is_mean else adjustment.cuped_ratio)(*past, alpha)
 
 
-def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Moments, Moments] | None:
+def pick_covariates(
+    metric: Metric, control: Moments, treatment: Moments
+) -> tuple[Moments, Moments] | None:
     """Pick the value and its covariates; None if no covariate varies."""
     arms, is_new = (control, treatment), control.mean.size - 1
     # A constant explains nothing, such as the units of a mean, or the past of a table of units.
@@ -196,15 +216,18 @@ def of_past(metric: Metric, control: Moments, treatment: Moments) -> tuple[Momen
     return first, second
 
 
-def strata_of(cells: Sequence[ByStretch], arms: Arms) -> Strata:
+def build_strata(cells: Sequence[MomentsByPeriod], arms: Arms) -> Strata:
     """Build strata from the cells of a segment; merge small ones within a period."""
-    whole, strata = together(cells), list[tuple[Moments, Moments]]()
-    for place in usable(whole, arms) if len(whole) > 1 else [0]:
-        own = [one[place] for one in cells if any(name in one[place] for name in arms)]
-        if not own:
+    all_cells, strata = pool_cells(cells), list[tuple[Moments, Moments]]()
+    for index in find_usable_periods(all_cells, arms) if len(all_cells) > 1 else [0]:
+        period_cells = [cell[index] for cell in cells if any(name in cell[index] for name in arms)]
+        if not period_cells:
             continue
-        empty = Moments.of(*[[]] * next(iter(own[0].values())).mean.size)
-        pairs = [(one.get(arms.control, empty), one.get(arms.treatment, empty)) for one in own]
+        empty = Moments.of(*[[]] * next(iter(period_cells[0].values())).mean.size)
+        pairs = [
+            (by_variant.get(arms.control, empty), by_variant.get(arms.treatment, empty))
+            for by_variant in period_cells
+        ]
         # Merge the smallest stratum with the next, until all are large enough.
         pairs.sort(key=_smaller)
         while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
@@ -233,43 +256,50 @@ def _estimate(metric: Metric, moments: Moments) -> Estimate:
     return exact._replace(variance=0.0) if alike else exact
 
 
-def method_of(metric: Metric, *arms: Moments) -> str:
+def choose_method(metric: Metric, *arms: Moments) -> str:
     """Choose the id of the test at a fixed horizon."""
-    known = {"mean": "welch_t", "auc": "influence_t"}
-    return known.get(metric.kind) or means.method_of_ratio(*arms)
+    methods = {"mean": "welch_t", "auc": "influence_t"}
+    return methods.get(metric.kind) or means.method_of_ratio(*arms)
 
 
-def usable(moments: ByStretch, arms: Arms) -> list[int]:
+def find_usable_periods(moments: MomentsByPeriod, arms: Arms) -> list[int]:
     """Find the split periods in which both variants have enough units."""
     return [
-        place
-        for place, one in enumerate(moments)
-        if min(one[name].n if name in one else 0 for name in arms) >= MIN_STRETCH
+        index
+        for index, by_variant in enumerate(moments)
+        if min(by_variant[name].n if name in by_variant else 0 for name in arms) >= MIN_STRETCH
     ]
 
 
-def weights(moments: ByStretch, places: Sequence[int]) -> list[float]:
+def period_weights(moments: MomentsByPeriod, indices: Sequence[int]) -> list[float]:
     """Return each split period's share of all units."""
-    sizes = [sum(one.n for one in moments[place].values()) for place in places]
+    sizes = [
+        sum(variant_moments.n for variant_moments in moments[index].values()) for index in indices
+    ]
     return [size / sum(sizes) for size in sizes]
 
 
-def pair_of(moments: ByStretch, arms: Arms) -> Pair:
+def pool_pair(moments: MomentsByPeriod, arms: Arms) -> Pair:
     """Pool the moments of two variants over comparable split periods."""
-    places = [0] if len(moments) == 1 else usable(moments, arms)
-    if len(places) < 2:
-        one = moments[places[0]] if places else {}
-        return Pair(one.get(arms.control), one.get(arms.treatment))
-    shares = weights(moments, places)
-    return Pair(*(stratified([moments[place][name] for place in places], shares) for name in arms))
+    indices = [0] if len(moments) == 1 else find_usable_periods(moments, arms)
+    if len(indices) < 2:
+        by_variant = moments[indices[0]] if indices else {}
+        return Pair(by_variant.get(arms.control), by_variant.get(arms.treatment))
+    shares = period_weights(moments, indices)
+    return Pair(
+        *(weigh_strata([moments[index][name] for index in indices], shares) for name in arms)
+    )
 
 
-def together(cells: Sequence[ByStretch]) -> ByStretch:
+def pool_cells(cells: Sequence[MomentsByPeriod]) -> MomentsByPeriod:
     """Pool the units of several cells, by split period and variant."""
-    return [pooled(of_stretch) for of_stretch in zip(*cells, strict=True)]
+    return [pool_moments(of_stretch) for of_stretch in zip(*cells, strict=True)]
 
 
-def comparable(aggregates: Aggregates, arms: Arms) -> list[int]:
+def find_comparable_periods(aggregates: Aggregates, arms: Arms) -> list[int]:
     """Find the split periods in which both variants have enough units."""
-    counts = [[stretch.units.get(name, 0) for name in arms] for stretch in aggregates.stretches]
-    return [place for place, of in enumerate(counts) if min(of) >= MIN_STRETCH]
+    counts = [
+        [split_period.units.get(name, 0) for name in arms]
+        for split_period in aggregates.split_periods
+    ]
+    return [index for index, units in enumerate(counts) if min(units) >= MIN_STRETCH]

@@ -14,12 +14,12 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference import looks as look_plan
-from abeval.inference.compare import Analysis, compare, rule_of
+from abeval.inference.compare import Analysis, build_rule, compare
 from abeval.inference.comparison import Arms, Comparison
 from abeval.inference.families import weights
-from abeval.inference.looks import AlwaysValid, Looks, Planned
-from abeval.inference.means_and_ratios import comparable, estimate, pair_of
-from abeval.logs.placing import planned_splits
+from abeval.inference.looks import AlwaysValidLooks, Looks, PlannedLooks
+from abeval.inference.means_and_ratios import estimate, find_comparable_periods, pool_pair
+from abeval.logs.placing import list_planned_splits
 from abeval.metrics.definition import Metric
 from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
@@ -70,26 +70,26 @@ class Growth(NamedTuple):
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
             Horizon(units=150.0, value=2.0, sd=2.0)
         """
-        units = self._at(self.units, days, design.value_at)
+        units = self._interpolate(self.units, days, design.value_at)
         # Information is units over relative variance.
         gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
-        information = self._at(gathered, days, design.information_at)
+        information = self._interpolate(gathered, days, design.information_at)
         sizes = [abs(value) for value in self.values]
-        value = self._at(sizes, days, design.value_at if self.is_total else _last)
-        sd = math.sqrt(units / information * self._split(units, days)) * value
+        value = self._interpolate(sizes, days, design.value_at if self.is_total else _last)
+        sd = math.sqrt(units / information * self._split_factor(units, days)) * value
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 
-    def _split(self, units: float, days: float) -> float:
+    def _split_factor(self, units: float, days: float) -> float:
         """Return the mean of `splits` over the units entered by then."""
         if not self.splits:
             return 1.0
         # Units that entered each day, times the variance factor of its split.
         weighed = np.cumsum(np.diff(self.units, prepend=0.0) * self.splits).tolist()
         if days <= len(weighed):
-            return self._at(weighed, days, _last) / units
+            return self._interpolate(weighed, days, _last) / units
         return float(weighed[-1] + units - self.units[-1]) / units
 
-    def _at(self, values: Sequence[float], days: float, beyond: Prediction) -> float:
+    def _interpolate(self, values: Sequence[float], days: float, beyond: Prediction) -> float:
         """Interpolate between days of the log; extrapolate beyond it."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))
@@ -147,8 +147,8 @@ def critical_now(comparison: Comparison, level: float) -> float:
 
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
     """Return the treatment's share of a row's variance, for `detectable`."""
-    control, own = shares(experiment, variant)
-    return 0.0 if metric.role == "guardrail" or control == 0 else control / (control + own)
+    control, treatment = shares(experiment, variant)
+    return 0.0 if metric.role == "guardrail" or control == 0 else control / (control + treatment)
 
 
 def detectable_now(
@@ -162,11 +162,11 @@ def detectable_now(
     se, control = error_shown(comparison, experiment.alpha), comparison.control
     if se is None or not control or comparison.lift is None:
         return None
-    critical = critical_now(comparison, level_of(experiment, metrics, metric))
+    critical = critical_now(comparison, compute_level(experiment, metrics, metric))
     return detectable(se, control, critical, treated_part(experiment, metric, variant))
 
 
-def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
+def compute_level(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
     """Return a row's error rate if no other row of its family moves.
 
     Margins need no correction, because all of them must hold. Diagnostics have none either.
@@ -174,20 +174,22 @@ def level_of(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) 
     alpha, family = experiment.alpha, experiment.inference.family
     if family == "none" or metric.role != "goal":
         return alpha
-    goals = [one for one in metrics if one.role == "goal"]
+    goals = [goal for goal in metrics if goal.role == "goal"]
     variants = len(experiment.treatments)
     tests = len(goals) * variants
     match family:
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
-            loadings = [math.sqrt(own / (own + control)) for control, own in pairs]
+            loadings = [
+                math.sqrt(treatment / (treatment + control)) for control, treatment in pairs
+            ]
             return multiplicity.dunnett_level(alpha * variants / tests, loadings)
         case "weighted":
-            whole = variants * sum(weights(experiment, [one.name for one in goals]))
-            return alpha * weights(experiment, [metric.name])[0] / whole
+            total_weight = variants * sum(weights(experiment, [goal.name for goal in goals]))
+            return alpha * weights(experiment, [metric.name])[0] / total_weight
         case "by":
             # Benjamini-Yekutieli compares the smallest p with alpha / (m · Σ 1/i).
-            return alpha / tests / sum(1 / place for place in range(1, tests + 1))
+            return alpha / tests / sum(1 / rank for rank in range(1, tests + 1))
         case _:
             return alpha / tests
 
@@ -246,14 +248,14 @@ class Outlook(NamedTuple):
             return None
         return margin.size if margin.relative else margin.size / abs(self.control)
 
-    def size_of(self, days: float | None) -> float:
+    def days_to_size(self, days: float | None) -> float:
         """Convert days to a size; without days, return the size of the log."""
         self.check()
         if days is not None and self.growth is None:
             raise Refusal("not_applicable", "the log has no time, so traffic per day is unknown")
         return self.size if days is None else days
 
-    def at(self, size: float) -> Horizon:
+    def horizon_at(self, size: float) -> Horizon:
         """Predict units, control's value and its sd at a size."""
         grown_units, grown_value, _ = self._grown(size)
         units, value = self.units * grown_units, self.control * grown_value
@@ -291,7 +293,7 @@ class Outlook(NamedTuple):
     def critical(self, size: float, level: float) -> tuple[float, ...]:
         """Return the critical |z| of each look up to a size."""
         looks, information = self.looks_at(size), self.information
-        if isinstance(looks, AlwaysValid):
+        if isinstance(looks, AlwaysValidLooks):
             units, _, grown = self._grown(size)
             information *= grown if looks.planned_units is None else units
         return look_plan.critical_values(looks, information, level)
@@ -299,13 +301,20 @@ class Outlook(NamedTuple):
     def looks_at(self, size: float) -> Looks | None:
         """Return the looks up to a size; beyond the plan, those up to its end."""
         looks = self.looks
-        if not isinstance(looks, Planned) or size == self.size:
+        if not isinstance(looks, PlannedLooks) or size == self.size:
             return looks
         share = min(1.0, looks.shares[-1] * size / self.size)
-        before = [one for one in look_plan.planned_fractions(self.experiment) if one < share]
-        *_, whole = self._grown(size)
-        gathered = [self._grown(size * one / share)[2] / whole for one in before]
-        shares, fractions = look_plan.informative(before, gathered)
+        before = [
+            planned_share
+            for planned_share in look_plan.planned_fractions(self.experiment)
+            if planned_share < share
+        ]
+        *_, total_information = self._grown(size)
+        gathered = [
+            self._grown(size * planned_share / share)[2] / total_information
+            for planned_share in before
+        ]
+        shares, fractions = look_plan.keep_informative_looks(before, gathered)
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
     def _grown(self, size: float) -> tuple[float, float, float]:
@@ -344,7 +353,7 @@ def smallest(enough: Callable[[float], bool], start: float, most: float) -> floa
     return high
 
 
-def outlooks_of(
+def build_outlooks(
     analysis: Analysis, growths: Mapping[str, Growth], variants: Sequence[str]
 ) -> list[Outlook]:
     """Build the outlooks of all rows that can be planned."""
@@ -358,21 +367,21 @@ def outlooks_of(
 
 def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | None) -> Outlook:
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    arms, dates = Arms(experiment.control, variant), dates_of(aggregates)
+    arms, dates = Arms(experiment.control, variant), list_dates(aggregates)
     units = float(sum(aggregates.units.values()))
-    level = level_of(experiment, chosen_metrics(experiment), metric)
-    looks = rule_of(analysis, metric, arms).looks
+    level = compute_level(experiment, chosen_metrics(experiment), metric)
+    looks = build_rule(analysis, metric, arms).looks
     size = float(len(dates) or units)
     bare = Outlook(experiment, metric, variant, size, units, level, looks)
     try:
-        comparison, control, se = _tested(analysis, metric, arms)
-        se *= _to_plan(aggregates, arms, bare.shares)
+        comparison, control, se = _compare_or_estimate(analysis, metric, arms)
+        se *= _planned_split_factor(aggregates, arms, bare.shares)
     except Refusal as refusal:
         return bare._replace(refusal=refusal.reason)
     information = 1.0
     if comparison.boundary is not None:
         information = comparison.boundary.information
-    elif isinstance(looks, AlwaysValid):
+    elif isinstance(looks, AlwaysValidLooks):
         planned = looks.planned_units
         information = (look_plan.START_PRECISION * control / se) ** 2
         if planned is not None:
@@ -384,7 +393,9 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
     return bare._replace(control=control, se=se, information=information, growth=growth)
 
 
-def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison, float, float]:
+def _compare_or_estimate(
+    analysis: Analysis, metric: Metric, arms: Arms
+) -> tuple[Comparison, float, float]:
     """Compare a metric; return also control's value and the standard error."""
     if metric.kind == "catalogue" or metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "it depends on how many items are shown")
@@ -393,11 +404,11 @@ def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison,
     if se is None or control is None:
         if not metric.is_mean_or_ratio:
             raise Refusal("not_applicable", "it has no standard error")
-        pair = pair_of(analysis.moments(metric), arms)
-        values = [estimate(metric, one) for one in pair if one is not None]
+        pair = pool_pair(analysis.moments(metric), arms)
+        values = [estimate(metric, arm) for arm in pair if arm is not None]
         if len(values) < len(pair):
             raise Refusal("too_few_units", "a variant has no units")
-        control, se = values[0].value, math.sqrt(sum(one.variance for one in values))
+        control, se = values[0].value, math.sqrt(sum(value.variance for value in values))
     if control == 0:
         raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
     if not 0 < se < math.inf:
@@ -405,49 +416,53 @@ def _tested(analysis: Analysis, metric: Metric, arms: Arms) -> tuple[Comparison,
     return comparison, control, se
 
 
-def _to_plan(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
+def _planned_split_factor(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
     """Return the factor from the observed split's standard error to the plan's."""
     if min(shares) == 0:
         raise Refusal("not_applicable", "the latest split gives a variant no units")
     counts = arms.units(aggregates)
-    if aggregates.stretches or min(counts) == 0:
+    if aggregates.split_periods or min(counts) == 0:
         return 1.0
     if srm.chi_square(counts, shares).p_value > _OTHER_SPLIT:
         return 1.0
-    wanted = [sum(counts) * share / sum(shares) for share in shares]
-    return math.sqrt(sum(1 / n for n in wanted) / sum(1 / n for n in counts))
+    planned_units = [sum(counts) * share / sum(shares) for share in shares]
+    return math.sqrt(sum(1 / n for n in planned_units) / sum(1 / n for n in counts))
 
 
-def dates_of(aggregates: Aggregates) -> list[str]:
+def list_dates(aggregates: Aggregates) -> list[str]:
     """List every day from the first impression to the last; none without time."""
-    days = np.array([one.day for one in aggregates.days], dtype="datetime64[D]")
+    days = np.array([day_rows.day for day_rows in aggregates.days], dtype="datetime64[D]")
     return [str(day) for day in np.arange(days.min(), days.max() + _DAY)] if days.size else []
 
 
 def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
     """Build growth from entries alone, for metrics whose days do not add up."""
-    new = {one.day: one.new_units for one in aggregates.days}
+    new = {day_rows.day: day_rows.new_units for day_rows in aggregates.days}
     entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
-    if (own := aggregates.clusters) is not None:
+    if (clustering := aggregates.clusters) is not None:
         # More days bring units, but no clusters; of slots each day brings as many.
-        parts = np.arange(1, len(dates) + 1) / len(dates) if own.turns else np.ones(len(dates))
-        entered = (len(own.variant) * parts).tolist()
+        fractions = (
+            np.arange(1, len(dates) + 1) / len(dates) if clustering.slots else np.ones(len(dates))
+        )
+        entered = (len(clustering.variant) * fractions).tolist()
     return Growth(entered, [1.0] * len(dates), [1.0] * len(dates))
 
 
 def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[float]:
     """Return the variance by each day's split over that by the latest one."""
-    stretches = [aggregates.stretches[place] for place in comparable(aggregates, arms)]
-    of_split = [sum(1 / one.shares[name] for name in arms) for one in stretches]
-    if len(stretches) < 2:
+    split_periods = [
+        aggregates.split_periods[index] for index in find_comparable_periods(aggregates, arms)
+    ]
+    inverse_shares = [sum(1 / period.shares[name] for name in arms) for period in split_periods]
+    if len(split_periods) < 2:
         return []
-    starts = [one.start[:10] for one in stretches]
-    places = [max(bisect_right(starts, day) - 1, 0) for day in dates]
-    return [of_split[place] / of_split[-1] for place in places]
+    starts = [period.start[:10] for period in split_periods]
+    indices = [max(bisect_right(starts, day) - 1, 0) for day in dates]
+    return [inverse_shares[index] / inverse_shares[-1] for index in indices]
 
 
 def shares(experiment: Experiment, variant: str) -> tuple[float, float]:
     """Return the shares of control and of a variant in the latest split."""
-    weights = planned_splits(experiment)[-1].weights
+    weights = list_planned_splits(experiment)[-1].weights
     total = sum(weights.values())
     return weights[experiment.control] / total, weights[variant] / total

@@ -19,9 +19,9 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import outlook
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import or_none
+from abeval.inference.comparison import none_if_refused
 from abeval.inference.families import weights
-from abeval.inference.looks import Planned, next_look, planned_fractions
+from abeval.inference.looks import PlannedLooks, next_look, planned_fractions
 from abeval.inference.outlook import MOST_DAYS, POWER, Growth, Outlook
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
 from abeval.stats.records import Bools, Floats, Refusal
@@ -56,32 +56,32 @@ def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> P
     and guardrails have plans. `growths` are of metrics whose days add up.
     """
     experiment = analysis.experiment
-    outlooks = outlook.outlooks_of(analysis, growths, experiment.treatments[:1])
-    bare = [_plan(one, target) for one in outlooks]
+    outlooks = outlook.build_outlooks(analysis, growths, experiment.treatments[:1])
+    bare = [_plan(row, target) for row in outlooks]
     pairs = zip(bare, outlooks, strict=True)
-    plans = tuple(_with_clusters(own, one, analysis, target.power) for own, one in pairs)
+    plans = tuple(_add_clusters(bare_plan, row, analysis, target.power) for bare_plan, row in pairs)
     decision = _decision_plan(analysis, outlooks, target)
     return Plans(experiment.alpha, target.power, experiment.inference.looks, plans, decision)
 
 
-def _plan(one: Outlook, target: Target) -> Plan:
+def _plan(row: Outlook, target: Target) -> Plan:
     """Plan one metric: a size for an effect, or an effect for a size."""
-    metric = one.metric
-    bare = Plan(metric.name, metric.role, mde=target.mde, days=target.days, reason=one.refusal)
-    if one.refusal is not None:
+    metric = row.metric
+    bare = Plan(metric.name, metric.role, mde=target.mde, days=target.days, reason=row.refusal)
+    if row.refusal is not None:
         return bare
     try:
-        size, effect = _size_and_effect(one, target)
-        horizon = one.at(size)
+        size, effect = _size_and_effect(row, target)
+        horizon = row.horizon_at(size)
     except Refusal as refusal:
         reason: str = refusal.reason
-        sought = target.days is None and target.mde is not None and one.growth is not None
+        sought = target.days is None and target.mde is not None and row.growth is not None
         if sought and refusal.reason == "not_applicable":
-            least = one.detectable(MOST_DAYS, target.power)
+            least = row.detectable(MOST_DAYS, target.power)
             most = f"{MOST_DAYS:,.0f}"
             reason = f"more than {most} days are needed; {most} find {100 * least:.2g}%"
-        return replace(bare, baseline=one.control, sd=one.at(one.size).sd, reason=reason)
-    control, treatment = (horizon.units * share for share in one.shares)
+        return replace(bare, baseline=row.control, sd=row.horizon_at(row.size).sd, reason=reason)
+    control, treatment = (horizon.units * share for share in row.shares)
     return replace(
         bare,
         baseline=horizon.value,
@@ -89,33 +89,33 @@ def _plan(one: Outlook, target: Target) -> Plan:
         mde=effect,
         units_control=control,
         units=treatment,
-        days=size if one.growth is not None else None,
+        days=size if row.growth is not None else None,
     )
 
 
-def _with_clusters(plan: Plan, one: Outlook, analysis: Analysis, power: float) -> Plan:
+def _add_clusters(plan: Plan, row: Outlook, analysis: Analysis, power: float) -> Plan:
     """Add the number of clusters needed in the days of the log."""
-    own = analysis.aggregates.clusters
-    if own is None or own.turns or one.refusal is not None:
+    clustering = analysis.aggregates.clusters
+    if clustering is None or clustering.slots or row.refusal is not None:
         return plan
-    if not (effect := one.margin or plan.mde):
+    if not (effect := row.margin or plan.mde):
         return plan
-    critical = one.critical(one.size, one.level)[-1]
-    now = outlook.detectable(one.se, one.control, critical, 0.0, power)
-    treated = outlook.treated_part(one.experiment, one.metric, one.variant)
-    needed = len(own.variant) * now**2 * (1 + effect * treated) / effect**2
+    critical = row.critical(row.size, row.level)[-1]
+    now = outlook.detectable(row.se, row.control, critical, 0.0, power)
+    treated = outlook.treated_part(row.experiment, row.metric, row.variant)
+    needed = len(clustering.variant) * now**2 * (1 + effect * treated) / effect**2
     return replace(plan, mde=effect, clusters=needed)
 
 
-def _size_and_effect(one: Outlook, target: Target) -> tuple[float, float]:
+def _size_and_effect(row: Outlook, target: Target) -> tuple[float, float]:
     if target.mde is None:
-        size = one.size_of(target.days)
-        return size, one.detectable(size, target.power)
-    effect = target.mde if one.margin is None else one.margin
+        size = row.days_to_size(target.days)
+        return size, row.detectable(size, target.power)
+    effect = target.mde if row.margin is None else row.margin
     # The first day of the log by whose end the effect could be found, if there is one.
-    days = range(1, int(one.size) if one.growth is not None else 1)
-    found = (float(day) for day in days if one.detectable(day, target.power) <= effect)
-    return one.size_for(effect, target.power, next(found, None)), effect
+    days = range(1, int(row.size) if row.growth is not None else 1)
+    sufficient_days = (float(day) for day in days if row.detectable(day, target.power) <= effect)
+    return row.size_for(effect, target.power, next(sufficient_days, None)), effect
 
 
 class Rule(NamedTuple):
@@ -141,7 +141,7 @@ class Odds(NamedTuple):
     stop: float
 
 
-class _Case(NamedTuple):
+class _DecisionCase(NamedTuple):
     """The goals, guardrails and random draws of a simulated decision."""
 
     experiment: Experiment
@@ -153,15 +153,15 @@ class _Case(NamedTuple):
         """Return the odds at a size, with effects on the first goals only."""
         experiment, first = self.experiment, self.goals[0]
         every = [*effects, *[0.0] * (len(self.goals) - len(effects))]
-        gains = [e / one.error(size, e) for e, one in zip(every, self.goals, strict=True)]
-        margins = [(one.margin or 0.0) / one.error(size) for one in self.guardrails]
+        gains = [e / row.error(size, e) for e, row in zip(every, self.goals, strict=True)]
+        margins = [(row.margin or 0.0) / row.error(size) for row in self.guardrails]
         looks = first.looks_at(size)
         rule = Rule(
             experiment.alpha,
             experiment.inference.family,
-            weights(experiment, [one.metric.name for one in self.goals]),
+            weights(experiment, [row.metric.name for row in self.goals]),
             cache(partial(first.critical, size)),
-            looks.fractions if isinstance(looks, Planned) else (1.0,),
+            looks.fractions if isinstance(looks, PlannedLooks) else (1.0,),
         )
         return odds(gains, margins, rule, self.steps[: len(rule.fractions)])
 
@@ -175,8 +175,8 @@ def _decision_plan(
 ) -> DecisionPlan | None:
     """Plan the verdict; None without a goal."""
     experiment, inference = analysis.experiment, analysis.experiment.inference
-    goals = [one for one in outlooks if one.metric.role == "goal"]
-    guardrails = [one for one in outlooks if one.metric.role == "guardrail"]
+    goals = [row for row in outlooks if row.metric.role == "goal"]
+    guardrails = [row for row in outlooks if row.metric.role == "guardrail"]
     if not goals:
         return None
     looks = len(planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
@@ -187,23 +187,25 @@ def _decision_plan(
     correlation = _correlation([*goals, *guardrails], analysis.aggregates)
     steps = draws(correlation, len(experiment.treatments), shared, looks)
     try:
-        return _planned(bare, _Case(experiment, goals, guardrails, steps), target)
+        return _fill_decision_plan(
+            bare, _DecisionCase(experiment, goals, guardrails, steps), target
+        )
     except Refusal as refusal:
         return replace(bare, reason=str(refusal))
 
 
-def _planned(bare: DecisionPlan, case: _Case, target: Target) -> DecisionPlan:
+def _fill_decision_plan(bare: DecisionPlan, case: _DecisionCase, target: Target) -> DecisionPlan:
     first, effect, power = case.goals[0], target.mde, target.power
     if effect is None:
-        size = first.size_of(target.days)
+        size = first.days_to_size(target.days)
         if case.ships(size, LARGEST) >= power:
             effect = outlook.smallest(lambda e: case.ships(size, e) >= power, 0.1, LARGEST)
     else:
         most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
         ships = partial(case.ships, effect=effect)
-        size = outlook.smallest(lambda size: ships(size) >= power, first.size_of(None), most)
+        size = outlook.smallest(lambda size: ships(size) >= power, first.days_to_size(None), most)
     none, days = case.odds(size), bare.days if first.growth is None else size
-    sized = replace(bare, units=first.at(size).units, days=days)
+    sized = replace(bare, units=first.horizon_at(size).units, days=days)
     sized = replace(sized, ship_none=none.ship, stop_none=none.stop)
     if effect is None:
         reason = "the guardrails hold too seldom at this size, whatever the goals gain"
@@ -219,13 +221,15 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     """
     correlation = np.eye(len(outlooks))
     residuals = {
-        place: one.metric.direction.sign * aggregates.buckets[one.metric.name].deviations
-        for place, one in enumerate(outlooks)
-        if one.metric.name in aggregates.buckets
+        index: row.metric.direction.sign * aggregates.buckets[row.metric.name].deviations
+        for index, row in enumerate(outlooks)
+        if row.metric.name in aggregates.buckets
     }
-    for other, one in combinations([place for place, of in residuals.items() if of.any()], 2):
-        of_two = np.corrcoef(residuals[one], residuals[other])[0, 1]
-        correlation[one, other] = correlation[other, one] = of_two
+    for first, second in combinations(
+        [index for index, values in residuals.items() if values.any()], 2
+    ):
+        of_two = np.corrcoef(residuals[second], residuals[first])[0, 1]
+        correlation[second, first] = correlation[first, second] = of_two
     return correlation
 
 
@@ -260,9 +264,9 @@ def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Fl
         z = paths[look] / np.sqrt(fraction)
         z[:, 0, :goals] += np.asarray(gains) * np.sqrt(fraction)
         proven = _family(np.abs(z[:, :, :goals]).reshape(DRAWS, variants * goals), rule, look)
-        own = proven[:, :goals]
-        better = own & (z[:, 0, :goals] > 0)
-        harmed = (own & (z[:, 0, :goals] < 0)).any(axis=1)
+        proven_goals = proven[:, :goals]
+        better = proven_goals & (z[:, 0, :goals] > 0)
+        harmed = (proven_goals & (z[:, 0, :goals] < 0)).any(axis=1)
         reach = np.asarray(margins) * np.sqrt(fraction)
         held, worse = _guardrails(z[:, 0, goals:], reach, rule, look)
         stop = harmed | worse
@@ -321,31 +325,31 @@ def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOut
     experiment = analysis.experiment
     judging = [metric for metric in analysis.metrics if metric.role != "diagnostic"]
     of_judging = replace(analysis, metrics=judging)
-    outlooks = outlook.outlooks_of(of_judging, growths, experiment.treatments)
+    outlooks = outlook.build_outlooks(of_judging, growths, experiment.treatments)
     planned = None
     if experiment.period is not None:
         start, end = experiment.period.bounds
         planned = (end - start) / timedelta(days=1)
-    rows = tuple(_metric_outlook(one, planned) for one in outlooks)
+    rows = tuple(_metric_outlook(row, planned) for row in outlooks)
     look = next_look(experiment, outlooks[0].looks if outlooks else None)
     return PowerOutlook(experiment.alpha, POWER, rows, planned_days=planned, next_look=look)
 
 
-def _metric_outlook(one: Outlook, planned: float | None) -> MetricOutlook:
-    name, variant = one.metric.name, one.variant
-    days = None if one.growth is None else one.size
+def _metric_outlook(row: Outlook, planned: float | None) -> MetricOutlook:
+    name, variant = row.metric.name, row.variant
+    days = None if row.growth is None else row.size
     try:
-        mde = one.detectable(one.size)
+        mde = row.detectable(row.size)
     except Refusal as refusal:
         return MetricOutlook(name, days, None, (), None, None, refusal.reason, variant)
-    target = one.margin or round_effect(_SMALLER * mde)
+    target = row.margin or round_effect(_SMALLER * mde)
     # Beyond what is planned there is neither a size nor its units.
-    size = or_none(lambda: one.size_for(target))
-    units = None if size is None else one.at(size).units
+    size = none_if_refused(lambda: row.size_for(target))
+    units = None if size is None else row.horizon_at(size).units
     if days is None:
         return MetricOutlook(name, None, mde, (), target, None, "no_time", variant, units)
     # One day alone does not say how the log goes on.
-    seen = {at: or_none(partial(one.detectable, at)) for at in _sizes(days, planned)}
+    seen = {at: none_if_refused(partial(row.detectable, at)) for at in _sizes(days, planned)}
     points = tuple((at, effect) for at, effect in seen.items() if effect)
     return MetricOutlook(name, days, mde, points, target, size, None, variant, units)
 

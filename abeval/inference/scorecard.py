@@ -6,8 +6,8 @@ from dataclasses import replace
 from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference import families, outlook
-from abeval.inference.compare import Analysis, rule_of
-from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule, picked
+from abeval.inference.compare import Analysis, build_rule
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule, copy_fields
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import compare_within
 from abeval.metrics.definition import Metric, scales
@@ -26,10 +26,10 @@ def scorecard(
     judges no row.
     """
     plan = analysis.experiment, analysis.metrics
-    rows = {(row.metric, row.variant): row for row in judged_rows(*plan, comparisons)}
-    for total in judged_rows(*plan, {**comparisons, **totals}) if totals else ():
+    rows = {(row.metric, row.variant): row for row in build_rows(*plan, comparisons)}
+    for total in build_rows(*plan, {**comparisons, **totals}) if totals else ():
         key = total.metric, total.variant
-        rows[key] = _with_total(rows[key], total) if key in totals else rows[key]
+        rows[key] = _combine_with_total(rows[key], total) if key in totals else rows[key]
     for key, row in rows.items():
         if row.metric in doubts:
             # A row without an effect keeps the reason for that.
@@ -40,7 +40,7 @@ def scorecard(
     return tuple(rows.values())
 
 
-def judged_rows(
+def build_rows(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> Iterator[Row]:
     """Yield the rows by their numbers alone, before trust checks overrule them."""
@@ -49,20 +49,20 @@ def judged_rows(
     for metric, variant in ((m, v) for m in metrics for v in experiment.treatments):
         key = metric.name, variant
         comparison, p_adjusted = comparisons[key], p_values.get(key)
-        own = families.own_p_value(metric, comparison, alpha)
-        p_value = own if p_adjusted is None else p_adjusted
-        status = families.status_of(metric, comparison, p_value, alpha)
+        uncorrected = families.uncorrected_p_value(metric, comparison, alpha)
+        p_value = uncorrected if p_adjusted is None else p_adjusted
+        status = families.decide_status(metric, comparison, p_value, alpha)
         draws = comparison.draws
         yield Row(
             **vars(comparison.numbers),
             metric=metric.name,
-            **picked(metric, "kind", "role"),
+            **copy_fields(metric, "kind", "role"),
             direction=metric.direction.label,
             variant=variant,
             p_adjusted=p_adjusted,
             method=comparison.effect and comparison.effect.method,
             status=status,
-            reason=_why(metric, comparison, status, (own, p_value), alpha),
+            reason=_row_reason(metric, comparison, status, (uncorrected, p_value), alpha),
             units_needed=comparison.units_needed,
             mde=outlook.detectable_now(experiment, metrics, metric, variant, comparison),
             lift_method=comparison.lift and comparison.lift.method,
@@ -72,7 +72,7 @@ def judged_rows(
         )
 
 
-def _why(
+def _row_reason(
     metric: Metric,
     comparison: Comparison,
     status: Status,
@@ -80,22 +80,22 @@ def _why(
     alpha: float,
 ) -> Reason | None:
     """Return why a row is not judged; None if it is."""
-    own, p_value = p_values
-    if metric.within is not None and own is None and comparison.effect is not None:
+    uncorrected, p_value = p_values
+    if metric.within is not None and uncorrected is None and comparison.effect is not None:
         return "too_skewed" if comparison.is_skewed else "too_few_units"
     if comparison.reason is not None:
         return comparison.reason
     ends, is_range = comparison.effect, metric.within is not None
-    if status != "unclear" or ends is None or own is None or p_value is None:
+    if status != "unclear" or ends is None or uncorrected is None or p_value is None:
         return None
     if metric.has_target and not is_range:
         return None
     if ends.low <= 0 <= ends.high and not is_range:
         return "interval_includes_zero" if p_value <= alpha else None
-    return "not_after_correction" if own < alpha else None
+    return "not_after_correction" if uncorrected < alpha else None
 
 
-def _with_total(row: Row, total: Row) -> Row:
+def _combine_with_total(row: Row, total: Row) -> Row:
     """Let a ratio with a moved denominator decide only what its total confirms."""
     if row.status == "too_little_data" or row.status == total.status != "unclear":
         return row
@@ -144,7 +144,7 @@ def ranges(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
     """Yield the value of each guardrail that has bounds, with its interval."""
     for metric, variant in analysis.rows:
         comparison = comparisons[metric.name, variant]
-        row = families.in_range(metric, comparison, analysis.experiment.alpha)
+        row = families.check_range(metric, comparison, analysis.experiment.alpha)
         if row is not None and metric.within is not None:
             ends = *metric.within, row.value, *row.interval
             yield RangeRow(metric.name, variant, *ends, row.p_value)
@@ -158,7 +158,7 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjust
         if caps is None and adjusted is None:
             continue
         arms = Arms(analysis.experiment.control, variant)
-        rule = rule_of(analysis, metric, arms)
+        rule = build_rule(analysis, metric, arms)
         # The row as it would be without capping, covariates and strata.
         moments = analysis.moments(metric)
         plain = compare_within(metric, moments, arms, replace(rule, adjust="none")).numbers
@@ -168,7 +168,7 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjust
             metric=metric.name,
             variant=variant,
             method="+".join(name for name, applied in kinds if applied is not None),
-            **picked(plain, "difference", "difference_low", "difference_high", "p_value"),
+            **copy_fields(plain, "difference", "difference_low", "difference_high", "p_value"),
             theta=() if adjusted is None else adjusted.theta,
             variance_removed=adjusted and adjusted.variance_removed,
             cap=None if caps is None else caps[0] * scale,

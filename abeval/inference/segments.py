@@ -13,11 +13,18 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.sums import SEGMENT, ByStretch
+from abeval.aggregates.sums import SEGMENT, MomentsByPeriod
 from abeval.inference import comparison
 from abeval.inference import means_and_ratios as means
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Arms, Comparison, Rule, picked, reason_of, refused
+from abeval.inference.comparison import (
+    Arms,
+    Comparison,
+    Rule,
+    copy_fields,
+    reason_from_refusal,
+    refuse_comparison,
+)
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.results.effects import CutRow, CutSplit, NoCut
@@ -26,7 +33,7 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 
 
-class Cells(NamedTuple):
+class SegmentCells(NamedTuple):
     """The cells of a segment in control and a variant, for one metric.
 
     Attributes:
@@ -38,40 +45,40 @@ class Cells(NamedTuple):
     segment: str
     metric: Metric
     arms: Arms
-    large: dict[str, ByStretch]
-    small: dict[str, ByStretch]
+    large: dict[str, MomentsByPeriod]
+    small: dict[str, MomentsByPeriod]
 
-    def estimates(self, moments: ByStretch) -> tuple[Estimate, Estimate]:
+    def estimates(self, moments: MomentsByPeriod) -> tuple[Estimate, Estimate]:
         """Return the values of control and of the variant over some of the cells.
 
         Raises:
             Refusal: The variants share no split period, or a denominator is zero.
         """
-        control, treatment = means.pair_of(moments, self.arms)
+        control, treatment = means.pool_pair(moments, self.arms)
         if control is None or treatment is None:
             raise Refusal("too_few_units", "a variant has no units there")
         return means.estimate(self.metric, control), means.estimate(self.metric, treatment)
 
-    def varies(self, moments: ByStretch) -> bool:
+    def varies(self, moments: MomentsByPeriod) -> bool:
         """Tell whether the values of a cell vary in either variant."""
-        values = comparison.or_none(lambda: self.estimates(moments))
-        return values is not None and sum(one.variance for one in values) > 0
+        values = comparison.none_if_refused(lambda: self.estimates(moments))
+        return values is not None and sum(value.variance for value in values) > 0
 
 
-def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[Cells]:
+def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[SegmentCells]:
     """Yield the cells of every segment that the treatment did not move."""
     rows = [(m, v) for m, v in analysis.rows if m.role != "diagnostic" and m.is_mean_or_ratio]
     for segment in (name for name in analysis.experiment.segment_names if name not in moved):
         for metric, variant in rows:
             arms = Arms(analysis.experiment.control, variant)
-            cells = Cells(segment, metric, arms, {}, {})
+            cells = SegmentCells(segment, metric, arms, {}, {})
             for cell in analysis.aggregates.cells(metric.name, SEGMENT + segment):
-                one = analysis.moments(metric, SEGMENT + segment, cell)
-                units = [0 if arm is None else arm.n for arm in means.pair_of(one, arms)]
+                moments = analysis.moments(metric, SEGMENT + segment, cell)
+                units = [0 if arm is None else arm.n for arm in means.pool_pair(moments, arms)]
                 if min(units) >= comparison.MIN_UNITS:
-                    cells.large[cell] = one
-                elif any(name in variants for variants in one for name in arms):
-                    cells.small[cell] = one
+                    cells.large[cell] = moments
+                elif any(name in variants for variants in moments for name in arms):
+                    cells.small[cell] = moments
             yield cells
 
 
@@ -87,19 +94,19 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
     )
 
 
-def _test(cells: Cells, alpha: float) -> SegmentTest | None:
+def _test(cells: SegmentCells, alpha: float) -> SegmentTest | None:
     """Test one segment; None if fewer than two cells have an effect."""
-    known = _with_effect(cells, [*cells.large.values()], alpha)
-    if len(known) < 2:
+    compared = _compare_cells(cells, [*cells.large.values()], alpha)
+    if len(compared) < 2:
         return None
     try:
-        numbers = [(one.effect.difference, one.effect.se, one.df) for one in known]
+        numbers = [(cell.effect.difference, cell.effect.se, cell.df) for cell in compared]
         same = heterogeneity.cochran(*zip(*numbers, strict=True))
-        same_lift = _same_lift(cells, known)
+        same_lift = _same_lift(cells, compared)
         # The mix is that of all units: small cells count as one.
-        small = [means.together([*cells.small.values()])] if cells.small else []
-        parts = [*known, *_with_effect(cells, small, alpha)]
-        shift = _mix(cells, parts)
+        small = [means.pool_cells([*cells.small.values()])] if cells.small else []
+        all_cells = [*compared, *_compare_cells(cells, small, alpha)]
+        shift = _mix(cells, all_cells)
     except Refusal:
         return None
     test = same_lift or same
@@ -107,90 +114,103 @@ def _test(cells: Cells, alpha: float) -> SegmentTest | None:
         metric=cells.metric.name,
         variant=cells.arms.treatment,
         segment=cells.segment,
-        cells=len(known),
-        cells_left_out=len(cells.large) + len(cells.small) - len(known),
+        cells=len(compared),
+        cells_left_out=len(cells.large) + len(cells.small) - len(compared),
         scale="difference" if same_lift is None else "lift",
-        **picked(test, "q", "p_value", "i_squared"),
+        **copy_fields(test, "q", "p_value", "i_squared"),
         p_adjusted=test.p_value,
         p_value_difference=same.p_value,
-        **picked(shift, "within", "mix", "mix_p_value"),
-        reversal_p_value=_reversal(cells, parts, shift),
+        **copy_fields(shift, "within", "mix", "mix_p_value"),
+        reversal_p_value=_reversal(cells, all_cells, shift),
         reversed=False,
     )
 
 
-class _Compared(NamedTuple):
+class _ComparedCell(NamedTuple):
     """A cell with an effect, and whether its error is pooled over both variants."""
 
-    moments: ByStretch
+    moments: MomentsByPeriod
     effect: Effect
     df: float
     is_pooled: bool
 
 
-def _with_effect(cells: Cells, of: Sequence[ByStretch], alpha: float) -> list[_Compared]:
+def _compare_cells(
+    cells: SegmentCells, candidates: Sequence[MomentsByPeriod], alpha: float
+) -> list[_ComparedCell]:
     """Compare the cells in which values vary and a test applies."""
-    found = []
-    for moments in of:
-        one = means.compare_within(cells.metric, moments, cells.arms, Rule(alpha))
-        if one.effect is not None and cells.varies(moments):
-            is_pooled = one.permuted is not None or one.rare is not None
+    compared = []
+    for moments in candidates:
+        result = means.compare_within(cells.metric, moments, cells.arms, Rule(alpha))
+        if result.effect is not None and cells.varies(moments):
+            is_pooled = result.permuted is not None or result.rare is not None
             # A pooled error rests on the units of both variants.
-            df = one.units_control + one.units - 2 if is_pooled else one.effect.df
-            found.append(_Compared(moments, one.effect, df, is_pooled))
-    return found
+            df = result.units_control + result.units - 2 if is_pooled else result.effect.df
+            compared.append(_ComparedCell(moments, result.effect, df, is_pooled))
+    return compared
 
 
-def _same_lift(cells: Cells, known: Sequence[_Compared]) -> heterogeneity.Heterogeneity | None:
+def _same_lift(
+    cells: SegmentCells, compared: Sequence[_ComparedCell]
+) -> heterogeneity.Heterogeneity | None:
     """Test whether all cells share one lift; None if a lift is undefined."""
     try:
-        pairs = [cells.estimates(one.moments) for one in known]
-        whole = cells.estimates(means.together([one.moments for one in known]))
+        pairs = [cells.estimates(cell.moments) for cell in compared]
+        total = cells.estimates(means.pool_cells([cell.moments for cell in compared]))
         if min(arm.value for pair in pairs for arm in pair) < 0:
             return None
         alike = [
-            heterogeneity.pooled(*pair) if one.is_pooled else pair
-            for pair, one in zip(pairs, known, strict=True)
+            heterogeneity.pool_variances(*pair) if cell.is_pooled else pair
+            for pair, cell in zip(pairs, compared, strict=True)
         ]
-        bounded = effects.fieller(*whole).bounded
+        bounded = effects.fieller(*total).bounded
         return heterogeneity.lifts(*zip(*alike, strict=True)) if bounded else None
     except Refusal:
         return None
 
 
-def _reversal(cells: Cells, parts: Sequence[_Compared], shift: composition.MixShift) -> float:
+def _reversal(
+    cells: SegmentCells, compared: Sequence[_ComparedCell], shift: composition.MixShift
+) -> float:
     """Return the p-value of Simpson's paradox: opposite signs within and overall."""
     # Cells are disjoint, so their errors are independent.
-    ses = [share * one.effect.se for share, one in zip(shift.shares, parts, strict=True)]
+    ses = [share * cell.effect.se for share, cell in zip(shift.shares, compared, strict=True)]
     try:
-        whole = cells.estimates(means.together([one.moments for one in parts]))
-        within = effects.from_difference(0.0, shift.within, shift.within, math.hypot(*ses))
-        return composition.reversal(within, effects.compare(*whole))
+        total = cells.estimates(means.pool_cells([cell.moments for cell in compared]))
+        within = effects.effect_from_difference(0.0, shift.within, shift.within, math.hypot(*ses))
+        return composition.reversal(within, effects.compare(*total))
     except Refusal:
         return 1.0
 
 
-def _mix(cells: Cells, parts: Sequence[_Compared]) -> composition.MixShift:
+def _mix(cells: SegmentCells, compared: Sequence[_ComparedCell]) -> composition.MixShift:
     """Split the overall difference into effects within cells and a shift of their mix."""
-    chosen = [one.moments for one in parts]
-    whole = means.together(chosen)
-    places = means.usable(whole, cells.arms) if len(whole) > 1 else [0]
-    shares = means.weights(whole, places)
+    chosen = [cell.moments for cell in compared]
+    total = means.pool_cells(chosen)
+    indices = means.find_usable_periods(total, cells.arms) if len(total) > 1 else [0]
+    shares = means.period_weights(total, indices)
     totals, units = [], []
     for name in cells.arms:
-        n = [whole[place][name].n for place in places]
+        n = [total[index][name].n for index in indices]
         scale = [1.0]
-        if len(places) > 1:
+        if len(indices) > 1:
             # So many units as would know the mix as well, each stretch weighed alike in both.
             effective = 1 / sum(share**2 / size for share, size in zip(shares, n, strict=True))
             scale = [effective * share / size for share, size in zip(shares, n, strict=True)]
-        known = [
-            [(f, one[p][name]) for f, p in zip(scale, places, strict=True) if name in one[p]]
-            for one in chosen
+        weighed_cells = [
+            [
+                (f, moments[p][name])
+                for f, p in zip(scale, indices, strict=True)
+                if name in moments[p]
+            ]
+            for moments in chosen
         ]
-        totals.append([sum(f * m.n * float(m.mean[1]) for f, m in cell) for cell in known])
-        units.append([sum(f * m.n for f, m in cell) for cell in known])
-    values = [one.effect.control for one in parts], [one.effect.treatment for one in parts]
+        totals.append([sum(f * m.n * float(m.mean[1]) for f, m in cell) for cell in weighed_cells])
+        units.append([sum(f * m.n for f, m in cell) for cell in weighed_cells])
+    values = (
+        [cell.effect.control for cell in compared],
+        [cell.effect.treatment for cell in compared],
+    )
     return composition.mix_shift(*values, *totals, *units)
 
 
@@ -200,16 +220,16 @@ def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[Seg
         yield from _contrasts(cells, analysis.experiment.alpha)
 
 
-def _contrasts(cells: Cells, alpha: float) -> Iterator[SegmentContrast]:
+def _contrasts(cells: SegmentCells, alpha: float) -> Iterator[SegmentContrast]:
     """Compare each large cell with the other large cells."""
-    large = {cell: one for cell, one in cells.large.items() if cells.varies(one)}
+    large = {cell: moments for cell, moments in cells.large.items() if cells.varies(moments)}
     if len(large) < 2:
         return
     contrasts: list[tuple[Effect, Effect | None]] = []
     try:
-        for cell, own in large.items():
-            rest = means.together([one for name, one in large.items() if name != cell])
-            both = cells.estimates(own), cells.estimates(rest)
+        for cell, cell_moments in large.items():
+            rest = means.pool_cells([moments for name, moments in large.items() if name != cell])
+            both = cells.estimates(cell_moments), cells.estimates(rest)
             lift = heterogeneity.lift_against_rest(*both, alpha)
             contrasts.append((heterogeneity.against_rest(*both, alpha), lift))
     except Refusal:
@@ -249,11 +269,11 @@ def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Ite
     p_values, shares = comparison.adjusted_p_values(compared), np.full((2, len(cells)), None)
     if splits_by_cut(metric):
         below = np.array([totals.denominator for totals in _totals(analysis, cut, metric, arms)])
-        whole = below.sum(axis=1, keepdims=True)
-        shares = below / whole if below.size and np.all(whole > 0) else shares
-    for (key, one), of_cell in zip(compared.items(), shares.T.tolist(), strict=True):
+        total = below.sum(axis=1, keepdims=True)
+        shares = below / total if below.size and np.all(total > 0) else shares
+    for (key, result), of_cell in zip(compared.items(), shares.T.tolist(), strict=True):
         yield CutRow(
-            **vars(one.numbers),
+            **vars(result.numbers),
             metric=metric.name,
             variant=variant,
             cut=cut,
@@ -261,7 +281,7 @@ def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Ite
             share_control=of_cell[0],
             share=of_cell[1],
             p_adjusted=p_values.get(key),
-            reason=one.reason,
+            reason=result.reason,
         )
 
 
@@ -273,21 +293,23 @@ def _compare_in(
     Units without an impression in the cell count as 0.
     """
     moments = analysis.moments(metric, slice_name, cell)
-    units = [sum(one[name].n for one in moments if name in one) for name in arms]
+    units = [
+        sum(by_variant[name].n for by_variant in moments if name in by_variant) for name in arms
+    ]
     if min(units) < comparison.MIN_UNITS:
-        return refused(units[0], units[1], "too_few_units")
+        return refuse_comparison(units[0], units[1], "too_few_units")
     if metric.kind == "mean":
-        whole = analysis.moments(metric)
+        all_units = analysis.moments(metric)
         moments = [
-            {name: filled(one, of_all[name].n) for name, one in of_cell.items()}
-            for of_cell, of_all in zip(moments, whole, strict=True)
+            {name: fill_units(by_variant, of_all[name].n) for name, by_variant in of_cell.items()}
+            for of_cell, of_all in zip(moments, all_units, strict=True)
         ]
     rule = Rule(analysis.experiment.alpha, analysis.experiment.inference.relative)
-    one = means.compare_within(metric, moments, arms, rule)
-    return replace(one, units_control=units[0], units=units[1])
+    comparison_result = means.compare_within(metric, moments, arms, rule)
+    return replace(comparison_result, units_control=units[0], units=units[1])
 
 
-def filled(moments: Moments, units: int) -> Moments:
+def fill_units(moments: Moments, units: int) -> Moments:
     """Add units with value 0 and denominator 1, up to a number of units."""
     k = moments.mean.size
     mean = np.array([0.0, 1.0, *[0.0] * (k - 2)])[:k]
@@ -312,47 +334,47 @@ def cut_splits(analysis: Analysis) -> Iterator[CutSplit]:
     for cut in analysis.experiment.cuts:
         for metric, variant in analysis.rows:
             if splits_by_cut(metric) and analysis.aggregates.cells(metric.name, CUT + cut):
-                yield _split(analysis, cut, metric, variant)
+                yield _split_by_cut(analysis, cut, metric, variant)
 
 
-def _split(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSplit:
+def _split_by_cut(analysis: Analysis, cut: str, metric: Metric, variant: str) -> CutSplit:
     arms = Arms(analysis.experiment.control, variant)
     cells = len(analysis.aggregates.cells(metric.name, CUT + cut))
     bare = CutSplit(metric.name, variant, cut, cells)
-    if analysis.aggregates.stretches:
+    if analysis.aggregates.split_periods:
         return replace(bare, reason="split_changed")
     control, treatment = _totals(analysis, cut, metric, arms)
     try:
-        whole = composition.parts(control, treatment)
+        shift = composition.parts(control, treatment)
     except Refusal as refusal:
-        return replace(bare, reason=reason_of(refusal))
+        return replace(bare, reason=reason_from_refusal(refusal))
     step, why = influence_step(control, treatment), None
-    parts: dict[str, Any] = {}
-    for name, kind, value in (("within", WITHIN, whole.within), ("mix", MIX, whole.mix)):
-        parts[name] = value
-        moments = analysis.aggregates.of(metric.name, kind + cut, variant, (step, 1.0))
+    fields: dict[str, Any] = {}
+    for name, kind, value in (("within", WITHIN, shift.within), ("mix", MIX, shift.mix)):
+        fields[name] = value
+        moments = analysis.aggregates.find_moments(metric.name, kind + cut, variant, (step, 1.0))
         try:
             effect = _part(analysis, value, moments, arms)
         except Refusal as refusal:
-            why = why or reason_of(refusal)
+            why = why or reason_from_refusal(refusal)
         else:
-            ends = picked(effect, "low", "high", "p_value")
-            parts |= {f"{name}_{end}": number for end, number in ends.items()}
-    return replace(bare, difference=whole.difference, **parts, reason=why)
+            ends = copy_fields(effect, "low", "high", "p_value")
+            fields |= {f"{name}_{end}": number for end, number in ends.items()}
+    return replace(bare, difference=shift.difference, **fields, reason=why)
 
 
-def _part(analysis: Analysis, value: float, moments: ByStretch, arms: Arms) -> Effect:
+def _part(analysis: Analysis, value: float, moments: MomentsByPeriod, arms: Arms) -> Effect:
     """Test one part of the difference, from its influence on units."""
-    units, pair = arms.units(analysis.aggregates), means.pair_of(moments, arms)
+    units, pair = arms.units(analysis.aggregates), means.pool_pair(moments, arms)
     if min(units) < comparison.MIN_UNITS:
         raise Refusal("too_few_units", "a variant has too few units")
     if pair.control is None or pair.treatment is None:
         raise Refusal("zero_variance", "no unit of a variant has any influence")
-    both = filled(pair.control, units[0]), filled(pair.treatment, units[1])
+    both = fill_units(pair.control, units[0]), fill_units(pair.treatment, units[1])
     return composition.effect(value, *both, analysis.experiment.alpha)
 
 
-def without_cuts(analysis: Analysis) -> Iterator[NoCut]:
+def list_metrics_without_cuts(analysis: Analysis) -> Iterator[NoCut]:
     """List metrics that have no effects by cut, and why."""
     if not analysis.experiment.cuts:
         return

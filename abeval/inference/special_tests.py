@@ -109,7 +109,7 @@ def compare_counts(counts: Rare, alpha: float, is_share: bool) -> Effect:
     """
     control, treatment = counts
     if is_share and control.successes + treatment.successes in (0, control.units + treatment.units):
-        return proportions.unchanged(control, treatment, alpha)
+        return proportions.bound_unvaried(control, treatment, alpha)
     return proportions.exact(control, treatment, alpha)
 
 
@@ -152,7 +152,7 @@ class TooSkewed(Exception):  # noqa: N818 (an expected answer, not an error)
         self.units_needed = units_needed
 
 
-def by_moments(
+def find_skewed_by_moments(
     pairs: Sequence[tuple[Moments, Moments]],
     is_ratio: bool,
     shares: Sequence[float] | None = None,
@@ -181,7 +181,7 @@ def by_moments(
     return _if_needed(skewed.strata(control, treatment, shares, is_ratio, theta), are_shares)
 
 
-def by_skewness(
+def find_skewed_by_skewness(
     values: Sequence[Estimate],
     skewness: float,
     scaled: bool,
@@ -200,10 +200,10 @@ def by_skewness(
     ]
     if sum(spread.square for spread in spreads) == 0:
         return None
-    control, treatment = (one.value for one in values)
+    control, treatment = (value.value for value in values)
     df = math.inf
     if is_ratio:
-        df = satterthwaite([one.variance for one in values], [one.df for one in values])
+        df = satterthwaite([value.variance for value in values], [value.df for value in values])
     stratum = Stratum(1.0, *spreads)
     return _if_needed(Skewed(control, treatment, (stratum,), scaled, df), are_shares)
 

@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from abeval.aggregates.wanted import COMPARED, CURVE, at_level, spread_metrics, title_of
+from abeval.aggregates.wanted import COMPARED, CURVE, set_level, spread_metrics, spread_title
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, scales
 from abeval.results import effects
-from abeval.results.effects import AucBin, CatalogueUse, QuantileEffect, Spread, UnitAucs
+from abeval.results.effects import AucBin, CatalogueUse, Distribution, QuantileEffect, UnitAucs
 from abeval.stats.catalogue import coverage, gini
 from abeval.stats.records import Floats
 
@@ -19,37 +19,39 @@ _BINS = 20
 _JUDGED = "judged"
 
 
-def spreads(analysis: Analysis) -> Iterator[Spread]:
+def spreads(analysis: Analysis) -> Iterator[Distribution]:
     """Yield the distribution of each value in each variant that has it."""
     quantiles = analysis.aggregates.quantiles
-    for spread, variant in product(_collected(analysis), analysis.experiment.variants):
-        curve = [quantiles[at_level(spread, level).name].get(variant) for level in CURVE]
-        known = [one for one in curve if one is not None]
-        if known:
-            values = tuple(one.value * scales(spread)[0] for one in known)
-            name = title_of(spread)
-            yield Spread(name, spread.unit, variant, known[0].events, CURVE, values)
+    for spread, variant in product(_find_collected_spreads(analysis), analysis.experiment.variants):
+        curve = [quantiles[set_level(spread, level).name].get(variant) for level in CURVE]
+        points = [point for point in curve if point is not None]
+        if points:
+            values = tuple(point.value * scales(spread)[0] for point in points)
+            name = spread_title(spread)
+            yield Distribution(name, spread.unit, variant, points[0].events, CURVE, values)
 
 
 def quantile_effects(analysis: Analysis) -> Iterator[QuantileEffect]:
     """Compare the quantiles of each value with control's, as quantile metrics are."""
     experiment = analysis.experiment
-    for spread, variant, level in product(_collected(analysis), experiment.treatments, COMPARED):
+    for spread, variant, level in product(
+        _find_collected_spreads(analysis), experiment.treatments, COMPARED
+    ):
         arms = Arms(experiment.control, variant)
-        comparison = compare(analysis, at_level(spread, level), arms)
+        comparison = compare(analysis, set_level(spread, level), arms)
         yield QuantileEffect(
             **vars(comparison.values),
-            value=title_of(spread),
+            value=spread_title(spread),
             variant=variant,
             level=level,
             reason=comparison.reason,
         )
 
 
-def _collected(analysis: Analysis) -> Iterator[Metric]:
+def _find_collected_spreads(analysis: Analysis) -> Iterator[Metric]:
     """Yield the values whose quantiles were collected."""
     for spread in spread_metrics(analysis.metrics):
-        if analysis.aggregates.quantiles.get(at_level(spread, COMPARED[0]).name):
+        if analysis.aggregates.quantiles.get(set_level(spread, COMPARED[0]).name):
             yield spread
 
 
@@ -72,28 +74,28 @@ def unit_aucs(analysis: Analysis) -> Iterator[UnitAucs]:
         )
         if rows:
             units, impressions = sum(b.units for b in bins), sum(b.impressions for b in bins)
-            yield UnitAucs(variant, units, impressions, joined_bins(bins, least), without)
+            yield UnitAucs(variant, units, impressions, merge_small_bins(bins, least), without)
 
 
-def joined_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
+def merge_small_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
     """Merge bins with fewer than `least` units into their neighbours.
 
     Example:
         >>> [b.units for b in joined_bins([AucBin(0, 0.1, 2, 9), AucBin(0.1, 0.2, 9, 9)], 5)]
         [11]
     """
-    joined: list[AucBin] = []
-    for one in bins:
-        if joined and joined[-1].units < least:
-            joined[-1] = _together(joined[-1], one)
+    merged: list[AucBin] = []
+    for auc_bin in bins:
+        if merged and merged[-1].units < least:
+            merged[-1] = _merge_bins(merged[-1], auc_bin)
         else:
-            joined.append(one)
-    if len(joined) > 1 and joined[-1].units < least:
-        joined[-2:] = [_together(*joined[-2:])]
-    return tuple(joined)
+            merged.append(auc_bin)
+    if len(merged) > 1 and merged[-1].units < least:
+        merged[-2:] = [_merge_bins(*merged[-2:])]
+    return tuple(merged)
 
 
-def _together(first: AucBin, second: AucBin) -> AucBin:
+def _merge_bins(first: AucBin, second: AucBin) -> AucBin:
     units, impressions = first.units + second.units, first.impressions + second.impressions
     return AucBin(first.low, second.high, units, impressions)
 
@@ -110,14 +112,18 @@ def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
     aggregates, reach = analysis.aggregates, analysis.aggregates.reach
     if not reach.items or not aggregates.catalogue_size:
         return
-    variants = [name for name in analysis.experiment.variants if len(reach.item[reach.of(name)])]
-    fewest = min(aggregates.units_of(name) for name in variants)
+    variants = [
+        name for name in analysis.experiment.variants if len(reach.item[reach.find_entries(name)])
+    ]
+    fewest = min(aggregates.count_units(name) for name in variants)
     for variant in variants:
         incidence = aggregates.incidence(variant)
-        size, own = incidence.catalogue_size, aggregates.units_of(variant)
+        size, variant_units = incidence.catalogue_size, aggregates.count_units(variant)
         units = np.bincount(incidence.item, incidence.units, size)
         impressions = np.bincount(incidence.item, incidence.impressions, size).astype(np.float64)
-        places = sorted({*(-(-fewest * step // _STEPS) for step in range(1, _STEPS + 1)), own})
+        unit_counts = sorted(
+            {*(-(-fewest * step // _STEPS) for step in range(1, _STEPS + 1)), variant_units}
+        )
         shares, of_impressions = lorenz(impressions)
         yield CatalogueUse(
             variant=variant,
@@ -125,8 +131,10 @@ def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
             shown=int(np.count_nonzero(impressions)),
             impressions=int(impressions.sum()),
             gini=gini(impressions, size),
-            units=tuple(places),
-            coverage=tuple(coverage(units[units > 0], own, at, size) for at in places),
+            units=tuple(unit_counts),
+            coverage=tuple(
+                coverage(units[units > 0], variant_units, at, size) for at in unit_counts
+            ),
             item_shares=tuple(shares.tolist()),
             impression_shares=tuple(of_impressions.tolist()),
         )
@@ -143,6 +151,6 @@ def lorenz(impressions: Floats) -> tuple[Floats, Floats]:
         ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.0, 0.1, 0.4, 1.0])
     """
     items = len(impressions)
-    places = np.unique(np.arange(_POINTS + 1) * items // _POINTS)
+    indices = np.unique(np.arange(_POINTS + 1) * items // _POINTS)
     below = np.concatenate([[0.0], np.cumsum(np.sort(impressions))])
-    return places / items, below[places] / below[-1]
+    return indices / items, below[indices] / below[-1]

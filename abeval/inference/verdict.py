@@ -20,7 +20,7 @@ from abeval.results import format as fmt
 _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
 
 
-class _Case(NamedTuple):
+class _VerdictInput(NamedTuple):
     """What the decision on one variant rests on."""
 
     goals: list[Row]
@@ -35,9 +35,9 @@ class _Case(NamedTuple):
 
     def name(self, row: Row) -> str:
         """Return a metric's display name, quoted for a sentence."""
-        return fmt.named(self.metric(row).shown or row.metric)
+        return fmt.quote_name(self.metric(row).display_name or row.metric)
 
-    def effect(self, row: Row) -> fmt.Shown:
+    def effect(self, row: Row) -> fmt.FormattedEffect:
         return fmt.effect(row, self.metric(row).unit)
 
 
@@ -77,8 +77,8 @@ def decide(
         variants = dict.fromkeys(row.variant for row in rows)
         return tuple(Verdict(variant, "draft", sentence) for variant in variants)
     notes = f"; {early}, but only one look, at the end, is valid" if early else ""
-    if beside := [check.name for check in all_failed if check not in failed]:
-        notes += f"; {fmt.listing(beside)} failed, which touches other metrics only"
+    if other_failed := [check.name for check in all_failed if check not in failed]:
+        notes += f"; {fmt.listing(other_failed)} failed, which touches other metrics only"
     if warned := [check.name for check in trust if check.status == "warn"]:
         notes += f"; note the warning on {fmt.listing(warned)}"
     compared = sum(row.role == "goal" and row.p_adjusted is not None for row in rows)
@@ -88,14 +88,14 @@ def decide(
             [row for row in rows if row.variant == variant and row.role == role]
             for role in ("goal", "guardrail")
         )
-        case = _Case(goals, guardrails, failed, by_name, moved or {}, compared)
+        case = _VerdictInput(goals, guardrails, failed, by_name, moved or {}, compared)
         decision, clause = _decision(case)
-        sentence = f"{codes.words(decision).upper()}: {clause}{'' if failed else notes}."
+        sentence = f"{codes.describe_code(decision).upper()}: {clause}{'' if failed else notes}."
         verdicts.append(Verdict(variant, decision, sentence))
     return tuple(verdicts)
 
 
-def _decision(case: _Case) -> tuple[Decision, str]:
+def _decision(case: _VerdictInput) -> tuple[Decision, str]:
     """Decide on a variant, and say what the decision rests on."""
     if case.failed:
         return "do_not_trust", _do_not_trust(case)
@@ -108,7 +108,7 @@ def _decision(case: _Case) -> tuple[Decision, str]:
     return "keep_running", _keep_running(case)
 
 
-def _do_not_trust(case: _Case) -> str:
+def _do_not_trust(case: _VerdictInput) -> str:
     first, *rest = case.failed
     # The verdict is one sentence; the trust section has the whole message.
     sentence = re.split(r"\.\s+(?=[A-Z])", first.message)[0].rstrip(". ")
@@ -116,7 +116,7 @@ def _do_not_trust(case: _Case) -> str:
     return f"{codes.check_name(first.name)}: {sentence}{also}"
 
 
-def _ship(case: _Case) -> str:
+def _ship(case: _VerdictInput) -> str:
     held = ", ".join(case.name(row) for row in case.guardrails)
     guard = (
         f", guardrails held ({held})"
@@ -125,17 +125,17 @@ def _ship(case: _Case) -> str:
     )
     open_goals = [case.name(r) for r in case.goals if r.status != "better" and not _is_moved(r)]
     still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
-    return f"{_gains(case)}{guard}{still}{_beside(case)}"
+    return f"{_gains(case)}{guard}{still}{_note_moved_goals(case)}"
 
 
-def _keep_running(case: _Case) -> str:
+def _keep_running(case: _VerdictInput) -> str:
     if not case.goals:
         return "no metric is a goal, so there is nothing to decide on"
     gains = _gains(case)
     if not gains:
         return _open_goals(case)
     waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
-    return f"{gains}, but {fmt.listing(waiting)}{_beside(case)}"
+    return f"{gains}, but {fmt.listing(waiting)}{_note_moved_goals(case)}"
 
 
 # Reasons of an unclear row that say more than its interval.
@@ -145,50 +145,52 @@ _HAS_WORDS = ("denominator_moved", "not_after_correction")
 _MOST_GOALS = 4
 
 
-def _gains(case: _Case) -> str:
+def _gains(case: _VerdictInput) -> str:
     """Name the goals that are better; empty where none is."""
-    better = [_named(case, row) for row in case.goals if row.status == "better"]
+    better = [_describe_row(case, row) for row in case.goals if row.status == "better"]
     return fmt.listing(better) if better else ""
 
 
-def _named(case: _Case, row: Row) -> str:
-    shown, moved = case.effect(row), case.moved.get((row.metric, row.variant))
+def _describe_row(case: _VerdictInput, row: Row) -> str:
+    effect, moved = case.effect(row), case.moved.get((row.metric, row.variant))
     name = "guardrail " * (row.role == "guardrail") + case.name(row)
-    beside = "" if moved is None or _is_moved(row) else f" ({moved})"
-    return f"{name} {shown.text}{beside}" if shown else name
+    moved_text = "" if moved is None or _is_moved(row) else f" ({moved})"
+    return f"{name} {effect.text}{moved_text}" if effect else name
 
 
 def _is_moved(row: Row) -> bool:
     return row.reason == "denominator_moved"
 
 
-def _beside(case: _Case) -> str:
+def _note_moved_goals(case: _VerdictInput) -> str:
     """Name goals whose denominator moved, so that they cannot decide."""
-    return "".join(f"; {_undecided(case, row)}" for row in case.goals if _is_moved(row))
+    return "".join(f"; {_explain_moved_ratio(case, row)}" for row in case.goals if _is_moved(row))
 
 
-def _undecided(case: _Case, row: Row) -> str:
+def _explain_moved_ratio(case: _VerdictInput, row: Row) -> str:
     """Explain a ratio whose denominator moved."""
-    return f"{_named(case, row)} cannot decide: {case.moved.get((row.metric, row.variant), '')}"
+    return (
+        f"{_describe_row(case, row)} cannot decide: {case.moved.get((row.metric, row.variant), '')}"
+    )
 
 
-def _harm(case: _Case, row: Row) -> str:
+def _harm(case: _VerdictInput, row: Row) -> str:
     """Describe a worse row: worse only, or beyond its margin."""
-    named, metric = _named(case, row), case.metric(row)
+    text, metric = _describe_row(case, row), case.metric(row)
     if metric.within is not None:
-        return f"{named} lies outside {fmt.within(*metric.within)}"
+        return f"{text} lies outside {fmt.format_range(*metric.within)}"
     ends = (row.difference_low, row.difference, row.difference_high)
     if metric.margin_relative:
         ends = (row.lift_low, row.lift, row.lift_high)
     sign = -1 if row.direction == "increase" else 1
     harm = sorted(sign * end for end in ends if end is not None)
     if metric.margin is None or row.role != "guardrail" or len(harm) < 3:
-        return f"{named} is worse"
+        return f"{text} is worse"
     margin = _margin(metric)
     if harm[0] > metric.margin:
-        return f"{named} breaks its {margin} margin with its whole interval"
+        return f"{text} breaks its {margin} margin with its whole interval"
     likely = "likely but not proven" if harm[1] > metric.margin else "not ruled out"
-    return f"{named} is worse, and a loss beyond its {margin} margin is {likely}"
+    return f"{text} is worse, and a loss beyond its {margin} margin is {likely}"
 
 
 def _margin(metric: MetricInfo) -> str | None:
@@ -198,55 +200,59 @@ def _margin(metric: MetricInfo) -> str | None:
     return fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
 
 
-def _waiting(case: _Case, row: Row) -> str:
+def _waiting(case: _VerdictInput, row: Row) -> str:
     """Say why a guardrail has not passed yet."""
     if _is_moved(row):
-        return _undecided(case, row)
+        return _explain_moved_ratio(case, row)
     if not case.effect(row) or row.status != "unclear":
         return _no_number(case, row)
     metric = case.metric(row)
     if metric.within is not None:
-        return f"{_named(case, row)} could still lie outside {fmt.within(*metric.within)}"
+        return (
+            f"{_describe_row(case, row)} could still lie outside {fmt.format_range(*metric.within)}"
+        )
     margin = _margin(metric)
     still = "has no margin" if margin is None else f"could still break its {margin} margin"
-    return f"{_named(case, row)} {still}"
+    return f"{_describe_row(case, row)} {still}"
 
 
-def _open_goals(case: _Case) -> str:
+def _open_goals(case: _VerdictInput) -> str:
     """Name undecided goals with their intervals, then the other goals."""
     wide = {
-        case.name(row): shown.span
+        case.name(row): effect.span
         for row in case.goals
-        if row.status == "unclear" and row.reason not in _HAS_WORDS and (shown := case.effect(row))
+        if row.status == "unclear" and row.reason not in _HAS_WORDS and (effect := case.effect(row))
     }
     # Only the first says the verb.
     verbs = ["could be anywhere ", *[""] * len(wide)]
     spans = [f"{name} {verb}{wide[name]}" for name, verb in zip(wide, verbs, strict=False)]
     if len(spans) > _MOST_GOALS + 1:
         spans[_MOST_GOALS:] = [f"{len(spans) - _MOST_GOALS} more goals are as open"]
-    rest = [_settled(case, row) for row in case.goals if case.name(row) not in wide]
-    return ", ".join([*spans, *rest])
+    settled = [
+        _describe_settled_goal(case, row) for row in case.goals if case.name(row) not in wide
+    ]
+    return ", ".join([*spans, *settled])
 
 
-def _settled(case: _Case, row: Row) -> str:
-    shown = case.effect(row)
+def _describe_settled_goal(case: _VerdictInput, row: Row) -> str:
+    effect = case.effect(row)
     if _is_moved(row):
-        return _undecided(case, row)
-    if shown and row.reason == "not_after_correction":
+        return _explain_moved_ratio(case, row)
+    if effect and row.reason == "not_after_correction":
         way = "lower" if (row.difference or 0) < 0 else "higher"
         return (
-            f"{case.name(row)} looks {way} ({shown.estimate}), but not after correcting for "
+            f"{case.name(row)} looks {way} ({effect.estimate}), but not after correcting for "
             f"{case.compared} comparisons (p {fmt.p_value(row.p_adjusted)})"
         )
-    if shown and row.status in HELD:
-        return f"{_named(case, row)} is {codes.words(row.status)}"
+    if effect and row.status in HELD:
+        return f"{_describe_row(case, row)} is {codes.describe_code(row.status)}"
     return _no_number(case, row)
 
 
-def _no_number(case: _Case, row: Row) -> str:
+def _no_number(case: _VerdictInput, row: Row) -> str:
     what = {"too_little_data": "has too little data", "untrusted": "is not to be trusted"}
     name = "guardrail " * (row.role == "guardrail") + case.name(row)
-    why = f" ({codes.words(row.reason)})" if row.reason else ""
+    why = f" ({codes.describe_code(row.reason)})" if row.reason else ""
     if row.status == "too_little_data" and row.reason in codes.WITHOUT_SPREAD:
         return f"{name} does not vary{why}"
     missing = "is unclear" if case.effect(row) else "has no effect estimate"

@@ -14,18 +14,18 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.collect import unit_counts
-from abeval.engines.sql import Engine, by_value, literal, query, quoted, whole, whole_number
+from abeval.engines.sql import Engine, fetch_int, literal, query, quote, read_int, write_case
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.metrics import IMPRESSIONS, known_metrics, named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AssignmentRule, Interleaving
 from abeval.logs import accounting
-from abeval.logs.mapping import own_name
-from abeval.logs.prepare import Prepared, prepare, relation
+from abeval.logs.mapping import name_raw_column
+from abeval.logs.prepare import Prepared, name_outcome_relation, prepare
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import LogSchema
 from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm, RowValue, scales
-from abeval.stats.interleaving import Wins, debiased
+from abeval.stats.interleaving import Wins, position_weights
 from abeval.stats.records import Floats
 
 CLICKS, DWELL = "clicks_per_user", "dwell_per_user"
@@ -74,7 +74,7 @@ class InterleavedLog:
     refused: Mapping[str, Sequence[str]]
 
 
-def dealt(experiment: Experiment) -> Experiment:
+def deal_units(experiment: Experiment) -> Experiment:
     """Deal units to the rankers by hash, so that the logs can be read."""
     rule = AssignmentRule(salt=experiment.salt)
     trust = experiment.trust.model_copy(update={"aa_runs": 0})
@@ -82,7 +82,7 @@ def dealt(experiment: Experiment) -> Experiment:
     return experiment.model_copy(update=changes)
 
 
-def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
+def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     """Read the credit of each ranker from the lists of a dealt experiment.
 
     Raises:
@@ -90,61 +90,67 @@ def read_lists(run: Run, own: Interleaving) -> InterleavedLog:
         ExperimentError: A metric has nothing that can be credited.
     """
     engine, rankers = run.engine, [run.experiment.control, *run.experiment.treatments]
-    metrics = [*_credited(run.experiment)]
-    columns = [name for name in (own.team, own.credit, *own.ranks.values()) if name is not None]
+    metrics = [*_select_credited(run.experiment)]
+    columns = [
+        name
+        for name in (settings.team, settings.credit, *settings.ranks.values())
+        if name is not None
+    ]
     prepared = prepare(run, metrics, columns)
     accounting.check_some_left(run.experiment, prepared, engine)
-    shape = prepared.shape
-    _check(shape, own)
-    has = shape.needs_met(run.experiment.unit)
+    schema = prepared.schema
+    _check(schema, settings)
+    has = schema.needs_met(run.experiment.unit)
     refused = {m.name: sorted(m.needs - has) for m in metrics if not m.needs <= has}
     metrics = [metric for metric in metrics if metric.name not in refused]
     if not metrics:
-        raise LogError("the impressions have no clicks to credit", shape.impressions.listed)
+        raise LogError("the impressions have no clicks to credit", schema.impressions.columns_hint)
     # Of a file without metrics nobody asked for dwell.
     refused = refused if run.experiment.metrics else {}
     run.step("credit")
     of_rows = [metric for metric in metrics if metric.per_unit is None]
     # Rows are numbered for events only: it takes a sort.
-    engine.table("interleaved", _interleaved(run, own, shape, of_rows, of_rows != metrics))
-    weight, per_step = _weight(engine, own)
-    sums = _by_unit(engine, rankers, prepared, _credited_sql(of_rows, own, weight))
+    engine.table(
+        "interleaved", _interleaved_sql(run, settings, schema, of_rows, of_rows != metrics)
+    )
+    weight, per_step = _weight(engine, settings)
+    sums = _sum_credit(engine, rankers, prepared, _credited_sql(of_rows, settings, weight))
     credit = {m.name: sums[f"v_{i}"] * scales(m)[0] * per_step for i, m in enumerate(of_rows)}
     actions = {m.name: sums[f"v_all_{i}"] * scales(m)[0] for i, m in enumerate(of_rows)}
     list_wins = _list_wins(engine, rankers, of_rows)
     for metric in (metric for metric in metrics if metric.per_unit is not None):
-        events = _by_unit(engine, rankers, prepared, _events_sql(engine, metric, shape, weight))
+        events = _sum_credit(engine, rankers, prepared, _events_sql(engine, metric, schema, weight))
         credit[metric.name] = events["v_0"] * scales(metric)[0] * per_step
         actions[metric.name] = events["v_all_0"] * scales(metric)[0]
     (row,) = engine.rows(query("interleaving/lists"))
     names = ("lists", "shown", "repeats", "holes", "alike", "teamless")
-    counts = dict(zip(names, map(whole, row), strict=True))
+    counts = dict(zip(names, map(read_int, row), strict=True))
     requestless = "select count(*) from impressions where in_period and request_id is null"
-    counts["requestless"] = whole_number(engine, requestless)
-    counts["again"], counts["wrong"] = _drafted_again(engine, own, rankers, counts["lists"])
+    counts["requestless"] = fetch_int(engine, requestless)
+    counts["again"], counts["wrong"] = _count_redrafted(engine, settings, rankers, counts["lists"])
     drafted = {name: sums[f"v_{name}"] for name in ("slots", "first", "places", "length")}
-    beside = list_wins, counts, _aggregates(run, prepared), refused
-    return InterleavedLog(rankers, metrics, credit, actions, drafted, *beside)
+    extras = list_wins, counts, _aggregates(run, prepared), refused
+    return InterleavedLog(rankers, metrics, credit, actions, drafted, *extras)
 
 
-def _credited(experiment: Experiment) -> Iterator[Metric]:
+def _select_credited(experiment: Experiment) -> Iterator[Metric]:
     """Yield the metrics to credit: the file's metrics, and clicks."""
-    known, chosen = known_metrics(experiment), named_metrics(experiment)
+    by_name, chosen = known_metrics(experiment), named_metrics(experiment)
     if not experiment.metrics:
-        chosen = [known[name] for name in (CLICKS, DWELL)]
+        chosen = [by_name[name] for name in (CLICKS, DWELL)]
     if not any(metric.role == "goal" for metric in chosen):
         chosen = [replace(m, role="goal") if m.name == CLICKS else m for m in chosen]
-        known[CLICKS] = replace(known[CLICKS], role="goal")
+        by_name[CLICKS] = replace(by_name[CLICKS], role="goal")
     names = [metric.name for metric in chosen]
-    yield from [] if CLICKS in names else [known[CLICKS]]
+    yield from [] if CLICKS in names else [by_name[CLICKS]]
     for metric in chosen:
-        of, is_sum = metric.per_unit, metric.kind == "mean" and metric.known is None
-        if of is not None and is_sum and len(of.values) == 1 and of.day is None:
-            (value,) = of.values
+        per_unit, is_sum = metric.per_unit, metric.kind == "mean" and metric.presence_terms is None
+        if per_unit is not None and is_sum and len(per_unit.values) == 1 and per_unit.day is None:
+            (value,) = per_unit.values
             if value.log != IMPRESSIONS and value.combine in ("any", "sum"):
                 # By its item an event belongs to an impression.
                 item = RowValue(value.log, "item_id", "count_distinct")
-                yield replace(metric, per_unit=replace(of, values=(value, item)))
+                yield replace(metric, per_unit=replace(per_unit, values=(value, item)))
                 continue
         if not (is_sum and metric.source is UNIT_DAY and isinstance(metric.value, RowTerm)):
             raise ExperimentError(
@@ -155,12 +161,12 @@ def _credited(experiment: Experiment) -> Iterator[Metric]:
         yield metric
 
 
-def _check(shape: LogShape, own: Interleaving) -> None:
-    log = shape.impressions
+def _check(schema: LogSchema, settings: Interleaving) -> None:
+    log = schema.impressions
     for name in (name for name in ("request_id", "position") if name not in log):
         what = f"interleaved lists need each impression's {name}, which the log does not have"
-        raise LogError(what, f'map it: columns = {{ {name} = "..." }}; {log.listed}')
-    if shape.names_variant:
+        raise LogError(what, f'map it: columns = {{ {name} = "..." }}; {log.columns_hint}')
+    if schema.names_variant:
         raise LogError(
             "the impressions have a variant, but in interleaved lists units see all rankers",
             'the ranker of an item is [interleaving] team; leave the column out: query = "select * '
@@ -168,21 +174,31 @@ def _check(shape: LogShape, own: Interleaving) -> None:
         )
 
 
-def _interleaved(
-    run: Run, own: Interleaving, shape: LogShape, metrics: Sequence[Metric], numbered: bool
+def _interleaved_sql(
+    run: Run, settings: Interleaving, schema: LogSchema, metrics: Sequence[Metric], numbered: bool
 ) -> str:
     """Return the SQL of listed impressions with team, credit and agreement."""
     rankers = [run.experiment.control, *run.experiment.treatments]
     row_id = "row_number() over (order by unit_id, request_id, position, item)" if numbered else "0"
     first = 1 - run.experiment.logs.rows.first_position
-    ranks = [f"cast({_own(own.ranks[n])} as bigint) + {first}" for n in rankers if own.ranks]
-    columns = [
-        *([] if own.team is None else [f"cast({_own(own.team)} as varchar) as own_team"]),
-        *(f"{sql} as r_{i}" for i, sql in enumerate(ranks)),
-        *(f"{shape.component(m.value, '')} as v_{i}" for i, m in enumerate(metrics) if m.value),
-        "1.0e0 as credit" if own.credit is None else f"{_own(own.credit)} as credit",
+    ranks = [
+        f"cast({_quote_column(settings.ranks[n])} as bigint) + {first}"
+        for n in rankers
+        if settings.ranks
     ]
-    team = by_value(f"({_team(run.engine, own, rankers)})", {n: literal(n) for n in rankers})
+    columns = [
+        *(
+            []
+            if settings.team is None
+            else [f"cast({_quote_column(settings.team)} as varchar) as own_team"]
+        ),
+        *(f"{sql} as r_{i}" for i, sql in enumerate(ranks)),
+        *(f"{schema.component(m.value, '')} as v_{i}" for i, m in enumerate(metrics) if m.value),
+        "1.0e0 as credit"
+        if settings.credit is None
+        else f"{_quote_column(settings.credit)} as credit",
+    ]
+    team = write_case(f"({_team(run.engine, settings, rankers)})", {n: literal(n) for n in rankers})
     same = " and ".join(f"r_{i} = position" for i in range(len(ranks))) or "false"
     # Only items that all agree on from the top: further below, which of two items comes first
     # depends on the draft, and leaving one of them out would favour a ranker.
@@ -208,27 +224,29 @@ def _interleaved(
     """
 
 
-def _own(column: str) -> str:
-    return quoted(own_name(column))
+def _quote_column(column: str) -> str:
+    return quote(name_raw_column(column))
 
 
-def _team(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
+def _team(engine: Engine, settings: Interleaving, rankers: Sequence[str]) -> str:
     """Return the SQL of an item's ranker: as logged, else by the rule."""
-    if own.team is not None:
+    if settings.team is not None:
         return "own_team"
-    if own.method == "balanced":
+    if settings.method == "balanced":
         less, more = (f"coalesce(r_{i}, {_FOREVER})" for i in range(2))
         first, second = map(literal, rankers)
         return f"case when {less} < {more} then {first} when {more} < {less} then {second} end"
-    return _turn(engine, own, rankers)
+    return _turn(engine, settings, rankers)
 
 
-def _turn(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
+def _turn(engine: Engine, settings: Interleaving, rankers: Sequence[str]) -> str:
     """Return the SQL of whose turn a position of a team draft is."""
     size = len(rankers)
     number = f"cast((position - 1) // {size} + 1 as varchar)"
     request = f"cast(request_id as varchar) || ':' || {number}"
-    draws = [engine.hash60(own.salt or "", f"{request} || {literal(':' + n)}") for n in rankers]
+    draws = [
+        engine.hash60(settings.salt or "", f"{request} || {literal(':' + n)}") for n in rankers
+    ]
     turn = ""
     for name, draw in zip(rankers, draws, strict=True):
         before = " + ".join(f"case when {o} < {draw} then 1 else 0 end" for o in draws if o != draw)
@@ -236,26 +254,37 @@ def _turn(engine: Engine, own: Interleaving, rankers: Sequence[str]) -> str:
     return f"case {turn} end"
 
 
-def _weight(engine: Engine, own: Interleaving) -> tuple[str, float]:
+def _weight(engine: Engine, settings: Interleaving) -> tuple[str, float]:
     """Return the SQL of one action's weight, and the value of a step."""
-    parts = [] if own.credit is None else ["coalesce(credit, 0)"]
-    if own.debias:
+    factors = [] if settings.credit is None else ["coalesce(credit, 0)"]
+    if settings.debias:
         table = engine.arrays(query("interleaving/places"))
-        weights = debiased(np.ma.filled(table["clicks"], 0), np.asarray(table["shown"])).tolist()
-        places = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
-        cases = " ".join(f"when {place} then {weight!r}" for place, weight in places)
-        parts.append(f"case position {cases} else 0 end" if cases else "0")
-    return " * ".join(parts), (1 / _STEPS if parts else 1.0)
+        weights = position_weights(
+            np.ma.filled(table["clicks"], 0), np.asarray(table["shown"])
+        ).tolist()
+        weighted_positions = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
+        cases = " ".join(
+            f"when {position} then {weight!r}" for position, weight in weighted_positions
+        )
+        factors.append(f"case position {cases} else 0 end" if cases else "0")
+    return " * ".join(factors), (1 / _STEPS if factors else 1.0)
 
 
-def _credited_sql(metrics: Sequence[Metric], own: Interleaving, weight: str) -> str:
+def _credited_sql(metrics: Sequence[Metric], settings: Interleaving, weight: str) -> str:
     """Return the SQL of each impression's credit and of the draft."""
     worth = [f"v_{i}" for i in range(len(metrics))]
     # A draft balances places; what other methods balance is credit.
-    slot = "1" if own.method in DRAFTS else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
+    slot = (
+        "1"
+        if settings.method in DRAFTS
+        else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
+    )
     columns = [
-        *(f"case when alike then 0 else {_whole(one, weight)} end as {one}" for one in worth),
-        *(f"{one} as v_all_{i}" for i, one in enumerate(worth)),
+        *(
+            f"case when alike then 0 else {_round_credit(column, weight)} end as {column}"
+            for column in worth
+        ),
+        *(f"{column} as v_all_{i}" for i, column in enumerate(worth)),
         f"{slot} as v_slots",
         f"case when position = 1 then {slot} else 0 end as v_first",
         f"coalesce(position, 0) * {slot} as v_places",
@@ -264,11 +293,11 @@ def _credited_sql(metrics: Sequence[Metric], own: Interleaving, weight: str) -> 
     return f"select unit_id, request_id, team, {', '.join(columns)} from interleaved"
 
 
-def _whole(value: str, weight: str) -> str:
+def _round_credit(value: str, weight: str) -> str:
     return f"cast(round({value} * {_STEPS} * {weight}) as bigint)" if weight else value
 
 
-def _by_unit(
+def _sum_credit(
     engine: Engine, rankers: Sequence[str], prepared: Prepared, credited: str
 ) -> dict[str, Floats]:
     """Sum credit by unit and ranker; columns v_all_ by unit."""
@@ -276,9 +305,9 @@ def _by_unit(
     table = engine.arrays(query("interleaving/unit_credits"))
     unit = np.asarray(table["unit_id"], dtype=np.int64)
     # Column 0 collects the credit of items without a team.
-    place = {name: i for i, name in enumerate(("", *rankers))}
-    team = np.array([place[str(name)] for name in table["team"]], dtype=np.int64)
-    shape = len(prepared.placed.units.hash), len(place)
+    index = {name: i for i, name in enumerate(("", *rankers))}
+    team = np.array([index[str(name)] for name in table["team"]], dtype=np.int64)
+    shape = len(prepared.assignment.units.hash), len(index)
     sums = {}
     for name, column in table.items():
         if name.startswith("v_"):
@@ -300,27 +329,29 @@ def _list_wins(
         counts += [f"count(case when net_{number} {side} 0 then 1 end)" for side in "<>="]
     lists = f"select {', '.join(nets)} from credited group by unit_id, request_id"
     (row,) = engine.rows(f"select {', '.join(counts)} from ({lists}) as lists") if pairs else ((),)
-    triples = zip(*[map(whole, row)] * 3, strict=True)
-    return {(m.name, *of): Wins(*won) for ((_, m), of), won in zip(pairs, triples, strict=True)}
+    triples = zip(*[map(read_int, row)] * 3, strict=True)
+    return {(m.name, *pair): Wins(*won) for ((_, m), pair), won in zip(pairs, triples, strict=True)}
 
 
-def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) -> str:
+def _events_sql(engine: Engine, metric: Metric, schema: LogSchema, weight: str) -> str:
     """Credit events to the unit's last impression of the item before them."""
-    of = metric.per_unit
-    values = () if of is None else of.values
-    value, item = (shape.row_value(one) for one in values)
-    within = _FOREVER if of is None or of.within_ms is None else of.within_ms
+    per_unit = metric.per_unit
+    values = () if per_unit is None else per_unit.values
+    value, item = (schema.row_value(row_value) for row_value in values)
+    within = _FOREVER if per_unit is None or per_unit.within_ms is None else per_unit.within_ms
     engine.view("span", f"select cast({within} as bigint) as ms")
     engine.table(
         "interleaved_events",
         "select row_number() over (order by unit_id, time_ms, item, v_0) as event_id, * "
         f"from (select unit_id, cast({item} as varchar) as item, time_ms, "
-        f"cast({value} as bigint) as v_0 from {relation(values[0].log)} "
+        f"cast({value} as bigint) as v_0 from {name_outcome_relation(values[0].log)} "
         f"where set_aside is null and in_period and {value} is not null and {item} is not null"
         ") as events",
     )
     engine.table("interleaved_touched", query("interleaving/touched"))
-    worth = f"case when alike then 0 else {_whole('e.v_0', weight)} end as v_0, e.v_0 as v_all_0"
+    worth = (
+        f"case when alike then 0 else {_round_credit('e.v_0', weight)} end as v_0, e.v_0 as v_all_0"
+    )
     return (
         f"select i.unit_id, i.team, {worth} from interleaved_touched t "
         "join interleaved_events e on t.event_id = e.event_id "
@@ -328,37 +359,37 @@ def _events_sql(engine: Engine, metric: Metric, shape: LogShape, weight: str) ->
     )
 
 
-def _drafted_again(
-    engine: Engine, own: Interleaving, rankers: Sequence[str], lists: int
+def _count_redrafted(
+    engine: Engine, settings: Interleaving, rankers: Sequence[str], lists: int
 ) -> tuple[int, int]:
     """Redraft a sample of lists: return how many, and how many differ.
 
     Each team is the one whose turn it was, with its best item that was left.
     """
-    if own.method != "team_draft" or own.salt is None or own.team is None:
+    if settings.method != "team_draft" or settings.salt is None or settings.team is None:
         return 0, 0
-    wrong = f"coalesce(team, '') <> {_turn(engine, own, rankers)}"
-    for i, name in enumerate(rankers if own.ranks else ()):
+    wrong = f"coalesce(team, '') <> {_turn(engine, settings, rankers)}"
+    for i, name in enumerate(rankers if settings.ranks else ()):
         left = f"min(r_{i}) over (partition by unit_id, request_id order by position desc)"
         wrong += f" or (team = {literal(name)} and coalesce(r_{i}, 0) <> coalesce({left}, 0))"
     number = engine.hash60("sample", "cast(request_id as varchar)")
-    places = (
+    positions = (
         f"select unit_id, request_id, case when {wrong} then 1 else 0 end as wrong "
         f"from interleaved where position is not null and {number} % {max(lists, 1)} < {SAMPLE}"
     )
-    by_list = f"select max(wrong) as wrong from ({places}) as p group by unit_id, request_id"
+    by_list = f"select max(wrong) as wrong from ({positions}) as p group by unit_id, request_id"
     (row,) = engine.rows(f"select count(*), coalesce(sum(wrong), 0) from ({by_list}) as lists")
-    return whole(row[0]), whole(row[1])
+    return read_int(row[0]), read_int(row[1])
 
 
 def _aggregates(run: Run, prepared: Prepared) -> Aggregates:
-    counted = accounting.accounts(prepared, run.engine)
+    counted = accounting.count_log_rows(prepared, run.engine)
     accounting.check_all_counted(prepared, counted)
     return Aggregates(
-        units=unit_counts(run.experiment, prepared.placed.units),
-        accounts=counted,
-        days=accounting.days_of(prepared),
-        facts=accounting.facts(prepared),
+        units=unit_counts(run.experiment, prepared.assignment.units),
+        row_counts=counted,
+        days=accounting.list_days(prepared),
+        facts=accounting.count_facts(prepared),
         notes=prepared.notes,
         **audit_sums(run, prepared)._asdict(),
     )

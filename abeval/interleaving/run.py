@@ -5,16 +5,16 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations
 
-from abeval.errors import ExperimentError, masked
+from abeval.errors import ExperimentError, mask_secrets
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
-from abeval.inference.comparison import MUCH
+from abeval.inference.comparison import LARGE_UNIT_SHARE
 from abeval.inference.context import accounting, experiment_info
-from abeval.interleaving.checks import checks_of
-from abeval.interleaving.log import InterleavedLog, dealt, read_lists
-from abeval.logs.run import Inputs, opened
+from abeval.interleaving.checks import run_checks
+from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
+from abeval.logs.run import Inputs, open_run
 from abeval.metrics.definition import Metric
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 from abeval.results import Check, Status, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
@@ -30,33 +30,33 @@ def analyze_lists(experiment: Experiment, inputs: Inputs) -> InterleavingResult:
         LogError: A log is missing, unreadable, or not what the file says.
         ExperimentError: The file has no [interleaving], or a metric cannot be credited.
     """
-    own = experiment.interleaving
-    if own is None:
+    settings = experiment.interleaving
+    if settings is None:
         raise ExperimentError("the experiment has no [interleaving]", "see docs/interleaving.md")
-    with opened(dealt(experiment), inputs) as run:
-        log = read_lists(run, own)
+    with open_run(deal_units(experiment), inputs) as run:
+        log = read_lists(run, settings)
         run.step("inference")
-        checks = checks_of(run.experiment, own, log)
+        checks = run_checks(run.experiment, settings, log)
         info = experiment_info(run.experiment, log.aggregates)
     units = sum(log.aggregates.units.values())
-    rows = _judged(experiment, log, any(check.status == "fail" for check in checks))
+    rows = _judge_rows(experiment, log, any(check.status == "fail" for check in checks))
     return InterleavingResult(
         experiment=replace(info, variants=tuple(replace(v, units=units) for v in info.variants)),
-        method=own.method,
+        method=settings.method,
         verdicts=tuple(_verdict(experiment, name, rows, checks) for name in experiment.treatments),
         preferences=rows,
-        trust=tuple(replace(check, message=masked(check.message)) for check in checks),
+        trust=tuple(replace(check, message=mask_secrets(check.message)) for check in checks),
         units=units,
         lists=log.counts["lists"],
         alike=log.counts["alike"],
         accounting=accounting(log.aggregates),
-        notes=tuple(map(masked, _notes(own, log))),
+        notes=tuple(map(mask_secrets, _notes(settings, log))),
     )
 
 
 def plan_lists(
     experiment: Experiment,
-    own: Interleaving,
+    settings: Interleaving,
     inputs: Inputs,
     sought: tuple[float | None, float],
     metrics: Sequence[str] | None,
@@ -65,7 +65,7 @@ def plan_lists(
 
     Args:
         experiment: An experiment with interleaved lists.
-        own: Its [interleaving] table.
+        settings: Its [interleaving] table.
         inputs: Inputs, as for every method that reads logs.
         sought: The preference to detect, or None for the one that the log's units show; and the
             power.
@@ -75,32 +75,32 @@ def plan_lists(
         ExperimentError: A metric cannot be credited, or is not credited in this experiment.
         LogError: A log is missing, unreadable, or not what the file says.
     """
-    with opened(dealt(experiment), inputs) as run:
-        log = read_lists(run, own)
-    known = {metric.name: metric for metric in log.metrics}
-    if unknown := [name for name in metrics or () if name not in known]:
-        listed = ", ".join(known)
-        raise ExperimentError(f"{unknown[0]!r} is not credited to rankers", f"these are: {listed}")
+    with open_run(deal_units(experiment), inputs) as run:
+        log = read_lists(run, settings)
+    by_name = {metric.name: metric for metric in log.metrics}
+    if unknown := [name for name in metrics or () if name not in by_name]:
+        names = ", ".join(by_name)
+        raise ExperimentError(f"{unknown[0]!r} is not credited to rankers", f"these are: {names}")
     judged = [metric for metric in log.metrics if metric.role != "diagnostic"]
     # Holm's first share, over metrics and pairs of rankers.
     pairs = sum(m.role == "goal" for m in judged) * math.comb(len(log.rankers), 2)
     levels = {"goal": experiment.alpha / max(pairs, 1)}
     plans = tuple(
         _plan(log, metric, levels.get(metric.role, experiment.alpha), *sought)
-        for metric in ([known[name] for name in metrics] if metrics else judged)
+        for metric in ([by_name[name] for name in metrics] if metrics else judged)
     )
-    said = _NOTES["plan"].format(base=log.rankers[0], ranker=log.rankers[1])
-    return Plans(experiment.alpha, sought[1], "fixed", plans, notes=(said,))
+    note = _NOTES["plan"].format(base=log.rankers[0], ranker=log.rankers[1])
+    return Plans(experiment.alpha, sought[1], "fixed", plans, notes=(note,))
 
 
 def _plan(
     log: InterleavedLog, metric: Metric, alpha: float, sought: float | None, power: float
 ) -> Plan:
     """Plan one metric: units for a preference, or a preference for units."""
-    one, other = log.credit[metric.name][:, :2].T
+    base_credit, ranker_credit = log.credit[metric.name][:, :2].T
     actions, bare = log.actions[metric.name], Plan(metric.name, metric.role, mde=sought)
     try:
-        seen = interleaving.preference(one, other, alpha)
+        seen = interleaving.preference(base_credit, ranker_credit, alpha)
     except Refusal as refusal:
         return replace(bare, reason=refusal.reason)
     now = interleaving.units_needed(seen, alpha, power, 1.0) / seen.units
@@ -115,7 +115,9 @@ def _plan(
     )
 
 
-def _judged(experiment: Experiment, log: InterleavedLog, failed: bool) -> tuple[PreferenceRow, ...]:
+def _judge_rows(
+    experiment: Experiment, log: InterleavedLog, failed: bool
+) -> tuple[PreferenceRow, ...]:
     """Adjust p-values of goals over metrics and pairs, and set statuses."""
     names = [experiment.control, *experiment.treatments]
     pairs = [(m, *pair) for m in log.metrics for pair in combinations(names, 2)]
@@ -142,25 +144,28 @@ def _row(
     log: InterleavedLog, metric: Metric, base: str, ranker: str, alpha: float
 ) -> PreferenceRow:
     credit = log.credit[metric.name]
-    one, other = (credit[:, log.rankers.index(name)] for name in (base, ranker))
-    units, lists = interleaving.wins(one, other), log.list_wins.get((metric.name, base, ranker))
-    credited = int(((one != 0) | (other != 0)).sum())
+    base_credit, ranker_credit = (credit[:, log.rankers.index(name)] for name in (base, ranker))
+    units, lists = (
+        interleaving.wins(base_credit, ranker_credit),
+        log.list_wins.get((metric.name, base, ranker)),
+    )
+    credited = int(((base_credit != 0) | (ranker_credit != 0)).sum())
     row = PreferenceRow(
         *(metric.name, metric.role, metric.direction.label, base, ranker),
-        *(credited, float(one.sum()), float(other.sum())),
+        *(credited, float(base_credit.sum()), float(ranker_credit.sum())),
         *(units.b, units.a, units.ties + credited - sum(units)),
         *((None, None, None) if lists is None else (lists.b, lists.a, lists.ties)),
     )
     try:
-        found = interleaving.preference(one, other, alpha)
+        estimate = interleaving.preference(base_credit, ranker_credit, alpha)
     except Refusal as refusal:
         return replace(row, reason=refusal.reason)
     # A preference of exactly 0 would need infinitely many units.
-    needed = interleaving.units_needed(found, alpha) if found.value else None
-    numbers = {n: getattr(found, n) for n in ("low", "high", "se", "p_value", "method")}
-    much = found.largest > MUCH
+    needed = interleaving.units_needed(estimate, alpha) if estimate.value else None
+    numbers = {n: getattr(estimate, n) for n in ("low", "high", "se", "p_value", "method")}
+    much = estimate.largest > LARGE_UNIT_SHARE
     return replace(
-        row, preference=found.value, units_needed=needed, few_units_decide=much, **numbers
+        row, preference=estimate.value, units_needed=needed, few_units_decide=much, **numbers
     )
 
 
@@ -173,34 +178,40 @@ def _verdict(
         return Verdict(name, "draft", f"DRAFT: {codes.open_questions(experiment.questions)}.")
     if failed:
         also = f"; {fmt.listing([c.name for c in failed[1:]])} also failed" if failed[1:] else ""
-        said = f"DO NOT TRUST: {failed[0].name}: {failed[0].message}{also}."
-        return Verdict(name, "do_not_trust", said)
+        sentence = f"DO NOT TRUST: {failed[0].name}: {failed[0].message}{also}."
+        return Verdict(name, "do_not_trust", sentence)
     goals = [r for r in rows if (r.base, r.ranker, r.role) == (control, name, "goal")]
     warned = [check.name for check in checks if check.status == "warn"]
     end = f"; note the warning on {fmt.listing(warned)}." if warned else "."
 
-    def listed(*statuses: str) -> str:
-        own = [row for row in goals if not statuses or row.status in statuses]
-        return fmt.listing([f"{r.metric} {r.shown or codes.reason(r.reason)}" for r in own])
+    def list_goals(*statuses: str) -> str:
+        selected = [row for row in goals if not statuses or row.status in statuses]
+        return fmt.listing(
+            [f"{r.metric} {r.preference_text or codes.describe_reason(r.reason)}" for r in selected]
+        )
 
-    if worse := listed("worse"):
-        said = f"DO NOT SHIP: users prefer {control} to {name}: {worse}{end}"
-        return Verdict(name, "do_not_ship", said)
-    if better := listed("better"):
-        said = f"SHIP: users prefer {name} to {control}: {better}; confirm it by an A/B test{end}"
-        return Verdict(name, "ship", said)
-    said = f"UNDECIDED: no preference is shown between {name} and {control}: {listed()}{end}"
-    return Verdict(name, "keep_running", said)
+    if worse := list_goals("worse"):
+        sentence = f"DO NOT SHIP: users prefer {control} to {name}: {worse}{end}"
+        return Verdict(name, "do_not_ship", sentence)
+    if better := list_goals("better"):
+        sentence = (
+            f"SHIP: users prefer {name} to {control}: {better}; confirm it by an A/B test{end}"
+        )
+        return Verdict(name, "ship", sentence)
+    sentence = (
+        f"UNDECIDED: no preference is shown between {name} and {control}: {list_goals()}{end}"
+    )
+    return Verdict(name, "keep_running", sentence)
 
 
-_NOTES = table_beside(__file__, "notes.toml")
+_NOTES = load_toml_next_to(__file__, "notes.toml")
 
 
-def _notes(own: Interleaving, log: InterleavedLog) -> Iterator[str]:
+def _notes(settings: Interleaving, log: InterleavedLog) -> Iterator[str]:
     alike = log.counts["alike"]
-    has = {"preference": True, "alike": alike, "debias": own.debias}
+    has = {"preference": True, "alike": alike, "debias": settings.debias}
     yield from (_NOTES[key].format(alike=alike) for key, there in has.items() if there)
-    yield from [_NOTES["balanced"]] * (own.method == "balanced")
+    yield from [_NOTES["balanced"]] * (settings.method == "balanced")
     for metric in (metric for metric in log.metrics if metric.per_unit is not None):
         yield _NOTES["events"].format(metric=metric.name, log=metric.source.events)
     for name, columns in log.refused.items():

@@ -6,15 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.engines.sql import Engine, query, whole
+from abeval.engines.sql import Engine, query, read_int
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import meant_by
+from abeval.experiment.problems import find_meant_variant
 from abeval.logs import checks
 from abeval.logs import unit_arrays as arrays
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.placing import REASONS, at
-from abeval.logs.prepare import Prepared, relation
+from abeval.logs.placing import REASONS, lookup
+from abeval.logs.prepare import Prepared, name_outcome_relation
 from abeval.logs.shape import UNITS
 from abeval.stats.faults import early_hours
 
@@ -41,15 +41,15 @@ class DayRows(NamedTuple):
     last_ms: int | None
 
 
-def accounts(prepared: Prepared, engine: Engine) -> list[LogRows]:
+def count_log_rows(prepared: Prepared, engine: Engine) -> list[LogRows]:
     """Count the rows of each log that was read, by what became of them."""
-    shape = prepared.shape
-    logs = [(shape.impressions.log, _impressions(prepared))]
-    if shape.clicks is not None:
+    schema = prepared.schema
+    logs = [(schema.impressions.log, _impressions(prepared))]
+    if schema.clicks is not None:
         logs.append(("clicks", _clicks(engine)))
-    if shape.table is not None:
+    if schema.table is not None:
         logs.append((UNITS, _units(engine)))
-    logs += [(name, _outcomes(name, engine)) for name in shape.outcomes]
+    logs += [(name, _outcomes(name, engine)) for name in schema.outcomes]
     return [LogRows(log, reason, count) for log, rows in logs for reason, count in rows]
 
 
@@ -57,13 +57,13 @@ def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) 
     """Raise `LogError` with the reasons if no impression is left to analyse."""
     if not prepared.days.in_period.any():
         counts = _impressions(prepared)
-        raise checks.nothing_left(prepared.shape, counts, experiment.timezone, engine)
+        raise checks.make_nothing_left_error(prepared.schema, counts, experiment.timezone, engine)
 
 
-def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
+def check_all_counted(prepared: Prepared, row_counts: Sequence[LogRows]) -> None:
     """Raise `LogError` unless every row that was read is counted once."""
-    log = prepared.shape.impressions.log
-    counted = sum(one.rows for one in accounts if one.log == log)
+    log = prepared.schema.impressions.log
+    counted = sum(row.rows for row in row_counts if row.log == log)
     if counted != prepared.rows:
         raise LogError(
             f"{log}: {counted:,} rows were used or set aside, but {prepared.rows:,} were read",
@@ -74,12 +74,12 @@ def check_all_counted(prepared: Prepared, accounts: Sequence[LogRows]) -> None:
 def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
     """Count impressions: used in the period, used before it, then set aside."""
     used, reasons = list[int](), Counter({"null_unit": sum(prepared.cells.nameless)})
-    for kind, rows in zip(prepared.cells.kinds, _by_kind(prepared), strict=True):
+    for kind, rows in zip(prepared.cells.kinds, _count_rows_per_kind(prepared), strict=True):
         if kind.set_aside is not None:
             reasons[kind.set_aside] += rows
     for in_period in (True, False):
         # The last count is of rows whose unit has no reason to be set aside.
-        *set_aside, analysed = _by_reason(prepared, in_period)
+        *set_aside, analysed = _count_rows_per_reason(prepared, in_period)
         used.append(analysed)
         reasons.update(dict(zip(REASONS, set_aside, strict=True)))
     repeats = prepared.repeats
@@ -88,19 +88,21 @@ def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
     return [(reason, rows) for reason, rows in rows_of if rows or reason in (USED, USED_BEFORE)]
 
 
-def _by_kind(prepared: Prepared) -> list[int]:
+def _count_rows_per_kind(prepared: Prepared) -> list[int]:
     """Count impressions of each row class that have a unit."""
     cells = prepared.cells
     counts = np.bincount(cells.kind, cells.sums["c_1"], len(cells.kinds))
     return [*map(int, counts)]
 
 
-def _by_reason(prepared: Prepared, in_period: bool) -> list[int]:
+def _count_rows_per_reason(prepared: Prepared, in_period: bool) -> list[int]:
     """Count impressions by `REASONS` of their units; used ones come last."""
-    cells, placed = prepared.cells, prepared.placed
-    rows = arrays.where(cells.counts & (cells.in_period == in_period))
+    cells, assignment = prepared.cells, prepared.assignment
+    rows = arrays.find_rows(cells.counts & (cells.in_period == in_period))
     # A unit that is not among those that might be analysed is not in the experiment.
-    reason = np.append(placed.set_aside, REASONS.index("not_in_experiment"))[placed.place]
+    reason = np.append(assignment.set_aside, REASONS.index("not_in_experiment"))[
+        assignment.candidate_index
+    ]
     # Modulo maps NONE (-1), a unit without a reason, to the last count.
     code = reason[cells.unit[rows]] % (len(REASONS) + 1)
     return [*map(int, np.bincount(code, cells.sums["c_1"][rows], len(REASONS) + 1))]
@@ -108,9 +110,11 @@ def _by_reason(prepared: Prepared, in_period: bool) -> list[int]:
 
 def _clicks(engine: Engine) -> list[tuple[str, int]]:
     rows = engine.rows(query("audit/click_accounting"))
-    used = sum(whole(clicks) for reason, clicks, _ in rows if reason is None)
-    duplicates = sum(whole(copies) for *_, copies in rows)
-    set_aside = [(str(reason), whole(clicks)) for reason, clicks, _ in rows if reason is not None]
+    used = sum(read_int(clicks) for reason, clicks, _ in rows if reason is None)
+    duplicates = sum(read_int(copies) for *_, copies in rows)
+    set_aside = [
+        (str(reason), read_int(clicks)) for reason, clicks, _ in rows if reason is not None
+    ]
     return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *set_aside]
 
 
@@ -118,8 +122,8 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
     """Count rows of the table of units by what became of them."""
     counts = Counter[str]()
     for reason, units, duplicates in engine.rows(query("audit/unit_accounting")):
-        counts[USED if reason is None else str(reason)] += whole(units)
-        counts["duplicate"] += whole(duplicates)
+        counts[USED if reason is None else str(reason)] += read_int(units)
+        counts["duplicate"] += read_int(duplicates)
     return [(reason, rows) for reason, rows in counts.items() if rows]
 
 
@@ -130,9 +134,9 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     for reason, in_period, events, duplicates in engine.rows(query("audit/outcome_accounting")):
         kept = USED if in_period else USED_BEFORE
         counts = used if reason is None else reasons
-        counts[kept if reason is None else str(reason)] += whole(events)
+        counts[kept if reason is None else str(reason)] += read_int(events)
         # Copies are counted in every group, also where their first row is used.
-        reasons["duplicate"] += whole(duplicates)
+        reasons["duplicate"] += read_int(duplicates)
     return [*used.items(), *((reason, rows) for reason, rows in sorted(reasons.items()) if rows)]
 
 
@@ -140,74 +144,76 @@ EARLY = "early:"
 """Begins the facts of how many half hours the clock of an outcome log is behind."""
 
 
-def find_early_clocks(accounts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
+def find_early_clocks(row_counts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
     """Find by how many half hours the clock of each outcome log is behind."""
     facts = dict[str, int]()
-    for log in (one.log for one in accounts if one.reason == "before_exposure"):
+    for log in (row.log for row in row_counts if row.reason == "before_exposure"):
         _show_outcomes(engine, log)
-        early = {whole(n): whole(rows) for n, rows in engine.rows(query("audit/early_rows"))}
+        early = {read_int(n): read_int(rows) for n, rows in engine.rows(query("audit/early_rows"))}
         # Facts are whole numbers, and zones differ by half hours.
         facts[EARLY + log] = round(2 * early_hours(early))
     return facts
 
 
 def _show_outcomes(engine: Engine, name: str) -> None:
-    engine.view("outcome_rows", f"select * from {relation(name)}")
+    engine.view("outcome_rows", f"select * from {name_outcome_relation(name)}")
 
 
-def facts(prepared: Prepared) -> dict[str, int]:
+def count_facts(prepared: Prepared) -> dict[str, int]:
     """Count what the trust checks read."""
-    shape, placed, cells = prepared.shape, prepared.placed, prepared.cells
-    known = placed.set_aside != REASONS.index("not_in_experiment")
+    schema, assignment, cells = prepared.schema, prepared.assignment, prepared.cells
+    is_in_experiment = assignment.set_aside != REASONS.index("not_in_experiment")
     duplicates = prepared.repeats.duplicates
-    rows = arrays.where(cells.counts & cells.in_period)
+    rows = arrays.find_rows(cells.counts & cells.in_period)
 
     def total(components: Sequence[str]) -> int:
         return sum(int(cells.sums[name][rows].sum()) for name in components)
 
-    ruled = expected_variants(prepared)
+    ruled = count_expected_variants(prepared)
     return {
-        "clicks": total([shape.clicks_component]),
-        "scored": total(shape.scored_components),
-        "units": int(known.sum()),
-        "crossovers": int((placed.logged.crosses & known).sum()),
-        "tied": int(placed.tied.sum()),
-        "tied_out": int((placed.set_aside == REASONS.index("tied_crossover")).sum()),
+        "clicks": total([schema.clicks_component]),
+        "scored": total(schema.scored_components),
+        "units": int(is_in_experiment.sum()),
+        "crossovers": int((assignment.logged.crosses & is_in_experiment).sum()),
+        "tied": int(assignment.tied.sum()),
+        "tied_out": int((assignment.set_aside == REASONS.index("tied_crossover")).sum()),
         "assigned": sum(count for *_, count in ruled),
-        "reassigned": sum(count for _, own, rule, count in ruled if own != rule),
+        "reassigned": sum(count for _, variant, rule, count in ruled if variant != rule),
         # Without the key, the check of duplicates is skipped rather than passed.
         **({} if duplicates is None else {"duplicates": duplicates}),
         "unidentified": prepared.repeats.unidentified,
     }
 
 
-def expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | None, int]]:
+def count_expected_variants(prepared: Prepared) -> list[tuple[str | None, str, str | None, int]]:
     """Count units by first day, logged variant and the rule's variant."""
-    placed, cells = prepared.placed, prepared.cells
-    logged, expected = placed.logged, placed.expected
-    if expected is None or not prepared.shape.tells_variant:
+    assignment, cells = prepared.assignment, prepared.cells
+    logged, expected = assignment.logged, assignment.expected
+    if expected is None or not prepared.schema.tells_variant:
         return []
     # Of units in several variants only the first can be compared with the rule.
-    shown = np.where(logged.crosses, logged.first, logged.low)
+    first_variant = np.where(logged.crosses, logged.first, logged.low)
     rows = np.flatnonzero(cells.counts & cells.in_period)
-    start = arrays.heads(cells.unit[rows])
-    place = placed.place[cells.unit[rows[start]]]
-    days = arrays.reduced(np.minimum, cells.day[rows], start)
-    first_day = np.full(len(shown), arrays.NO_DAY)
-    first_day[place[place != arrays.NONE]] = days[place != arrays.NONE]
+    start = arrays.run_starts(cells.unit[rows])
+    candidate_index = assignment.candidate_index[cells.unit[rows[start]]]
+    days = arrays.reduce_runs(np.minimum, cells.day[rows], start)
+    first_day = np.full(len(first_variant), arrays.NO_DAY)
+    first_day[candidate_index[candidate_index != arrays.NONE]] = days[
+        candidate_index != arrays.NONE
+    ]
     # False stands for NONE, which indexes the last entry.
     compared = [*(name in prepared.variants for name in logged.names), False]
-    chosen = np.flatnonzero(np.array(compared)[shown])
+    chosen = np.flatnonzero(np.array(compared)[first_variant])
     names = [*logged.names, None]
     return [
-        (day_text(day), str(names[own]), names[rule], count)
-        for day, own, rule, count in arrays.counted(
-            first_day[chosen], shown[chosen], expected[chosen]
+        (day_text(day), str(names[variant]), names[rule], count)
+        for day, variant, rule, count in arrays.count_combinations(
+            first_day[chosen], first_variant[chosen], expected[chosen]
         )
     ]
 
 
-def days_of(prepared: Prepared) -> list[DayRows]:
+def list_days(prepared: Prepared) -> list[DayRows]:
     """List each local day with an analysed unit, and its counts and times."""
     cells, days = prepared.cells, prepared.days
     rows = np.flatnonzero(days.in_period & (days.day != arrays.NO_DAY))
@@ -218,21 +224,21 @@ def days_of(prepared: Prepared) -> list[DayRows]:
     low = int(day.min())
     size = int(day.max()) - low + 1
     units = np.bincount(day - low, minlength=size)
-    new = np.bincount(day[arrays.heads(unit)] - low, minlength=size)
+    new = np.bincount(day[arrays.run_starts(unit)] - low, minlength=size)
     impressions = np.bincount(day - low, days.columns["c_1"][rows], size).astype(np.int64)
     # Times are of all rows that count, not of analysed units alone.
     first, last = np.full(size, arrays.NO_FIRST), np.full(size, arrays.NO_LAST)
     every = np.flatnonzero(cells.counts & cells.in_period & (cells.hour != arrays.NO_DAY))
-    place = cells.day[every] - low
-    inside = (place >= 0) & (place < size)
-    groups = arrays.Groups.of(place[inside].astype(np.int64), every[inside])
+    day_offset = cells.day[every] - low
+    inside = (day_offset >= 0) & (day_offset < size)
+    groups = arrays.Groups.build(day_offset[inside].astype(np.int64), every[inside])
     of_days = cells.day[groups.first] - low
     first[of_days] = np.minimum.reduceat(cells.first_ms[groups.order], groups.start)
     last[of_days] = np.maximum.reduceat(cells.last_ms[groups.order], groups.start)
     columns = (units, new, impressions, first, last)
     return [
         DayRows(str(day_text(low + number)), *row)
-        for number, row in enumerate(zip(*(one.tolist() for one in columns), strict=True))
+        for number, row in enumerate(zip(*(column.tolist() for column in columns), strict=True))
         if row[0]
     ]
 
@@ -254,27 +260,29 @@ _LISTED = 10
 
 def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str, int]:
     """Count rows of variants that the file does not name."""
-    cells, placed = prepared.cells, prepared.placed
+    cells, assignment = prepared.cells, prepared.assignment
     rows = Counter[str]()
-    for kind, count in zip(cells.kinds, _by_kind(prepared), strict=True):
+    for kind, count in zip(cells.kinds, _count_rows_per_kind(prepared), strict=True):
         if kind.set_aside == "not_compared" and kind.variant is not None:
             rows[kind.variant] += count
     # Exposures or a rule may have placed units elsewhere than their rows say.
-    elsewhere = placed.set_aside == REASONS.index("no_variant")
-    cell = arrays.where(cells.counts & cells.in_period)
-    place = placed.place[cells.unit[cell]]
-    own = np.where(elsewhere, placed.variant, arrays.NONE)
-    code = at(own, place)
+    elsewhere = assignment.set_aside == REASONS.index("no_variant")
+    cell = arrays.find_rows(cells.counts & cells.in_period)
+    candidate_index = assignment.candidate_index[cells.unit[cell]]
+    outside_variant = np.where(elsewhere, assignment.variant, arrays.NONE)
+    code = lookup(outside_variant, candidate_index)
     sums = np.bincount(code[code != arrays.NONE], cells.sums["c_1"][cell][code != arrays.NONE])
     for variant, count in enumerate(sums.astype(np.int64).tolist()):
-        rows[placed.logged.names[variant]] += count
+        rows[assignment.logged.names[variant]] += count
     largest = sorted(((n, c) for n, c in rows.items() if c), key=lambda row: (-row[1], row[0]))
     # Other spellings of the file's variants always count: they may be mistakes.
-    listed = {n: c for n, c in largest if meant_by(n, experiment.variants) is not None}
-    return {f"{_OTHER}{n}": c for n, c in {**dict(largest[:_LISTED]), **listed}.items()}
+    respellings = {
+        n: c for n, c in largest if find_meant_variant(n, experiment.variants) is not None
+    }
+    return {f"{_OTHER}{n}": c for n, c in {**dict(largest[:_LISTED]), **respellings}.items()}
 
 
-def other_variants(facts: Mapping[str, int]) -> dict[str, int]:
+def parse_other_variants(facts: Mapping[str, int]) -> dict[str, int]:
     """Read the counts of `count_other_variants` from facts, most rows first."""
     rows = {n.removeprefix(_OTHER): count for n, count in facts.items() if n.startswith(_OTHER)}
     return {n: rows[n] for n in sorted(rows, key=lambda name: (-rows[name], name)) if rows[n]}

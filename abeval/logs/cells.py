@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import Cell, Engine, quoted, whole
+from abeval.engines.sql import Cell, Engine, quote, read_int
 from abeval.errors import LogError
 from abeval.logs import unit_arrays as arrays
-from abeval.logs.shape import UNITS, LogShape
+from abeval.logs.shape import UNITS, LogSchema
 
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 """Phases of an impression: in neither period, without a time, in the pre-period, in the period."""
@@ -19,7 +19,7 @@ OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
 HOURS = 24
 
 
-class Kind(NamedTuple):
+class RowClass(NamedTuple):
     """Describe rows that share phase, variant and segments.
 
     `phase` is `OUTSIDE` to `IN_PERIOD`; `variant` is as logged, None where the log has none.
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Cells:
+class LogCells:
     """Sum a log per unit, hour and row class; rows without a unit are excluded.
 
     Attributes:
@@ -47,14 +47,14 @@ class Cells:
         sub_bucket: Of each unit, shape (units,); None where the pass did not ask for it.
     """
 
-    hashes: arrays.Whole
+    hashes: arrays.Integers
     unit: NDArray[np.int32]
     kind: NDArray[np.int32]
     hour: NDArray[np.int32]
-    first_ms: arrays.Whole
-    last_ms: arrays.Whole
+    first_ms: arrays.Integers
+    last_ms: arrays.Integers
     sums: Mapping[str, NDArray[np.integer]]
-    kinds: Sequence[Kind]
+    kinds: Sequence[RowClass]
     nameless: Sequence[int]
     sub_bucket: NDArray[np.int16] | None = None
 
@@ -75,23 +75,23 @@ class Cells:
         return np.array([kind.phase == IN_PERIOD for kind in self.kinds], dtype=bool)[self.kind]
 
 
-def hashed_cells(engine: Engine, shape: LogShape, cells: str) -> str:
+def write_hashed_cells(engine: Engine, schema: LogSchema, cells: str) -> str:
     """Write the rows of a relation of cells, with hashes of unit and row class."""
     columns = {
         "unit_hash": engine.hash64(["unit_id"]),
         # A second hash tells whether two units share the first by chance.
         "second_hash": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
-        "kind_hash": engine.hash64(_kind_columns(shape)),
+        "kind_hash": engine.hash64(_kind_columns(schema)),
     }
     return f"select *, {', '.join(f'{sql} as {n}' for n, sql in columns.items())} from {cells}"
 
 
-def _kind_columns(shape: LogShape) -> list[str]:
+def _kind_columns(schema: LogSchema) -> list[str]:
     """List the columns whose values cells of one kind share."""
-    return ["phase", "variant", "is_exposed", *(quoted(f"s_{name}") for name in shape.segments)]
+    return ["phase", "variant", "is_exposed", *(quote(f"s_{name}") for name in schema.segments)]
 
 
-def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Cells:
+def read_cells(engine: Engine, schema: LogSchema, bucket: str | None = None) -> LogCells:
     """Read the rows of `logged_cells` as arrays.
 
     `bucket` is SQL of the sub-bucket of a unit over `unit_id`.
@@ -99,25 +99,25 @@ def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Ce
     Raises:
         LogError: Two units, or two kinds, have the same hash.
     """
-    listed = ", ".join(["kind_hash", *_kind_columns(shape)])
+    kind_sql = ", ".join(["kind_hash", *_kind_columns(schema)])
     rows = engine.rows(
-        f"select {listed}, max(case when unit_id is not null then set_aside end) as reason, "
+        f"select {kind_sql}, max(case when unit_id is not null then set_aside end) as reason, "
         "cast(sum(case when unit_id is null then c_1 else 0 end) as bigint) as nameless "
-        f"from logged_cells group by {listed} order by kind_hash"
+        f"from logged_cells group by {kind_sql} order by kind_hash"
     )
     kind_hashes = np.array([row[0] for row in rows], dtype=np.int64)
     if len({*kind_hashes.tolist()}) < len(kind_hashes):
         raise LogError("two kinds of impressions have the same hash", "report it with the file")
-    sums = [*shape.components.values()]
+    sums = [*schema.components.values()]
     absent = {"hour": arrays.NO_DAY, "first_ms": arrays.NO_FIRST, "last_ms": arrays.NO_LAST}
     # What all rows share is not fetched: a table of units may have many.
-    shared = {} if shape.has_time else {**absent}
-    if shape.impressions.log == UNITS:
-        shared |= {shape.components["1"]: 1, shape.clicks_component: 0}
-    own = [name for name in (*absent, *sums) if name not in shared]
+    shared = {} if schema.has_time else {**absent}
+    if schema.impressions.log == UNITS:
+        shared |= {schema.components["1"]: 1, schema.clicks_component: 0}
+    fetched_names = [name for name in (*absent, *sums) if name not in shared]
     columns = {
         **{name: name for name in ("unit_hash", "second_hash", "kind_hash")},
-        **{name: f"coalesce({name}, {absent.get(name, 0)})" for name in own},
+        **{name: f"coalesce({name}, {absent.get(name, 0)})" for name in fetched_names},
         **({"bucket": bucket} if bucket else {}),
     }
     selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
@@ -130,35 +130,37 @@ def read_cells(engine: Engine, shape: LogShape, bucket: str | None = None) -> Ce
     is_same = unit[1:] == unit[:-1]
     if (is_same & (second[1:] != second[:-1])).any():
         raise LogError("two units have the same hash of 94 bits", "report it with the log")
-    starts = arrays.heads(unit)
+    starts = arrays.run_starts(unit)
     for name, value in shared.items():
         kind = np.int32 if name == "hour" else np.int64
         # A column that all rows share takes the memory of one value.
         ordered[name] = np.broadcast_to(np.array(value, kind), len(unit))
-    return Cells(
+    return LogCells(
         hashes=unit[starts],
-        unit=arrays.runs(starts, len(unit)).astype(np.int32),
+        unit=arrays.run_numbers(starts, len(unit)).astype(np.int32),
         kind=np.searchsorted(kind_hashes, ordered["kind_hash"]).astype(np.int32),
         hour=ordered["hour"].astype(np.int32, copy=False),
         first_ms=ordered["first_ms"],
         last_ms=ordered["last_ms"],
-        sums={name: arrays.narrow(ordered.pop(name)) for name in sums},
-        kinds=[_kind(row[1:-1]) for row in rows],
-        nameless=[whole(row[-1]) for row in rows],
+        sums={name: arrays.downcast(ordered.pop(name)) for name in sums},
+        kinds=[_make_row_class(row[1:-1]) for row in rows],
+        nameless=[read_int(row[-1]) for row in rows],
         sub_bucket=ordered["bucket"][starts].astype(np.int16) if bucket else None,
     )
 
 
-def _kind(row: Sequence[Cell]) -> Kind:
+def _make_row_class(row: Sequence[Cell]) -> RowClass:
     phase, variant, _, *values, set_aside = row
-    reason, named = (None if text is None else str(text) for text in (set_aside, variant))
-    return Kind(whole(phase), named, tuple(str(value or "") for value in values), reason)
+    reason, variant_name = (None if text is None else str(text) for text in (set_aside, variant))
+    return RowClass(
+        read_int(phase), variant_name, tuple(str(value or "") for value in values), reason
+    )
 
 
-def days_of_units(cells: Cells, unit_of: arrays.Codes) -> arrays.UnitDays:
+def sum_unit_days(cells: LogCells, unit_index: arrays.Codes) -> arrays.UnitDays:
     """Sum the cells of analysed units by day; `c_days` counts days."""
-    unit = unit_of[cells.unit]
-    rows = arrays.where(cells.counts & (unit != arrays.NONE))
-    days = arrays.unit_days(unit, cells.in_period, cells.day, cells.sums, rows)
-    sums = {name: arrays.narrow(column) for name, column in days.columns.items()}
+    unit = unit_index[cells.unit]
+    rows = arrays.find_rows(cells.counts & (unit != arrays.NONE))
+    days = arrays.sum_by_unit_day(unit, cells.in_period, cells.day, cells.sums, rows)
+    sums = {name: arrays.downcast(column) for name, column in days.columns.items()}
     return days._replace(columns={"c_days": (days.day != arrays.NO_DAY).astype(np.int64), **sums})

@@ -3,28 +3,28 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from abeval.engines.sql import Engine, quoted
+from abeval.engines.sql import Engine, quote
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME
-from abeval.logs.mapping import LogColumns, no_column
-from abeval.logs.shape import LogShape
+from abeval.logs.mapping import LogColumns, make_missing_column_error
+from abeval.logs.shape import LogSchema
 from abeval.metrics.definition import Metric
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 
 USED = "used"
 USED_BEFORE = "used_before_the_period"
 """Reasons in an account for rows that were not set aside: in the period, and before it."""
 
-REMEDIES: Mapping[str, Mapping[str, Any]] = table_beside(__file__, "remedies.toml")
+REMEDIES: Mapping[str, Mapping[str, Any]] = load_toml_next_to(__file__, "remedies.toml")
 """What is refused; what to do where all rows are set aside, by reason, or an expression fails."""
 
 
-def _refused(key: str, **slots: object) -> LogError:
+def _make_error(key: str, **slots: object) -> LogError:
     """Make the error of logs that do not fit, from its table in the TOML file."""
-    own = REMEDIES["refused"][key]
-    return LogError(own["what"].format(**slots), own["hint"].format(**slots))
+    entry = REMEDIES["refused"][key]
+    return LogError(entry["what"].format(**slots), entry["hint"].format(**slots))
 
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
@@ -37,7 +37,7 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
             hint = suggestion(name, [*CANONICAL_COLUMNS, *outcomes])
             raise LogError(f"no log is called {name!r}{hint}")
         if getattr(experiment.logs, name) is None:
-            raise _refused("frame", name=name)
+            raise _make_error("frame", name=name)
 
 
 def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
@@ -45,12 +45,12 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
     impressions = logs[experiment.logs.rows_name]
     placing = (impressions, logs.get("exposures", impressions))
     if not experiment.assigns and not any("variant" in log for log in placing):
-        raise _refused("variant")
+        raise _make_error("variant")
     if experiment.period is not None and "ts" not in impressions:
-        raise _refused("period")
+        raise _make_error("period")
     for column in experiment.cleaning.duplicate_key or ():
         if column not in impressions.types:
-            raise no_column(impressions, column, "cleaning.duplicate_key: ")
+            raise make_missing_column_error(impressions, column, "cleaning.duplicate_key: ")
     check_joinable(impressions, logs.get("items"), ["item_id"])
     for name, log in logs.items():
         if name in ("exposures", "units") or name.startswith(OUTCOME):
@@ -68,8 +68,8 @@ def ask_zones(kinds: Mapping[str, str]) -> tuple[str, ...]:
     """
     zoned = [log for log, kind in kinds.items() if "TIMESTAMPTZ" in kind or "ZONE" in kind]
     bare = [log for log, kind in kinds.items() if kind[:9] == "TIMESTAMP" and log not in zoned]
-    asked = REMEDIES["asked"]["zone"]
-    return tuple(asked.format(log=log, other=zoned[0]) for log in bare if zoned)
+    question = REMEDIES["asked"]["zone"]
+    return tuple(question.format(log=log, other=zoned[0]) for log in bare if zoned)
 
 
 def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
@@ -78,9 +78,9 @@ def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
     Splits that change need times of entry, and variants that abeval does not compute (`by_rule`).
     """
     if changes and not has_time:
-        raise _refused("splits_without_time")
+        raise _make_error("splits_without_time")
     if changes and by_rule:
-        raise _refused("splits_by_rule")
+        raise _make_error("splits_by_rule")
 
 
 def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[str]) -> None:
@@ -90,31 +90,31 @@ def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[s
             continue
         # A join would need a cast, by which '0012' and 12 may become one id.
         if left.is_text(name) != right.is_text(name):
-            of_right = {"column": right.mapped[name], "kind": right.type_of(name)}
-            of_left = {"own": left.mapped[name], "type": left.type_of(name)}
-            raise _refused("ids", log=right.log, other=left.log, **of_right, **of_left)
+            of_right = {"column": right.mapped[name], "kind": right.find_type(name)}
+            of_left = {"own": left.mapped[name], "type": left.find_type(name)}
+            raise _make_error("ids", log=right.log, other=left.log, **of_right, **of_left)
 
 
-def check_positions(metrics: Sequence[Metric], shape: LogShape, engine: Engine) -> None:
+def check_positions(metrics: Sequence[Metric], schema: LogSchema, engine: Engine) -> None:
     """Raise if a metric reads positions and some are below 1."""
-    if "position" not in shape.impressions or all("position" not in m.needs for m in metrics):
+    if "position" not in schema.impressions or all("position" not in m.needs for m in metrics):
         return
     ((least,),) = engine.rows("select min(position) from seen")
     if least is not None and int(least) < 1:
-        column = shape.impressions.mapped["position"]
-        raise _refused("positions", column=column, least=int(least))
+        column = schema.impressions.mapped["position"]
+        raise _make_error("positions", column=column, least=int(least))
 
 
-def check_clicks(shape: LogShape, engine: Engine) -> None:
+def check_clicks(schema: LogSchema, engine: Engine) -> None:
     """Raise if the click column is neither boolean nor 0 and 1, such as a count.
 
     It reads `kept_impressions`, before they are summed.
     """
-    log = shape.impressions
-    if "click" not in log or shape.clicks is not None or log.type_of("click") == "BOOLEAN":
+    log = schema.impressions
+    if "click" not in log or schema.clicks is not None or log.find_type("click") == "BOOLEAN":
         return
     column = log.mapped["click"]
-    value = f"cast({quoted(column)} as double)"
+    value = f"cast({quote(column)} as double)"
     # NaN and infinity count as no click, so they are no reason to stop.
     odd = f"abs({value}) < 1e300 and {value} not in (0, 1)"
     ((rows, low, high),) = engine.rows(
@@ -125,22 +125,22 @@ def check_clicks(shape: LogShape, engine: Engine) -> None:
     first = "rename it" if column.lower() == "click" else "remove it from `columns`"
     count = "clicks" if column.lower() == "click" else column
     slots = {"rows": rows, "column": column, "low": low, "high": high}
-    raise _refused("clicks", first=first, count=count, **slots)
+    raise _make_error("clicks", first=first, count=count, **slots)
 
 
-def nothing_left(
-    shape: LogShape, accounts: Sequence[tuple[str, int]], timezone: str, engine: Engine
+def make_nothing_left_error(
+    schema: LogSchema, row_counts: Sequence[tuple[str, int]], timezone: str, engine: Engine
 ) -> LogError:
     """Make the error of logs whose impressions are all set aside."""
-    counts = {reason: rows for reason, rows in accounts if rows}
+    counts = {reason: rows for reason, rows in row_counts if rows}
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in counts.items())
     # The most frequent reason is the one to mend first.
-    remedy = _remedy(max(counts, key=lambda reason: counts[reason]), shape, timezone, engine)
-    slots = {"rows": sum(counts.values()), "log": shape.impressions.log, "reasons": reasons}
-    return _refused("nothing_left", remedy=remedy, **slots)
+    remedy = _find_remedy(max(counts, key=lambda reason: counts[reason]), schema, timezone, engine)
+    slots = {"rows": sum(counts.values()), "log": schema.impressions.log, "reasons": reasons}
+    return _make_error("nothing_left", remedy=remedy, **slots)
 
 
-def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
+def _find_remedy(reason: str, schema: LogSchema, timezone: str, engine: Engine) -> str:
     match reason:
         case "outside_period" | "used_before_the_period" | "not_in_experiment":
             ((first, last),) = engine.rows("select min(ts), max(ts) from seen")
@@ -150,13 +150,13 @@ def _remedy(reason: str, shape: LogShape, timezone: str, engine: Engine) -> str:
             rows = engine.rows("select distinct variant from seen order by variant limit 10")
             names = ", ".join(repr(name) for (name,) in rows if name is not None)
             return f"the log's variants are {names}; give [variants] these names"
-    if (known := REMEDIES["set_aside"].get(reason)) is not None:
-        return str(known)
-    named = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
-    if named is None:
-        return f"check logs.{shape.impressions.log}.path and the mapping of its columns"
-    log = shape.impressions
-    nothing = f"column {log.mapped[named]!r} of the {log.log} has no usable value"
-    if named == "ts" and log.source.time_unit is not None:
+    if (remedy := REMEDIES["set_aside"].get(reason)) is not None:
+        return str(remedy)
+    canonical = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
+    if canonical is None:
+        return f"check logs.{schema.impressions.log}.path and the mapping of its columns"
+    log = schema.impressions
+    nothing = f"column {log.mapped[canonical]!r} of the {log.log} has no usable value"
+    if canonical == "ts" and log.source.time_unit is not None:
         return f'{nothing} with time_unit = "{log.source.time_unit}": is it another unit?'
     return nothing

@@ -6,13 +6,20 @@ from datetime import datetime, timedelta
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.assignment.switchbacks import turns
+from abeval.assignment.switchbacks import draw_slot_coins
 from abeval.bounds import MAX_CLUSTERS
-from abeval.engines.sql import Engine, whole
+from abeval.engines.sql import Engine, read_int
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Switchback
-from abeval.logs.unit_arrays import NONE, Clusters, Labels, Turns, key_of, ranked
+from abeval.logs.unit_arrays import (
+    NONE,
+    Clusters,
+    Labels,
+    SwitchbackSlots,
+    pack_key,
+    unique_inverse,
+)
 
 _NAMED = 3
 """So many clusters are named where they are wrong."""
@@ -23,7 +30,7 @@ _SWITCHES = (
 )
 
 
-def clusters_of(
+def find_clusters(
     experiment: Experiment, variant: NDArray[np.int8], values: Mapping[str, Labels]
 ) -> Clusters:
     """Find the clusters of units, and check them against the design.
@@ -42,45 +49,45 @@ def clusters_of(
         what = f"{count:,} of {len(of_unit):,} units have no cluster (design.cluster)"
         raise LogError(what, "leave their rows out by the log's `where`")
 
-    def of_each(values: NDArray[np.integer], what: str, remedy: str) -> NDArray[np.int32]:
+    def find_single_value(values: NDArray[np.integer], what: str, remedy: str) -> NDArray[np.int32]:
         """Return the one value that all units of each cluster have."""
-        one = np.zeros(len(names), dtype=np.int32)
+        cluster_values = np.zeros(len(names), dtype=np.int32)
         # The last unit of a cluster wins; a cluster with several values then differs in some unit.
-        one[of_unit] = values
-        wrong = np.unique(of_unit[one[of_unit] != values])
+        cluster_values[of_unit] = values
+        wrong = np.unique(of_unit[cluster_values[of_unit] != values])
         if len(wrong):
-            listed = ", ".join(repr(names[place]) for place in wrong[:_NAMED])
-            what = f"{len(wrong):,} of {len(names):,} clusters have {what}: {listed}"
+            examples = ", ".join(repr(names[index]) for index in wrong[:_NAMED])
+            what = f"{len(wrong):,} of {len(names):,} clusters have {what}: {examples}"
             raise LogError(what, remedy)
-        return one
+        return cluster_values
 
-    own = of_each(variant, "units of several variants", _SWITCHES)
-    stratum = np.zeros_like(own)
+    cluster_variant = find_single_value(variant, "units of several variants", _SWITCHES)
+    stratum = np.zeros_like(cluster_variant)
     for kind in experiment.design.blocks if experiment.design else ():
         labels = values[f"design.{kind}"]
-        stratum = of_each(labels.code, f"several {kind}", "each has one")
+        stratum = find_single_value(labels.code, f"several {kind}", "each has one")
         counts = np.zeros((len(labels.names), len(experiment.variants)), dtype=int)
         # A pair has exactly one cluster of each variant.
-        np.add.at(counts, (stratum, own), 1)
+        np.add.at(counts, (stratum, cluster_variant), 1)
         wrong = np.flatnonzero(counts.any(axis=1) & (counts != 1).any(axis=1))
         if kind == "pairs" and len(wrong):
-            listed = ", ".join(repr(labels.names[one]) for one in wrong[:_NAMED])
-            what = f"{len(wrong)} pairs do not have one cluster of each variant: {listed}"
+            examples = ", ".join(repr(labels.names[index]) for index in wrong[:_NAMED])
+            what = f"{len(wrong)} pairs do not have one cluster of each variant: {examples}"
             raise LogError(what, "name them in `strata`, or leave out what lost its partner")
-    return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum)
+    return Clusters(of_unit.astype(np.int32), cluster_variant.astype(np.int8), stratum)
 
 
 def _check_count(count: int, what: str, remedy: str) -> None:
     if count > MAX_CLUSTERS:
-        said = f"[design] has {count:,} {what}, but at most {MAX_CLUSTERS:,} are drawn again"
-        raise LogError(said, remedy)
+        message = f"[design] has {count:,} {what}, but at most {MAX_CLUSTERS:,} are drawn again"
+        raise LogError(message, remedy)
 
 
 PARTS = ("0", "1", "2", "3")
 """Quarters of a slot after its burn-in, as `1_log/switched` names them."""
 
 
-def slots_of(
+def find_slots(
     experiment: Experiment,
     plan: Switchback,
     variant: NDArray[np.int8],
@@ -96,17 +103,17 @@ def slots_of(
     if experiment.period is None:
         # Without a period, slots count from midnight of the first day.
         number = number - number.min(initial=2**62) // plan.per_day * plan.per_day
-    keys, of_unit = ranked(key_of(cluster.code, number))
+    keys, of_unit = unique_inverse(pack_key(cluster.code, number))
     _check_count(len(keys), "slots of clusters", "analyse fewer clusters, or a shorter period")
-    own, place, city = (np.zeros(len(keys), dtype=np.int64) for _ in range(3))
-    own[of_unit], place[of_unit], city[of_unit] = variant, number, cluster.code
-    days = int(place.max(initial=0)) // plan.per_day + 1
+    slot_variant, slot_number, city = (np.zeros(len(keys), dtype=np.int64) for _ in range(3))
+    slot_variant[of_unit], slot_number[of_unit], city[of_unit] = variant, number, cluster.code
+    days = int(slot_number.max(initial=0)) // plan.per_day + 1
     if experiment.period is not None:
         start, end = experiment.period.bounds
         days = -((start - end) // _DAY)
-    drawn = turns(plan.schedule, place, plan.per_day, days)
-    _, coin = ranked(key_of(city, drawn.coin))
-    count, heads = (np.bincount(coin, weights) for weights in (None, own ^ drawn.side))
+    drawn = draw_slot_coins(plan.schedule, slot_number, plan.per_day, days)
+    _, coin = unique_inverse(pack_key(city, drawn.coin))
+    count, heads = (np.bincount(coin, weights) for weights in (None, slot_variant ^ drawn.side))
     # All slots of one coin show heads, or none: the schedule fixes how they follow from it.
     wrong = int(((heads > 0) & (heads < count)).sum())
     if wrong:
@@ -116,12 +123,17 @@ def slots_of(
             'if each slot was drawn by itself, write schedule = "coin"; see also its [period]',
         )
     # A slot is compared with those of its cluster at the same time of day.
-    _, stratum = ranked(key_of(city, place % plan.per_day))
-    follows = (city[1:] == city[:-1]) & (place[1:] == place[:-1] + 1)
+    _, stratum = unique_inverse(pack_key(city, slot_number % plan.per_day))
+    follows = (city[1:] == city[:-1]) & (slot_number[1:] == slot_number[:-1] + 1)
     before = np.append(NONE, np.where(follows, np.arange(len(keys) - 1), NONE))
     quarter = np.array([int(name in PARTS and name) for name in part.names], dtype=np.int8)
-    of = Turns(place, coin, before, quarter[part.code])
-    return Clusters(of_unit.astype(np.int32), own.astype(np.int8), stratum.astype(np.int32), of)
+    switchback_slots = SwitchbackSlots(slot_number, coin, before, quarter[part.code])
+    return Clusters(
+        of_unit.astype(np.int32),
+        slot_variant.astype(np.int8),
+        stratum.astype(np.int32),
+        switchback_slots,
+    )
 
 
 _DAY, _MS = timedelta(days=1), timedelta(milliseconds=1)
@@ -130,7 +142,7 @@ MIXED = "mixed:"
 """Begins the names of facts that name slots."""
 
 
-def mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:
+def count_mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:
     """Count slots with rows, and slots that show several variants."""
     if (plan := experiment.switchback) is None:
         return {}
@@ -139,6 +151,6 @@ def mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:
     )
     rows = [row[:2] for row in every if row[2]]
     start = datetime(1970, 1, 1) if experiment.period is None else experiment.period.bounds[0]
-    at = [(str(name), start + whole(slot) * plan.slot_ms * _MS) for name, slot in rows[:_NAMED]]
-    named = {f"{MIXED}{name} at {time:%Y-%m-%d %H:%M}": 1 for name, time in at}
-    return {"slots": len(every), "mixed_slots": len(rows), **named}
+    at = [(str(name), start + read_int(slot) * plan.slot_ms * _MS) for name, slot in rows[:_NAMED]]
+    named_slots = {f"{MIXED}{name} at {time:%Y-%m-%d %H:%M}": 1 for name, time in at}
+    return {"slots": len(every), "mixed_slots": len(rows), **named_slots}

@@ -6,11 +6,11 @@ people, devices or visits are looked at.
 
 from collections.abc import Mapping
 
-from abeval.engines.sql import literal, query, quoted, whole
+from abeval.engines.sql import literal, query, quote, read_int
 from abeval.experiment.model import Experiment
-from abeval.logs.mapping import LogColumns, own_name
+from abeval.logs.mapping import LogColumns, name_raw_column
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import LogSchema
 
 _LEVELS = (
     ("user_id", "userid", "customer_id", "visitor_id", "member_id", "account_id", "person_id"),
@@ -25,41 +25,41 @@ NAMES = tuple(name for names in _LEVELS for name in names)
 _FACT = "coarser:"
 
 
-def coarser_ids(experiment: Experiment, log: LogColumns) -> list[str]:
+def find_coarser_ids(experiment: Experiment, log: LogColumns) -> list[str]:
     """List the id columns that may be coarser than the unit."""
     # A design says what was randomised; without logged variants nothing can be seen.
-    if experiment.design is not None or experiment.of_units or "variant" not in log:
+    if experiment.design is not None or experiment.is_unit_table or "variant" not in log:
         return []
     unit = experiment.unit.lower()
     level = next((i for i, names in enumerate(_LEVELS) if unit in names), len(_LEVELS) - 1)
     columns = {column.lower(): column for column in log.types}
-    names = [name for own in _LEVELS[:level] for name in own if name != unit]
+    names = [name for level_names in _LEVELS[:level] for name in level_names if name != unit]
     return [columns[name] for name in names if name in columns]
 
 
-def count_coarser(run: Run, shape: LogShape, units: Mapping[str, int]) -> dict[str, int]:
+def count_coarser_ids(run: Run, schema: LogSchema, units: Mapping[str, int]) -> dict[str, int]:
     """Count ids with several units, and those in several variants."""
     experiment, engine, facts = run.experiment, run.engine, dict[str, int]()
     shares = [count / max(sum(units.values()), 1) for count in units.values()]
-    listed = ", ".join(map(literal, experiment.variants))
-    for column in coarser_ids(experiment, shape.impressions):
-        rows = f"select {quoted(own_name(column))} as id, unit_id, variant from seen"
-        where = f"in_period and set_aside is null and variant in ({listed})"
+    variant_list = ", ".join(map(literal, experiment.variants))
+    for column in find_coarser_ids(experiment, schema.impressions):
+        rows = f"select {quote(name_raw_column(column))} as id, unit_id, variant from seen"
+        where = f"in_period and set_aside is null and variant in ({variant_list})"
         engine.view("identified_rows", f"{rows} where {where}")
         several, mixed, expected = 0, 0, 0.0
         for number, variants, ids in engine.rows(query("audit/coarser_ids")):
-            several += whole(ids)
-            mixed += whole(ids) * (whole(variants) > 1)
+            several += read_int(ids)
+            mixed += read_int(ids) * (read_int(variants) > 1)
             # If units were randomised, an id of n units has one variant with chance Σ share^n.
-            expected += whole(ids) * (1 - sum(share ** whole(number) for share in shares))
+            expected += read_int(ids) * (1 - sum(share ** read_int(number) for share in shares))
         if several:
             counts = {"several": several, "mixed": mixed, "expected": round(expected)}
             facts |= {f"{_FACT}{column}:{name}": n for name, n in counts.items()}
     return facts
 
 
-def coarser_counts(facts: Mapping[str, int]) -> dict[str, dict[str, int]]:
-    """Read the counts of `count_coarser` from facts, by column.
+def parse_coarser_counts(facts: Mapping[str, int]) -> dict[str, dict[str, int]]:
+    """Read the counts of `count_coarser_ids` from facts, by column.
 
     `several` ids have several units; `mixed` of them have several variants, `expected` would by
     chance.

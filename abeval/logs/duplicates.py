@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.engines.sql import Engine, query, quoted, row_count, whole_number
+from abeval.engines.sql import Engine, count_rows, fetch_int, query, quote
 from abeval.experiment.sections import Cleaning
-from abeval.logs.mapping import LogColumns, compared_columns
-from abeval.logs.views import click, copies_column
+from abeval.logs.mapping import LogColumns, list_compared_columns
+from abeval.logs.views import copies_column, write_click
 
 _MOST_POSITIONS = 62
 """Positions that fit a set of bits in a signed 64-bit number."""
@@ -55,34 +55,34 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     """Create `kept_impressions`, without rows that repeat another's event."""
     of_units = log.log == "units" and "unit_id" in log
     # By the ids alone most tables are known to have each unit once, and each row.
-    once = of_units and _each_once(engine, "raw_units", [log.mapped["unit_id"]])
-    named = cleaning.duplicate_key
-    is_identified = named is not None or any(name in log for name in _IDS)
+    once = of_units and _has_unique_keys(engine, "raw_units", [log.mapped["unit_id"]])
+    duplicate_key = cleaning.duplicate_key
+    is_identified = duplicate_key is not None or any(name in log for name in _IDS)
     checked = cleaning.duplicates != "unchecked" and is_identified
-    looked_for = checked and not (once and named is None)
+    looked_for = checked and not (once and duplicate_key is None)
     # A table whose units are unique has no equal rows: the costly search is skipped.
-    same = _separate_repeats(engine, log, named) if looked_for else None
+    same = _separate_repeats(engine, log, duplicate_key) if looked_for else None
     drops = same is not None and cleaning.duplicates == "drop"
     kept, duplicates = f"select * from {log.raw}", 0
     if same is not None:
-        duplicates = row_count(engine, "repeated_rows") - row_count(engine, "first_rows")
+        duplicates = count_rows(engine, "repeated_rows") - count_rows(engine, "first_rows")
     if drops:
-        others = f"select r.* from {log.raw} r anti join repeated_keys k on {same}"
-        kept = f"{others} union all select {_list(log.types)} from first_rows"
+        unrepeated = f"select r.* from {log.raw} r anti join repeated_keys k on {same}"
+        kept = f"{unrepeated} union all select {_quote_list(log.types)} from first_rows"
     keep_impressions(engine, kept)
     units = _set_units_aside(engine, log) if of_units and not once else 0
     unidentified = 0
-    if looked_for and named is None and "impression_id" in log:
-        unidentified = row_count(engine, f"{log.raw} where not ({has_id(log)})")
-    found = duplicates if checked else None
-    return Repeats(found, duplicates if drops else 0, units, unidentified)
+    if looked_for and duplicate_key is None and "impression_id" in log:
+        unidentified = count_rows(engine, f"{log.raw} where not ({write_has_id(log)})")
+    reported = duplicates if checked else None
+    return Repeats(reported, duplicates if drops else 0, units, unidentified)
 
 
-def _each_once(engine: Engine, rows: str, key: Sequence[str]) -> bool:
+def _has_unique_keys(engine: Engine, rows: str, key: Sequence[str]) -> bool:
     """Tell whether no two rows have the same key, by 64 bits of its hash."""
-    if not engine.in_process or row_count(engine, rows) > _MOST_HASHES:
+    if not engine.in_process or count_rows(engine, rows) > _MOST_HASHES:
         return False
-    ordered = np.sort(engine.arrays(f"select hash({_list(key)}) as h from {rows}")["h"])
+    ordered = np.sort(engine.arrays(f"select hash({_quote_list(key)}) as h from {rows}")["h"])
     return not bool((ordered[1:] == ordered[:-1]).any())
 
 
@@ -91,13 +91,13 @@ def _set_units_aside(engine: Engine, log: LogColumns) -> int:
 
     They differ, and nothing says which is the unit's: any choice could favour a variant.
     """
-    unit = quoted(log.mapped["unit_id"])
+    unit = quote(log.mapped["unit_id"])
     repeated = (
         f"select {unit} as unit_id, count(*) as n from kept_impressions "
         f"where {unit} is not null group by {unit} having count(*) > 1"
     )
     engine.table("repeated_units", repeated)
-    rows = whole_number(engine, "select coalesce(sum(n), 0) from repeated_units")
+    rows = fetch_int(engine, "select coalesce(sum(n), 0) from repeated_units")
     if rows:
         engine.table("unit_rows", "select * from kept_impressions")
         keep_impressions(
@@ -112,28 +112,32 @@ def keep_impressions(engine: Engine, sql: str) -> None:
     engine.view("kept_impressions", sql)
 
 
-def _separate_repeats(engine: Engine, log: LogColumns, named: list[str] | None) -> str | None:
+def _separate_repeats(
+    engine: Engine, log: LogColumns, duplicate_key: list[str] | None
+) -> str | None:
     """Create `repeated_rows` and `first_rows`; return the join to their keys.
 
     `first_rows` has the row of each event that stays, and the number of its `copies`. The join
     matches rows `r` with keys `k`; it is None if no row repeats another.
     """
-    event = None if named else _event_key(log)
+    event = None if duplicate_key else _event_key(log)
     if event is not None:
-        same = _match_repeats(engine, log, event, event, f"{quoted(event[0])} is not null")
+        same = _match_repeats(engine, log, event, event, f"{quote(event[0])} is not null")
         # An id of which most rows are repetitions is that of a list or a page.
         repetitions = "select 2 * coalesce(sum(copies - 1), 0) from first_rows"
-        if same is None or whole_number(engine, repetitions) <= row_count(engine, log.raw):
+        if same is None or fetch_int(engine, repetitions) <= count_rows(engine, log.raw):
             return same
-    identity = named or compared_columns(log)
+    identity = duplicate_key or list_compared_columns(log)
     names = ("impression_id", "unit_id", "ts", "request_id", "item_id")
     # A short key is searched first: most rows share it with none.
-    key = named or [log.mapped[name] for name in names if name in log]
-    if len(key) < 2 and not named and log.log != "units":
+    key = duplicate_key or [log.mapped[name] for name in names if name in log]
+    if len(key) < 2 and not duplicate_key and log.log != "units":
         # All columns are compared, so those that were not read yet are needed now.
         engine.complete(log.raw)
         key = identity
-    return _match_repeats(engine, log, key, identity, "true" if named else has_id(log))
+    return _match_repeats(
+        engine, log, key, identity, "true" if duplicate_key else write_has_id(log)
+    )
 
 
 def _event_key(log: LogColumns) -> list[str] | None:
@@ -151,41 +155,41 @@ def _match_repeats(
 ) -> str | None:
     """Separate the rows that share a key, and the first of each identity."""
     if _positions_fit(engine, log, identity):
-        request, position = quoted(log.mapped["request_id"]), quoted(log.mapped["position"])
+        request, position = quote(log.mapped["request_id"]), quote(log.mapped["position"])
         engine.view(
             "positioned_impressions",
             f"select {request} as request_id, {position} as position from {log.raw}",
         )
         key = [log.mapped["request_id"]]
         keys = f"select request_id as {request} from ({query('1_log/repeated_positions')})"
-    elif log.log != "units" and _each_once(engine, log.raw, key):
+    elif log.log != "units" and _has_unique_keys(engine, log.raw, key):
         return None
     else:
-        engine.view("keyed_impressions", f"select {_list(key)} from {log.raw} where {where}")
+        engine.view("keyed_impressions", f"select {_quote_list(key)} from {log.raw} where {where}")
         keys = query("1_log/repeated_keys")
     engine.table("repeated_keys", keys)
-    if row_count(engine, "repeated_keys") == 0:
+    if count_rows(engine, "repeated_keys") == 0:
         return None
     engine.complete(log.raw)
-    same = " and ".join(f"r.{quoted(c)} is not distinct from k.{quoted(c)}" for c in key)
+    same = " and ".join(f"r.{quote(c)} is not distinct from k.{quote(c)}" for c in key)
     engine.table("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
-    engine.table("first_rows", _first_rows(log, identity))
+    engine.table("first_rows", _write_first_rows(log, identity))
     return same
 
 
-def has_id(log: LogColumns) -> str:
+def write_has_id(log: LogColumns) -> str:
     """Write SQL of whether a row has an id."""
     # Rows without any id may be of different people, so they are never duplicates.
     ids = ["impression_id"] if "impression_id" in log else [name for name in _IDS if name in log]
-    return " or ".join(f"{quoted(log.mapped[name])} is not null" for name in ids)
+    return " or ".join(f"{quote(log.mapped[name])} is not null" for name in ids)
 
 
 def _positions_fit(engine: Engine, log: LogColumns, identity: Sequence[str]) -> bool:
     """Tell whether a request's positions fit a set of bits in one number."""
-    places = [log.mapped[name] for name in ("request_id", "position") if name in log]
-    if len(places) < 2 or not {*places} <= {*identity}:
+    key_columns = [log.mapped[name] for name in ("request_id", "position") if name in log]
+    if len(key_columns) < 2 or not {*key_columns} <= {*identity}:
         return False
-    request, position = map(quoted, places)
+    request, position = map(quote, key_columns)
     ((low, high, missing),) = engine.rows(
         f"select min({position}), max({position}), "
         f"count_if({position} is null or {request} is null) from {log.raw}"
@@ -195,19 +199,20 @@ def _positions_fit(engine: Engine, log: LogColumns, identity: Sequence[str]) -> 
     return float(low) >= 0 and float(high) <= _MOST_POSITIONS
 
 
-def _first_rows(log: LogColumns, identity: Sequence[str]) -> str:
+def _write_first_rows(log: LogColumns, identity: Sequence[str]) -> str:
     """Write the first row of each identity with its copies, alike on every run.
 
     The first is clicked if any copy is: it may have been sent again once it was.
     """
-    order = [*([f"{click(log)} desc"] if "click" in log else []), *map(quoted, log.types)]
-    place = quoted(log.unused("place"))
+    order = [*([f"{write_click(log)} desc"] if "click" in log else []), *map(quote, log.types)]
+    rank_column = quote(log.make_unused_name("place"))
     return (
-        f"select * from (select *, row_number() over (partition by {_list(identity)} "
-        f"order by {', '.join(order)}) as {place}, count(*) over (partition by {_list(identity)}) "
-        f"as {copies_column(log)} from repeated_rows) where {place} = 1"
+        f"select * from (select *, row_number() over (partition by {_quote_list(identity)} "
+        f"order by {', '.join(order)}) as {rank_column}, count(*) over (partition "
+        f"by {_quote_list(identity)}) "
+        f"as {copies_column(log)} from repeated_rows) where {rank_column} = 1"
     )
 
 
-def _list(columns: Iterable[str]) -> str:
-    return ", ".join(quoted(column) for column in columns)
+def _quote_list(columns: Iterable[str]) -> str:
+    return ", ".join(quote(column) for column in columns)

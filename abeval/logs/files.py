@@ -16,7 +16,7 @@ import duckdb
 from abeval.engines import sources
 from abeval.engines.duckdb_connection import NO_EXTENSIONS, log_errors, open_database
 from abeval.engines.sources import Files, partitions
-from abeval.engines.text_files import listed
+from abeval.engines.text_files import write_file_list
 from abeval.experiment.sources import LogSource
 
 Types = Mapping[str, str]
@@ -26,31 +26,34 @@ _FEW_BYTES = 64_000_000
 """Of text files in sum, so that counting their lines takes some tenths of a second."""
 
 
-def rows_of_files(log: str, files: Files) -> int | None:
+def count_file_rows(log: str, files: Files) -> int | None:
     """Count the rows of the files of a log; None if that is not cheap.
 
     A line of text counts as a row: without quotes in CSV, and if each line of JSON is an object.
     """
-    by_file = rows_by_file(log, files)
+    by_file = count_rows_by_file(log, files)
     counts = [by_file.get(file) for file in files.read]
     return None if None in counts else sum(rows for rows in counts if rows is not None)
 
 
-def rows_by_file(log: str, files: Files) -> dict[str, int | None]:
+def count_rows_by_file(log: str, files: Files) -> dict[str, int | None]:
     """Count the rows of each file, None where that is not cheap."""
     if not files.are_local or files.are_copied or files.kind == "duckdb":
         return {}
     rows: dict[str, int | None] = dict.fromkeys(files.empty, 0)
     if files.kind == "parquet":
         with _reader(log, files) as connection:
-            read = f"select file_name, num_rows from parquet_file_metadata({listed(files.read)})"
+            read = (
+                "select file_name, num_rows from "
+                f"parquet_file_metadata({write_file_list(files.read)})"
+            )
             return rows | dict(connection.execute(read).fetchall())
     if sum(Path(file).stat().st_size for file in files.read) > _FEW_BYTES:
         return rows | dict.fromkeys(files.read)
-    return rows | {file: _of_lines(Path(file), files.kind) for file in files.read}
+    return rows | {file: _count_lines(Path(file), files.kind) for file in files.read}
 
 
-def _of_lines(file: Path, kind: str) -> int | None:
+def _count_lines(file: Path, kind: str) -> int | None:
     """Count the rows of a text file; None where lines may not be rows."""
     if file.suffix.lower() in (".gz", ".zst"):
         return None
@@ -66,8 +69,8 @@ def _of_lines(file: Path, kind: str) -> int | None:
 
 
 _INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT")
-_OF_TEXT = {**dict.fromkeys(("BIGINT", "HUGEINT", "DOUBLE"), "number"), "VARCHAR": "text"}
-_OF_PARQUET = {
+_TEXT_TYPES = {**dict.fromkeys(("BIGINT", "HUGEINT", "DOUBLE"), "number"), "VARCHAR": "text"}
+_PARQUET_TYPES = {
     **dict.fromkeys([*_INTEGERS, *(f"U{kind}" for kind in _INTEGERS)], "whole number"),
     "VARCHAR": "text",
 }
@@ -76,13 +79,15 @@ _OF_PARQUET = {
 _OPTIONS = {"csv": "header = true, skip = 0, comment = ''", "json": "sample_size = -1"}
 
 
-def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
+def read_file_columns(log: str, files: Files) -> Mapping[str, Types]:
     """Read the columns of each file, in lower case, with their types."""
-    columns, called = dict[str, Types](), _OF_PARQUET if files.kind == "parquet" else _OF_TEXT
+    columns, called = dict[str, Types](), _PARQUET_TYPES if files.kind == "parquet" else _TEXT_TYPES
     with _reader(log, files) as connection:
         for file in dict.fromkeys(files.read):
-            own = [_OPTIONS.get(files.kind, ""), "hive_partitioning = false", files.dialect]
-            read = f"read_{files.kind}({', '.join(filter(None, [listed([file]), *own]))})"
+            options = [_OPTIONS.get(files.kind, ""), "hive_partitioning = false", files.dialect]
+            read = (
+                f"read_{files.kind}({', '.join(filter(None, [write_file_list([file]), *options]))})"
+            )
             described = connection.execute(f"describe from {read}").fetchall()
             columns[file] = {
                 **{name.lower(): called.get(kind, kind) for name, kind, *_ in described},
@@ -92,11 +97,12 @@ def columns_of_files(log: str, files: Files) -> Mapping[str, Types]:
     return columns
 
 
-def without_nulls(files: Sequence[str]) -> frozenset[str]:
+def find_columns_without_nulls(files: Sequence[str]) -> frozenset[str]:
     """Find the columns of Parquet files without a null, by their footers."""
     with _database(os.getpid()).cursor() as connection:
         rows = connection.execute(
-            f"select lower(path_in_schema) from parquet_metadata({listed(files)}) group by all "
+            "select lower(path_in_schema) from "
+            f"parquet_metadata({write_file_list(files)}) group by all "
             f"having count(distinct file_name) = {len(set(files))} "
             # A footer without the count says nothing, so the column may have nulls.
             "and max(coalesce(stats_null_count, 1)) = 0"
@@ -161,10 +167,10 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     """Read the footers of Parquet files, or all lines of short text files."""
     if not source.paths:
         return FileFacts()
-    files = sources.files_of(log, source, folder)
+    files = sources.find_files(log, source, folder)
     if not files.are_local or files.are_copied or files.kind == "duckdb":
         return FileFacts(empty=files.empty)
-    columns = columns_of_files(log, files) if len({*files.read}) > 1 else {}
+    columns = read_file_columns(log, files) if len({*files.read}) > 1 else {}
     lacking, drift = dict[str, list[str]](), dict[str, dict[str, list[str]]]()
     for name in sorted(frozenset().union(*columns.values())):
         for file in dict.fromkeys(files.read):
@@ -174,35 +180,35 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
             else:
                 lacking.setdefault(name, []).append(file)
     return FileFacts(
-        *(files.read, files.empty, lacking, rows_of_files(log, files), files.kind != "parquet"),
+        *(files.read, files.empty, lacking, count_file_rows(log, files), files.kind != "parquet"),
         drift={name: by_type for name, by_type in drift.items() if len(by_type) > 1},
         has_types=files.kind != "csv",
     )
 
 
-def mixed_id(facts: FileFacts, column: str) -> str | None:
+def describe_mixed_id(facts: FileFacts, column: str) -> str | None:
     """Say which files have an id as text and which as a number; else None.
 
     Read as one type, 12 and `0012` would be two ids. Ids of CSV are text anyhow.
     """
     by_type = facts.drift.get(column.lower(), {})
     texts, numbers = (
-        [file for kind, own in by_type.items() if kind.startswith(kinds) for file in own]
+        [file for kind, files in by_type.items() if kind.startswith(kinds) for file in files]
         for kinds in (_TEXTS, _NUMBERS)
     )
     if not (texts and numbers and facts.has_types):
         return None
-    return f"text in {_names(texts)}, but a number in {_names(numbers)}"
+    return f"text in {_name_files(texts)}, but a number in {_name_files(numbers)}"
 
 
 _TEXTS = ("text", "UUID")
 _NUMBERS = ("number", "whole number", "DOUBLE", "FLOAT", "DECIMAL")
 
 
-def with_type(facts: FileFacts, column: str, kind: str) -> str:
+def describe_files_with_type(facts: FileFacts, column: str, kind: str) -> str:
     """Write ` in FILE, …` of the files whose column has this type."""
     files = facts.drift.get(column.lower(), {}).get(kind, ())
-    return f" in {_names(files)}" if files else ""
+    return f" in {_name_files(files)}" if files else ""
 
 
 def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
@@ -210,7 +216,7 @@ def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
     return [column for column in read if column.lower() in facts.lacking]
 
 
-def notes_of(
+def write_file_notes(
     log: str, facts: FileFacts, read: Sequence[str], mapped: Sequence[str]
 ) -> Iterator[str]:
     """Write notes on empty files, and on columns that files lack or type otherwise.
@@ -219,25 +225,25 @@ def notes_of(
     """
     if facts.empty:
         count = "1 file" if len(facts.empty) == 1 else f"{len(facts.empty):,} files"
-        yield f"The {log} have {count} without a byte: {_names(facts.empty)}."
+        yield f"The {log} have {count} without a byte: {_name_files(facts.empty)}."
     for column in lacking_columns(facts, read):
         lack = facts.lacking[column.lower()]
         yield (
             f"{len(lack):,} of {len(facts.files):,} files of the {log} lack the column {column!r}, "
-            f"which is null in their rows: {_names(lack)}."
+            f"which is null in their rows: {_name_files(lack)}."
         )
     for column in mapped:
         by_type = facts.drift.get(column.lower(), {})
         if by_type:
-            (most, usual), *others = sorted(by_type.items(), key=lambda one: -len(one[1]))
-            listed = "; ".join(f"{kind} in {_names(files)}" for kind, files in others)
+            (most, usual), *rare_types = sorted(by_type.items(), key=lambda entry: -len(entry[1]))
+            rare_text = "; ".join(f"{kind} in {_name_files(files)}" for kind, files in rare_types)
             yield (
                 f"The column {column!r} of the {log} is {most} in {len(usual):,} of "
-                f"{len(facts.files):,} files, but {listed}: its values are read as one type that "
-                "holds them all."
+                f"{len(facts.files):,} files, but {rare_text}: its values are read as one type "
+                "that holds them all."
             )
 
 
-def _names(files: Sequence[str]) -> str:
-    shown = ", ".join(Path(file).name for file in files[:_SHOWN])
-    return shown if len(files) <= _SHOWN else f"{shown} and {len(files) - _SHOWN} more"
+def _name_files(files: Sequence[str]) -> str:
+    text = ", ".join(Path(file).name for file in files[:_SHOWN])
+    return text if len(files) <= _SHOWN else f"{text} and {len(files) - _SHOWN} more"

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from abeval.engines.sources import relation_of
+from abeval.engines.sources import name_relation
 from abeval.engines.sql import FRACTION, NO_TYPE, WHOLE, cast_query, is_number
 from abeval.errors import LogError
 from abeval.experiment.problems import near_miss
@@ -17,7 +17,7 @@ from abeval.experiment.sources import (
     LogSource,
     canonical_columns,
 )
-from abeval.logs.files import FileFacts, Types, mixed_id, with_type
+from abeval.logs.files import FileFacts, Types, describe_files_with_type, describe_mixed_id
 
 SERVED_FLAGS = ("timeout", "fallback", "stale")
 """Columns of the impressions that say that the variant was not served as it was meant."""
@@ -57,11 +57,11 @@ class LogColumns:
     def __contains__(self, canonical: str) -> bool:
         return canonical in self.mapped
 
-    def type_of(self, canonical: str) -> str:
+    def find_type(self, canonical: str) -> str:
         """Return the type of a mapped column; empty where the log has none."""
         return self.types[self.mapped[canonical]] if canonical in self else ""
 
-    def unused(self, name: str) -> str:
+    def make_unused_name(self, name: str) -> str:
         """Make a name for a computed column that no column of the log has."""
         taken = {column.lower() for column in self.types}
         while name in taken:
@@ -71,31 +71,31 @@ class LogColumns:
     @property
     def raw(self) -> str:
         """Name the relation of the log's rows."""
-        return relation_of("raw", self.log)
+        return name_relation("raw", self.log)
 
     def is_text(self, canonical: str) -> bool:
         """Tell whether a mapped column holds text."""
-        return _TEXT.match(self.type_of(canonical)) is not None
+        return _TEXT.match(self.find_type(canonical)) is not None
 
     @property
-    def listed(self) -> str:
+    def columns_hint(self) -> str:
         """Write the hint of an error about a column that the log does not have."""
         return f"the log has: {', '.join(self.types)}"
 
 
-def no_column(log: LogColumns, column: str, where: str = "") -> LogError:
+def make_missing_column_error(log: LogColumns, column: str, where: str = "") -> LogError:
     """Make the error of a column that the log does not have."""
     what = f"{where}the {log.log} have no column {column!r}{near_miss(column, log.types)}"
-    return LogError(what, log.listed)
+    return LogError(what, log.columns_hint)
 
 
-def compared_columns(log: LogColumns) -> list[str]:
+def list_compared_columns(log: LogColumns) -> list[str]:
     """List the columns in which two rows of one event are equal.
 
     Times other than the event's, and columns named like parts of a delivery, may differ. All
     columns are compared where a row does not say what it is of.
     """
-    is_event = "ts" in log and log.type_of("ts") != "DATE"
+    is_event = "ts" in log and log.find_type("ts") != "DATE"
     if log.log == "impressions":
         is_event &= "unit_id" in log and "item_id" in log
     if not is_event and log.log != "units":
@@ -122,36 +122,36 @@ def map_columns(
     Raises:
         LogError: A mapped column does not exist, or has an unsuitable type.
     """
-    named = {**({} if unit is None else {"unit_id": unit}), **source.columns}
-    others = {name: name for name in canonical_columns(log) if name not in named}
+    file_columns = {**({} if unit is None else {"unit_id": unit}), **source.columns}
+    default_columns = {name: name for name in canonical_columns(log) if name not in file_columns}
     if unit is None:
-        others.pop("unit_id", None)
+        default_columns.pop("unit_id", None)
     # Reversed, so that the first of columns that differ in case wins.
     by_lower = {column.lower(): column for column in [*types][::-1]}
-    found = {
+    matched_columns = {
         name: column if column in types else by_lower.get(column.lower())
-        for name, column in (others | named).items()
+        for name, column in (default_columns | file_columns).items()
     }
     problems = [
         f"logs.{log}: no column {column!r} for {name}{near_miss(column, types)}"
-        for name, column in named.items()
-        if found[name] is None
+        for name, column in file_columns.items()
+        if matched_columns[name] is None
     ]
     mapped = {
         name: column
-        for name, column in found.items()
+        for name, column in matched_columns.items()
         # A text of the name of a flag, which nobody mapped, means something else.
         if column is not None
-        and (name in named or name not in SERVED_FLAGS or is_number(types[column]))
+        and (name in file_columns or name not in SERVED_FLAGS or is_number(types[column]))
     }
     columns = LogColumns(log, types, mapped, source)
     if problems:
-        raise LogError("\n".join(problems), columns.listed)
+        raise LogError("\n".join(problems), columns.columns_hint)
     needed, why = "item_id", ""
     if log.startswith(OUTCOME):
         needed, why = "ts", ": an outcome counts from the unit's exposure on"
     if (log == "items" or why) and needed not in columns:
-        hint = f'map it: columns = {{ {needed} = "..." }}; {columns.listed}'
+        hint = f'map it: columns = {{ {needed} = "..." }}; {columns.columns_hint}'
         raise LogError(f"logs.{log}: no column {needed}{why}", hint)
     facts = FileFacts() if files is None or source.query is not None else files
     _check_ids(columns, facts)
@@ -164,7 +164,7 @@ def _check_ids(columns: LogColumns, files: FileFacts) -> None:
     # Requests and impressions of one file have no rows in others.
     for name in ("unit_id", "item_id"):
         column = columns.mapped.get(name)
-        mixed = None if column is None else mixed_id(files, column)
+        mixed = None if column is None else describe_mixed_id(files, column)
         if column is None or mixed is None:
             continue
         # Elsewhere the engine reads them as values of JSON.
@@ -184,7 +184,7 @@ def _check_types(columns: LogColumns, files: FileFacts) -> None:
     for name, column in columns.mapped.items():
         problem = _type_problem(name, types[column], columns.source)
         if problem is not None:
-            of_type = f"{types[column]}{with_type(files, column, types[column])}"
+            of_type = f"{types[column]}{describe_files_with_type(files, column, types[column])}"
             problems.append(f"logs.{columns.log}: column {column!r} is {of_type}, {problem}")
     if not problems:
         return
@@ -236,6 +236,6 @@ def _time_problem(kind: str, source: LogSource) -> str | None:
     return None
 
 
-def own_name(column: str) -> str:
+def name_raw_column(column: str) -> str:
     """Name a log's column in the views; no canonical name begins so."""
     return f"raw_{column}"

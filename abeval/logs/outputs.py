@@ -11,13 +11,13 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from abeval.engines.sources import files_of_log, logs_of
+from abeval.engines.sources import files_of_log, list_logs
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.files import real
 
 
-class Read(NamedTuple):
+class RunInput(NamedTuple):
     """Name a file that a run reads, or with a `pattern` the files of a folder.
 
     `name` is what messages call it. `*` of a pattern matches folders too, so that too much is
@@ -35,22 +35,24 @@ class Read(NamedTuple):
         return bool(below) and fnmatch(below, self.pattern.replace("**/", "*"))
 
 
-def check_apart(reads: Sequence[Read], writes: Sequence[tuple[str, Path]]) -> None:
+def check_apart(reads: Sequence[RunInput], writes: Sequence[tuple[str, Path]]) -> None:
     """Raise if a run would write what it reads, or one file twice, also by links.
 
     Raises:
         ExperimentError: Also where the next run would read an output as input.
     """
     hint = "name another file or folder"
-    for (one, first), (other, second) in combinations(writes, 2):
+    for (first_name, first), (second_name, second) in combinations(writes, 2):
         if not _marks(first).isdisjoint(_marks(second)):
-            raise ExperimentError(f"{one} and {other} would write the same file: {second}", hint)
+            raise ExperimentError(
+                f"{first_name} and {second_name} would write the same file: {second}", hint
+            )
     files = [read for read in reads if not read.pattern and not _is_device(read.path)]
-    named = {mark: read for read in files for mark in _marks(read.path)}
+    reads_by_mark = {mark: read for read in files for mark in _marks(read.path)}
     for name, file in writes:
         # Writing db.wal would also replace a part of the database db.
         marks = _marks(file) | _marks(Path(_COMPANION.sub("", str(real(file)))))
-        replaced = next((named[mark] for mark in marks if mark in named), None)
+        replaced = next((reads_by_mark[mark] for mark in marks if mark in reads_by_mark), None)
         if replaced is not None:
             raise ExperimentError(f"{name} would replace {replaced.name}: {replaced.path}", hint)
         read = next((read for read in reads if read.pattern and read.would_have(file)), None)
@@ -62,30 +64,30 @@ def check_apart(reads: Sequence[Read], writes: Sequence[tuple[str, Path]]) -> No
             )
 
 
-def reads_of(experiment: Experiment) -> list[Read]:
+def list_reads(experiment: Experiment) -> list[RunInput]:
     """List the files that an experiment reads, now or at the next run."""
     reads = [
-        Read(f"the included {file.name}", file)
-        for file in _included(experiment.include, experiment.folder)
+        RunInput(f"the included {file.name}", file)
+        for file in _list_included_files(experiment.include, experiment.folder)
     ]
-    for log, source in logs_of(experiment).items():
+    for log, source in list_logs(experiment).items():
         name = f"the log {log}"
-        reads += [Read(name, Path(f)) for f in files_of_log(log, source, experiment.folder)]
+        reads += [RunInput(name, Path(f)) for f in files_of_log(log, source, experiment.folder)]
         for path in source.paths:
             # A glob or folder may hold more files by the next run.
-            reads += matched(name, experiment.folder, path)
+            reads += find_matching_reads(name, experiment.folder, path)
     return reads
 
 
-def _included(names: Iterable[str], folder: Path) -> Iterator[Path]:
+def _list_included_files(names: Iterable[str], folder: Path) -> Iterator[Path]:
     """List the files that experiment files include, directly or indirectly."""
     for name in names:
         yield folder / name
         entries = tomllib.loads((folder / name).read_text(encoding="utf-8-sig"))
-        yield from _included(entries.get("include", ()), (folder / name).parent)
+        yield from _list_included_files(entries.get("include", ()), (folder / name).parent)
 
 
-def matched(name: str, folder: Path, path: str) -> Iterator[Read]:
+def find_matching_reads(name: str, folder: Path, path: str) -> Iterator[RunInput]:
     """Find what a path names: a file, the files of a folder, or of a glob."""
     if "://" in path or "\0" in path:
         return
@@ -93,9 +95,9 @@ def matched(name: str, folder: Path, path: str) -> Iterator[Read]:
     fixed = next((i for i, part in enumerate(parts) if glob.has_magic(part)), len(parts))
     root, pattern = folder.joinpath(*parts[:fixed]), parts[fixed:]
     if pattern or os.path.isdir(root):  # noqa: PTH112 (Path fails on odd names)
-        yield Read(name, root, "/".join(pattern) or "*")
+        yield RunInput(name, root, "/".join(pattern) or "*")
     if not pattern or os.path.exists(folder / path):  # noqa: PTH110
-        yield Read(name, folder / path)
+        yield RunInput(name, folder / path)
 
 
 def _marks(file: Path) -> set[object]:

@@ -16,20 +16,20 @@ from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, Assignment
 from abeval.engines.builders import local_ms
-from abeval.engines.sql import Engine, numbered
+from abeval.engines.sql import Engine, write_index
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import checks, units
 from abeval.logs import unit_arrays as arrays
-from abeval.logs.cells import Cells
-from abeval.logs.clusters import clusters_of, slots_of
+from abeval.logs.cells import LogCells
+from abeval.logs.clusters import find_clusters, find_slots
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
+from abeval.logs.shape import LogSchema
 from abeval.stats import srm
 
 
-class Entered(NamedTuple):
+class Enrollment(NamedTuple):
     """Count units of a variant that entered in one hour of a local day (ISO).
 
     `planned` is the number of the scheduled split then.
@@ -43,7 +43,7 @@ class Entered(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Stretch:
+class SplitPeriod:
     """Describe a split period: entry days on which traffic was split alike.
 
     `start` is its first local day, or the local time at which its split began (ISO). `units` are
@@ -62,7 +62,7 @@ class Stretch:
         return {name: n / total for name, n in self.units.items()}
 
 
-Stretches = tuple[Stretch, ...]
+SplitPeriods = tuple[SplitPeriod, ...]
 """In order of time; none where the split did not change, or where the log has no time."""
 
 
@@ -76,7 +76,7 @@ class PlannedSplit(NamedTuple):
     weights: Mapping[str, float]
 
 
-def planned_splits(experiment: Experiment) -> list[PlannedSplit]:
+def list_planned_splits(experiment: Experiment) -> list[PlannedSplit]:
     """List the planned splits in order, without those that change nothing."""
     first = {name: variant.weight for name, variant in experiment.variants.items()}
     plans = [PlannedSplit(None, first)]
@@ -93,47 +93,55 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: round(weight / total, 12) for name, weight in weights.items()}
 
 
-def entered(experiment: Experiment, first_ms: arrays.Whole, variant: arrays.Whole) -> list[Entered]:
+def count_enrollments(
+    experiment: Experiment, first_ms: arrays.Integers, variant: arrays.Integers
+) -> list[Enrollment]:
     """Count the units that entered in each scheduled split, hour and variant."""
-    known = first_ms != arrays.NO_FIRST
-    local = local_ms(first_ms[known], experiment.timezone)
-    starts = [plan.start for plan in planned_splits(experiment)[1:] if plan.start is not None]
+    has_time = first_ms != arrays.NO_FIRST
+    local = local_ms(first_ms[has_time], experiment.timezone)
+    starts = [plan.start for plan in list_planned_splits(experiment)[1:] if plan.start is not None]
     names = [*experiment.variants]
-    hours = arrays.counted(_over(local, starts), local // _HOUR_MS, variant[known])
+    hours = arrays.count_combinations(
+        _count_passed(local, starts), local // _HOUR_MS, variant[has_time]
+    )
     return sorted(
-        Entered(planned, str(np.datetime64(hour // 24, "D")), hour % 24, names[arm], units)
+        Enrollment(planned, str(np.datetime64(hour // 24, "D")), hour % 24, names[arm], units)
         for planned, hour, arm, units in hours
     )
 
 
-def entered_by(
-    experiment: Experiment, counts: Iterable[Entered], cell: Callable[[Entered], str]
+def group_enrollments(
+    experiment: Experiment, counts: Iterable[Enrollment], cell: Callable[[Enrollment], str]
 ) -> dict[str, list[int]]:
     """Count enrollments by cell, such as their day, and by variant."""
-    place = {variant: i for i, variant in enumerate(experiment.variants)}
+    variant_index = {variant: i for i, variant in enumerate(experiment.variants)}
     table: dict[str, list[int]] = {}
-    for one in counts:
-        table.setdefault(cell(one), [0] * len(place))[place[one.variant]] += one.units
+    for row in counts:
+        table.setdefault(cell(row), [0] * len(variant_index))[variant_index[row.variant]] += (
+            row.units
+        )
     return dict(sorted(table.items()))
 
 
-def stretches_of(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
+def find_split_periods(experiment: Experiment, counts: Sequence[Enrollment]) -> SplitPeriods:
     """Split the period wherever the traffic split changed."""
-    return entry_stretches(experiment, counts) if knows_assignment(experiment) else ()
+    return find_enrollment_periods(experiment, counts) if knows_assignment(experiment) else ()
 
 
-def entry_stretches(experiment: Experiment, counts: Sequence[Entered]) -> Stretches:
+def find_enrollment_periods(experiment: Experiment, counts: Sequence[Enrollment]) -> SplitPeriods:
     """Find split periods as scheduled, else as enrollments show.
 
     There are none if the split did not change.
     """
-    stretches = [
-        stretch
-        for number, plan in enumerate(planned_splits(experiment))
-        for stretch in _of_plan(experiment, plan, [o for o in counts if o.planned == number])
+    split_periods = [
+        split_period
+        for number, plan in enumerate(list_planned_splits(experiment))
+        for split_period in _find_periods_of_plan(
+            experiment, plan, [o for o in counts if o.planned == number]
+        )
     ]
     # A single period needs no stratification.
-    return tuple(stretches) if len(stretches) > 1 else ()
+    return tuple(split_periods) if len(split_periods) > 1 else ()
 
 
 def _is_declared(experiment: Experiment) -> bool:
@@ -146,41 +154,43 @@ def knows_assignment(experiment: Experiment) -> bool:
     return _is_declared(experiment) or experiment.logs.exposures is not None
 
 
-def _of_plan(
-    experiment: Experiment, plan: PlannedSplit, counts: Sequence[Entered]
-) -> list[Stretch]:
+def _find_periods_of_plan(
+    experiment: Experiment, plan: PlannedSplit, counts: Sequence[Enrollment]
+) -> list[SplitPeriod]:
     """Find the split periods of one planned split, which may be several."""
     if not counts:
         return []
-    by_day = entered_by(experiment, counts, lambda one: one.entry_day)
+    by_day = group_enrollments(experiment, counts, lambda row: row.entry_day)
     days, table = list(by_day), np.array(list(by_day.values()))
     # Rows of one user come together: counts of rows vary more than the search allows for.
     is_one = _is_declared(experiment) or experiment.unit == ROW_UNIT
-    parts = [range(len(days))] if is_one else srm.stretches(table)
+    day_ranges = [range(len(days))] if is_one else srm.find_split_periods(table)
     # A scheduled split may begin within its first day.
-    starts = [days[part.start] for part in parts]
+    starts = [days[part.start] for part in day_ranges]
     if plan.start is not None and plan.start > datetime.fromisoformat(starts[0]):
         starts[0] = plan.start.isoformat(" ")
     weights = plan.weights if experiment.schedule else None
-    sums = [table[list(part)].sum(axis=0).tolist() for part in parts]
+    sums = [table[list(part)].sum(axis=0).tolist() for part in day_ranges]
     return [
-        Stretch(start, days[part[-1]], dict(zip(experiment.variants, units, strict=True)), weights)
-        for start, part, units in zip(starts, parts, sums, strict=True)
+        SplitPeriod(
+            start, days[part[-1]], dict(zip(experiment.variants, units, strict=True)), weights
+        )
+        for start, part, units in zip(starts, day_ranges, sums, strict=True)
     ]
 
 
-def _stretch_of(
-    experiment: Experiment, first_ms: arrays.Whole, stretches: Stretches
+def _number_split_periods(
+    experiment: Experiment, first_ms: arrays.Integers, split_periods: SplitPeriods
 ) -> NDArray[np.int16]:
     """Number the split period in which each unit entered, 0 if unknown."""
-    starts = [datetime.fromisoformat(stretch.start) for stretch in stretches[1:]]
-    known = first_ms != arrays.NO_FIRST
+    starts = [datetime.fromisoformat(split_period.start) for split_period in split_periods[1:]]
+    has_time = first_ms != arrays.NO_FIRST
     number = np.zeros(len(first_ms), dtype=np.int16)
-    number[known] = _over(local_ms(first_ms[known], experiment.timezone), starts)
+    number[has_time] = _count_passed(local_ms(first_ms[has_time], experiment.timezone), starts)
     return number
 
 
-def _over(local: arrays.Whole, starts: Sequence[datetime]) -> arrays.Whole:
+def _count_passed(local: arrays.Integers, starts: Sequence[datetime]) -> arrays.Integers:
     """Count the starts that have passed at each local time."""
     moments = [round((start - _EPOCH) / timedelta(milliseconds=1)) for start in starts]
     return np.searchsorted(np.array(moments, dtype=np.int64), local, side="right")
@@ -193,7 +203,7 @@ REASONS = ("crossover", "tied_crossover", "no_variant", "not_in_experiment")
 """Why a unit is not analysed."""
 
 
-class Logged(NamedTuple):
+class ObservedUnits(NamedTuple):
     """Hold first and last variant seen for each candidate unit, sorted by hash.
 
     Variants are indices into `names`.
@@ -205,8 +215,8 @@ class Logged(NamedTuple):
         names: Every variant that a log names or the file has, sorted.
     """
 
-    hashes: arrays.Whole
-    first_ms: arrays.Whole
+    hashes: arrays.Integers
+    first_ms: arrays.Integers
     low: arrays.Codes
     high: arrays.Codes
     first: arrays.Codes
@@ -219,7 +229,7 @@ class Logged(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Placed:
+class UnitAssignment:
     """Hold the variant of each candidate unit, and which units are analysed.
 
     Attributes:
@@ -232,72 +242,74 @@ class Placed:
         split_periods: Periods of one split each; none where it did not change.
     """
 
-    logged: Logged
+    logged: ObservedUnits
     variant: arrays.Codes
     expected: arrays.Codes | None
     tied: NDArray[np.bool_]
     set_aside: arrays.Codes
-    place: arrays.Codes
-    unit_of: arrays.Codes
+    candidate_index: arrays.Codes
+    unit_index: arrays.Codes
     units: arrays.Units
-    entered: Sequence[Entered]
-    stretches: Stretches
+    enrollments: Sequence[Enrollment]
+    split_periods: SplitPeriods
 
 
-def at(values: arrays.Codes, places: arrays.Codes) -> arrays.Codes:
+def lookup(values: arrays.Codes, indices: arrays.Codes) -> arrays.Codes:
     """Look values up by index; the index NONE gives NONE."""
     # Index -1 is the last entry, which is the appended NONE.
-    return np.append(values, arrays.NONE)[places]
+    return np.append(values, arrays.NONE)[indices]
 
 
-def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
+def assign_units(run: Run, schema: LogSchema, cells: LogCells) -> UnitAssignment:
     """Assign every unit with an impression in the period, or an exposure."""
     experiment, engine = run.experiment, run.engine
     as_assigned = experiment.cleaning.crossover == "as_assigned"
-    by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
-    checks.check_schedule(len(planned_splits(experiment)) > 1, shape.knows_entries, by_rule)
-    named = {kind.variant for kind in cells.kinds if kind.variant is not None}
-    logged = seen_units(cells, sorted(named | {*experiment.variants}))
-    if shape.exposures is not None:
+    by_rule = experiment.assigns and (as_assigned or not schema.tells_variant)
+    checks.check_schedule(len(list_planned_splits(experiment)) > 1, schema.knows_entries, by_rule)
+    logged_variants = {kind.variant for kind in cells.kinds if kind.variant is not None}
+    logged = find_observed_units(cells, sorted(logged_variants | {*experiment.variants}))
+    if schema.exposures is not None:
         # Exposures say better than impressions who was in the experiment, and when.
-        logged = exposed_units(engine, logged)
+        logged = find_exposed_units(engine, logged)
     rule, expected = experiment.assignment_rule, None
     if rule is not None:
-        expected = units.expected_by_rule(engine, rule, logged.hashes, logged.names)
+        expected = units.apply_rule(engine, rule, logged.hashes, logged.names)
     # Two variants at one time: the log does not tell which was first.
     tied = logged.crosses & (logged.first == arrays.NONE) & (not by_rule)
     variant = np.where(logged.crosses, logged.first, logged.low)
     if by_rule or (tied.any() and experiment.ties != "none"):
         # Without a rule, slots by salt and weights decide, alike on every run.
-        own = _by_slot(run, logged) if expected is None else expected
-        variant = np.where(by_rule | tied, own, variant)
-    set_aside = _set_aside(experiment, logged, variant, tied)
+        rule_variant = _find_slot_variants(run, logged) if expected is None else expected
+        variant = np.where(by_rule | tied, rule_variant, variant)
+    set_aside = _find_reasons(experiment, logged, variant, tied)
     is_analysed = set_aside == arrays.NONE
-    chosen = arrays.where(is_analysed)
-    place = units.places_of_hashes(cells.hashes, logged.hashes)
+    chosen = arrays.find_rows(is_analysed)
+    candidate_index = units.find_hash_indices(cells.hashes, logged.hashes)
     # Analysed units are numbered in the order of their hashes.
-    unit_of = at(np.where(is_analysed, np.cumsum(is_analysed) - 1, arrays.NONE), place)
-    arms = units.places_of_names(logged.names, experiment.variants)
+    unit_index = lookup(
+        np.where(is_analysed, np.cumsum(is_analysed) - 1, arrays.NONE), candidate_index
+    )
+    arms = units.find_name_indices(logged.names, experiment.variants)
     arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
-    segments = units.segments_of(run, shape, cells, hashes, unit_of)
-    clusters, entries = None, entered(experiment, first_ms, arm)
+    segments = units.find_segments(run, schema, cells, hashes, unit_index)
+    clusters, entries = None, count_enrollments(experiment, first_ms, arm)
     design = {name: segments.pop(name) for name in [*segments] if name.startswith("design.")}
     units.check_values(segments)
     if (turns := experiment.switchback) is not None:
-        clusters, entries = slots_of(experiment, turns, arm.astype(np.int8), design), []
+        clusters, entries = find_slots(experiment, turns, arm.astype(np.int8), design), []
     elif design:
-        clusters = clusters_of(experiment, arm.astype(np.int8), design)
+        clusters = find_clusters(experiment, arm.astype(np.int8), design)
         # Clusters were split, once: when their units come says nothing of it.
         entries = []
-    stretches = stretches_of(experiment, entries)
+    split_periods = find_split_periods(experiment, entries)
     # The last place stands for units that are not analysed.
     is_new = np.ones(len(arm) + 1, dtype=np.int8)
     # Cells before the period show which units had been there already.
-    is_new[unit_of[cells.unit[cells.counts & ~cells.in_period]]] = 0
+    is_new[unit_index[cells.unit[cells.counts & ~cells.in_period]]] = 0
     analysed = arrays.Units(
         hash=hashes,
         variant=arm.astype(np.int8),
-        stretch=_stretch_of(experiment, first_ms, stretches),
+        split_period=_number_split_periods(experiment, first_ms, split_periods),
         is_new=is_new[:-1],
         first_ms=first_ms,
         segments=segments,
@@ -305,55 +317,56 @@ def place_units(run: Run, shape: LogShape, cells: Cells) -> Placed:
         crosses=logged.crosses[chosen],
         clusters=clusters,
     )
-    return Placed(
+    return UnitAssignment(
         logged=logged,
         variant=variant,
         expected=expected,
         tied=tied,
         set_aside=set_aside,
-        place=place,
-        unit_of=unit_of,
+        candidate_index=candidate_index,
+        unit_index=unit_index,
         units=analysed,
-        entered=entries,
-        stretches=stretches,
+        enrollments=entries,
+        split_periods=split_periods,
     )
 
 
-def seen_units(cells: Cells, names: Sequence[str]) -> Logged:
+def find_observed_units(cells: LogCells, names: Sequence[str]) -> ObservedUnits:
     """Find units with an impression that counts in the period, and their variants."""
-    code = units.places_of_names((kind.variant for kind in cells.kinds), names)
-    rows = arrays.where(cells.counts & cells.in_period)
+    code = units.find_name_indices((kind.variant for kind in cells.kinds), names)
+    rows = arrays.find_rows(cells.counts & cells.in_period)
     unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
-    start = arrays.heads(unit)
-    first_ms = arrays.reduced(np.minimum, first, start)
-    high = arrays.reduced(np.maximum, variant, start)
+    start = arrays.run_starts(unit)
+    first_ms = arrays.reduce_runs(np.minimum, first, start)
+    high = arrays.reduce_runs(np.maximum, variant, start)
     # For the minimum, rows without a variant must not come first.
-    named = np.where(variant == arrays.NONE, len(names), variant)
-    low = np.minimum(arrays.reduced(np.minimum, named, start), high)
+    variant_rank = np.where(variant == arrays.NONE, len(names), variant)
+    low = np.minimum(arrays.reduce_runs(np.minimum, variant_rank, start), high)
     # Of units in several variants: the cells that may hold their first impression.
-    run = arrays.runs(start, len(unit))
+    run = arrays.run_numbers(start, len(unit))
     several = (low != high)[run] & ((first == first_ms[run]) | (first == arrays.NO_FIRST))
     run, variant = run[several], variant[several]
-    own = arrays.heads(run)
-    least, most = (arrays.reduced(by, variant, own) for by in (np.minimum, np.maximum))
+    run_start = arrays.run_starts(run)
+    least, most = (arrays.reduce_runs(by, variant, run_start) for by in (np.minimum, np.maximum))
     first_variant = np.full(len(start), arrays.NONE)
-    first_variant[run[own]] = np.where(least == most, most, arrays.NONE)
-    return Logged(cells.hashes[unit[start]], first_ms, low, high, first_variant, names)
+    first_variant[run[run_start]] = np.where(least == most, most, arrays.NONE)
+    return ObservedUnits(cells.hashes[unit[start]], first_ms, low, high, first_variant, names)
 
 
-def exposed_units(engine: Engine, seen: Logged) -> Logged:
+def find_exposed_units(engine: Engine, seen: ObservedUnits) -> ObservedUnits:
     """Find every exposed unit; where exposures name no variant, the log does."""
     rows = engine.rows("select distinct variant_low, variant_high from exposed")
-    named = {str(name) for row in rows for name in row if name is not None}
-    names = sorted({*seen.names, *named})
+    exposed_names = {str(name) for row in rows for name in row if name is not None}
+    names = sorted({*seen.names, *exposed_names})
     columns = ("variant_low", "variant_high", "first_variant")
-    listed = ", ".join(
-        f"cast(coalesce({numbered(name, names)}, {arrays.NONE}) as bigint) as {name}"
+    columns_sql = ", ".join(
+        f"cast(coalesce({write_index(name, names)}, {arrays.NONE}) as bigint) as {name}"
         for name in columns
     )
     table = engine.arrays(
-        f"select {engine.hash64([units.same_ids(engine, 'exposed')])} as unit, "
-        f"cast(coalesce(first_ms, {arrays.NO_FIRST}) as bigint) as first_ms, {listed} from exposed"
+        f"select {engine.hash64([units.write_same_ids(engine, 'exposed')])} as unit, "
+        f"cast(coalesce(first_ms, {arrays.NO_FIRST}) as bigint) as first_ms, "
+        f"{columns_sql} from exposed"
     )
     order = np.argsort(table["unit"])
     hashes, first_ms, *exposed = (
@@ -361,28 +374,32 @@ def exposed_units(engine: Engine, seen: Logged) -> Logged:
     )
     # Exposures may name variants that the impressions do not, which shifts indices.
     renumbered = np.array([names.index(name) for name in seen.names])
-    place = units.places_of_hashes(hashes, seen.hashes)
-    of_log = (at(at(renumbered, own), place) for own in (seen.low, seen.high, seen.first))
+    seen_index = units.find_hash_indices(hashes, seen.hashes)
+    of_log = (
+        lookup(lookup(renumbered, codes), seen_index) for codes in (seen.low, seen.high, seen.first)
+    )
     is_named = exposed[0] != arrays.NONE
     low, high, first = (
-        np.where(is_named, own, log) for own, log in zip(exposed, of_log, strict=True)
+        np.where(is_named, codes, log) for codes, log in zip(exposed, of_log, strict=True)
     )
-    return Logged(hashes, first_ms, low, high, first, names)
+    return ObservedUnits(hashes, first_ms, low, high, first, names)
 
 
-def _by_slot(run: Run, logged: Logged) -> arrays.Codes:
+def _find_slot_variants(run: Run, logged: ObservedUnits) -> arrays.Codes:
     """Find the variant whose range of slots holds each unit's draw."""
     experiment = run.experiment
     weights = {name: variant.weight for name, variant in experiment.variants.items()}
-    slots = units.drawn(run.engine, experiment, logged.hashes) % SLOTS
+    slots = units.draw_numbers(run.engine, experiment, logged.hashes) % SLOTS
     variant = np.full(len(slots), arrays.NONE)
-    for one in Assignment(experiment.salt, weights).ranges:
-        variant[(slots >= one.start) & (slots < one.stop)] = logged.names.index(one.variant)
+    for slot_range in Assignment(experiment.salt, weights).ranges:
+        variant[(slots >= slot_range.start) & (slots < slot_range.stop)] = logged.names.index(
+            slot_range.variant
+        )
     return variant
 
 
-def _set_aside(
-    experiment: Experiment, logged: Logged, variant: arrays.Codes, tied: NDArray[np.bool_]
+def _find_reasons(
+    experiment: Experiment, logged: ObservedUnits, variant: arrays.Codes, tied: NDArray[np.bool_]
 ) -> arrays.Codes:
     """Say why each unit is not analysed: the first of `REASONS` that holds."""
     is_compared = np.array([*(name in experiment.variants for name in logged.names), False])

@@ -2,16 +2,16 @@
 
 from abeval.assignment import Assignment, Plan
 from abeval.engines.builders import rule_sql, sub_bucket_sql
-from abeval.engines.sql import literal, query, row_count
+from abeval.engines.sql import count_rows, literal, query
 from abeval.errors import ExperimentError
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape
-from abeval.logs.units import same_ids
+from abeval.logs.shape import LogSchema
+from abeval.logs.units import write_same_ids
 
 _ID = "cast(unit_id as varchar)"
 
 
-def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
+def write_assigned_units(run: Run, schema: LogSchema, is_whole: bool) -> str:
     """Write the analysed units: ids, `variant`, `stretch`, times and flags.
 
     Creates `shown`, and `exposed_units` of a log of exposures, and reads `logged_cells` and
@@ -24,16 +24,16 @@ def placed_sql(run: Run, shape: LogShape, is_whole: bool) -> str:
     """
     experiment, engine = run.experiment, run.engine
     as_assigned = experiment.cleaning.crossover == "as_assigned"
-    by_rule = experiment.assigns and (as_assigned or not shape.tells_variant)
+    by_rule = experiment.assigns and (as_assigned or not schema.tells_variant)
     base, unit = "shown", "unit_id"
     engine.view("shown", query("2_units/shown"))
-    if shape.exposures is not None:
+    if schema.exposures is not None:
         engine.view("exposed_units", query("2_units/exposed_units"))
         base = "exposed_units"
-        if by_rule or (is_whole and not row_count(engine, "exposed where variant_low is null")):
-            base, unit = "exposed", same_ids(engine, "exposed")
+        if by_rule or (is_whole and not count_rows(engine, "exposed where variant_low is null")):
+            base, unit = "exposed", write_same_ids(engine, "exposed")
     tied = f"{base} where variant_low <> variant_high and first_variant is null"
-    has_ties = not is_whole or bool(row_count(engine, tied))
+    has_ties = not is_whole or bool(count_rows(engine, tied))
     excludes = experiment.cleaning.crossover == "exclude"
     if by_rule or (has_ties and experiment.ties != "none"):
         variant = _write_rule(run)

@@ -12,20 +12,20 @@ from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from abeval.engines.builders import sub_bucket_sql
-from abeval.engines.sql import Engine, literal, query, quoted, row_count
+from abeval.engines.sql import Engine, count_rows, literal, query, quote
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
-from abeval.logs.cells import Cells, days_of_units, hashed_cells, read_cells
-from abeval.logs.coarser import NAMES, coarser_ids
+from abeval.logs.cells import LogCells, read_cells, sum_unit_days, write_hashed_cells
+from abeval.logs.coarser import NAMES, find_coarser_ids
 from abeval.logs.duplicates import EVENT_IDS, Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.mapping import CLICK_KEYS, LogColumns
-from abeval.logs.placing import Placed, place_units
-from abeval.logs.run import Run, file_notes, open_logs, reason_of
-from abeval.logs.shape import LogShape, columns_read, shape_of
+from abeval.logs.placing import UnitAssignment, assign_units
+from abeval.logs.run import Run, extract_reason, list_file_notes, open_logs
+from abeval.logs.shape import LogSchema, build_schema, list_columns_read
 from abeval.logs.unit_arrays import NO_LAST, UnitDays
 from abeval.metrics.definition import Metric, Source, event_terms, row_terms, row_values
 
@@ -33,14 +33,14 @@ _IDS = ("impression_id", "request_id", "item_id", "position")
 UNIT = "unit_id"
 
 
-def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
+def choose_click_join(experiment: Experiment, schema: LogSchema) -> tuple[str, ...]:
     """Choose the columns that tie a click to its impression.
 
     With the unit among them several impressions fit, of which the last before the click is meant.
     """
-    if shape.clicks is None or experiment.logs.clicks is None:
+    if schema.clicks is None or experiment.logs.clicks is None:
         return ()
-    in_both = [n for n in (UNIT, *_IDS) if n in shape.impressions and n in shape.clicks]
+    in_both = [n for n in (UNIT, *_IDS) if n in schema.impressions and n in schema.clicks]
     if experiment.unit == ROW_UNIT:
         in_both = [name for name in in_both if name != UNIT]
     chosen: list[str] = list(experiment.logs.clicks.join or [])
@@ -50,9 +50,9 @@ def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
             f"logs.clicks.join names {missing[0]!r}, which is not in both logs",
             f"both have: {', '.join(in_both) or 'none of ' + ', '.join((UNIT, *_IDS))}",
         )
-    join = tuple(chosen[: len(CLICK_KEYS)]) or _natural(in_both)
-    checks.check_joinable(shape.impressions, shape.clicks, join)
-    for log in (shape.impressions, shape.clicks):
+    join = tuple(chosen[: len(CLICK_KEYS)]) or _choose_natural_join(in_both)
+    checks.check_joinable(schema.impressions, schema.clicks, join)
+    for log in (schema.impressions, schema.clicks):
         # The last impression before a click is found by time.
         if UNIT in join and "ts" not in log:
             raise LogError(
@@ -63,7 +63,7 @@ def click_join(experiment: Experiment, shape: LogShape) -> tuple[str, ...]:
     return join
 
 
-def _natural(in_both: Sequence[str]) -> tuple[str, ...]:
+def _choose_natural_join(in_both: Sequence[str]) -> tuple[str, ...]:
     """Choose the columns that identify an impression, or come nearest to it."""
     if "impression_id" in in_both:
         return ("impression_id",)
@@ -78,13 +78,13 @@ def _natural(in_both: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def write_clicks(run: Run, shape: LogShape, join: Sequence[str]) -> None:
+def write_clicks(run: Run, schema: LogSchema, join: Sequence[str]) -> None:
     """Create the tables of clicks: what became of each, and by impression."""
     source, engine = run.experiment.logs.clicks, run.engine
-    if shape.clicks is None or source is None:
+    if schema.clicks is None or source is None:
         return
     run.step("clicks")
-    clicks = views.clicks_view(source, shape.clicks, engine, join)
+    clicks = views.clicks_view(source, schema.clicks, engine, join)
     engine.table("untied_clicks" if UNIT in join else "click_log", clicks)
     if UNIT in join:
         engine.table("click_log", query("1_log/last_touch"))
@@ -93,13 +93,13 @@ def write_clicks(run: Run, shape: LogShape, join: Sequence[str]) -> None:
     engine.table("attributed", query("1_log/attributed"))
 
 
-def join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
+def write_join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
     """Say how clicks without an id of their impression were attributed."""
     if UNIT not in join or experiment.logs.clicks is None:
         return ()
     hours = experiment.logs.clicks.attribution_hours
-    rest = [name for name in join if name != UNIT]
-    same = f" with the same {' and '.join(rest)}" if rest else ""
+    other_columns = [name for name in join if name != UNIT]
+    same = f" with the same {' and '.join(other_columns)}" if other_columns else ""
     return (
         f"A click belongs to its unit's last impression{same} before it, at most {hours:g} hours "
         "earlier, because the logs share no id of the impression.",
@@ -110,10 +110,10 @@ _HOUR_MS = 3_600_000
 
 
 def write_outcomes(
-    run: Run, shape: LogShape, metrics: Sequence[Metric], cells: Cells
+    run: Run, schema: LogSchema, metrics: Sequence[Metric], cells: LogCells
 ) -> Mapping[str, int | None]:
     """Create `outcomes_NAME` of each log; return the time that each covers."""
-    if shape.outcomes and not shape.knows_entries:
+    if schema.outcomes and not schema.knows_entries:
         raise LogError(
             "outcomes count from a unit's exposure on, but no log says when that was",
             "map ts of [logs.impressions], or of [logs.exposures]",
@@ -122,36 +122,36 @@ def write_outcomes(
     # No metric counts from the exposure on, so no outcome log is read.
     if not any(row_values(metric) for metric in metrics):
         return {}
-    engine.view("unit_entry", views.entry_view(experiment, shape, engine))
-    covered = {"impressions": _covered_impressions(experiment, shape, cells)}
-    for name, outcome in shape.outcomes.items():
+    engine.view("unit_entry", views.entry_view(experiment, schema, engine))
+    covered = {"impressions": _covered_impressions(experiment, schema, cells)}
+    for name, outcome in schema.outcomes.items():
         run.step(name)
         engine.view("outcome_log", views.outcome_view(experiment, name, outcome, engine))
-        engine.table(relation(name), query("3_rows/outcomes"))
-        ((last,),) = engine.rows(f"select max(time_ms) from {relation(name)}")
+        engine.table(name_outcome_relation(name), query("3_rows/outcomes"))
+        ((last,),) = engine.rows(f"select max(time_ms) from {name_outcome_relation(name)}")
         until = experiment.logs.events[name].until
         end = last if until is None else local_ms(moment(until), experiment)
-        covered[name] = coverage(experiment, None if end is None else int(end))
+        covered[name] = find_covered_until(experiment, None if end is None else int(end))
     return covered
 
 
-def relation(name: str) -> str:
+def name_outcome_relation(name: str) -> str:
     """Name the relation of the rows of an outcome log."""
     return f"outcomes_{name}"
 
 
-def _covered_impressions(experiment: Experiment, shape: LogShape, cells: Cells) -> int | None:
+def _covered_impressions(experiment: Experiment, schema: LogSchema, cells: LogCells) -> int | None:
     times = cells.last_ms[cells.last_ms != NO_LAST]
     last = int(times.max()) if len(times) else None
-    log = shape.impressions
-    if last is not None and log.type_of("ts") == "DATE":
+    log = schema.impressions
+    if last is not None and log.find_type("ts") == "DATE":
         # The day that it names ends when the local day does.
         day = datetime.fromtimestamp(last / 1000, UTC) + timedelta(days=1)
         last = local_ms(day, experiment)
-    return coverage(experiment, last)
+    return find_covered_until(experiment, last)
 
 
-def coverage(experiment: Experiment, last_ms: int | None) -> int | None:
+def find_covered_until(experiment: Experiment, last_ms: int | None) -> int | None:
     """Find the last millisecond that a log fully covers."""
     if last_ms is None:
         return None
@@ -183,10 +183,10 @@ class Prepared:
         lacking: The columns of the impressions that are read, but that some files lack.
     """
 
-    shape: LogShape
+    schema: LogSchema
     repeats: Repeats
-    cells: Cells
-    placed: Placed
+    cells: LogCells
+    assignment: UnitAssignment
     variants: Sequence[str]
     covered: Mapping[str, int | None]
     files: FileFacts
@@ -198,7 +198,7 @@ class Prepared:
     @cached_property
     def days(self) -> UnitDays:
         """Return the sums of analysed units by day."""
-        return days_of_units(self.cells, self.placed.unit_of)
+        return sum_unit_days(self.cells, self.assignment.unit_index)
 
 
 def prepare(
@@ -228,40 +228,40 @@ def prepare(
     name = experiment.logs.rows_name
     log = opened.columns[name]
     checks.check_opened(experiment, opened.columns)
-    kept = [*(extra(log) if callable(extra) else extra), *coarser_ids(experiment, log)]
-    shape = shape_of(experiment, metrics, opened.columns, kept)
+    kept = [*(extra(log) if callable(extra) else extra), *find_coarser_ids(experiment, log)]
+    schema = build_schema(experiment, metrics, opened.columns, kept)
     # Only columns that this analysis reads matter: others may be missing.
-    lacking = lacking_columns(opened.files[name], columns_read(experiment, metrics, shape))
+    lacking = lacking_columns(opened.files[name], list_columns_read(experiment, metrics, schema))
     run.step("duplicates")
     repeats = find_repeats(engine, log, experiment.cleaning)
-    join = click_join(experiment, shape)
+    join = choose_click_join(experiment, schema)
     try:
-        write_views(run, shape, join)
+        write_views(run, schema, join)
         run.step("units and days")
-        checks.check_positions(metrics, shape, engine)
-        _write_cells(run, shape)
+        checks.check_positions(metrics, schema, engine)
+        _write_cells(run, schema)
         run.step("assignment")
-        cells = _read_cells(run, shape)
-        placed = place_units(run, shape, cells)
-        read = _columns_besides(experiment, metrics, shape, cuts, by_arrays, bool(extra))
-        if units_read or read or shape.outcomes or shape.table is not None:
-            placed = replace(placed, units=units.write_units(run, shape, placed.units))
+        cells = _read_cells(run, schema)
+        assignment = assign_units(run, schema, cells)
+        read = _list_row_columns(experiment, metrics, schema, cuts, by_arrays, bool(extra))
+        if units_read or read or schema.outcomes or schema.table is not None:
+            assignment = replace(assignment, units=units.write_units(run, schema, assignment.units))
             # A table of the columns that are read; a view where none are.
-            run.engine.view("logged_impressions", views.analysed_view(shape))
+            run.engine.view("logged_impressions", views.analysed_view(schema))
             if read:
                 run.step("impressions")
             # Several queries read the rows: the log is filtered once for all of them.
             create = run.engine.table if read else run.engine.view
             columns = ", ".join(["unit_id", *read]) if read else "*"
             create("impressions", f"select {columns} from logged_impressions")
-        covered = write_outcomes(run, shape, metrics, cells)
+        covered = write_outcomes(run, schema, metrics, cells)
     except QueryError as error:
-        raise faulty_expression(run, metrics, shape, error) from error
+        raise find_faulty_expression(run, metrics, schema, error) from error
     return Prepared(
-        shape=shape,
+        schema=schema,
         repeats=repeats,
         cells=cells,
-        placed=placed,
+        assignment=assignment,
         variants=[*experiment.variants],
         covered=covered,
         files=opened.files[name],
@@ -269,116 +269,116 @@ def prepare(
         lacking=lacking,
         notes=(
             *opened.notes,
-            *join_notes(experiment, join),
-            *file_notes(opened, {name: lacking}),
-            *(units.missing_note(engine) if shape.table is not None else ()),
+            *write_join_notes(experiment, join),
+            *list_file_notes(opened, {name: lacking}),
+            *(units.write_missing_note(engine) if schema.table is not None else ()),
         ),
         questions=checks.ask_zones(
-            {c.log: c.type_of("ts") for c in opened.columns.values() if not c.source.ts_zone}
+            {c.log: c.find_type("ts") for c in opened.columns.values() if not c.source.ts_zone}
         ),
     )
 
 
-def write_views(run: Run, shape: LogShape, join: Sequence[str]) -> None:
+def write_views(run: Run, schema: LogSchema, join: Sequence[str]) -> None:
     """Create the views and tables up to `logged`, each after what it reads."""
     experiment, engine = run.experiment, run.engine
     engine.view("experiment", views.experiment_view(experiment))
     names = ", ".join(f"({literal(name)})" for name in experiment.variants)
     engine.view("variants", f"select * from (values {names}) as v (variant)")
     engine.view("periods", views.periods_view(experiment))
-    engine.view("named_impressions", views.impressions_view(experiment, shape, engine, join))
+    engine.view("named_impressions", views.impressions_view(experiment, schema, engine, join))
     engine.view("seen" if experiment.switchback is None else "dated", query("1_log/seen"))
     if experiment.switchback is not None:
         engine.table("slots", query("1_log/slots"))
         engine.view("seen", query("1_log/switched"))
-    if shape.items is not None:
-        engine.table("items", views.items_view(shape.items))
-    if shape.exposures is not None:
-        engine.view("exposures", views.exposures_view(experiment, shape.exposures, engine))
+    if schema.items is not None:
+        engine.table("items", views.items_view(schema.items))
+    if schema.exposures is not None:
+        engine.view("exposures", views.exposures_view(experiment, schema.exposures, engine))
         engine.table("exposed", query("1_log/exposed"))
-    write_clicks(run, shape, join)
-    engine.view("logged", views.logged_view(experiment, shape))
+    write_clicks(run, schema, join)
+    engine.view("logged", views.logged_view(experiment, schema))
 
 
 _FEW = 100_000
 """Rows of a table of units that are kept as cells, rather than read anew by each query."""
 
 
-def _write_cells(run: Run, shape: LogShape) -> None:
+def _write_cells(run: Run, schema: LogSchema) -> None:
     """Create `logged_cells`: sums of a log, or the rows of a table of units."""
-    engine, of_units = run.engine, run.experiment.of_units
-    checks.check_clicks(shape, engine)
-    show_sums(run, shape, of_units)
+    engine, of_units = run.engine, run.experiment.is_unit_table
+    checks.check_clicks(schema, engine)
+    show_sums(run, schema, of_units)
     # A few rows are planned once; many would be in memory twice.
-    is_few = engine.in_process and of_units and row_count(engine, "raw_units") <= _FEW
+    is_few = engine.in_process and of_units and count_rows(engine, "raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
-    create("logged_cells", hashed_cells(engine, shape, "dated_sums"))
+    create("logged_cells", write_hashed_cells(engine, schema, "dated_sums"))
 
 
-def show_sums(run: Run, shape: LogShape, are_units: bool) -> None:
+def show_sums(run: Run, schema: LogSchema, are_units: bool) -> None:
     """Create the view `dated_sums`: sums of the log with phase and hour.
 
     If `are_units`, each row of the log is a unit, and nothing is summed.
     """
     engine = run.engine
     engine.view("logged_sums", query(f"2_units/logged_{'rows' if are_units else 'sums'}"))
-    engine.view("timed_sums", views.sums_view(run.experiment, shape, engine))
+    engine.view("timed_sums", views.sums_view(run.experiment, schema, engine))
     engine.view("dated_sums", query("2_units/dated_sums"))
 
 
-def _read_cells(run: Run, shape: LogShape) -> Cells:
+def _read_cells(run: Run, schema: LogSchema) -> LogCells:
     """Read the cells of the log, and show the ids of their units to queries."""
     experiment, engine = run.experiment, run.engine
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
-    is_dealt = experiment.of_units and experiment.trust.aa_runs
+    is_dealt = experiment.is_unit_table and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
-    cells = read_cells(engine, shape, bucket)
-    units.write_names(engine, shape)
+    cells = read_cells(engine, schema, bucket)
+    units.write_names(engine, schema)
     return cells
 
 
-def _columns_besides(
+def _list_row_columns(
     experiment: Experiment,
     metrics: Sequence[Metric],
-    shape: LogShape,
+    schema: LogSchema,
     cuts: Sequence[str],
     by_arrays: frozenset[Source],
     keeps_extra: bool,
 ) -> list[str]:
     """List the impression columns read besides sums per unit and day."""
-    has, read = shape.needs_met(experiment.unit), list[str]()
+    has, read = schema.needs_met(experiment.unit), list[str]()
     sources = dict.fromkeys(m.source for m in metrics if m.needs <= has and m.source.reads)
     # Sums by cut read the rows themselves.
     spared = frozenset[Source]() if cuts else by_arrays
     if not spared.issuperset(sources):
-        scores = views.score_columns(shape) if any(source.scored for source in sources) else []
-        read = [*(c for source in sources for c in source.reads), *scores, *shape.events.values()]
+        scores = views.score_columns(schema) if any(source.scored for source in sources) else []
+        read = [*(c for source in sources for c in source.reads), *scores, *schema.events.values()]
     if keeps_extra and (read or cuts):
-        read += views.plain_columns(shape)
+        read += views.plain_columns(schema)
     if cuts:
-        named = (quoted(views.cut_name(name)) for name in cuts)
-        read += ["in_period", *named, *shape.components.values()]
+        cut_columns = (quote(views.cut_name(name)) for name in cuts)
+        read += ["in_period", *cut_columns, *schema.components.values()]
     return list(dict.fromkeys(read))
 
 
-def faulty_expression(
-    run: Run, metrics: Sequence[Metric], shape: LogShape, error: QueryError
+def find_faulty_expression(
+    run: Run, metrics: Sequence[Metric], schema: LogSchema, error: QueryError
 ) -> AbevalError:
     """Find the text of the user that makes a sum fail, and make its error."""
     experiment, engine = run.experiment, run.engine
     # An error with a hint, such as one about memory, already says what to do.
     if error.hint is not None:
         return error
-    for text, name in shape.blends.items():
-        own = replace(shape, scores={text: name})
-        seen = views.impressions_view(experiment, own, engine, ())
+    for text, name in schema.blends.items():
+        score_schema = replace(schema, scores={text: name})
+        seen = views.impressions_view(experiment, score_schema, engine, ())
         if _fails(f"select max({name}) from ({seen}) as s", engine):
-            models = [m for m, column in shape.model_scores.items() if column == name]
-            return uncomputable(f"models.{models[0]}.score: {text!r}", error)
+            models = [m for m, column in schema.model_scores.items() if column == name]
+            return make_expression_error(f"models.{models[0]}.score: {text!r}", error)
     # The log itself cannot be read: no expression of a metric is at fault.
     if _fails("select count(*) from seen", engine):
         return error
-    for where, text, column, only in _expressions(experiment, metrics, shape):
+    for where, text, column, only in _list_expressions(experiment, metrics, schema):
         # By itself: a wrong type makes every query of all expressions fail.
         logged = views.logged_view(experiment, only)
         sums = (
@@ -386,41 +386,41 @@ def faulty_expression(
             "group by unit_id, in_period, day"
         )
         if _fails(f"select max(v) from ({sums}) as sums", engine):
-            return uncomputable(f"{where}: {text!r}", error)
+            return make_expression_error(f"{where}: {text!r}", error)
     return error
 
 
-def uncomputable(expression: str, error: QueryError) -> ExperimentError:
+def make_expression_error(expression: str, error: QueryError) -> ExperimentError:
     """Make the error of an expression that the engine cannot compute."""
-    what = f"{expression} cannot be computed: {reason_of(error)}"
+    what = f"{expression} cannot be computed: {extract_reason(error)}"
     hints = checks.REMEDIES["expression"].items()
     return ExperimentError(
         what, next(h for pattern, h in hints if re.search(pattern, what.lower()))
     )
 
 
-def _expressions(
-    experiment: Experiment, metrics: Sequence[Metric], shape: LogShape
-) -> Iterator[tuple[str, str, str, LogShape]]:
+def _list_expressions(
+    experiment: Experiment, metrics: Sequence[Metric], schema: LogSchema
+) -> Iterator[tuple[str, str, str, LogSchema]]:
     """List each expression: whose it is, its text, its SQL, and a minimal schema."""
-    has, one = shape.needs_met(experiment.unit), {"1": shape.components["1"]}
-    none = replace(shape, components=one, segments={}, cuts={}, events={})
-    sql = {column: sql for sql, column in (*shape.components.items(), *shape.events.items())}
+    has, count_component = schema.needs_met(experiment.unit), {"1": schema.components["1"]}
+    none = replace(schema, components=count_component, segments={}, cuts={}, events={})
+    sql = {column: sql for sql, column in (*schema.components.items(), *schema.events.items())}
     for metric in (m for m in metrics if m.needs <= has):
         # Those that quantiles rank first: their sums wrap what the user wrote.
-        ranked = ((term, shape.event) for term in event_terms(metric))
-        summed = ((term, shape.component) for term in row_terms(metric))
+        ranked = ((term, schema.event) for term in event_terms(metric))
+        summed = ((term, schema.component) for term in row_terms(metric))
         for term, column_of in (*ranked, *summed):
             for column in dict.fromkeys(column_of(term, v) for v in experiment.variants):
-                only = replace(none, components={**one, sql[column]: column})
+                only = replace(none, components={**count_component, sql[column]: column})
                 yield f"metric {metric.name!r}", term.expression, column, only
     for name, text in experiment.row_segments.items():
-        only = replace(none, segments={name: shape.segments[name]})
+        only = replace(none, segments={name: schema.segments[name]})
         where = name if "." in name else f"segments.{name}"
-        yield where, text, f"length({quoted(f's_{name}')})", only
+        yield where, text, f"length({quote(f's_{name}')})", only
     for name, text in experiment.cuts.items():
-        only = replace(none, cuts={name: shape.cuts[name]})
-        yield f"cuts.{name}", text, f"length({quoted(views.cut_name(name))})", only
+        only = replace(none, cuts={name: schema.cuts[name]})
+        yield f"cuts.{name}", text, f"length({quote(views.cut_name(name))})", only
 
 
 def _fails(sql: str, engine: Engine) -> bool:

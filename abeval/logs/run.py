@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from abeval.engines.sources import logs_of, relation_of
-from abeval.engines.sql import Engine, Watcher, row_count
+from abeval.engines.sources import list_logs, name_relation
+from abeval.engines.sql import Engine, Watcher, count_rows
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
 from abeval.logs import checks
-from abeval.logs.files import FileFacts, file_facts, notes_of
+from abeval.logs.files import FileFacts, file_facts, write_file_notes
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.progress import Step, silent
 
@@ -93,7 +93,7 @@ class Run:
 
 
 @contextmanager
-def opened(
+def open_run(
     experiment: Experiment, inputs: Inputs, reads: Sequence[str] = (), engine: Engine | None = None
 ) -> Iterator[Run]:
     """Open a run, and close its engine at the end.
@@ -122,17 +122,17 @@ def opened(
         engine = open_engine(experiment.engine, folder, connection, choice)
     with closing(engine):
         if isinstance(step, Watcher):
-            step.watch(engine.watched())
-        others = (LogSource.model_construct(path=path) for path in reads)
+            step.watch(engine.make_progress_probe())
+        extra_sources = (LogSource.model_construct(path=path) for path in reads)
         # SQL of the user runs later; it must not reach other files.
-        engine.confine([*logs_of(experiment).values(), *others])
+        engine.confine([*list_logs(experiment).values(), *extra_sources])
         yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
 
 
 _LOGS = ("impressions", "units", "clicks", "items", "exposures")
 
 
-class OpenLogs(NamedTuple):
+class LogViews(NamedTuple):
     """Hold the logs of an experiment, readable as `raw_NAME`.
 
     `rows` counts them after filter and query.
@@ -144,7 +144,7 @@ class OpenLogs(NamedTuple):
     notes: Sequence[str]
 
 
-def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> OpenLogs:
+def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> LogViews:
     """Make every log readable as `raw_NAME`, map its columns, count its rows.
 
     `reads` is text that names every column of the impressions that is read; None reads all.
@@ -153,28 +153,28 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Op
     checks.check_frames(experiment, run.frames)
     columns, files = dict[str, LogColumns](), dict[str, FileFacts]()
     rows, notes = dict[str, int](), list[str]()
-    for log, source in experiment.logs.named.items():
+    for log, source in experiment.logs.logs_by_name.items():
         if log not in (*_LOGS, *outcomes):
             continue
         of_rows = reads if log == experiment.logs.rows_name else None
         read, rows[log], of_log = open_log(run, log, of_rows)
-        types = run.engine.columns(relation_of("raw", log))
+        types = run.engine.columns(name_relation("raw", log))
         # In a text file without rows every column is text, and its time a day.
         is_untyped = {*types.values()} <= {"VARCHAR", "DATE"}
         if not rows[log] and (is_untyped or log in ("impressions", "units")):
-            raise LogError(f"the {_frame_of(log)} have no rows", f"check logs.{log}.path")
+            raise LogError(f"the {_frame_name(log)} have no rows", f"check logs.{log}.path")
         # Items have no unit, and clicks need not have one.
-        named = source.columns.get("unit_id", experiment.unit).lower()
-        lacks = log == "clicks" and named not in {column.lower() for column in types}
+        unit_column = source.columns.get("unit_id", experiment.unit).lower()
+        lacks = log == "clicks" and unit_column not in {column.lower() for column in types}
         lacks |= log == "items" or experiment.unit == ROW_UNIT
-        framed = _frame_of(log) in run.frames
+        framed = _frame_name(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
         columns[log] = map_columns(
             log, source, types, None if lacks else experiment.unit, files[log]
         )
         check_all_read(log, read, files[log])
         notes += of_log
-    return OpenLogs(columns, files, rows, notes)
+    return LogViews(columns, files, rows, notes)
 
 
 def check_all_read(log: str, rows: int, facts: FileFacts) -> None:
@@ -191,14 +191,14 @@ def check_all_read(log: str, rows: int, facts: FileFacts) -> None:
     )
 
 
-def file_notes(opened: OpenLogs, lacking: Mapping[str, Sequence[str]]) -> Iterator[str]:
+def list_file_notes(opened: LogViews, lacking: Mapping[str, Sequence[str]]) -> Iterator[str]:
     """Write notes on empty files, and on files that lack columns.
 
     `lacking` has, for some logs, the columns that are read; of other logs the mapped ones are.
     """
     for log, facts in opened.files.items():
         mapped = [*opened.columns[log].mapped.values()]
-        yield from notes_of(_frame_of(log), facts, lacking.get(log, mapped), mapped)
+        yield from write_file_notes(_frame_name(log), facts, lacking.get(log, mapped), mapped)
 
 
 def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, list[str]]:
@@ -211,48 +211,52 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, li
         LogError: It cannot be read.
         ExperimentError: Its filter or its query cannot be computed.
     """
-    engine, source = run.engine, run.experiment.logs.named[log]
+    engine, source = run.engine, run.experiment.logs.logs_by_name[log]
     is_plain = source.where is None and source.query is None
-    raw = relation_of("raw", log)
-    rows = raw if is_plain else relation_of("log", log)
+    raw = name_relation("raw", log)
+    rows = raw if is_plain else name_relation("log", log)
     # A query may read [tables] only.
-    if _frame_of(log) in run.frames or source.table or source.paths or source.query is None:
-        _add(run, log, rows, source, reads if is_plain else None)
+    if _frame_name(log) in run.frames or source.table or source.paths or source.query is None:
+        _add_log(run, log, rows, source, reads if is_plain else None)
     else:
         rows = ""
-    read = left = row_count(engine, rows) if rows else 0
-    blank, the = engine.blank_rows(rows), f"The {_frame_of(log)} are"
-    notes = [*_of_blank(_frame_of(log), blank)]
+    read = left = count_rows(engine, rows) if rows else 0
+    blank, the = engine.blank_rows(rows), f"The {_frame_name(log)} are"
+    notes = [*_describe_blank_rows(_frame_name(log), blank)]
     if source.where is not None:
-        kept = raw if source.query is None else relation_of("kept", log)
+        kept = raw if source.query is None else name_relation("kept", log)
         left = _filter(run, log, source.where, rows, kept)
-        notes.append(f"{the} {left:,} of {read:,} rows of the log, where {_line(source.where)}.")
+        notes.append(
+            f"{the} {left:,} of {read:,} rows of the log, where {_join_lines(source.where)}."
+        )
         rows = kept
     if source.query is not None:
         text = source.query.strip().rstrip(";")
-        _answer(run, log, text, rows)
-        notes.append(f"{the} the answer of a query: {_line(text)}.")
+        _store_answer(run, log, text, rows)
+        notes.append(f"{the} the answer of a query: {_join_lines(text)}.")
         for name in run.experiment.tables:
-            notes += _of_blank(name, engine.blank_rows(f"table_{name}"))
-        left = row_count(engine, raw)
+            notes += _describe_blank_rows(name, engine.blank_rows(f"table_{name}"))
+        left = count_rows(engine, raw)
     return read + blank, left, notes
 
 
-def _of_blank(name: str, rows: int) -> list[str]:
+def _describe_blank_rows(name: str, rows: int) -> list[str]:
     """Say how many blank rows a log or a table has."""
     text = f"Blank rows of the {name}, without a value in any column, are not read: {rows:,}."
     return [text] if rows else []
 
 
-def _add(run: Run, log: str, relation: str, source: LogSource, reads: str | None = None) -> None:
-    frame = run.frames.get(_frame_of(log))
+def _add_log(
+    run: Run, log: str, relation: str, source: LogSource, reads: str | None = None
+) -> None:
+    frame = run.frames.get(_frame_name(log))
     if frame is None:
-        run.engine.add_log(relation, source.with_unit(run.experiment.unit), reads)
+        run.engine.add_log(relation, source.map_unit(run.experiment.unit), reads)
     else:
         run.engine.add_frame(relation, frame, source, reads)
 
 
-def _frame_of(log: str) -> str:
+def _frame_name(log: str) -> str:
     """Return the name of a log's frame; of an outcome log, its own name."""
     return log.removeprefix(OUTCOME)
 
@@ -262,37 +266,37 @@ def _filter(run: Run, log: str, where: str, rows: str, kept: str) -> int:
     try:
         # A null condition drops the row, as in SQL.
         run.engine.view(kept, f"select * from {rows} where coalesce(({where}), false)")
-        return row_count(run.engine, kept)
+        return count_rows(run.engine, kept)
     except QueryError as error:
         raise ExperimentError(
-            f"logs.{log}.where: {where!r} cannot be computed: {reason_of(error)}",
+            f"logs.{log}.where: {where!r} cannot be computed: {extract_reason(error)}",
             f"it is true or false by row; the log has: {', '.join(run.engine.columns(rows))}",
         ) from error
 
 
-def _answer(run: Run, log: str, query: str, rows: str) -> None:
+def _store_answer(run: Run, log: str, query: str, rows: str) -> None:
     """Store the answer of a query over the log and the tables of the file."""
     relations = {OWN_TABLE: rows} if rows else {}
     for name, source in run.experiment.tables.items():
         relations[name] = f"table_{name}"
-        _add(run, name, relations[name], source)
-    named = ", ".join(f"{name} as (select * from {rel})" for name, rel in relations.items())
-    sql = f"with {named} select * from (\n{query}\n) as answer"
+        _add_log(run, name, relations[name], source)
+    tables_sql = ", ".join(f"{name} as (select * from {rel})" for name, rel in relations.items())
+    sql = f"with {tables_sql} select * from (\n{query}\n) as answer"
     try:
         # A table, because a query may be dear, or have another answer each time.
-        run.engine.table(relation_of("raw", log), sql)
+        run.engine.table(name_relation("raw", log), sql)
     except QueryError as error:
         columns = {name: ", ".join(run.engine.columns(rel)) for name, rel in relations.items()}
         raise ExperimentError(
-            f"logs.{log}.query cannot be run: {reason_of(error)}",
+            f"logs.{log}.query cannot be run: {extract_reason(error)}",
             f"it may read {'; '.join(f'{name}: {has}' for name, has in columns.items())}",
         ) from error
 
 
-def reason_of(error: QueryError) -> str:
+def extract_reason(error: QueryError) -> str:
     """Extract what the engine said of a query that could not be run."""
     return error.what.partition(" could not run a query: ")[2] or error.what
 
 
-def _line(sql: str) -> str:
+def _join_lines(sql: str) -> str:
     return " ".join(sql.split())

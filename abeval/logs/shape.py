@@ -11,14 +11,19 @@ from itertools import chain
 from types import MappingProxyType
 from typing import get_args
 
-from abeval.engines.sql import is_number, quoted
+from abeval.engines.sql import is_number, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import near_miss
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
-from abeval.logs.mapping import SERVED_FLAGS, LogColumns, no_column, own_name
+from abeval.logs.mapping import SERVED_FLAGS, LogColumns, make_missing_column_error, name_raw_column
 from abeval.metrics import definition
-from abeval.metrics.row_text import columns_of, expression_problem, is_plain, renamed
+from abeval.metrics.row_text import (
+    expression_problem,
+    is_plain,
+    list_columns,
+    replace_plain_columns,
+)
 
 IMPRESSIONS, UNITS = "impressions", "units"
 """Logs of values since exposure, besides outcome logs."""
@@ -42,7 +47,7 @@ SCORED = definition.RowTerm("case when score is not null then 1 else 0 end")
 
 
 @dataclass(frozen=True)
-class Computed:
+class ComputedColumns:
     """Hold what is computed of the rows of a log beside the impressions.
 
     Attributes:
@@ -60,7 +65,7 @@ class Computed:
 
 
 @dataclass(frozen=True)
-class LogShape:
+class LogSchema:
     """Hold everything the views depend on: log columns and choices of the file.
 
     Attributes:
@@ -90,8 +95,8 @@ class LogShape:
     own_columns: tuple[str, ...] = ()
     kept_columns: tuple[str, ...] = ()
     events: Mapping[str, str] = field(default_factory=dict)
-    outcomes: Mapping[str, Computed] = field(default_factory=dict)
-    table: Computed | None = None
+    outcomes: Mapping[str, ComputedColumns] = field(default_factory=dict)
+    table: ComputedColumns | None = None
     has_pre_period: bool = False
 
     @property
@@ -142,7 +147,7 @@ class LogShape:
 
     def needs_met(self, unit: str) -> frozenset[definition.Need]:
         """Return which of the metrics' needs the logs meet."""
-        others: dict[definition.Need, bool] = {
+        derived_needs: dict[definition.Need, bool] = {
             "unit": unit != ROW_UNIT,
             "click": self.clicks is not None,
             "dwell": self.clicks is not None and "dwell" in self.clicks,
@@ -151,8 +156,10 @@ class LogShape:
             "score": bool(self.score_of),
             "[pre_period]": self.has_pre_period,
         }
-        own = {need for need in get_args(definition.Need) if need in self.impressions}
-        return frozenset(own - {"score"} | {need for need, is_met in others.items() if is_met})
+        column_needs = {need for need in get_args(definition.Need) if need in self.impressions}
+        return frozenset(
+            column_needs - {"score"} | {need for need, is_met in derived_needs.items() if is_met}
+        )
 
     def component(self, term: definition.Term, variant: str) -> str:
         """Return the summed column of a term in one variant."""
@@ -174,12 +181,12 @@ class LogShape:
         return None if self.table is None else self.table.covariates[summed_sql(term)]
 
 
-def shape_of(
+def build_schema(
     experiment: Experiment,
     metrics: Sequence[definition.Metric],
     logs: Mapping[str, LogColumns],
     extra: Sequence[str] = (),
-) -> LogShape:
+) -> LogSchema:
     """Find what the views of these logs hold for these metrics.
 
     `extra` names more columns of the impressions to keep, under their name in the views.
@@ -189,15 +196,15 @@ def shape_of(
         ExperimentError: An expression reads a column that the log does not have.
     """
     log = logs[experiment.logs.rows_name]
-    canonical = UNIT_COLUMNS if experiment.of_units else EXPRESSION_COLUMNS
+    canonical = UNIT_COLUMNS if experiment.is_unit_table else EXPRESSION_COLUMNS
     of_variants, of_models = _score_texts(experiment, log)
-    scores = _numbered("score", [*of_variants.values(), *of_models.values()])
+    scores = _number_columns("score", [*of_variants.values(), *of_models.values()])
     score_of, model_scores = (
         {name: scores[text] for name, text in texts.items()} for texts in (of_variants, of_models)
     )
     clicks, items, exposures = (logs.get(name) for name in ("clicks", "items", "exposures"))
     has_pre_period = experiment.pre_period is not None
-    shape = LogShape(
+    schema = LogSchema(
         log,
         clicks,
         items,
@@ -207,81 +214,85 @@ def shape_of(
         model_scores,
         has_pre_period=has_pre_period,
     )
-    met = [m for m in metrics if m.needs <= shape.needs_met(experiment.unit)]
-    ranked = [term for metric in met for term in definition.event_terms(metric)]
-    values = [value for metric in met for value in definition.row_values(metric)]
+    computable = [m for m in metrics if m.needs <= schema.needs_met(experiment.unit)]
+    ranked = [term for metric in computable for term in definition.event_terms(metric)]
+    values = [value for metric in computable for value in definition.row_values(metric)]
     own_values = [value for value in values if value.log == IMPRESSIONS]
-    parts = {**experiment.row_segments, **experiment.cuts}
-    terms = [term for metric in met for term in definition.row_terms(metric)]
+    segments_and_cuts = {**experiment.row_segments, **experiment.cuts}
+    terms = [term for metric in computable for term in definition.row_terms(metric)]
     read: list[definition.RowTerm | definition.RowValue] = [*terms, *ranked, *own_values]
     texts = [term.expression for term in read]
-    own = own_columns_of([*texts, *parts.values()], log, canonical)
-    extra = [*own_columns_of([*shape.blends], log, SCORE_COLUMNS), *extra]
-    named = as_text(parts, canonical)
+    own_columns = list_own_columns([*texts, *segments_and_cuts.values()], log, canonical)
+    extra = [*list_own_columns([*schema.blends], log, SCORE_COLUMNS), *extra]
+    label_sql = write_texts(segments_and_cuts, canonical)
     served = list(dict.fromkeys(score_of.get(variant) for variant in experiment.variants))
     ranks = [value_sql(term, score) for term in ranked for score in served]
-    is_scored = any("score" in metric.needs for metric in met)
+    is_scored = any("score" in metric.needs for metric in computable)
     scored = [summed_sql(SCORED, score) for score in score_of.values() if is_scored]
     sums = [summed_sql(term, score) for term in terms for score in served]
     return replace(
-        shape,
+        schema,
         # The first, `c_1`, counts impressions: others read it by this name.
-        components=_numbered("c", ["1", summed_sql(CLICKED), *scored, *sums]),
+        components=_number_columns("c", ["1", summed_sql(CLICKED), *scored, *sums]),
         # The impressions have nothing of a segment that is known from the exposure.
-        segments={name: named.get(name, "cast('' as varchar)") for name in experiment.unit_values}
+        segments={
+            name: label_sql.get(name, "cast('' as varchar)") for name in experiment.unit_values
+        }
         | ({} if experiment.switchback is None else _OF_SLOTS),
-        cuts={name: named[name] for name in experiment.cuts},
-        own_columns=own,
-        kept_columns=_with_extra(own, extra, log),
-        events=_numbered("v", [*ranks, *map(value_sql, own_values)]),
+        cuts={name: label_sql[name] for name in experiment.cuts},
+        own_columns=own_columns,
+        kept_columns=_add_extra_columns(own_columns, extra, log),
+        events=_number_columns("v", [*ranks, *map(value_sql, own_values)]),
         outcomes={
-            name: _computed(logs[OUTCOME + name], _OUTCOME_COLUMNS, of_log)
+            name: _build_computed(logs[OUTCOME + name], _OUTCOME_COLUMNS, of_log)
             for name in experiment.logs.events
             if (of_log := [value for value in values if value.log == name])
         },
         table=None
         if experiment.unit_table is None
-        else _computed(
+        else _build_computed(
             logs[UNITS],
             UNIT_COLUMNS,
             [value for value in values if value.log == UNITS],
             experiment.unit_table.segments,
-            [term for metric in met for term in definition.unit_terms(metric)],
+            [term for metric in computable for term in definition.unit_terms(metric)],
         ),
     )
 
 
-def _computed(
+def _build_computed(
     log: LogColumns,
     canonical: Collection[str],
     values: Sequence[definition.RowValue],
     segments: Mapping[str, str] = MappingProxyType({}),
     terms: Sequence[definition.UnitTerm] = (),
-) -> Computed:
+) -> ComputedColumns:
     """Find what metrics read of an outcome log, or of the table of units."""
     read: list[definition.UnitTerm | definition.RowValue] = [*terms, *values]
     texts = [*segments.values(), *(term.expression for term in read)]
-    return Computed(
+    return ComputedColumns(
         log,
-        own_columns_of(texts, log, canonical),
-        _numbered("v", map(value_sql, values)),
-        as_text(segments, canonical),
-        _numbered("u", map(summed_sql, terms)),
+        list_own_columns(texts, log, canonical),
+        _number_columns("v", map(value_sql, values)),
+        write_texts(segments, canonical),
+        _number_columns("u", map(summed_sql, terms)),
     )
 
 
-def _numbered(kind: str, columns: Iterable[str]) -> dict[str, str]:
+def _number_columns(kind: str, columns: Iterable[str]) -> dict[str, str]:
     """Number SQL expressions, each once: SQL → column name."""
     return {sql: f"{kind}_{i}" for i, sql in enumerate(dict.fromkeys(columns), start=1)}
 
 
-def _with_extra(own: tuple[str, ...], extra: Sequence[str], log: LogColumns) -> tuple[str, ...]:
+def _add_extra_columns(
+    own_columns: tuple[str, ...], extra: Sequence[str], log: LogColumns
+) -> tuple[str, ...]:
     """List the log's own columns and extra ones, each once, ignoring case."""
     by_lower = {column.lower(): column for column in log.types}
-    kept = {column.lower(): column for column in own}
+    kept = {column.lower(): column for column in own_columns}
     for column in extra:
         if column.lower() not in by_lower:
-            raise no_column(log, column)
+            raise make_missing_column_error(log, column)
         kept.setdefault(column.lower(), by_lower[column.lower()])
     return tuple(kept.values())
 
@@ -317,63 +328,65 @@ def _score_problem(text: str, log: LogColumns) -> str | None:
     if kind is not None:
         return None if is_number(kind) else f"column {text!r} is {kind}, but a score is a number"
     problem = expression_problem(text)
-    if problem is not None or columns_of(text) == (text.lower(),):
+    if problem is not None or list_columns(text) == (text.lower(),):
         lacks = f"the impressions have no column {text!r}{near_miss(text, log.types)}"
         return (
             lacks
             if problem is None or re.fullmatch(r"\w+", text)
             else f"{lacks}; as an expression {problem}"
         )
-    known = {name.lower() for name in (*SCORE_COLUMNS & log.mapped.keys(), *log.types)}
-    for read in columns_of(text):
+    readable = {name.lower() for name in (*SCORE_COLUMNS & log.mapped.keys(), *log.types)}
+    for read in list_columns(text):
         if read in ("click", "dwell", "dwell_ms"):
             return f"{text!r} reads {read!r}, which is known only after the score"
-        if read not in known:
+        if read not in readable:
             what = f"{text!r} reads {read!r}, which the impressions do not have"
             return what + near_miss(read, log.types)
     return None
 
 
-def columns_read(
-    experiment: Experiment, metrics: Sequence[definition.Metric], shape: LogShape
+def list_columns_read(
+    experiment: Experiment, metrics: Sequence[definition.Metric], schema: LogSchema
 ) -> list[str]:
     """List the impression columns that this analysis reads, as the log names them."""
-    log, has = shape.impressions, shape.needs_met(experiment.unit)
+    log, has = schema.impressions, schema.needs_met(experiment.unit)
     needs = {need for metric in metrics if metric.needs <= has for need in metric.needs}
     texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
-    named = {name.lower() for text in texts for name in columns_of(text)}
-    canonical = {"unit_id", "variant", "ts", "click", *needs, *named}
-    served = {*shape.score_of.values()} if "score" in needs else set[str]()
-    scores = {text: [text] for text, name in shape.scores.items() if name in served}
-    scores |= {t: [*own_columns_of([t], log, SCORE_COLUMNS)] for t in shape.blends if t in scores}
+    text_columns = {name.lower() for text in texts for name in list_columns(text)}
+    canonical = {"unit_id", "variant", "ts", "click", *needs, *text_columns}
+    served = {*schema.score_of.values()} if "score" in needs else set[str]()
+    scores = {text: [text] for text, name in schema.scores.items() if name in served}
+    scores |= {
+        t: [*list_own_columns([t], log, SCORE_COLUMNS)] for t in schema.blends if t in scores
+    }
     mapped = [column for name, column in log.mapped.items() if name in canonical]
-    return list(dict.fromkeys([*mapped, *chain(*scores.values()), *shape.own_columns]))
+    return list(dict.fromkeys([*mapped, *chain(*scores.values()), *schema.own_columns]))
 
 
 def value_columns(
-    shape: LogShape, experiment: Experiment, metric: definition.Metric
+    schema: LogSchema, experiment: Experiment, metric: definition.Metric
 ) -> dict[str, str]:
     """Find the column that a quantile ranks, for each variant."""
     (value,) = definition.event_terms(metric)
-    return {variant: shape.event(value, variant) for variant in experiment.variants}
+    return {variant: schema.event(value, variant) for variant in experiment.variants}
 
 
-def own_columns_of(
+def list_own_columns(
     texts: Sequence[str], log: LogColumns, canonical: Collection[str]
 ) -> tuple[str, ...]:
     """List the log's columns that expressions read besides canonical ones."""
-    own: dict[str, None] = {}
-    known = {name.lower() for name in (*canonical, *log.types)}
+    own_columns: dict[str, None] = {}
+    available = {name.lower() for name in (*canonical, *log.types)}
     for text in texts:
-        missing = [column for column in columns_of(text) if column.lower() not in known]
+        missing = [column for column in list_columns(text) if column.lower() not in available]
         if missing:
             what = f"expression {text!r} reads {missing[0]!r}, which the {log.log} do not have"
-            raise ExperimentError(f"{what}{near_miss(missing[0], log.types)}", log.listed)
-        own |= dict.fromkeys(c for c in columns_of(text) if c.lower() not in canonical)
-    return tuple(own)
+            raise ExperimentError(f"{what}{near_miss(missing[0], log.types)}", log.columns_hint)
+        own_columns |= dict.fromkeys(c for c in list_columns(text) if c.lower() not in canonical)
+    return tuple(own_columns)
 
 
-def in_view_names(
+def write_view_expression(
     text: str,
     score: str | None,
     canonical: Collection[str],
@@ -387,23 +400,25 @@ def in_view_names(
     def name(column: str) -> str:
         """Return the column of the views; empty for the score of a variant without one."""
         if column.lower() not in canonical:
-            return own_name(column)
+            return name_raw_column(column)
         if column.lower() in renames:
             return renames[column.lower()]
         return column if column.lower() != "score" else score or ""
 
     if is_plain(text):
-        return renamed(text, lambda column: quoted(own) if (own := name(column)) else "null")
+        return replace_plain_columns(
+            text, lambda column: quote(view_column) if (view_column := name(column)) else "null"
+        )
     # Imported here: only expressions that are more than a column need the parser.
-    from abeval.metrics.expressions import with_columns
+    from abeval.metrics.expressions import replace_columns
 
-    return with_columns(text, name)
+    return replace_columns(text, name)
 
 
-def as_text(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, str]:
+def write_texts(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, str]:
     """Write the texts of segments or cuts over the views' columns, by name."""
     return {
-        name: f"cast({in_view_names(text, None, canonical)} as varchar)"
+        name: f"cast({write_view_expression(text, None, canonical)} as varchar)"
         for name, text in texts.items()
     }
 
@@ -411,11 +426,11 @@ def as_text(texts: Mapping[str, str], canonical: Collection[str]) -> dict[str, s
 @cache
 def summed_sql(term: definition.RowTerm | definition.UnitTerm, score: str | None = None) -> str:
     """Write a term as a whole number of each row, 0 without a finite value."""
-    text = in_view_names(term.expression, score, _canonical(term))
+    text = write_view_expression(term.expression, score, _find_canonical_columns(term))
     if term.resolution is None:
         # A coalesce around what is never null would only make the query longer.
         return text if _NEVER_NULL.fullmatch(text) else f"coalesce({text}, 0)"
-    return _whole(text, term.resolution, " else 0")
+    return _write_whole_number(text, term.resolution, " else 0")
 
 
 _NEVER_NULL = re.compile(r'[0-9]+|"click"|coalesce\("\w+", [0-9]+\)')
@@ -424,30 +439,30 @@ _NEVER_NULL = re.compile(r'[0-9]+|"click"|coalesce\("\w+", [0-9]+\)')
 
 def value_sql(term: definition.RowTerm | definition.RowValue, score: str | None = None) -> str:
     """Write a term as a whole number of each row, null for nothing."""
-    text = in_view_names(term.expression, score, _canonical(term))
+    text = write_view_expression(term.expression, score, _find_canonical_columns(term))
     # Distinct values are counted, not added: they may be of any type.
     if isinstance(term, definition.RowValue) and term.combine == "count_distinct":
         return text
-    return _whole(text, term.resolution)
+    return _write_whole_number(text, term.resolution)
 
 
-def _canonical(
+def _find_canonical_columns(
     term: definition.RowTerm | definition.UnitTerm | definition.RowValue,
 ) -> frozenset[str]:
     """Find the canonical columns that a term may read."""
     if isinstance(term, definition.RowValue):
-        own = {IMPRESSIONS: EXPRESSION_COLUMNS, UNITS: UNIT_COLUMNS}
-        return own.get(term.log, _OUTCOME_COLUMNS)
+        readable = {IMPRESSIONS: EXPRESSION_COLUMNS, UNITS: UNIT_COLUMNS}
+        return readable.get(term.log, _OUTCOME_COLUMNS)
     of_unit = isinstance(term, definition.UnitTerm) or term.of_unit
     return UNIT_COLUMNS if of_unit else EXPRESSION_COLUMNS
 
 
-def _whole(text: str, resolution: float | None, otherwise: str = "") -> str:
+def _write_whole_number(text: str, resolution: float | None, otherwise: str = "") -> str:
     """Write a finite number as a multiple of a resolution."""
     if resolution is None:
         return f"cast({text} as bigint)"
     value = f"cast({text} as double)"
     # Whole numbers add up to the same sum in any order of rows.
-    whole = f"cast(round({value} / {resolution!r}) as bigint)"
+    rounded = f"cast(round({value} / {resolution!r}) as bigint)"
     # NaN and infinity compare false.
-    return f"case when abs({value}) < 1e300 then {whole}{otherwise} end"
+    return f"case when abs({value}) < 1e300 then {rounded}{otherwise} end"

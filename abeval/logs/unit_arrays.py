@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Whole = NDArray[np.int64]
+Integers = NDArray[np.int64]
 
 Codes = NDArray[np.int64]
 """Places of something in a list of it, `NONE` for nothing."""
@@ -27,7 +27,7 @@ class Labels(NamedTuple):
     names: Sequence[str]
 
 
-def labels(texts: NDArray[np.generic]) -> Labels:
+def encode_labels(texts: NDArray[np.generic]) -> Labels:
     """Encode texts as indices.
 
     Example:
@@ -51,10 +51,10 @@ class Clusters(NamedTuple):
     of_unit: NDArray[np.int32]
     variant: NDArray[np.int8]
     stratum: NDArray[np.int32]
-    turns: "Turns | None" = None
+    slots: "SwitchbackSlots | None" = None
 
 
-class Turns(NamedTuple):
+class SwitchbackSlots(NamedTuple):
     """Hold slots of clusters; strata are time of day and cluster.
 
     Attributes:
@@ -86,13 +86,13 @@ class Units(NamedTuple):
         clusters: What was randomised, where that are groups of units.
     """
 
-    hash: Whole
+    hash: Integers
     variant: NDArray[np.int8]
-    stretch: NDArray[np.int16]
+    split_period: NDArray[np.int16]
     is_new: NDArray[np.int8]
-    first_ms: Whole
+    first_ms: Integers
     segments: Mapping[str, Labels]
-    covariates: Mapping[str, Whole]
+    covariates: Mapping[str, Integers]
     crosses: NDArray[np.bool_]
     clusters: Clusters | None = None
 
@@ -113,7 +113,7 @@ class UnitDays(NamedTuple):
     columns: Mapping[str, NDArray[np.integer]]
 
 
-Places = NDArray[np.intp]
+Indices = NDArray[np.intp]
 Floats = NDArray[np.float64]
 
 ALL = slice(None)
@@ -123,7 +123,7 @@ _BITS = 63
 """Of a key; its sign is not used."""
 
 
-def key_of(*columns: NDArray[Any]) -> Whole:
+def pack_key(*columns: NDArray[Any]) -> Integers:
     """Pack columns of whole numbers into one that sorts rows as they do.
 
     Example:
@@ -132,26 +132,26 @@ def key_of(*columns: NDArray[Any]) -> Whole:
     """
     key, bits = np.zeros(len(columns[0]), dtype=np.int64), 0
     for column in columns:
-        code, width = _coded(column.astype(np.int64, copy=False))
+        code, width = _shift_to_zero(column.astype(np.int64, copy=False))
         if bits + width > _BITS:
             # Too many bits: values are replaced by their ranks, of which there are few.
-            key, bits = _coded(ranked(key)[1])
-            code, width = _coded(ranked(code)[1])
+            key, bits = _shift_to_zero(unique_inverse(key)[1])
+            code, width = _shift_to_zero(unique_inverse(code)[1])
         key, bits = (key << width) | code, bits + width
     return key
 
 
-def _coded(column: Whole) -> tuple[Whole, int]:
+def _shift_to_zero(column: Integers) -> tuple[Integers, int]:
     """Shift numbers to start at 0, and count the bits that they need."""
     if not len(column):
         return column, 0
     low, high = int(column.min()), int(column.max())
     if high - low >= 1 << _BITS:
-        return _coded(ranked(column)[1])
+        return _shift_to_zero(unique_inverse(column)[1])
     return column - low, (high - low).bit_length()
 
 
-def ranked(values: NDArray[np.integer]) -> tuple[NDArray[Any], Places]:
+def unique_inverse(values: NDArray[np.integer]) -> tuple[NDArray[Any], Indices]:
     """Find the values that occur, sorted, and the index of each row's.
 
     Example:
@@ -161,31 +161,31 @@ def ranked(values: NDArray[np.integer]) -> tuple[NDArray[Any], Places]:
     if not len(values) or int(values.max()) - int(low := values.min()) >= _FEW:
         return np.unique(values, return_inverse=True)
     # Where the range of values is small, counting is faster than sorting.
-    known = np.flatnonzero(np.bincount(code := values - low))
-    place = np.zeros(int(known[-1]) + 1, dtype=np.intp)
-    place[known] = np.arange(len(known))
-    return known + low, place[code]
+    present = np.flatnonzero(np.bincount(code := values - low))
+    index = np.zeros(int(present[-1]) + 1, dtype=np.intp)
+    index[present] = np.arange(len(present))
+    return present + low, index[code]
 
 
 _FEW = 2**20
 """Among so many values each has a place of its own in a list; more are sorted."""
 
 
-def counted(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
+def count_combinations(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
     """List each combination of values once, in order, with its number of rows.
 
     Example:
         >>> counted(np.array([2, 0, 2]), np.array([5, 5, 5]))
         [(0, 5, 1), (2, 5, 2)]
     """
-    known, code = ranked(key_of(*columns))
-    row = np.empty(len(known), dtype=np.intp)
+    combinations, code = unique_inverse(pack_key(*columns))
+    row = np.empty(len(combinations), dtype=np.intp)
     row[code] = np.arange(len(code))
-    values = (*(column[row] for column in columns), np.bincount(code, minlength=len(known)))
+    values = (*(column[row] for column in columns), np.bincount(code, minlength=len(combinations)))
     return list(zip(*(value.tolist() for value in values), strict=True))
 
 
-def where(mask: NDArray[np.bool_]) -> Places | slice:
+def find_rows(mask: NDArray[np.bool_]) -> Indices | slice:
     """Find the rows of which a mask is true.
 
     Example:
@@ -196,7 +196,7 @@ def where(mask: NDArray[np.bool_]) -> Places | slice:
     return ALL if mask.all() else np.flatnonzero(mask)
 
 
-def heads(ordered: NDArray[Any]) -> Places:
+def run_starts(ordered: NDArray[Any]) -> Indices:
     """Find where each run of equal values, or of equal rows, begins.
 
     Example:
@@ -209,7 +209,7 @@ def heads(ordered: NDArray[Any]) -> Places:
     return np.flatnonzero(begins)
 
 
-def runs(start: Places, rows: int) -> Places:
+def run_numbers(start: Indices, rows: int) -> Indices:
     """Number the run of each row, from where each run begins.
 
     Example:
@@ -225,36 +225,36 @@ def runs(start: Places, rows: int) -> Places:
 class Groups(NamedTuple):
     """Hold rows that share a key: `order` sorts rows, `start` begins each group."""
 
-    order: Places
-    start: Places
+    order: Indices
+    start: Indices
 
     @classmethod
-    def of(cls, key: Whole, rows: Places | None = None) -> "Groups":
+    def build(cls, key: Integers, rows: Indices | None = None) -> "Groups":
         """Group rows of equal keys, in the order of keys.
 
         `rows` are their indices among more rows.
         """
         order = np.argsort(key)
-        return cls(order if rows is None else rows[order], heads(key[order]))
+        return cls(order if rows is None else rows[order], run_starts(key[order]))
 
     @property
-    def first(self) -> Places:
+    def first(self) -> Indices:
         """Return the index of one row of each group."""
         return self.order[self.start]
 
     @property
-    def numbers(self) -> Places:
+    def numbers(self) -> Indices:
         """Return the number of each row's group, shape (rows,)."""
         number = np.empty(len(self.order), dtype=np.intp)
-        number[self.order] = runs(self.start, len(self.order))
+        number[self.order] = run_numbers(self.start, len(self.order))
         return number
 
-    def sum(self, values: NDArray[Any]) -> Whole:
+    def sum(self, values: NDArray[Any]) -> Integers:
         """Add up each group exactly."""
-        return added(values[self.order], self.start)
+        return sum_runs(values[self.order], self.start)
 
 
-def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
+def reduce_runs(by: np.ufunc, values: NDArray[Any], start: Indices) -> NDArray[Any]:
     """Reduce each run of values to one value.
 
     Example:
@@ -265,7 +265,7 @@ def reduced(by: np.ufunc, values: NDArray[Any], start: Places) -> NDArray[Any]:
     return by.reduceat(values, start) if len(start) < len(values) else values
 
 
-def added(values: NDArray[Any], start: Places) -> Whole:
+def sum_runs(values: NDArray[Any], start: Indices) -> Integers:
     """Add up each run of values exactly.
 
     Example:
@@ -276,17 +276,17 @@ def added(values: NDArray[Any], start: Places) -> Whole:
     if len(start) == len(values):
         return values
     # Of short runs, sums up to their ends take a third of the time; an overflow is in both ends.
-    totals: Whole = np.cumsum(values)[np.append(start[1:], len(values)) - 1]
+    totals: Integers = np.cumsum(values)[np.append(start[1:], len(values)) - 1]
     totals[1:] -= totals[:-1].copy()
     return totals
 
 
-def unit_days(
-    unit: Whole | NDArray[np.int32],
+def sum_by_unit_day(
+    unit: Integers | NDArray[np.int32],
     in_period: NDArray[np.bool_],
     day: NDArray[np.int32],
     columns: Mapping[str, NDArray[np.integer]],
-    rows: Places | slice = ALL,
+    rows: Indices | slice = ALL,
 ) -> UnitDays:
     """Sum columns of some rows by unit, phase and day.
 
@@ -296,29 +296,29 @@ def unit_days(
         >>> days.unit.tolist(), days.columns["c_1"].tolist()
         ([6, 7], [1, 2])
     """
-    places = np.arange(len(unit))[rows]
-    if len(places) == len(unit) and (unit[1:] > unit[:-1]).all():
+    row_numbers = np.arange(len(unit))[rows]
+    if len(row_numbers) == len(unit) and (unit[1:] > unit[:-1]).all():
         # A table of units: each has one row.
         return UnitDays(unit.astype(np.int32), in_period, day, columns)
-    groups = Groups.of(key_of(unit[rows], in_period[rows], day[rows]), places)
+    groups = Groups.build(pack_key(unit[rows], in_period[rows], day[rows]), row_numbers)
     sums = {name: groups.sum(values) for name, values in columns.items()}
-    own = groups.first
-    return UnitDays(unit[own].astype(np.int32), in_period[own], day[own], sums)
+    first_rows = groups.first
+    return UnitDays(unit[first_rows].astype(np.int32), in_period[first_rows], day[first_rows], sums)
 
 
-def half_away(values: Floats) -> Whole:
+def round_half_away(values: Floats) -> Integers:
     """Round to whole numbers, halves away from zero, as SQL does.
 
     Example:
         >>> half_away(np.array([0.5, -1.5, 2.4])).tolist()
         [1, -2, 2]
     """
-    whole = np.trunc(values)
-    tied = np.abs(values - whole) == 0.5
-    return np.where(tied, whole + np.sign(values), np.rint(values)).astype(np.int64)
+    truncated = np.trunc(values)
+    tied = np.abs(values - truncated) == 0.5
+    return np.where(tied, truncated + np.sign(values), np.rint(values)).astype(np.int64)
 
 
-def narrow(column: NDArray[Any]) -> NDArray[Any]:
+def downcast(column: NDArray[Any]) -> NDArray[Any]:
     """Store whole numbers in the fewest bytes that hold them.
 
     Example:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from abeval.engines.builders import has_whole_hours
-from abeval.engines.sources import relation_of
-from abeval.engines.sql import Engine, literal, query, quoted
+from abeval.engines.sources import name_relation
+from abeval.engines.sql import Engine, literal, query, quote
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import NOT_JOINED
 from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
@@ -18,17 +18,17 @@ from abeval.logs.mapping import (
     CLICK_KEYS,
     SERVED_FLAGS,
     LogColumns,
-    compared_columns,
-    own_name,
+    list_compared_columns,
+    name_raw_column,
 )
 from abeval.logs.shape import (
     SCORE_COLUMNS,
     UNIT_COLUMNS,
-    Computed,
-    LogShape,
-    as_text,
-    in_view_names,
-    own_columns_of,
+    ComputedColumns,
+    LogSchema,
+    list_own_columns,
+    write_texts,
+    write_view_expression,
 )
 from abeval.metrics.row_text import never_fails
 
@@ -50,35 +50,35 @@ _TIMES = {
 """Unit of a time that is a number → the least, the largest, and what makes milliseconds of it."""
 
 
-def column(log: LogColumns, name: str) -> str:
+def write_column(log: LogColumns, name: str) -> str:
     """Write a canonical column as the log has it, null where it has none."""
-    return quoted(log.mapped[name]) if name in log else "cast(null as bigint)"
+    return quote(log.mapped[name]) if name in log else "cast(null as bigint)"
 
 
-def cast(log: LogColumns, name: str, kind: str) -> str:
+def write_cast(log: LogColumns, name: str, kind: str) -> str:
     """Write a canonical column cast to a type, null where the log has none."""
-    return f"cast({quoted(log.mapped[name]) if name in log else 'null'} as {kind})"
+    return f"cast({quote(log.mapped[name]) if name in log else 'null'} as {kind})"
 
 
-def variant_of(experiment: Experiment, own: str) -> str:
+def write_variant(experiment: Experiment, arm_sql: str) -> str:
     """Write the variant that an arm of the log belongs to."""
     joined = {name: arms.of for name, arms in experiment.variants.items() if arms.of is not None}
     # An arm that has the name of a variant, but is not one of those that it joins.
     cases = {name: name + NOT_JOINED for name in joined}
     cases |= {arm: name for name, arms in joined.items() for arm in arms}
-    listed = " ".join(f"when {literal(a)} then {literal(name)}" for a, name in cases.items())
+    cases_sql = " ".join(f"when {literal(a)} then {literal(name)}" for a, name in cases.items())
     # Arms of no variant keep their names, and are set aside by these.
-    return f"case {own} {listed} else {own} end" if cases else own
+    return f"case {arm_sql} {cases_sql} else {arm_sql} end" if cases else arm_sql
 
 
-def time_ms(log: LogColumns, engine: Engine, time: str | None = None) -> str:
+def write_time_ms(log: LogColumns, engine: Engine, time: str | None = None) -> str:
     """Write the time in milliseconds since 1970.
 
     `time` is SQL to use in place of the column.
     """
     if "ts" not in log:
         return "cast(null as bigint)"
-    value, source = time or quoted(log.mapped["ts"]), log.source
+    value, source = time or quote(log.mapped["ts"]), log.source
     if source.time_unit is None:
         stamp = _timestamp(log, value)
         if source.ts_zone is not None:
@@ -91,17 +91,17 @@ def time_ms(log: LogColumns, engine: Engine, time: str | None = None) -> str:
 
 def _timestamp(log: LogColumns, value: str) -> str:
     """Write a time as a timestamp without a zone."""
-    if log.type_of("ts") == "TIMESTAMPTZ_NS":
+    if log.find_type("ts") == "TIMESTAMPTZ_NS":
         # DuckDB has no cast from this type to a timestamp without a zone.
         value = f"cast({value} as timestamp with time zone)"
     return f"cast({value} as timestamp)"
 
 
-def known_time(experiment: Experiment, log: LogColumns) -> str:
+def write_valid_time(experiment: Experiment, log: LogColumns) -> str:
     """Write the time as the log has it, null outside the years 2 to 9998."""
-    value = column(log, "ts")
+    value = write_column(log, "ts")
     # Times that far off lie outside of a [period] anyhow.
-    if experiment.period is not None or not log.type_of("ts").startswith(("TIMESTAMP", "DATE")):
+    if experiment.period is not None or not log.find_type("ts").startswith(("TIMESTAMP", "DATE")):
         return value
     time = _timestamp(log, value)
     return (
@@ -110,32 +110,32 @@ def known_time(experiment: Experiment, log: LogColumns) -> str:
     )
 
 
-def own_columns(log: LogColumns, names: Sequence[str]) -> list[str]:
+def write_own_columns(log: LogColumns, names: Sequence[str]) -> list[str]:
     """Write the log's own columns; decimals and short floats become doubles."""
     kinds = {column.lower(): kind for column, kind in log.types.items()}
-    listed = []
+    selected = []
     for name in names:
         kind = kinds.get(name.lower(), "")
         # Engines differ in their arithmetic of decimals and short floats.
         is_fraction = kind == "FLOAT" or (kind.startswith("DECIMAL") and not kind.endswith(",0)"))
-        value = f"cast({quoted(name)} as double)" if is_fraction else quoted(name)
-        listed.append(f"{value} as {quoted(own_name(name))}")
-    return listed
+        value = f"cast({quote(name)} as double)" if is_fraction else quote(name)
+        selected.append(f"{value} as {quote(name_raw_column(name))}")
+    return selected
 
 
-def click(log: LogColumns) -> str:
+def write_click(log: LogColumns) -> str:
     """Write 1 for a clicked impression, else 0."""
     if "click" not in log:
         return "0"
-    value = quoted(log.mapped["click"])
-    if log.type_of("click") in _NO_CAST:
+    value = quote(log.mapped["click"])
+    if log.find_type("click") in _NO_CAST:
         return f"case when {value} > 0 then 1 else 0 end"
     # Some engines order NaN above every number; it is not a click.
     value = f"cast({value} as double)"
     return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
 
 
-def score(sql: str) -> str:
+def write_score(sql: str) -> str:
     """Write a score as a finite double, or null."""
     value = f"cast({sql} as double)"
     return f"case when abs({value}) < 1e300 then {value} end"
@@ -145,23 +145,23 @@ def _position(log: LogColumns, source: ImpressionLog) -> str:
     """Write the position, counted from 1."""
     if "position" not in log:
         return "cast(null as bigint)"
-    value = quoted(log.mapped["position"])
-    whole = f"case when abs({value}) < 1e15 then cast({value} as bigint) end"
-    return f"{whole} + {1 - source.first_position}"
+    value = quote(log.mapped["position"])
+    whole_number = f"case when abs({value}) < 1e15 then cast({value} as bigint) end"
+    return f"{whole_number} + {1 - source.first_position}"
 
 
 def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
     """Write the dwell in whole milliseconds; a negative one is unknown."""
     if "dwell" not in log:
         return "cast(null as bigint)"
-    factor, dwell = 1000 if source.dwell_unit == "s" else 1, quoted(log.mapped["dwell"])
-    if log.type_of("dwell") in _NO_CAST:
-        known = f"{dwell} between 0 and {10**15 // factor}"
+    factor, dwell = 1000 if source.dwell_unit == "s" else 1, quote(log.mapped["dwell"])
+    if log.find_type("dwell") in _NO_CAST:
+        is_valid = f"{dwell} between 0 and {10**15 // factor}"
         value = f"cast({dwell} as bigint)" + (f" * {factor}" if factor > 1 else "")
     else:
         scaled = f"cast({dwell} as double) * {factor}"
-        known, value = f"{scaled} between 0 and 1e15", f"cast(round({scaled}) as bigint)"
-    return f"case when {known} then {value} end"
+        is_valid, value = f"{scaled} between 0 and 1e15", f"cast(round({scaled}) as bigint)"
+    return f"case when {is_valid} then {value} end"
 
 
 def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
@@ -169,25 +169,25 @@ def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[s
 
     Unused ones are 0, or `last`.
     """
-    used = [column(log, name) for name in join]
+    used = [write_column(log, name) for name in join]
     unused = ["0", "0", last][len(used) :]
     return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]
 
 
 def copies_column(log: LogColumns) -> str:
     """Name the column that counts the copies of a row."""
-    return quoted(log.unused("copies"))
+    return quote(log.make_unused_name("copies"))
 
 
-def _once(log: LogColumns, rows: str, drop: bool = True) -> str:
+def _write_distinct_rows(log: LogColumns, rows: str, drop: bool = True) -> str:
     """Write rows of one event once, with the number of their copies."""
     if not drop:
         return f"select *, 1 as {copies_column(log)} from {rows}"
-    same = compared_columns(log)
-    columns = [quoted(c) if c in same else f"min({quoted(c)}) as {quoted(c)}" for c in log.types]
+    same = list_compared_columns(log)
+    columns = [quote(c) if c in same else f"min({quote(c)}) as {quote(c)}" for c in log.types]
     return (
         f"select {', '.join(columns)}, count(*) as {copies_column(log)} from {rows} "
-        f"group by {', '.join(map(quoted, same))}"
+        f"group by {', '.join(map(quote, same))}"
     )
 
 
@@ -218,40 +218,40 @@ def periods_view(experiment: Experiment) -> str:
 
 
 def impressions_view(
-    experiment: Experiment, shape: LogShape, engine: Engine, join: Sequence[str]
+    experiment: Experiment, schema: LogSchema, engine: Engine, join: Sequence[str]
 ) -> str:
     """Write every impression under canonical names, with local time and hour.
 
     In a switchback also with cluster and slot, of which `1_log/switched` makes units.
     """
-    log, source, zone = shape.impressions, experiment.logs.rows, experiment.timezone
-    unit, time = column(log, "unit_id"), known_time(experiment, log)
+    log, source, zone = schema.impressions, experiment.logs.rows, experiment.timezone
+    unit, time = write_column(log, "unit_id"), write_valid_time(experiment, log)
     if experiment.unit == ROW_UNIT:
         has_id = "impression_id" in log
-        unit = column(log, "impression_id") if has_id else "row_number() over ()"
-    ms, turns = time_ms(log, engine, time), experiment.switchback
+        unit = write_column(log, "impression_id") if has_id else "row_number() over ()"
+    ms, turns = write_time_ms(log, engine, time), experiment.switchback
     columns = [
         f"{unit if turns is None else literal('')} as unit_id",
         f"{ms} as time_ms",
         f"{time} as own_ts",
-        *(f"{column(log, n)} as {n}" for n in ("impression_id", "request_id", "item_id")),
-        f"{variant_of(experiment, cast(log, 'variant', 'varchar'))} as variant",
+        *(f"{write_column(log, n)} as {n}" for n in ("impression_id", "request_id", "item_id")),
+        f"{write_variant(experiment, write_cast(log, 'variant', 'varchar'))} as variant",
         f"{_position(log, source)} as position",
-        f"{cast(log, 'category', 'varchar')} as own_category",
-        f"{click(log)} as own_click",
+        f"{write_cast(log, 'category', 'varchar')} as own_category",
+        f"{write_click(log)} as own_click",
         f"{_dwell_ms(log, source)} as own_dwell_ms",
-        f"{cast(log, 'propensity', 'double')} as propensity",
-        *(f"{cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
+        f"{write_cast(log, 'propensity', 'double')} as propensity",
+        *(f"{write_cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
         *(
-            f"{score(quoted(text))} as {name}"
-            for text, name in shape.scores.items()
-            if text not in shape.blends
+            f"{write_score(quote(text))} as {name}"
+            for text, name in schema.scores.items()
+            if text not in schema.blends
         ),
-        *own_columns(log, shape.kept_columns),
+        *write_own_columns(log, schema.kept_columns),
         *_click_keys(log, join, ms if "unit_id" in join else "0"),
     ]
     # What is local already needs no conversion, which is much faster.
-    is_local = log.type_of("ts") == "TIMESTAMP" and (source.ts_zone or "UTC") == zone
+    is_local = log.find_type("ts") == "TIMESTAMP" and (source.ts_zone or "UTC") == zone
     timed, rows = "", "named"
     if is_local:
         columns.append(f"{time} as ts")
@@ -265,39 +265,39 @@ def impressions_view(
         at = f"({engine.epoch_ms('ts')} - {first})"
         number = f"cast(floor({at} / {turns.slot_ms}.0e0) as bigint)"
         since = f"{at} - {turns.slot_ms} * {number} as since_ms"
-        slots = [f"{shape.segments['design.cluster']} as cluster", f"{number} as slot", since]
-    listed = [
+        slots = [f"{schema.segments['design.cluster']} as cluster", f"{number} as slot", since]
+    derived = [
         f"{_hour(experiment, log, engine)} as hour_ts",
         *slots,
-        *blended_scores(shape),
-        not_compared(experiment, shape),
+        *blended_scores(schema),
+        write_not_compared(experiment, schema),
     ]
     return f"""
     with named as (select {", ".join(columns)} from kept_impressions){timed}
-    select *, {", ".join(listed)}
+    select *, {", ".join(derived)}
     from {rows}
     """
 
 
-def blended_scores(shape: LogShape) -> list[str]:
+def blended_scores(schema: LogSchema) -> list[str]:
     """Write the scores that are expressions, over canonical columns."""
     # The category of an item log comes later.
     as_named = {"category": "own_category"}
-    sql = {t: in_view_names(t, None, SCORE_COLUMNS, as_named) for t in shape.blends}
-    return [f"{score(f'({sql[text]})')} as {name}" for text, name in shape.blends.items()]
+    sql = {t: write_view_expression(t, None, SCORE_COLUMNS, as_named) for t in schema.blends}
+    return [f"{write_score(f'({sql[text]})')} as {name}" for text, name in schema.blends.items()]
 
 
 def _zone(experiment: Experiment, log: LogColumns) -> str:
     """Return the zone in which local times are wanted."""
     # A DATE is a local day already; converting it could move it.
-    return "UTC" if log.type_of("ts") == "DATE" else experiment.timezone
+    return "UTC" if log.find_type("ts") == "DATE" else experiment.timezone
 
 
 def _is_counted_in_utc(experiment: Experiment, log: LogColumns) -> bool:
     """Tell whether hours are first counted in UTC, and then become local."""
     # Converting each hour of a unit, not each impression, takes a third off the pass over the log.
     bounds = _bounds(experiment)
-    is_converted = log.type_of("ts") != "DATE" and log.source.ts_zone in (None, "UTC")
+    is_converted = log.find_type("ts") != "DATE" and log.source.ts_zone in (None, "UTC")
     return bool(bounds) and is_converted and has_whole_hours(experiment.timezone, *bounds)
 
 
@@ -322,25 +322,25 @@ def _hour(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     return hour
 
 
-def sums_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
+def sums_view(experiment: Experiment, schema: LogSchema, engine: Engine) -> str:
     """Write the sums of the log with their local hour."""
-    log, ts = shape.impressions, "hour_ts"
+    log, ts = schema.impressions, "hour_ts"
     if _is_counted_in_utc(experiment, log):
         ts = engine.local_time(engine.epoch_ms("hour_ts"), experiment.timezone)
-    first, last = (time_ms(log, engine, name) for name in ("first_ts", "last_ts"))
-    segments = [quoted(f"s_{name}") for name in shape.segments]
-    exposed = "true" if shape.exposures is None else "is_exposed"
-    slot = quoted(f"s_{PART}")
+    first, last = (write_time_ms(log, engine, name) for name in ("first_ts", "last_ts"))
+    segments = [quote(f"s_{name}") for name in schema.segments]
+    exposed = "true" if schema.exposures is None else "is_exposed"
+    slot = quote(f"s_{PART}")
     aside = "null"
     if experiment.switchback is not None:
         aside = f"case when {slot} in ('no_cluster', 'mixed_slot', 'burn_in') then {slot} end"
     columns = [
-        *("unit_id", "variant", *segments, *shape.components.values()),
+        *("unit_id", "variant", *segments, *schema.components.values()),
         f"{exposed} as is_exposed",
         f"{ts} as ts",
         f"{first} as first_ms",
         f"{last} as last_ms",
-        not_compared(experiment, shape),
+        write_not_compared(experiment, schema),
         f"cast({aside} as varchar) as slot_aside",
     ]
     hour = engine.epoch_ms("date_trunc('hour', ts)")
@@ -352,14 +352,14 @@ def sums_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
     """
 
 
-def not_compared(experiment: Experiment, shape: LogShape) -> str:
+def write_not_compared(experiment: Experiment, schema: LogSchema) -> str:
     """Write why the variant of a row is not compared, null if it is."""
-    if not shape.names_variant or experiment.assigns or shape.exposures is not None:
+    if not schema.names_variant or experiment.assigns or schema.exposures is not None:
         return "cast(null as varchar) as not_compared"
-    known = ", ".join(literal(name) for name in experiment.variants)
+    variant_list = ", ".join(literal(name) for name in experiment.variants)
     return (
         "case when variant is null then 'null_variant' "
-        f"when variant not in ({known}) then 'not_compared' end as not_compared"
+        f"when variant not in ({variant_list}) then 'not_compared' end as not_compared"
     )
 
 
@@ -370,20 +370,23 @@ LOGGED = (
 """Columns of every impression, besides scores, components, segments and the log's own."""
 
 
-def score_columns(shape: LogShape) -> list[str]:
+def score_columns(schema: LogSchema) -> list[str]:
     """List the columns of the scores that variants serve."""
-    return list(dict.fromkeys(shape.score_of.values()))
+    return list(dict.fromkeys(schema.score_of.values()))
 
 
-def _kept_columns(shape: LogShape) -> list[str]:
+def _kept_columns(schema: LogSchema) -> list[str]:
     """List the columns of scores, and the log's own."""
-    return [*shape.scores.values(), *(quoted(own_name(name)) for name in shape.kept_columns)]
+    return [
+        *schema.scores.values(),
+        *(quote(name_raw_column(name)) for name in schema.kept_columns),
+    ]
 
 
-def _part_columns(shape: LogShape) -> list[str]:
+def _part_columns(schema: LogSchema) -> list[str]:
     """List the columns of segments and cuts."""
-    segments = [quoted(f"s_{name}") for name in shape.segments]
-    return [*segments, *(quoted(cut_name(name)) for name in shape.cuts)]
+    segments = [quote(f"s_{name}") for name in schema.segments]
+    return [*segments, *(quote(cut_name(name)) for name in schema.cuts)]
 
 
 def cut_name(name: str) -> str:
@@ -391,13 +394,13 @@ def cut_name(name: str) -> str:
     return f"k_{name}"
 
 
-def plain_columns(shape: LogShape) -> list[str]:
+def plain_columns(schema: LogSchema) -> list[str]:
     """List the columns of the impressions except times and sums."""
     plain = [name for name in LOGGED if name not in ("unit_id", "ts", "variant")]
-    return [*plain, *_kept_columns(shape)]
+    return [*plain, *_kept_columns(schema)]
 
 
-def logged_view(experiment: Experiment, shape: LogShape) -> str:
+def logged_view(experiment: Experiment, schema: LogSchema) -> str:
     """Write every impression with click, dwell, components, segments and cuts.
 
     Components are `c_…`, segments `s_…`, cuts `k_…`. Components that could fail are computed only
@@ -405,31 +408,33 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """
     keep = experiment.logs.rows.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
-    parts = zip(_part_columns(shape), (*shape.segments.values(), *shape.cuts.values()), strict=True)
+    segments_and_cuts = zip(
+        _part_columns(schema), (*schema.segments.values(), *schema.cuts.values()), strict=True
+    )
     columns = [
-        *([] if shape.exposures is None else ["is_exposed"]),
-        *_kept_columns(shape),
-        *(f"{sql} as {name}" for name, sql in parts),
+        *([] if schema.exposures is None else ["is_exposed"]),
+        *_kept_columns(schema),
+        *(f"{sql} as {name}" for name, sql in segments_and_cuts),
         # Rows that are set aside form cells of their own, whose number of rows alone is read.
         *(
             f"{sql if never_fails(sql) else f'case when counts then {sql} else 0 end'} as {name}"
-            for sql, name in shape.components.items()
+            for sql, name in schema.components.items()
         ),
-        *(f"case when counts then {sql} end as {name}" for sql, name in shape.events.items()),
+        *(f"case when counts then {sql} end as {name}" for sql, name in schema.events.items()),
     ]
     clicked, dwelt, click_join = "own_click", "own_dwell_ms", ""
-    if shape.clicks is not None:
+    if schema.clicks is not None:
         clicked = "case when a.clicks is null then 0 else 1 end"
-        dwelt = "a.dwell_ms" if "dwell" in shape.clicks else "own_dwell_ms"
+        dwelt = "a.dwell_ms" if "dwell" in schema.clicks else "own_dwell_ms"
         same = " and ".join(f"i.{key} = a.{key}" for key in CLICK_KEYS)
         click_join = f"left join attributed a on {same}"
     exposed, exposure_join, counts = [], "", "set_aside is null"
-    if shape.exposures is not None:
+    if schema.exposures is not None:
         exposure_join = "left join exposed e on i.unit_id = e.unit_id"
         before = "in_period and i.time_ms < e.first_ms"
         exposed = [f"e.unit_id is not null and not coalesce({before}, false) as is_exposed"]
         counts += " and is_exposed"
-    category, item_join = _category(shape, _reads_category(shape))
+    category, item_join = _category(schema, _reads_category(schema))
     return f"""
     with joined as (
       select i.*, {category.format("own_category")} as category, {clicked} as click,
@@ -446,29 +451,29 @@ def logged_view(experiment: Experiment, shape: LogShape) -> str:
     """
 
 
-def analysed_view(shape: LogShape) -> str:
+def analysed_view(schema: LogSchema) -> str:
     """Write the impressions of analysed units, by their number in `unit_names`."""
-    others = [f"i.{name}" for name in LOGGED if name not in ("unit_id", "category")]
-    computed = [*_part_columns(shape), *shape.components.values(), *shape.events.values()]
-    category, item_join = _category(shape, not _reads_category(shape))
+    logged_columns = [f"i.{name}" for name in LOGGED if name not in ("unit_id", "category")]
+    computed = [*_part_columns(schema), *schema.components.values(), *schema.events.values()]
+    category, item_join = _category(schema, not _reads_category(schema))
     return f"""
     select n.unit_id, {category.format("category")} as category,
-      {", ".join([*others, *_kept_columns(shape), *computed])}
+      {", ".join([*logged_columns, *_kept_columns(schema), *computed])}
     from logged i join unit_names n on i.unit_id = n.logged_id {item_join}
     where i.counts
     """
 
 
-def _reads_category(shape: LogShape) -> bool:
+def _reads_category(schema: LogSchema) -> bool:
     """Tell whether an expression reads the category."""
     # If none does, the item log is joined only to rows of analysed units.
-    texts = (*shape.components, *shape.segments.values(), *shape.cuts.values())
-    return any(quoted("category") in sql for sql in texts)
+    texts = (*schema.components, *schema.segments.values(), *schema.cuts.values())
+    return any(quote("category") in sql for sql in texts)
 
 
-def _category(shape: LogShape, is_joined: bool) -> tuple[str, str]:
+def _category(schema: LogSchema, is_joined: bool) -> tuple[str, str]:
     """Write the category, and the join of the item log where it is needed."""
-    if not (is_joined and shape.has_item_categories):
+    if not (is_joined and schema.has_item_categories):
         return "i.{}", ""
     return "coalesce(i.{}, t.category)", "left join items t on i.item_id = t.item_id"
 
@@ -481,85 +486,90 @@ def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequenc
     """Write clicks under canonical names, exact duplicates once."""
     columns = [
         f"{copies_column(log)} as copies",
-        f"{time_ms(log, engine)} as time_ms",
+        f"{write_time_ms(log, engine)} as time_ms",
         f"{_dwell_ms(log, source)} as dwell_ms",
         *_click_keys(log, join),
     ]
     return f"""
-    with once as ({_once(log, "raw_clicks")})
+    with once as ({_write_distinct_rows(log, "raw_clicks")})
     select {", ".join(columns)} from once
     """
 
 
 def items_view(log: LogColumns) -> str:
     """Write one row per item, with its first category by name."""
-    item = column(log, "item_id")
+    item = write_column(log, "item_id")
     return f"""
-    select {item} as item_id, min({cast(log, "category", "varchar")}) as category
+    select {item} as item_id, min({write_cast(log, "category", "varchar")}) as category
     from raw_items where {item} is not null group by 1
     """
 
 
 def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     """Write exposures under canonical names, with the segments that they tell."""
-    unit, values = column(log, "unit_id"), experiment.known_from("exposure")
-    named = [
+    unit, values = write_column(log, "unit_id"), experiment.known_from("exposure")
+    canonical_columns = [
         f"{unit} as unit_id",
-        f"{time_ms(log, engine)} as time_ms",
-        f"{variant_of(experiment, cast(log, 'variant', 'varchar'))} as variant",
-        *own_columns(log, own_columns_of([*values.values()], log, UNIT_COLUMNS)),
+        f"{write_time_ms(log, engine)} as time_ms",
+        f"{write_variant(experiment, write_cast(log, 'variant', 'varchar'))} as variant",
+        *write_own_columns(log, list_own_columns([*values.values()], log, UNIT_COLUMNS)),
     ]
-    segments = as_text(values, UNIT_COLUMNS).items()
-    listed = [f"{sql} as {quoted(f's_{name}')}" for name, sql in segments]
+    segments = write_texts(values, UNIT_COLUMNS).items()
+    segment_columns = [f"{sql} as {quote(f's_{name}')}" for name, sql in segments]
     return f"""
-    with named as (select {", ".join(named)} from raw_exposures where {unit} is not null)
-    select {", ".join(["unit_id", "time_ms", "variant", *listed])} from named
+    with named as (
+      select {", ".join(canonical_columns)} from raw_exposures where {unit} is not null
+    )
+    select {", ".join(["unit_id", "time_ms", "variant", *segment_columns])} from named
     """
 
 
-def unit_log_view(experiment: Experiment, table: Computed) -> str:
+def unit_log_view(experiment: Experiment, table: ComputedColumns) -> str:
     """Write the rows of the units' table, with one column of each kind."""
     log = table.log
-    named = [
-        f"{column(log, 'unit_id')} as unit_id",
+    canonical_columns = [
+        f"{write_column(log, 'unit_id')} as unit_id",
         f"{copies_column(log)} as copies",
-        *own_columns(log, table.own_columns),
+        *write_own_columns(log, table.own_columns),
     ]
     columns = [
         # Queries read columns by prefix, which must match at least one.
         *("cast('' as varchar) as s_", "0 as u_0", "0 as v_0"),
-        *(f"{sql} as {quoted(f's_{name}')}" for name, sql in table.segments.items()),
+        *(f"{sql} as {quote(f's_{name}')}" for name, sql in table.segments.items()),
         *(f"{sql} as {name}" for sql, name in (*table.covariates.items(), *table.values.items())),
     ]
+    drops_duplicates = experiment.cleaning.duplicates == "drop"
     return f"""
-    with once as ({_once(log, "raw_units", experiment.cleaning.duplicates == "drop")}),
-    named as (select {", ".join(named)} from once)
+    with once as ({_write_distinct_rows(log, "raw_units", drops_duplicates)}),
+    named as (select {", ".join(canonical_columns)} from once)
     select unit_id as logged_id, copies, {", ".join(columns)} from named
     """
 
 
-def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: Engine) -> str:
+def outcome_view(
+    experiment: Experiment, name: str, outcome: ComputedColumns, engine: Engine
+) -> str:
     """Write the rows of an outcome log under canonical names, with their worth."""
-    log, raw = outcome.log, relation_of("raw", OUTCOME + name)
-    time = known_time(experiment, log)
-    ms, ts = time_ms(log, engine, time), engine.local_time("time_ms", experiment.timezone)
+    log, raw = outcome.log, name_relation("raw", OUTCOME + name)
+    time = write_valid_time(experiment, log)
+    ms, ts = write_time_ms(log, engine, time), engine.local_time("time_ms", experiment.timezone)
     own_ts = []
-    if log.type_of("ts") == "DATE":
+    if log.find_type("ts") == "DATE":
         # Its last moment, so that it is not before the exposure of that day; on the day that it
         # names, also where that moment is not 24 hours after its first.
         end = engine.utc_time(f"cast({time} as timestamp) + interval 1 day", experiment.timezone)
         ms, ts = f"{engine.epoch_ms(end)} - 1", "own_ts"
         own_ts = [f"cast({time} as timestamp) as own_ts"]
     columns = [
-        f"{column(log, 'unit_id')} as logged_id",
+        f"{write_column(log, 'unit_id')} as logged_id",
         f"{copies_column(log)} as copies",
         f"{ms} as time_ms",
         *own_ts,
-        *own_columns(log, outcome.own_columns),
+        *write_own_columns(log, outcome.own_columns),
     ]
     values = [f"{sql} as {name}" for sql, name in outcome.values.items()]
     return f"""
-    with once as ({_once(log, raw, experiment.cleaning.duplicates == "drop")}),
+    with once as ({_write_distinct_rows(log, raw, experiment.cleaning.duplicates == "drop")}),
     named as (select {", ".join(columns)} from once),
     timed as (
       select *, logged_id as unit_id, {ts} as ts from named
@@ -569,11 +579,11 @@ def outcome_view(experiment: Experiment, name: str, outcome: Computed, engine: E
     """
 
 
-def entry_view(experiment: Experiment, shape: LogShape, engine: Engine) -> str:
+def entry_view(experiment: Experiment, schema: LogSchema, engine: Engine) -> str:
     """Write when each analysed unit was exposed: logged, UTC and local day."""
-    log = shape.impressions if shape.exposures is None else shape.exposures
+    log = schema.impressions if schema.exposures is None else schema.exposures
     zone, exposed = experiment.timezone, "first_ms"
-    if log.type_of("ts") == "DATE":
+    if log.find_type("ts") == "DATE":
         # The day of a DATE is local already, and begins when the local day does.
         zone = "UTC"
         start = engine.utc_time(engine.local_time("first_ms", zone), experiment.timezone)
@@ -600,10 +610,10 @@ def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) 
 
     `columns` is SQL of the columns that are asked for; `rows` is what follows `from`.
     """
-    listed = (
+    selected = (
         f"{columns.get(c, f'cast(null as {kind})')} as {c}" for c, kind in ROW_COLUMNS.items()
     )
-    engine.view("analysed_rows", f"select {', '.join(listed)} from {rows}")
+    engine.view("analysed_rows", f"select {', '.join(selected)} from {rows}")
     engine.view(name, query(f"3_rows/{name}"))
 
 
@@ -613,7 +623,7 @@ def write_popularity(engine: Engine, item: str) -> None:
     `item` is SQL of an item of a row `l`.
     """
     # Units that are not analysed count too: popularity does not depend on who is compared.
-    known = "l.unit_id is not null and l.item_id is not null"
-    sql = f"select {item} as item_id from logged l where l.phase = {BEFORE} and {known}"
+    has_ids = "l.unit_id is not null and l.item_id is not null"
+    sql = f"select {item} as item_id from logged l where l.phase = {BEFORE} and {has_ids}"
     engine.view("earlier_items", sql)
     engine.table("item_popularity", query("4_metrics/item_popularity"))

@@ -25,12 +25,12 @@ class Source:
         no_days: Why the metric has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
-<<<<<<< HEAD
+    <<<<<<< HEAD
         events: Of values since exposure: their log, empty where there are several; else None.
         file: Its query in `queries/` where that has another name; empty where it has none.
-=======
+    =======
         events: For values since exposure: their log, empty if there are several; else None.
->>>>>>> namesa
+    >>>>>>> namesa
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
@@ -57,7 +57,7 @@ class Source:
             raise ValueError(f"source {self.name!r}: set one of daily, of_days and no_days")
 
     @property
-    def capped(self) -> bool:
+    def can_cap(self) -> bool:
         """Tell whether units' totals can be capped: windows need them by day."""
         return self.no_days is None
 
@@ -77,18 +77,20 @@ class Source:
         return self.name
 
 
-def _by_day(name: str, title: str, *reads: str, whole: str = "lists") -> Source:
+def _daily_source(name: str, title: str, *reads: str, kept_whole: str = "lists") -> Source:
     """Build a source whose days add up, but which cuts would break apart."""
-    no_cuts = f"it needs whole {whole}, and a cut takes rows out of them"
+    no_cuts = f"it needs whole {kept_whole}, and a cut takes rows out of them"
     return Source(name, title, ("in_period", "day", *reads), daily=True, no_cuts=no_cuts)
 
 
 UNIT_DAY = Source("unit_day", "sums per unit", daily=True, file="2_units/logged_sums")
-PAGE_VIEWS = _by_day("page_views", "page views", "request_id")
-SERVED_RANKING = _by_day(
+PAGE_VIEWS = _daily_source("page_views", "page views", "request_id")
+SERVED_RANKING = _daily_source(
     "served_ranking", "served lists", "request_id", "position", "item_id", "click"
 )
-CATEGORY_DIVERSITY = _by_day("category_diversity", "category diversity", "request_id", "category")
+CATEGORY_DIVERSITY = _daily_source(
+    "category_diversity", "category diversity", "request_id", "category"
+)
 
 _LOOKED_UP = "items are looked up of whole units, not of the impressions of a cell"
 NOVELTY = Source(
@@ -107,7 +109,7 @@ SERENDIPITY = Source(
     of_past="units",
     no_cuts=_LOOKED_UP,
 )
-SESSIONS = _by_day("sessions", "sessions", "time_ms", whole="sessions")
+SESSIONS = _daily_source("sessions", "sessions", "time_ms", kept_whole="sessions")
 GAUC = Source("gauc", "GAUC", ("in_period", "day", "click"), scored=True, of_days=True)
 AUC = Source(
     "auc",
@@ -146,7 +148,7 @@ CATALOGUE = Source(
 )
 
 
-def events_of(log: str) -> Source:
+def events_source(log: str) -> Source:
     """Build the source of a log's events since exposure.
 
     A funnel has several logs: its source has an empty name.
@@ -213,7 +215,7 @@ class PerUnit:
     number: int
     values: tuple[RowValue, ...]
     nulls: tuple[RowValue, ...] = ()
-    known: tuple[RowValue, ...] = ()
+    presence: tuple[RowValue, ...] = ()
     within_ms: int | None = None
     day: int | None = None
     is_funnel: bool = False
@@ -363,7 +365,7 @@ class Metric:
     left_out: tuple[tuple[str, Term], ...] = ()
     lacking: tuple[tuple[str, Term], ...] = ()
     missing: Missing = "zero"
-    known: tuple[Term, Term] | None = None
+    presence_terms: tuple[Term, Term] | None = None
     covariates: tuple[Term, ...] = ()
     margin: Margin | None = None
     within: tuple[float, float] | None = None
@@ -385,7 +387,7 @@ class Metric:
 def no_cuts(metric: Metric) -> str | None:
     """Return why a metric has no value in a part of the traffic; None if it has."""
     # Days of several cells overlap, so their counts do not add up.
-    if metric.source.no_cuts is None and ColumnTerm("c_days") in own_terms(metric):
+    if metric.source.no_cuts is None and ColumnTerm("c_days") in value_terms(metric):
         return "a day may have impressions of several cells"
     return metric.source.no_cuts
 
@@ -413,12 +415,12 @@ def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """List the terms of a metric that are summed over impressions."""
     counted = (term for _, term in (*metric.left_out, *metric.lacking))
     value = None if metric.kind == "quantile" else metric.value
-    terms = (value, metric.per, *counted, *(metric.known or ()), *metric.covariates)
-    own = tuple(term for term in terms if isinstance(term, RowTerm))
-    return (*own, *(term for part in metric.parts for term in row_terms(part)))
+    terms = (value, metric.per, *counted, *(metric.presence_terms or ()), *metric.covariates)
+    direct_terms = tuple(term for term in terms if isinstance(term, RowTerm))
+    return (*direct_terms, *(term for part in metric.parts for term in row_terms(part)))
 
 
-def own_terms(metric: Metric) -> tuple[Term, ...]:
+def value_terms(metric: Metric) -> tuple[Term, ...]:
     """Return the metric's numerator, and its denominator if it is a ratio."""
     return tuple(term for term in (metric.value, metric.per) if term is not None)
 
@@ -434,7 +436,7 @@ def covariate_scales(metric: Metric) -> tuple[float, ...]:
 
     The covariates are the metric's own earlier sums first, then the further ones.
     """
-    terms = (*own_terms(metric), *metric.covariates)
+    terms = (*value_terms(metric), *metric.covariates)
     return (*scales(metric), *(term.scale for term in terms), 1.0)
 
 
@@ -447,9 +449,11 @@ def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
 
 def row_values(metric: Metric) -> tuple[RowValue, ...]:
     """List the row values that a metric, or a part of it, is computed from."""
-    of = metric.per_unit
-    own = () if of is None else (*of.values, *of.nulls, *of.known)
-    return (*own, *(value for part in metric.parts for value in row_values(part)))
+    per_unit = metric.per_unit
+    direct_values = (
+        () if per_unit is None else (*per_unit.values, *per_unit.nulls, *per_unit.presence)
+    )
+    return (*direct_values, *(value for part in metric.parts for value in row_values(part)))
 
 
 def unit_terms(metric: Metric) -> tuple[UnitTerm, ...]:

@@ -62,7 +62,7 @@ def parse_expression(text: str) -> exp.Expr:
     problem = expression_problem(text)
     if problem is not None:
         raise ExperimentError(f"expression {problem}")
-    tree = parsed(text)
+    tree = parse_tree(text)
     for column in tree.find_all(exp.Column):
         if column.name.isascii():
             column.set("this", exp.to_identifier(column.name.lower(), quoted=column.this.quoted))
@@ -72,31 +72,31 @@ def parse_expression(text: str) -> exp.Expr:
 @lru_cache(maxsize=4096)
 def expression_problem(text: str) -> str | None:
     """Return why `text` is no row-level scalar expression; None if it is."""
-    shown = repr(text if len(text) <= 200 else f"{text[:200]}…")
+    quoted = repr(text if len(text) <= 200 else f"{text[:200]}…")
     if not text.strip():
-        return f"{shown} is not one expression"
+        return f"{quoted} is not one expression"
     if len(text) > _LONGEST:
-        return f"{shown} has {len(text):,} characters, more than {_LONGEST:,}"
+        return f"{quoted} has {len(text):,} characters, more than {_LONGEST:,}"
     try:
-        tree = parsed(text)
+        tree = parse_tree(text)
         # An operator without an operand parses, but its written form does not.
-        parsed(tree.sql(dialect="duckdb", identify=True))
+        parse_tree(tree.sql(dialect="duckdb", identify=True))
         wrong = "is nested too deeply" if _depth(tree) > _DEEPEST else _wrong_part(tree)
     except RecursionError:
         wrong = "is nested too deeply"
     except SqlglotError as error:
-        return f"{shown} is not one SQL expression{_place(error)}"
-    return None if wrong is None else f"{shown} {wrong}"
+        return f"{quoted} is not one SQL expression{_place(error)}"
+    return None if wrong is None else f"{quoted} {wrong}"
 
 
-def parsed(text: str) -> exp.Expr:
+def parse_tree(text: str) -> exp.Expr:
     """Parse one expression and drop its comments; may raise SqlglotError."""
     # A copy, for callers change the tree and the cache must not.
-    return _parsed_once(text).copy()
+    return _parse_once(text).copy()
 
 
 @lru_cache(maxsize=4096)
-def _parsed_once(text: str) -> exp.Expr:
+def _parse_once(text: str) -> exp.Expr:
     # The grammar of expressions has no statements.
     trees = Dialect.get_or_raise("duckdb").parse_into(exp.Condition, text)
     if len(trees) != 1 or trees[0] is None or text.rstrip().endswith(";"):
@@ -145,12 +145,12 @@ def _is_known(node: exp.Expr) -> bool:
     return type(node) in _SYNTAX or type(node) in _FUNCTIONS
 
 
-def columns_of(tree: exp.Expr) -> list[str]:
+def list_columns(tree: exp.Expr) -> list[str]:
     """List the distinct columns of an expression, in order."""
     return list(dict.fromkeys(column.name for column in tree.find_all(exp.Column)))
 
 
-def with_columns(text: str, name: Callable[[str], str]) -> str:
+def replace_columns(text: str, name: Callable[[str], str]) -> str:
     """Write an expression in DuckDB's SQL with its columns replaced.
 
     A column replaced by an empty name becomes null.
@@ -160,14 +160,14 @@ def with_columns(text: str, name: Callable[[str], str]) -> str:
         '"raw_price" * 0.5e0'
     """
 
-    def changed(node: exp.Expression) -> exp.Expression:
+    def replace_node(node: exp.Expression) -> exp.Expression:
         if isinstance(node, exp.Literal) and not node.is_string and "." in node.this:
             # Engines keep different numbers of digits of a decimal; a double is the same on all.
             number = repr(float(node.this))
             return exp.Literal.number(number if "e" in number else f"{number}e0")
         if not isinstance(node, exp.Column):
             return node
-        own = name(node.name)
-        return exp.column(own) if own else exp.null()
+        column = name(node.name)
+        return exp.column(column) if column else exp.null()
 
-    return parse_expression(text).transform(changed).sql(dialect="duckdb", identify=True)
+    return parse_expression(text).transform(replace_node).sql(dialect="duckdb", identify=True)

@@ -54,7 +54,7 @@ def is_plain(text: str) -> bool:
     return is_whole and not any(map(_RESERVED.fullmatch, _COLUMN.findall(text)))
 
 
-def renamed(text: str, name: Callable[[str], str]) -> str:
+def replace_plain_columns(text: str, name: Callable[[str], str]) -> str:
     """Replace the columns of a plain text by other SQL."""
     return _COLUMN.sub(lambda column: name(column[0]), text)
 
@@ -84,7 +84,7 @@ def column_text(name: object) -> object:
 
 
 @lru_cache(maxsize=4096)
-def columns_of(text: str) -> tuple[str, ...]:
+def list_columns(text: str) -> tuple[str, ...]:
     """List the distinct columns of an expression, in order and lower case.
 
     Example:
@@ -95,7 +95,7 @@ def columns_of(text: str) -> tuple[str, ...]:
         return tuple(dict.fromkeys(_COLUMN.findall(text)))
     from abeval.metrics import expressions
 
-    return tuple(expressions.columns_of(expressions.parse_expression(text)))
+    return tuple(expressions.list_columns(expressions.parse_expression(text)))
 
 
 def over_columns(text: str, columns: Iterable[str]) -> str | None:
@@ -110,11 +110,11 @@ def over_columns(text: str, columns: Iterable[str]) -> str | None:
     by_lower = {column.lower(): column for column in columns}
     if text.lower() in by_lower:
         return '"' + by_lower[text.lower()].replace('"', '""') + '"'
-    if expression_problem(text) is not None or not {*columns_of(text)} <= by_lower.keys():
+    if expression_problem(text) is not None or not {*list_columns(text)} <= by_lower.keys():
         return None
-    from abeval.metrics.expressions import with_columns
+    from abeval.metrics.expressions import replace_columns
 
-    return with_columns(text, lambda column: by_lower[column.lower()])
+    return replace_columns(text, lambda column: by_lower[column.lower()])
 
 
 def never_fails(text: str) -> bool:
@@ -160,33 +160,33 @@ def function_problem(text: str) -> str | None:
         (None, "'sum(ctr)' contains `SUM(ctr)`; it may contain metrics by name, numbers, + - * / \
 and parentheses, pow, abs, sqrt, exp, ln")
     """
-    shown = repr(text if len(text) <= 100 else f"{text[:100]}…")
+    quoted = repr(text if len(text) <= 100 else f"{text[:100]}…")
     if len(text) > _LONGEST:
-        return f"{shown} has more than {_LONGEST:,} characters"
+        return f"{quoted} has more than {_LONGEST:,} characters"
     from sqlglot.errors import SqlglotError
 
-    from abeval.metrics.expressions import parsed
+    from abeval.metrics.expressions import parse_tree
 
     try:
-        tree = parsed(text)
+        tree = parse_tree(text)
         # An operator without an operand parses, but its written form does not.
-        parsed(tree.sql(dialect="duckdb"))
+        parse_tree(tree.sql(dialect="duckdb"))
         strange = next((node for node in tree.walk() if not _is_known(node)), None)
     except (SqlglotError, RecursionError):
-        return f"{shown} is not one expression"
+        return f"{quoted} is not one expression"
     if strange is not None:
-        return f"{shown} contains `{strange.sql(dialect='duckdb')}`; it may contain {_MAY}"
-    return None if names_of(text) else f"{shown} names no metric"
+        return f"{quoted} contains `{strange.sql(dialect='duckdb')}`; it may contain {_MAY}"
+    return None if list_metric_names(text) else f"{quoted} names no metric"
 
 
-def names_of(text: str) -> list[str]:
+def list_metric_names(text: str) -> list[str]:
     """List the distinct metrics that a function names, in order."""
     from sqlglot import exp
 
-    from abeval.metrics.expressions import parsed
+    from abeval.metrics.expressions import parse_tree
 
     # Depth first, left to right, as a reader meets them.
-    columns = parsed(text).find_all(exp.Column, bfs=False)
+    columns = parse_tree(text).find_all(exp.Column, bfs=False)
     return list(dict.fromkeys(column.name for column in columns))
 
 
@@ -200,9 +200,9 @@ def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
     # A name may be a word of SQL, such as `map`.
     if text in values:
         return values[text]
-    from abeval.metrics.expressions import parsed
+    from abeval.metrics.expressions import parse_tree
 
-    return _value(parsed(text), values)
+    return _value(parse_tree(text), values)
 
 
 def _value(node: "exp.Expr", values: Mapping[str, Floats]) -> Floats:
@@ -239,7 +239,7 @@ def columns_of_metric(metric: Metric) -> frozenset[str]:
         ['day', 'in_period', 'time_ms', 'ts', 'unit']
     """
     terms = (*row_terms(metric), *event_terms(metric))
-    texts = {column.lower() for term in terms for column in columns_of(term.expression)}
+    texts = {column.lower() for term in terms for column in list_columns(term.expression)}
     parts = (columns_of_metric(part) for part in metric.parts)
     return frozenset(texts).union(metric.needs, metric.source.reads, *parts)
 

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.engines.sql import Engine, is_number, literal, query, quoted, whole_number
+from abeval.engines.sql import Engine, fetch_int, is_number, literal, query, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
-from abeval.logs.mapping import LogColumns, own_name
+from abeval.logs.mapping import LogColumns, name_raw_column
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.stats.off_policy import Policy, Rows, unsupported_share
@@ -83,11 +83,11 @@ def read_policy_log(
         if name is not None and name not in experiment.variants:
             like = suggestion(name, experiment.variants)
             raise ExperimentError(f"no variant is called {name!r}{like}")
-    named = {"probability": choice.probability, "reward": reward}
-    own = {what: column for what, column in named.items() if column is not None}
-    _check_columns(prepare(run, [], [*own.values()]).shape.impressions, choice, own)
+    requested = {"probability": choice.probability, "reward": reward}
+    columns = {what: column for what, column in requested.items() if column is not None}
+    _check_columns(prepare(run, [], [*columns.values()]).schema.impressions, choice, columns)
     run.step("policy")
-    sql = {what: quoted(own_name(column)) for what, column in own.items()}
+    sql = {what: quote(name_raw_column(column)) for what, column in columns.items()}
     engine.view(
         "policy_rows",
         "select unit_id, in_period, variant, position, item_id, propensity, "
@@ -96,13 +96,13 @@ def read_policy_log(
         "from impressions",
     )
     target = "cast(null as varchar)" if choice.to is None else literal(choice.to)
-    by = f"{target} as target, {'probability' in own} as by_column"
+    by = f"{target} as target, {'probability' in columns} as by_column"
     engine.view("comparison", f"select {literal(source)} as source, {by}")
     engine.table("served", query("offline_policy/served"))
     without = (
         "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)"
     )
-    if unusable := whole_number(engine, without):
+    if unusable := fetch_int(engine, without):
         what = f"reward column {reward!r}: {unusable} impressions have no usable value"
         raise LogError(what, "a reward is a number of at least 0; write 0 if nothing was earned")
     engine.table("policy", _policy_sql(engine, experiment, choice))
@@ -110,20 +110,20 @@ def read_policy_log(
         _check_table(engine)
     for name in ("policy_items", "policy_units"):
         engine.table(name, query(f"offline_policy/{name}"))
-    return _fetched(engine, source, choice, experiment.unit != ROW_UNIT)
+    return _fetch_log(engine, source, choice, experiment.unit != ROW_UNIT)
 
 
-def _check_columns(log: LogColumns, choice: PolicyChoice, own: Mapping[str, str]) -> None:
+def _check_columns(log: LogColumns, choice: PolicyChoice, columns: Mapping[str, str]) -> None:
     """Raise if propensities or items are missing, or a column is not numeric."""
     if "propensity" not in log:
         needs = "off-policy evaluation needs the probability with which each impression was served"
-        hint = f'map it: columns = {{ propensity = "..." }}; {log.listed}'
+        hint = f'map it: columns = {{ propensity = "..." }}; {log.columns_hint}'
         raise LogError(f"{needs}, but the impressions have no column `propensity`", hint)
     if choice.probability is None and "item_id" not in log:
         what = "a policy needs items, but the impressions have no column `item_id`"
         raise LogError(what, 'map it: columns = { item_id = "..." }')
     types = {name.lower(): kind for name, kind in log.types.items()}
-    for what, column in own.items():
+    for what, column in columns.items():
         if not is_number(kind := types[column.lower()]):
             raise LogError(f"column {column!r} is {kind}, but a {what} must be a number")
 
@@ -156,7 +156,7 @@ def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) ->
 def _check_table(engine: Engine) -> None:
     """Raise if a policy row lacks an item or probability, or is repeated."""
     unusable = "select count(*) from policy where item_id is null or probability is null"
-    if empty := whole_number(engine, unusable):
+    if empty := fetch_int(engine, unusable):
         what = f"{empty} rows of the policy table have no usable item id or probability"
         raise LogError(what, "remove such rows; ids must have the type of the ids in the log")
     twice = "select position, item_id from policy group by 1, 2 having count(*) > 1 limit 1"
@@ -165,7 +165,7 @@ def _check_table(engine: Engine) -> None:
         raise LogError(f"the policy table: {where}", "give each item once per position")
 
 
-def _fetched(engine: Engine, source: str, choice: PolicyChoice, clustered: bool) -> PolicyLog:
+def _fetch_log(engine: Engine, source: str, choice: PolicyChoice, clustered: bool) -> PolicyLog:
     rows = engine.frame(query("offline_policy/logged_rows"))
     if rows.empty:
         raise LogError(f"variant {source!r} has no impressions", "check its name and the period")
@@ -198,10 +198,12 @@ def _policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Pol
     """Return the policy as codes, and its share on items without support."""
     cells = engine.frame(query("offline_policy/policy_support"))
     # A position that is never in the log is not a context.
-    known = cells[cells["position"].isin(positions)]
-    where = np.searchsorted(positions, known["position"].to_numpy(dtype=np.int64))
-    p = known["probability"].to_numpy(dtype=np.float64)
+    logged_cells = cells[cells["position"].isin(positions)]
+    where = np.searchsorted(positions, logged_cells["position"].to_numpy(dtype=np.int64))
+    p = logged_cells["probability"].to_numpy(dtype=np.float64)
     # A position weighs by its share of the log's impressions.
     share = (np.bincount(context) / context.size)[where]
-    unsupported = 1.0 if known.empty else unsupported_share(p, known["times"].to_numpy(), share)
-    return Policy(where, known["item_no"].to_numpy(dtype=np.int64), p), unsupported
+    unsupported = (
+        1.0 if logged_cells.empty else unsupported_share(p, logged_cells["times"].to_numpy(), share)
+    )
+    return Policy(where, logged_cells["item_no"].to_numpy(dtype=np.int64), p), unsupported

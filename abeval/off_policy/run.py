@@ -76,7 +76,7 @@ def off_policy(
     options = options or OffPolicyOptions()
     support, refusal = _support(log, options.min_ess)
     answers = _answers(log, refusal, experiment.alpha, options)
-    realised = None if log.target is None else _realised(log.target, experiment.alpha)
+    realised = None if log.target is None else _estimate_realised(log.target, experiment.alpha)
     return OffPolicyResult(
         experiment=experiment.name,
         source=source,
@@ -152,7 +152,7 @@ def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) ->
     return OffPolicyRow(name, *numbers, z, answer.reason, message)
 
 
-def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
+def _estimate_realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     """Return the target variant's own mean reward; None if too few units."""
     try:
         mean = means.estimate_ratio(Moments.of(target["reward"], target["impressions"]))
@@ -165,10 +165,10 @@ def _realised(target: pd.DataFrame, alpha: float) -> Realised | None:
 
 def _notes(log: PolicyLog, support: Support | None, choice: PolicyChoice) -> Iterator[str]:
     if choice.to is not None and log.target is not None:
-        shown = int(log.target["impressions"].sum())
+        impressions = int(log.target["impressions"].sum())
         yield (
             f"The policy is estimated by how often {choice.to} showed each item at each position "
-            f"in {shown:,} impressions; intervals do not include the error of this estimate."
+            f"in {impressions:,} impressions; intervals do not include the error of this estimate."
         )
     if log.rows.clusters is None:
         yield "Every row is its own unit: if users return, intervals are too narrow."

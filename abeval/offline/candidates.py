@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 from abeval.bounds import MAX_CUTOFF
 from abeval.engines.sql import (
     Engine,
+    count_rows,
+    fetch_int,
     literal,
-    numbered,
     query,
-    row_count,
-    whole,
-    whole_number,
+    read_int,
+    write_index,
 )
 from abeval.errors import LogError
 from abeval.offline.expressions import Expression
@@ -70,7 +70,7 @@ def write_units(engine: Engine, sql: str) -> Units:
     engine.view("named_units", sql)
     traffics = engine.rows("select distinct traffic from named_units order by 1")
     names = [str(name) for (name,) in traffics]
-    number = numbered("traffic", names) if names else "0"
+    number = write_index("traffic", names) if names else "0"
     engine.table(
         "traffic",
         "select unit_id as named_id, "
@@ -85,7 +85,7 @@ def write_units(engine: Engine, sql: str) -> Units:
 
 def cutoff_columns(texts: Iterable[str]) -> list[str]:
     """Write named cut-offs of a row as columns `k_1`, …, which `write_cutoffs` reads."""
-    return [f"{finite_sql(f'({text})')} as k_{i}" for i, text in enumerate(texts, start=1)]
+    return [f"{write_finite(f'({text})')} as k_{i}" for i, text in enumerate(texts, start=1)]
 
 
 _MOST_CUTOFFS = 50
@@ -93,7 +93,7 @@ _MOST_CUTOFFS = 50
 
 
 def write_cutoffs(
-    engine: Engine, wanted: Sequence[Expression], rows: str, request: Number, also: str = ""
+    engine: Engine, expressions: Sequence[Expression], rows: str, request: Number, also: str = ""
 ) -> dict[int, tuple[int, ...]]:
     """Make `request_cutoffs` of rows with `request_id`, as logged, and columns `k_1`, ….
 
@@ -103,37 +103,37 @@ def write_cutoffs(
     Raises:
         LogError: A cut-off is no whole number, or is not the same in all rows of a request.
     """
-    if not wanted:
+    if not expressions:
         return {}
-    parts = [
+    selects = [
         f"select {request.sql} as request_id, r.request_id as named_request, {-i} as cutoff, "
         f"r.k_{i} as k from {rows} r {request.join} {also} where r.request_id is not null"
-        for i in range(1, len(wanted) + 1)
+        for i in range(1, len(expressions) + 1)
     ]
-    engine.view("cutoff_rows", " union all ".join(parts))
+    engine.view("cutoff_rows", " union all ".join(selects))
     engine.table("request_cutoffs", query("offline/request_cutoffs"))
     wrong = engine.rows(
         "select cutoff, named_request, k, largest, rows_without from request_cutoffs "
         f"where rows_without > 0 or k <> largest or k < 1 or k > {MAX_CUTOFF} or k <> floor(k) "
         "order by 1 desc, 2 limit 1"
     )
-    for number, named, low, high, without in wrong:
-        name, text = wanted[-1 - whole(number)]
+    for number, request_name, low, high, without in wrong:
+        name, text = expressions[-1 - read_int(number)]
         values = [f"{value:g}" for value in dict.fromkeys((low, high)) if value is not None]
-        said = " to ".join(values) + (" and null" if values else "null") * bool(without)
-        what = f"k {name!r}: {text!r} is {said} in request {named!r}"
+        description = " to ".join(values) + (" and null" if values else "null") * bool(without)
+        what = f"k {name!r}: {text!r} is {description} in request {request_name!r}"
         raise LogError(what, "a cut-off is one whole number from 1 in all rows of a request")
-    found: dict[int, list[int]] = {-1 - i: [] for i in range(len(wanted))}
+    values_by_number: dict[int, list[int]] = {-1 - i: [] for i in range(len(expressions))}
     for number, k in engine.rows("select distinct cutoff, k from request_cutoffs order by 1, 2"):
-        found[whole(number)].append(whole(k))
-    for number, values_of in found.items():
+        values_by_number[read_int(number)].append(read_int(k))
+    for number, values_of in values_by_number.items():
         if len(values_of) > _MOST_CUTOFFS:
-            what = f"k {wanted[-1 - number].name!r} has {len(values_of):,} different values"
+            what = f"k {expressions[-1 - number].name!r} has {len(values_of):,} different values"
             raise LogError(what, f"use at most {_MOST_CUTOFFS}: round it, or cap it")
-    return {number: tuple(values_of) for number, values_of in found.items()}
+    return {number: tuple(values_of) for number, values_of in values_by_number.items()}
 
 
-def one_traffic(rows: str, name: str = "all") -> str:
+def write_single_traffic(rows: str, name: str = "all") -> str:
     """Return SQL of `write_units` for the units of a relation without variants."""
     number = "row_number() over (order by unit_id)"
     return (
@@ -237,7 +237,7 @@ class Rows(NamedTuple):
 
 
 def write_rows(
-    engine: Engine, others: Sequence[str], ties: Ties, cutoffs: Sequence[Expression] = ()
+    engine: Engine, other_items: Sequence[str], ties: Ties, cutoffs: Sequence[Expression] = ()
 ) -> Rows:
     """Make `every_row` of the view `candidate_rows`, and `replay_rows`, with each item once.
 
@@ -250,10 +250,10 @@ def write_rows(
         f"select t.unit_id, r.{', r.'.join(columns)} from candidate_rows r "
         "join traffic t on r.unit_id = t.named_id",
     )
-    unkeyed, shared = (whole_number(engine, sql) for sql in _COUNTS)
+    unkeyed, shared = (fetch_int(engine, sql) for sql in _COUNTS)
     request = number_requests(engine, _KEYED, are_shared=shared > 0)
     same_unit = "and r.unit_id = q.unit_id" if request.join else ""
-    item = number_items(engine, ["select item_id from kept_rows", *others], ties)
+    item = number_items(engine, ["select item_id from kept_rows", *other_items], ties)
     scores = [name for name in columns if name.startswith("m_")]
     write = engine.table if request.join or item.join else engine.view
     write(
@@ -263,7 +263,7 @@ def write_rows(
         f"from kept_rows r {request.join} {same_unit} {item.join} where r.request_id is not null",
     )
     once = "select * from every_row" + (" where item_id is not null" if unkeyed else "")
-    repeated = whole_number(
+    repeated = fetch_int(
         engine,
         "select coalesce(sum(n - 1), 0) from (select count(*) as n from every_row "
         "where item_id is not null group by request_id, unit_id, item_id having count(*) > 1) as d",
@@ -283,8 +283,8 @@ def write_rows(
         ("requests_shared_by_units", shared),
         ("items_repeated_in_a_request", repeated),
     ]
-    found = write_cutoffs(engine, cutoffs, "kept_rows", request, same_unit)
-    return Rows(request, item, accounts, found)
+    cutoff_values = write_cutoffs(engine, cutoffs, "kept_rows", request, same_unit)
+    return Rows(request, item, accounts, cutoff_values)
 
 
 _KEYED = "select distinct unit_id, request_id from kept_rows where request_id is not null"
@@ -296,7 +296,7 @@ _COUNTS = (
 )
 
 
-def shown_candidates(scores: Mapping[str, str]) -> dict[str, str]:
+def write_shown_candidates(scores: Mapping[str, str]) -> dict[str, str]:
     """Return model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
     return {
         name: f"select unit_id, request_id, item_id, {score} as score, tie, grade, category, "
@@ -305,7 +305,7 @@ def shown_candidates(scores: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
+def write_shown_points(scores: Mapping[str, str]) -> dict[str, str]:
     """Return model → SQL of every row that it scores or not, from the SQL of its score."""
     return {
         name: f"select unit_id, request_id, item_id, {score} as score, grade from every_row"
@@ -313,8 +313,8 @@ def shown_points(scores: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def listed_candidates(
-    engine: Engine, number: int, listed: str, request: Number, item: ItemNumber
+def write_listed_candidates(
+    engine: Engine, number: int, list_sql: str, request: Number, item: ItemNumber
 ) -> tuple[str, int]:
     """Make `judged_N` of the lists of model number N, against the numbered `truth_rows`.
 
@@ -324,7 +324,7 @@ def listed_candidates(
     Returns:
         SQL of the candidates, and how many rows repeat another.
     """
-    engine.view("list_rows", listed)
+    engine.view("list_rows", list_sql)
     engine.table(
         "listed_once",
         "select request_id, item_id, max(score) as score, min(position) as position "
@@ -336,16 +336,16 @@ def listed_candidates(
         f"from listed_once r {request.join} {item.join}",
     )
     engine.table(f"judged_{number}", query("offline/judged"))
-    repeated = row_count(engine, "list_rows") - row_count(engine, "listed_once")
+    repeated = count_rows(engine, "list_rows") - count_rows(engine, "listed_once")
     return f"select * from judged_{number}", repeated
 
 
-def counted(engine: Engine, sql: str, *names: str) -> Accounts:
+def read_counts(engine: Engine, sql: str, *names: str) -> Accounts:
     """Return the numbers of a query's only row, by name."""
     (numbers,) = engine.rows(sql)
-    return [(name, whole(number)) for name, number in zip(names, numbers, strict=True)]
+    return [(name, read_int(number)) for name, number in zip(names, numbers, strict=True)]
 
 
-def finite_sql(value: str) -> str:
+def write_finite(value: str) -> str:
     """Return SQL of a value as a double, null where it is not finite."""
     return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) end"

@@ -9,19 +9,19 @@ from abeval.results import replay
 from abeval.results.replay import CurvePoint
 
 
-def curves(estimates: Estimates) -> Iterator[replay.Curve]:
+def compute_curves(estimates: Estimates) -> Iterator[replay.Curve]:
     """Yield the curve of each model, traffic and definition; the metrics are of `curve_metrics`."""
-    by_curve = groupby(estimates.places(), key=lambda place: (*place[:2], place[2].definition))
+    by_curve = groupby(estimates.list_keys(), key=lambda entry: (*entry[:2], entry[2].definition))
     for (model, traffic, definition), keys in by_curve:
         cells = [(key[2].cutoff, estimates.cell(*key)) for key in keys]
         points = tuple(CurvePoint(k, *cell.value) for k, cell in cells)
         name = OfflineMetric(definition).id
-        known = [(p.k, p.value) for p in points if p.value is not None]
+        estimated = [(p.k, p.value) for p in points if p.value is not None]
         mean = estimates.mean([cell for _, cell in cells], traffic)
-        yield replay.Curve(model, traffic, name, points, elbow(known), *mean)
+        yield replay.Curve(model, traffic, name, points, find_elbow(estimated), *mean)
 
 
-def elbow(points: Sequence[tuple[int, float]]) -> int | None:
+def find_elbow(points: Sequence[tuple[int, float]]) -> int | None:
     """Return the cut-off furthest from the line between both ends (Satopää et al. 2011).
 
     None where there are fewer than three points, or they lie on the line.

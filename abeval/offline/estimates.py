@@ -6,11 +6,11 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.offline.expressions import Expression
-from abeval.offline.groups import ByGroup, GroupValues, compare_groups, starts
-from abeval.offline.inference import Columns, Value, columns_of, compare, estimate
+from abeval.offline.groups import ByGroup, GroupValues, compare_groups, find_run_edges
+from abeval.offline.inference import Columns, Value, compare, estimate, find_columns
 from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import SCALE, Sums
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 from abeval.results import replay
 from abeval.stats import proportions
 from abeval.stats.records import Effect
@@ -21,7 +21,7 @@ _BY_GROUP = frozenset({"bins", "catalogue"})
 _OF_PROBABILITIES = frozenset({"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"})
 """Metrics without meaning for scores outside [0, 1]."""
 
-NOTES: Mapping[str, str] = table_beside(__file__, "notes.toml")
+NOTES: Mapping[str, str] = load_toml_next_to(__file__, "notes.toml")
 """What stands beside the values of a replay."""
 
 _LARGEST_EXPONENT = 20
@@ -58,7 +58,7 @@ class Estimates:
         self._known: dict[tuple[str, str, str], Cell] = {}
         self._totals: dict[tuple[str, str, str, str], int] = {}
 
-    def places(self) -> Iterator[tuple[str, str, OfflineMetric]]:
+    def list_keys(self) -> Iterator[tuple[str, str, OfflineMetric]]:
         """Yield model, traffic and metric of every row."""
         for model in (covered.model for covered in self._sums.coverage):
             for traffic in self.masks:
@@ -67,9 +67,9 @@ class Estimates:
 
     def rows(self) -> Iterator[replay.ReplayRow]:
         """Yield a row per model, traffic and metric."""
-        for model, traffic, metric in self.places():
+        for model, traffic, metric in self.list_keys():
             (value, low, high, reason), counted, _ = self.cell(model, traffic, metric)
-            left_out = self._left_out(model, traffic, metric) if model in self.models else ()
+            left_out = self._count_left_out(model, traffic, metric) if model in self.models else ()
             units = int(self.masks[traffic].sum())
             head = (model, traffic, metric.id)
             yield replay.ReplayRow(*head, value, low, high, units, counted, left_out, reason)
@@ -84,7 +84,7 @@ class Estimates:
     def columns(self, model: str, traffic: str, metric: OfflineMetric) -> Columns:
         """Return the variables of a metric, of all units."""
         by = "pooled" if traffic == replay.POOLED else "traffic"
-        return columns_of(metric, self._sums.models[model], self._policy, by)
+        return find_columns(metric, self._sums.models[model], self._policy, by)
 
     def difference(self, before: Cell, after: Cell, traffic: str, reason: str | None) -> Difference:
         """Return `after` minus `before` over the same units, with its interval and test.
@@ -98,9 +98,9 @@ class Estimates:
         elif reason is None and isinstance(first, GroupValues) and isinstance(second, GroupValues):
             effect = compare_groups(first, second, self.alpha)
         values = (before.value.value, after.value.value)
-        known = None if values[0] is None or values[1] is None else values[1] - values[0]
+        change = None if values[0] is None or values[1] is None else values[1] - values[0]
         if isinstance(effect, str):
-            return Difference(known, None, None, None, effect)
+            return Difference(change, None, None, None, effect)
         return Difference(effect.difference, effect.low, effect.high, effect.p_value, None)
 
     def mean(self, cells: Sequence[Cell], traffic: str) -> Value:
@@ -108,7 +108,7 @@ class Estimates:
         columns = [cell.basis for cell in cells if isinstance(cell.basis, Columns)]
         if len(columns) < len(cells):
             return next(cell.value for cell in cells if not isinstance(cell.basis, Columns))
-        above = sum((one.above for one in columns), np.zeros(1)) / len(columns)
+        above = sum((column.above for column in columns), np.zeros(1)) / len(columns)
         return estimate(Columns(above, columns[0].below), self.masks[traffic], self.alpha)
 
     def _cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
@@ -145,7 +145,7 @@ class Estimates:
         is_share = definition.name == "mape"
         return "zero_truth" if is_share and columns[family, "zero_rows", UNCUT].any() else None
 
-    def _left_out(
+    def _count_left_out(
         self, model: str, traffic: str, metric: OfflineMetric
     ) -> tuple[tuple[str, int], ...]:
         """Count the requests, units or rows that the definition leaves out."""
@@ -158,23 +158,23 @@ class Estimates:
             return self._totals[key]
 
         definition, policy, counts = metric.definition, self._policy, {}
-        if definition.of_requests:
+        if definition.is_request_mean:
             listed = total("requests", "listed")
             if policy.no_relevant == "drop":
                 counts["requests_without_relevant"] = listed - total("requests", "listed_relevant")
             if policy.missing_for(definition.name) == "drop":
                 counts["requests_without_scores"] = total("requests", "requests") - listed
         elif definition.name == "gauc" and "half" not in definition.variant:
-            shown, clicks = total("pairs", "impressions"), total("pairs", "clicks")
+            impressions, clicks = total("pairs", "impressions"), total("pairs", "clicks")
             counts = {
                 "single_class_units": total("pairs", "single_class_units"),
-                "single_class_impressions": total("pairs", "all_impressions") - shown,
+                "single_class_impressions": total("pairs", "all_impressions") - impressions,
                 "single_class_clicks": total("pairs", "all_clicks") - clicks,
             }
         return tuple((what, count) for what, count in counts.items() if count)
 
 
-def pairs(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
+def compare_models(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
     """Compare each scored model with control, else with the first."""
     for model in estimates.models:
         first = control if control in estimates.models else estimates.models[0]
@@ -196,11 +196,11 @@ class PartSums(NamedTuple):
     """A part, whose columns its expression reads, and its sums."""
 
     part: Expression
-    of: str
+    source: str
     sums: Sums
 
 
-def result_of(
+def build_result(
     sums: Sums,
     scoring: Scoring,
     *,
@@ -216,7 +216,7 @@ def result_of(
     before they were replayed.
     """
     every = [sums, *(part.sums for part in parts)]
-    estimates = [Estimates(own, scoring) for own in every]
+    estimates = [Estimates(entry, scoring) for entry in every]
     return replay.ReplayResult(
         schema_version=replay.REPLAY_SCHEMA_VERSION,
         name=name,
@@ -224,21 +224,25 @@ def result_of(
         models=tuple(map(replay.ReplayModel, sums.names)),
         definitions=tuple((m.id, m.definition.formula) for m in scoring.metrics),
         policy=tuple((name, choice) for name, choice in vars(scoring.policy).items() if choice),
-        rows=tuple(row for own in estimates for row in own.rows()),
-        pairs=tuple(pair for own in estimates for pair in pairs(own, control)),
+        rows=tuple(row for entry in estimates for row in entry.rows()),
+        pairs=tuple(pair for entry in estimates for pair in compare_models(entry, control)),
         coverage=sums.coverage,
         accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
-        calibration=tuple(one for own in every for one in _calibration(own, scoring.alpha)),
+        calibration=tuple(
+            calibration_bin
+            for entry in every
+            for calibration_bin in _calibration(entry, scoring.alpha)
+        ),
         notes=(*notes, *_notes(sums, scoring.policy.unjudged == "drop")),
         judged=tuple(
-            replay.JudgedShare(model, name, own.items, own.unjudged)
+            replay.JudgedShare(model, name, entry.items, entry.unjudged)
             for name, sums_of in zip(["", *(p.part.name for p in parts)], every, strict=True)
-            for model, own in sums_of.models.items()
-            if own.items
+            for model, entry in sums_of.models.items()
+            if entry.items
         ),
         parts=tuple(
-            replay.ReplayPart(*part, of, own.units.ids.size, own.coverage)
-            for part, of, own in parts
+            replay.ReplayPart(*part, source, entry.units.ids.size, entry.coverage)
+            for part, source, entry in parts
         ),
     )
 
@@ -262,12 +266,12 @@ def _notes(sums: Sums, is_condensed: bool) -> Iterator[str]:
 
 def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:
     names = sums.units.names
-    for model, curve in ((model, of.curve) for model, of in sums.models.items()):
+    for model, curve in ((model, model_sums.curve) for model, model_sums in sums.models.items()):
         if curve is None or not curve["rows"].size:
             continue
         keys = [curve[name] for name in ("traffic", "kind", "bin")]
         # Groups of units of one bin follow each other.
-        first = starts(*keys)[:-1]
+        first = find_run_edges(*keys)[:-1]
         counts = (np.add.reduceat(curve[name], first) for name in ("rows", "clicks", "predicted"))
         columns = (column.tolist() for column in (*(key[first] for key in keys), *counts))
         bins = zip(*columns, strict=True)

@@ -12,14 +12,20 @@ from typing import TYPE_CHECKING, Unpack
 
 from abeval.calls import explain_types
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import Engine, quoted, row_count
+from abeval.engines.sql import Engine, count_rows, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.metrics.row_text import over_columns
 from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
-from abeval.offline.expressions import Expression, check_part, explain, has_columns, row_sql
-from abeval.offline.inference import columns_of
+from abeval.offline.expressions import (
+    Expression,
+    check_part,
+    explain_failures,
+    has_columns,
+    row_sql,
+)
+from abeval.offline.inference import find_columns
 from abeval.offline.inputs import Frames, check_numbers, read_inputs
 from abeval.offline.metrics import (
     EvaluationOptions,
@@ -69,8 +75,8 @@ class Evaluation:
     def values(self, model: str | None = None) -> dict[str, float | None]:
         """Return metric → value of a model, by default the first; of the whole, not of parts."""
         rows = self.result.rows
-        whole = (model or rows[0].model, rows[0].traffic)
-        return {row.metric: row.value for row in rows if (row.model, row.traffic) == whole}
+        key = (model or rows[0].model, rows[0].traffic)
+        return {row.metric: row.value for row in rows if (row.model, row.traffic) == key}
 
     def to_frame(self) -> pd.DataFrame:
         """Return a row per metric and model, with its difference from the first model.
@@ -108,8 +114,8 @@ class Evaluation:
 
         sums, of_metric = self.sums.models[model], {}
         for metric in self.metrics:
-            if metric.definition.of_requests or metric.definition.family == "pairs":
-                columns = columns_of(metric, sums, self.policy, "traffic")
+            if metric.definition.is_request_mean or metric.definition.family == "pairs":
+                columns = find_columns(metric, sums, self.policy, "traffic")
                 below = pd.Series(columns.below, index=sums.units)
                 mean = columns.above / below.where(below > 0)
                 of_metric[metric.id] = below if weights else mean
@@ -129,10 +135,10 @@ def _engine(scoring: Scoring) -> closing[DuckDBEngine]:
     return closing(DuckDBEngine())
 
 
-def _check_models(named: Mapping[str, object]) -> None:
+def _check_models(models: Mapping[str, object]) -> None:
     """Refuse models without a name, and no models."""
-    if not named or not all(isinstance(model, str) and model for model in named):
-        what = f"each model needs a name that is text; there are: {[*named]}"
+    if not models or not all(isinstance(model, str) and model for model in models):
+        what = f"each model needs a name that is text; there are: {[*models]}"
         raise ExperimentError(what, 'such as {"old": ..., "new": ...}')
 
 
@@ -140,7 +146,7 @@ def _evaluate(
     models: Iterable[str],
     sum_part: SumPart,
     scoring: Scoring,
-    of: Mapping[str, str] | None = None,
+    part_sources: Mapping[str, str] | None = None,
     notes: Sequence[str] = (),
 ) -> Evaluation:
     """Evaluate candidates; the other models are compared with the first."""
@@ -151,7 +157,7 @@ def _evaluate(
         name="offline evaluation",
         control=next(iter(models)),
         notes=notes,
-        of=of,
+        part_sources=part_sources,
     )
     return Evaluation(result, sums, scoring.metrics, scoring.policy)
 
@@ -208,8 +214,8 @@ def evaluate(
     """
     scoring = _scoring(options, alpha, unjudged)
     given = read_inputs(runs, truth)
-    named, beside = given.runs, {}
-    _check_models(named)
+    model_runs, source_sql = given.runs, {}
+    _check_models(model_runs)
     with _engine(scoring) as engine:
         engine.confine([])
         frames = Frames(engine, columns or {})
@@ -222,46 +228,56 @@ def evaluate(
         ):
             if frame is not None:
                 frames.add(name, name, frame, *needed)
-                beside[name] = f"select {', '.join(needed)} from {name}_frame"
-        _add_runs(frames, named)
+                source_sql[name] = f"select {', '.join(needed)} from {name}_frame"
+        _add_runs(frames, model_runs)
         notes = frames.finish()
         sources = [f"select item_id from {frame.name}_frame" for frame in frames.added]
         item = candidates.number_items(engine, sources, scoring.policy.ties)
-        numbered = candidates.number_sources(beside, item)
-        known = engine.columns("truth_frame")
-        of = {part.name: _read_by(engine, part, known, named) for part in scoring.parts}
+        numbered = candidates.number_sources(source_sql, item)
+        truth_columns = engine.columns("truth_frame")
+        part_sources = {
+            part.name: _find_part_source(engine, part, truth_columns, model_runs)
+            for part in scoring.parts
+        }
 
-        def sum_part(wanted: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
-            reads = "" if part is None else of[part.name]
-            with explain(part, wanted.cutoffs):
+        def sum_part(part_scoring: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
+            reads = "" if part is None else part_sources[part.name]
+            with explain_failures(part, part_scoring.cutoffs):
                 of_truth = part if reads == "truth" else None
-                judgements = _judgements(known, wanted.cutoffs, _where(of_truth, known, "truth"))
+                judgements = _write_judgements(
+                    truth_columns, part_scoring.cutoffs, _where(of_truth, truth_columns, "truth")
+                )
                 units, request, accounts = _write_truth(engine, judgements, item, part)
-                cutoffs = candidates.write_cutoffs(engine, wanted.cutoffs, "judgements", request)
+                cutoffs = candidates.write_cutoffs(
+                    engine, part_scoring.cutoffs, "judgements", request
+                )
                 lists = {}
-                for i, model in enumerate(named):
-                    own = part if reads == "run" else None
-                    lists[model], left_out = _write_list(engine, i, model, request, item, own)
+                for i, model in enumerate(model_runs):
+                    run_part = part if reads == "run" else None
+                    lists[model], left_out = _write_list(engine, i, model, request, item, run_part)
                     accounts += left_out
             history, listable = numbered.get("history"), numbered.get("catalogue")
             judged = Candidates(lists, history, listable, cutoffs=cutoffs)
-            sums = run_models(engine, judged, units, wanted, silent)
+            sums = run_models(engine, judged, units, part_scoring, silent)
             check_part(part, len(sums.models))
             return sums, accounts
 
-        return _evaluate(named, sum_part, scoring, of, notes)
+        return _evaluate(model_runs, sum_part, scoring, part_sources, notes)
 
 
-def _read_by(
+def _find_part_source(
     engine: Engine, part: Expression, truth: Mapping[str, str], models: Iterable[str]
 ) -> str:
     """Say whether a part reads columns of the truth or of every run, `truth` where of both."""
     if over_columns(part.text, truth) is not None:
         return "truth"
     columns = [engine.columns(f"run_{i}_frame") for i, _ in enumerate(models)]
-    if all(over_columns(part.text, own) is not None for own in columns):
+    if all(over_columns(part.text, run_columns) is not None for run_columns in columns):
         return "run"
-    every = {**truth, **{name: kind for own in columns for name, kind in own.items()}}
+    every = {
+        **truth,
+        **{name: kind for run_columns in columns for name, kind in run_columns.items()},
+    }
     row_sql(f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,")
     what = f"where {part.name!r}: {part.text!r} reads columns that truth and the runs have in part"
     raise LogError(what, "name columns of the truth alone, or columns that every run has")
@@ -271,11 +287,11 @@ def _add_runs(frames: Frames, runs: Mapping[str, object]) -> None:
     """Add the frame of each run as `run_N`."""
     for i, (model, run) in enumerate(runs.items()):
         frame = frames.add(f"run_{i}", model, run, "request_id", "item_id")
-        own = [frame.columns[name] for name in ("score", "rank") if name in frame.columns]
-        if not own:
+        score_columns = [frame.columns[name] for name in ("score", "rank") if name in frame.columns]
+        if not score_columns:
             has = frames.engine.columns(f"run_{i}_given")
             raise LogError(f"{model}: the frame has neither `score` nor `rank`", has_columns(has))
-        check_numbers(frames.engine, model, f"run_{i}_given", own)
+        check_numbers(frames.engine, model, f"run_{i}_given", score_columns)
 
 
 def _where(part: Expression | None, columns: Mapping[str, str], called: str) -> str:
@@ -286,18 +302,23 @@ def _where(part: Expression | None, columns: Mapping[str, str], called: str) -> 
     return f" where {row_sql(what, part.text, columns, called)}"
 
 
-def _own_cutoffs(cutoffs: Sequence[Expression], columns: Mapping[str, str], called: str) -> str:
+def _write_named_cutoffs(
+    cutoffs: Sequence[Expression], columns: Mapping[str, str], called: str
+) -> str:
     """Write named cut-offs over a frame's columns."""
-    sql = (row_sql(f"k {one.name!r}: {one.text!r}", one.text, columns, called) for one in cutoffs)
+    sql = (
+        row_sql(f"k {cutoff.name!r}: {cutoff.text!r}", cutoff.text, columns, called)
+        for cutoff in cutoffs
+    )
     return "".join(f", {column}" for column in candidates.cutoff_columns(sql))
 
 
-def _judgements(columns: Mapping[str, str], cutoffs: Sequence[Expression], where: str) -> str:
+def _write_judgements(columns: Mapping[str, str], cutoffs: Sequence[Expression], where: str) -> str:
     """Write the rows of the truth under canonical names."""
     unit = "unit_id" if "unit_id" in columns else "request_id"
-    grade = candidates.finite_sql("grade") if "grade" in columns else "1.0e0"
-    named = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
-    return f"{named}{_own_cutoffs(cutoffs, columns, 'truth')} from truth_frame{where}"
+    grade = candidates.write_finite("grade") if "grade" in columns else "1.0e0"
+    select = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
+    return f"{select}{_write_named_cutoffs(cutoffs, columns, 'truth')} from truth_frame{where}"
 
 
 def _write_truth(
@@ -305,7 +326,7 @@ def _write_truth(
 ) -> tuple[Units, Number, Accounts]:
     """Make `truth_rows` of judgements, each item once; count what was merged."""
     engine.view("judgements", judgements)
-    traffic = candidates.one_traffic("judgements", part.name if part else "all")
+    traffic = candidates.write_single_traffic("judgements", part.name if part else "all")
     units = candidates.write_units(engine, traffic)
     _check_units(units, part)
     engine.table(
@@ -321,14 +342,14 @@ def _write_truth(
         f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, r.grade "
         f"from truth_once r {request.join} {item.join}",
     )
-    repeated = row_count(engine, "judgements") - row_count(engine, "truth_once")
+    repeated = count_rows(engine, "judgements") - count_rows(engine, "truth_once")
     ungraded = "select count(*) - count(grade) from judgements"
     return (
         units,
         request,
         [
             ("truth_duplicates", repeated),
-            *candidates.counted(engine, ungraded, "truth_without_usable_grade"),
+            *candidates.read_counts(engine, ungraded, "truth_without_usable_grade"),
         ],
     )
 
@@ -344,16 +365,16 @@ def _write_list(
     """Return SQL of a run's candidates, and its rows that were left out or merged, counted."""
     columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
     score = (
-        candidates.finite_sql("score")
+        candidates.write_finite("score")
         if "score" in columns
-        else f"-{candidates.finite_sql(quoted('rank'))}"
+        else f"-{candidates.write_finite(quote('rank'))}"
     )
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if "position" in item.tie else "cast(null as bigint)"
-    listed = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
-    listed += _where(part, columns, model)
-    sql, repeated = candidates.listed_candidates(engine, number, listed, request, item)
-    unusable = candidates.counted(
+    list_sql = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
+    list_sql += _where(part, columns, model)
+    sql, repeated = candidates.write_listed_candidates(engine, number, list_sql, request, item)
+    unusable = candidates.read_counts(
         engine,
         "select count(*) - count(score), "
         "count(distinct case when t.request_id is null then l.request_id end) "
@@ -406,51 +427,58 @@ def evaluate_log(
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
     scoring = _scoring(options, alpha)
-    named = scores if isinstance(scores, Mapping) else {name: name for name in scores}
-    _check_models(named)
-    of_model = {model: f"m_{i}" for i, model in enumerate(named)}
+    model_scores = scores if isinstance(scores, Mapping) else {name: name for name in scores}
+    _check_models(model_scores)
+    of_model = {model: f"m_{i}" for i, model in enumerate(model_scores)}
     mapped, by = columns or JudgedColumns(), scoring.policy.ties
     with _engine(scoring) as engine:
-        _open(engine, log, mapped)
+        _open_log(engine, log, mapped)
 
-        def sum_part(wanted: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
-            with explain(part, wanted.cutoffs):
-                accounts = _name(engine, mapped, list(named.values()), wanted, part)
-                traffic = candidates.one_traffic("candidate_rows", part.name if part else "all")
+        def sum_part(part_scoring: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
+            with explain_failures(part, part_scoring.cutoffs):
+                accounts = _write_candidate_rows(
+                    engine, mapped, list(model_scores.values()), part_scoring, part
+                )
+                traffic = candidates.write_single_traffic(
+                    "candidate_rows", part.name if part else "all"
+                )
                 units = candidates.write_units(engine, traffic)
                 _check_units(units, part)
-                rows = candidates.write_rows(engine, [], by, wanted.cutoffs)
-            sql, points = candidates.shown_candidates(of_model), candidates.shown_points(of_model)
+                rows = candidates.write_rows(engine, [], by, part_scoring.cutoffs)
+            sql, points = (
+                candidates.write_shown_candidates(of_model),
+                candidates.write_shown_points(of_model),
+            )
             judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)
-            return run_models(engine, judged, units, wanted, silent), accounts + rows.accounts
+            return run_models(engine, judged, units, part_scoring, silent), accounts + rows.accounts
 
-        return _evaluate(named, sum_part, scoring)
+        return _evaluate(model_scores, sum_part, scoring)
 
 
-def _open(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
+def _open_log(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None:
     if not isinstance(log, str | os.PathLike):
         engine.confine([])
         engine.add_frame("raw_log", log)
         return
-    named = {"unit_id": columns.unit, "item_id": columns.item}
+    canonical_columns = {"unit_id": columns.unit, "item_id": columns.item}
     if columns.request is not None:
-        named["request_id"] = columns.request
+        canonical_columns["request_id"] = columns.request
     try:
-        source = LogSource(path=os.fspath(log), columns=named)
+        source = LogSource(path=os.fspath(log), columns=canonical_columns)
     except ValueError:
         # Imported here: it needs whole experiments.
         from abeval.experiment.load import make_source
 
-        source = make_source({"path": os.fspath(log), "columns": named})
+        source = make_source({"path": os.fspath(log), "columns": canonical_columns})
     engine.confine([source])
     engine.add_log("raw_log", source)
 
 
-def _name(
+def _write_candidate_rows(
     engine: DuckDBEngine,
     columns: JudgedColumns,
     scores: Sequence[str],
-    wanted: Scoring,
+    scoring: Scoring,
     part: Expression | None,
 ) -> Accounts:
     """Make `candidate_rows` of the table, or of a part.
@@ -466,26 +494,28 @@ def _name(
     plain = [name for name in scores if name in has]
     check_numbers(engine, "the log", "raw_log", [columns.relevance, *plain])
     sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]
-    models = [f"{candidates.finite_sql(text)} as m_{i}" for i, text in enumerate(sql)]
+    models = [f"{candidates.write_finite(text)} as m_{i}" for i, text in enumerate(sql)]
     # Row numbers are slow, and only one order of ties needs them.
     position = (
-        "row_number() over ()" if wanted.policy.ties == "position" else "cast(null as bigint)"
+        "row_number() over ()" if scoring.policy.ties == "position" else "cast(null as bigint)"
     )
-    unit, grade = quoted(columns.unit), quoted(columns.relevance)
+    unit, grade = quote(columns.unit), quote(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
     grade = (
-        grade if has[columns.relevance] in candidates.WHOLE_TYPES else candidates.finite_sql(grade)
+        grade
+        if has[columns.relevance] in candidates.WHOLE_TYPES
+        else candidates.write_finite(grade)
     )
     rows = "raw_log" + _where(part, has, "the log")
     candidates.name_rows(
         engine,
-        f"select {unit} as unit_id, {quoted(request)} as request_id, "
-        f"{quoted(columns.item)} as item_id, {position} as position, "
+        f"select {unit} as unit_id, {quote(request)} as request_id, "
+        f"{quote(columns.item)} as item_id, {position} as position, "
         f"cast(null as varchar) as category, "
         f"{', '.join(models)}, coalesce({grade}, 0) as grade"
-        f"{_own_cutoffs(wanted.cutoffs, has, 'the log')} from {rows}",
+        f"{_write_named_cutoffs(scoring.cutoffs, has, 'the log')} from {rows}",
     )
-    return candidates.counted(
+    return candidates.read_counts(
         engine,
         f"select count(*) - count({unit}), count(*) - count({grade}) from {rows}",
         *("rows_without_unit", "rows_without_relevance"),

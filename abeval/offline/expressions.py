@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from abeval.bounds import MAX_CUTOFF
 from abeval.errors import ExperimentError, LogError, QueryError
-from abeval.metrics.row_text import columns_of, expression_problem, over_columns
+from abeval.metrics.row_text import expression_problem, list_columns, over_columns
 from abeval.results.replay import POOLED
 
 
@@ -33,7 +33,7 @@ def _check(option: str, name: str, text: str, taken: Sequence[str]) -> Expressio
     return Expression(name, text)
 
 
-def read_parts(named: Mapping[str, str] | None) -> tuple[Expression, ...]:
+def read_parts(expressions: Mapping[str, str] | None) -> tuple[Expression, ...]:
     """Return the parts that `where` names.
 
     Example:
@@ -42,7 +42,7 @@ def read_parts(named: Mapping[str, str] | None) -> tuple[Expression, ...]:
         abeval.errors.ExperimentError: where: 'pooled' means something else
           hint: choose another name
     """
-    parts = {} if named is None else named
+    parts = {} if expressions is None else expressions
     if not isinstance(parts, Mapping):
         what = f"where: {parts!r} has no names"
         raise ExperimentError(what, 'such as where={"random": "is_random = 1"}')
@@ -57,22 +57,24 @@ def read_cutoffs(ks: Iterable[int | str]) -> tuple[list[int], tuple[Expression, 
         ([5], (Expression(name='viewport', text="case when device = 'phone' then 5 else 10 end"),))
     """
     is_list = isinstance(ks, Iterable) and not isinstance(ks, str)
-    listed: list[object] = [*ks] if is_list else [None]
-    texts = [k for k in listed if isinstance(k, str)]
-    wholes = [int(k) for k in listed if isinstance(k, Integral)]
+    values: list[object] = [*ks] if is_list else [None]
+    texts = [k for k in values if isinstance(k, str)]
+    wholes = [int(k) for k in values if isinstance(k, Integral)]
     numbers = [k for k in wholes if 1 <= k <= MAX_CUTOFF]
-    if not listed or len(texts) + len(numbers) < len(listed):
+    if not values or len(texts) + len(numbers) < len(values):
         what = f"k must be one or more whole numbers from 1 to {MAX_CUTOFF:,}"
         raise ExperimentError(what, 'such as 1, 5, 10, or "viewport: EXPRESSION" of a request')
-    named: list[Expression] = []
+    expressions: list[Expression] = []
     for name, _, text in (text.partition(":") for text in texts):
         if not re.fullmatch(r"[A-Za-z_]\w*", name) or not text.strip():
             what = f"k must be one or more whole numbers, or NAME: EXPRESSION; {name!r} is neither"
             raise ExperimentError(
                 what, "such as \"viewport: case when device = 'phone' then 5 ...\""
             )
-        named.append(_check("k", name, text.strip(), [one.name for one in named]))
-    return list(dict.fromkeys(numbers)), tuple(named)
+        expressions.append(
+            _check("k", name, text.strip(), [expression.name for expression in expressions])
+        )
+    return list(dict.fromkeys(numbers)), tuple(expressions)
 
 
 def check_part(part: Expression | None, rows: int) -> None:
@@ -83,19 +85,19 @@ def check_part(part: Expression | None, rows: int) -> None:
 
 
 @contextmanager
-def explain(where: Expression | None, cutoffs: Sequence[Expression]) -> Iterator[None]:
+def explain_failures(where: Expression | None, cutoffs: Sequence[Expression]) -> Iterator[None]:
     """Name the expressions of which the engine cannot compute one."""
     try:
         yield
     except QueryError as error:
-        said = [f"k {one.name!r}: {one.text!r}" for one in cutoffs]
-        said += [] if where is None else [f"where {where.name!r}: {where.text!r}"]
-        if not said or error.hint is not None:
+        texts = [f"k {cutoff.name!r}: {cutoff.text!r}" for cutoff in cutoffs]
+        texts += [] if where is None else [f"where {where.name!r}: {where.text!r}"]
+        if not texts or error.hint is not None:
             raise
         # Imported here: only errors need it.
-        from abeval.logs.run import reason_of
+        from abeval.logs.run import extract_reason
 
-        what = f"{' or '.join(said)} cannot be computed: {reason_of(error)}"
+        what = f"{' or '.join(texts)} cannot be computed: {extract_reason(error)}"
         raise ExperimentError(what, "compare values of one type") from error
 
 
@@ -115,6 +117,6 @@ def row_sql(what: str, text: str, columns: Mapping[str, str], called: str) -> st
     if problem is not None:
         raise ExperimentError(f"{what}: expression {problem}", has_columns(columns))
     lower = {column.lower() for column in columns}
-    name = next(column for column in columns_of(text) if column not in lower)
+    name = next(column for column in list_columns(text) if column not in lower)
     lacks = f"{called} has no column {name!r}{near_miss(name, columns)}"
     raise LogError(lacks if name == text.lower() else f"{what}: {lacks}", has_columns(columns))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.offline.candidates import UNIT_GROUPS
-from abeval.offline.inference import MIN_UNITS, Value, with_interval
+from abeval.offline.inference import MIN_UNITS, Value, add_interval
 from abeval.offline.metrics import OfflineMetric
 from abeval.offline.sums import SCALE, Sums
 from abeval.results.replay import POOLED
@@ -48,7 +48,7 @@ class GroupValues(NamedTuple):
             return Value(self.value, reason="biased_by_noise")
         if units < MIN_UNITS or self.without.size < _FEWEST:
             return Value(self.value, reason="too_few_units")
-        return with_interval(self.value, jackknife_se(self.without), self.without.size - 1, alpha)
+        return add_interval(self.value, jackknife_se(self.without), self.without.size - 1, alpha)
 
 
 def compare_groups(control: GroupValues, model: GroupValues, alpha: float) -> Effect | str:
@@ -59,7 +59,7 @@ def compare_groups(control: GroupValues, model: GroupValues, alpha: float) -> Ef
     se, difference = jackknife_se(model.without - control.without), model.value - control.value
     numbers = (control.value, model.value, difference, se, df)
     try:
-        return effects.from_difference(*numbers, alpha=alpha, method="paired_jackknife_t")
+        return effects.effect_from_difference(*numbers, alpha=alpha, method="paired_jackknife_t")
     except Refusal as refusal:
         return refusal.reason
 
@@ -69,7 +69,7 @@ class ByGroup:
 
     def __init__(self, sums: Sums) -> None:
         self._sums = sums
-        self._listed: dict[tuple[str, int, str], Listed] = {}
+        self._listed: dict[tuple[str, int, str], ListedItems] = {}
 
     def values(self, model: str, metric: OfflineMetric, traffic: str) -> GroupValues | str:
         """Return the value with and without each group; a reason where there is none."""
@@ -78,46 +78,48 @@ class ByGroup:
         group = self._sums.units.group[self._sums.units.masks[traffic]]
         used = np.flatnonzero(np.bincount(group, minlength=UNIT_GROUPS))
         if metric.definition.family != "bins":
-            return self._of_lists(model, metric, traffic, used)
+            return self._compute_list_values(model, metric, traffic, used)
         curve, number = self._sums.models[model].curve, self._sums.units.names.index(traffic)
         if curve is None:
             return "no_scores"
         kept = (curve["kind"] == metric.definition.variant) & (curve["traffic"] == number)
         if not kept.any():
             return "no_scores"
-        bins = Bins.of({name: column[kept] for name, column in curve.items()}, UNIT_GROUPS)
+        bins = Bins.build({name: column[kept] for name, column in curve.items()}, UNIT_GROUPS)
         used = used[bins.rows.sum() > bins.rows[used]]
         bias = bins.bias(used) if used.size > 1 else 0.0
         return GroupValues(bins.error(), bins.errors_without(used), float(bins.rows.sum()), bias)
 
-    def _of_lists(
+    def _compute_list_values(
         self, model: str, metric: OfflineMetric, traffic: str, groups: Integers
     ) -> GroupValues | str:
-        rows, key = self._sums.models[model].listed, (model, metric.cutoff, traffic)
+        rows, key = self._sums.models[model].listed_items, (model, metric.cutoff, traffic)
         if rows is None:
             return "no_lists"
         if key not in self._listed:
-            self._listed[key] = self._lists(rows, *key)
-        listed = self._listed[key]
-        values = listed.values(metric.definition.above)
+            self._listed[key] = self._build_listed_items(rows, *key)
+        items = self._listed[key]
+        values = items.values(metric.definition.above)
         if values is None:
             return "no_lists"
         value, without = values
-        rest = without[groups] if np.isfinite(without[groups]).all() else np.zeros(0)
-        return GroupValues(value, rest, float(listed.total.sum()))
+        jackknifed = without[groups] if np.isfinite(without[groups]).all() else np.zeros(0)
+        return GroupValues(value, jackknifed, float(items.total.sum()))
 
-    def _lists(self, rows: Columns, model: str, cutoff: int, traffic: str) -> Listed:
+    def _build_listed_items(
+        self, rows: Columns, model: str, cutoff: int, traffic: str
+    ) -> ListedItems:
         units, number = self._sums.units, self._sums.units.names.index(traffic)
         kept = slice(*np.searchsorted(rows["traffic"], [number, number + 1]))
         first, end = np.searchsorted(rows["k"][kept], [cutoff, cutoff + 1]) + kept.start
-        own = {name: column[first:end] for name, column in rows.items()}
+        cut_rows = {name: column[first:end] for name, column in rows.items()}
         lists, mask = self._sums.models[model].column("requests", "listed"), units.masks[traffic]
         total, all_units = (
             np.bincount(units.group[mask], weights, UNIT_GROUPS).astype(np.float64)
             for weights in (lists[mask], lists[mask] > 0)
         )
-        fewest = min(int((lists[other] > 0).sum()) for other in units.masks.values())
-        return Listed.of(own, total, all_units, fewest, self._sums.catalogue)
+        fewest = min(int((lists[traffic_mask] > 0).sum()) for traffic_mask in units.masks.values())
+        return ListedItems.build(cut_rows, total, all_units, fewest, self._sums.catalogue)
 
 
 class Bins(NamedTuple):
@@ -127,7 +129,7 @@ class Bins(NamedTuple):
     rows: Floats
 
     @classmethod
-    def of(cls, curve: Columns, groups: int) -> Bins:
+    def build(cls, curve: Columns, groups: int) -> Bins:
         """Sum the curve of one traffic and kind of bin; `predicted` is a multiple of 1e-9."""
         number, group = (np.asarray(curve[c], dtype=np.int64) for c in ("bin", "unit_group"))
         predicted, clicks = (np.asarray(curve[c], dtype=float) for c in ("predicted", "clicks"))
@@ -169,7 +171,7 @@ class Bins(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Listed:
+class ListedItems:
     """In how many lists each item is, by item and group of units; `equal` of the smallest traffic.
 
     A group is left out by subtracting its own entries, of which there are few. Entries are in the
@@ -194,9 +196,11 @@ class Listed:
     catalogue: int
 
     @classmethod
-    def of(cls, rows: Columns, total: Floats, units: Floats, equal: int, catalogue: int) -> Listed:
+    def build(
+        cls, rows: Columns, total: Floats, units: Floats, equal: int, catalogue: int
+    ) -> ListedItems:
         """Take rows of `listed_items.sql` of one traffic and cut-off, in the order of items."""
-        edge = starts(rows["item_id"])
+        edge = find_run_edges(rows["item_id"])
         item = np.repeat(np.arange(edge.size - 1), np.diff(edge))
         names = ("lists", "units", "weight", "squared_weight")
         lists, held, weight, squared = (np.asarray(rows[name], dtype=float) for name in names)
@@ -223,27 +227,27 @@ class Listed:
         left &= self.total.sum() - self.total >= fewest
         return float(value), np.where(left, without, np.nan)
 
-    def _of_items(self, column: Floats) -> Floats:
+    def _sum_items(self, column: Floats) -> Floats:
         """Sum a column by item."""
         return np.bincount(self.item, column).astype(np.float64, copy=False)
 
-    def _of_groups(self, column: Floats | Bools) -> Floats:
+    def _sum_groups(self, column: Floats | Bools) -> Floats:
         """Sum a column by group."""
         return np.bincount(self.group, column, self.total.size).astype(np.float64, copy=False)
 
     def _left_groups(self, column: Floats) -> Floats:
         """Sum a column without each group."""
-        return np.asarray(column.sum() - self._of_groups(column))
+        return np.asarray(column.sum() - self._sum_groups(column))
 
     @cached_property
     def _all(self) -> Floats:
         """Count the lists of each entry's item."""
-        return self._of_items(self.lists)[self.item]
+        return self._sum_items(self.lists)[self.item]
 
     @cached_property
     def _gone(self) -> Floats:
         """Count the items that only lists of one group hold, by group."""
-        return self._of_groups(self._all - self.lists < 0.5)
+        return self._sum_groups(self._all - self.lists < 0.5)
 
     @property
     def _items(self) -> int:
@@ -254,16 +258,21 @@ class Listed:
 
     def _coverage_equal(self) -> tuple[float, Floats]:
         """Rarefy the items to the units of the smallest variant (Hurlbert 1971)."""
-        held, size = self._of_items(self.held), max(self.catalogue, self._items)
+        held, size = self._sum_items(self.held), max(self.catalogue, self._items)
         count = np.bincount(held.astype(np.intp))
         every, entry = np.arange(count.size), held.astype(np.intp)[self.item]
-        rest, without = (held[self.item] - self.held).astype(np.intp), np.zeros(self.total.size)
+        remaining, without = (
+            (held[self.item] - self.held).astype(np.intp),
+            np.zeros(self.total.size),
+        )
         order = np.argsort(self.group, kind="stable")
         edges = np.searchsorted(self.group[order], np.arange(self.total.size + 1))
         for group, units in enumerate((self.units.sum() - self.units).tolist()):
-            own = order[edges[group] : edges[group + 1]]
+            in_group = order[edges[group] : edges[group + 1]]
             seen = chances_seen(units, min(self.equal, units)) if units else np.zeros(1)
-            unlike = seen.take(rest[own], mode="clip") - seen.take(entry[own], mode="clip")
+            unlike = seen.take(remaining[in_group], mode="clip") - seen.take(
+                entry[in_group], mode="clip"
+            )
             without[group] = count @ seen.take(every, mode="clip") + unlike.sum()
         units = int(self.units.sum())
         return coverage(held, units, min(self.equal, units), size), without / size
@@ -280,45 +289,53 @@ class Listed:
         low, high = at[: left.size], at[left.size :]
         width, size = np.diff(levels, append=levels[-1]), levels.size
         # The items of each level: their entries of the lists that hold them.
-        one = high[np.flatnonzero(np.diff(self.item, prepend=-1))]
-        below = np.cumsum(np.bincount(one, minlength=size)).astype(np.float64)
-        whole = float((width * below * (self._items - below)).sum())
+        item_levels = high[np.flatnonzero(np.diff(self.item, prepend=-1))]
+        below = np.cumsum(np.bincount(item_levels, minlength=size)).astype(np.float64)
+        total_gap = float((width * below * (self._items - below)).sum())
         rise = np.bincount(self.group * size + low, minlength=groups * size)
         rise -= np.bincount(self.group * size + high, minlength=groups * size)
         more = np.cumsum(rise.reshape(groups, size), axis=1).astype(np.float64)
-        return whole, whole + (more * (self._items - 2 * below - more)) @ width
+        return total_gap, total_gap + (more * (self._items - 2 * below - more)) @ width
 
     def _gini(self) -> tuple[float, Floats]:
         size = max(self.catalogue, self._items)
         # Each item in no list differs from every other by its lists.
-        none, lists, (whole, gaps) = size - self._items, self.lists.sum(), self._gaps
-        rest = self._left_groups(self.lists)
-        return whole / (size * lists) + none / size, ratio(gaps, size * rest) + none / size
+        none, lists, (total_gap, gaps) = size - self._items, self.lists.sum(), self._gaps
+        lists_left = self._left_groups(self.lists)
+        return total_gap / (size * lists) + none / size, divide(
+            gaps, size * lists_left
+        ) + none / size
 
     def _gini_listed(self) -> tuple[float, Floats]:
-        lists, (whole, gaps), left = self.lists.sum(), self._gaps, self._items - self._gone
-        rest = self._left_groups(self.lists)
-        return whole / (self._items * lists), ratio(gaps - self._gone * rest, left * rest)
+        lists, (total_gap, gaps), left = self.lists.sum(), self._gaps, self._items - self._gone
+        lists_left = self._left_groups(self.lists)
+        return total_gap / (self._items * lists), divide(
+            gaps - self._gone * lists_left, left * lists_left
+        )
 
     def _entropy(self) -> tuple[float, Floats]:
-        lists, rest = self._of_items(self.lists), self._left_groups(self.lists)
-        whole = float((lists * np.log(lists)).sum())
+        lists, lists_left = self._sum_items(self.lists), self._left_groups(self.lists)
+        total = float((lists * np.log(lists)).sum())
         kept = self._all - self.lists
         fewer = kept * np.log(np.maximum(kept, 1)) - self._all * np.log(self._all)
-        bits = np.log(np.maximum(rest, 1)) - ratio(whole + self._of_groups(fewer), rest)
-        return (np.log(lists.sum()) - whole / lists.sum()) / np.log(2), bits / np.log(2)
+        bits = np.log(np.maximum(lists_left, 1)) - divide(
+            total + self._sum_groups(fewer), lists_left
+        )
+        return (np.log(lists.sum()) - total / lists.sum()) / np.log(2), bits / np.log(2)
 
     def _personalisation(self) -> tuple[float, Floats]:
         """Add the cosines of every two lists: of each item, the products of two weights."""
-        weight = self._of_items(self.weight)
-        whole = float((weight**2).sum() - self.squared.sum())
-        own = 2 * weight[self.item] * self.weight - self.weight**2 - self.squared
-        every, rest = self.total.sum(), self.total.sum() - self.total
-        pairs = rest * (rest - 1)
-        return 1 - whole / (every * (every - 1)), 1 - ratio(whole - self._of_groups(own), pairs)
+        weight = self._sum_items(self.weight)
+        total = float((weight**2).sum() - self.squared.sum())
+        item_terms = 2 * weight[self.item] * self.weight - self.weight**2 - self.squared
+        every, lists_left = self.total.sum(), self.total.sum() - self.total
+        pairs = lists_left * (lists_left - 1)
+        return 1 - total / (every * (every - 1)), 1 - divide(
+            total - self._sum_groups(item_terms), pairs
+        )
 
 
-def starts(*keys: NDArray[np.generic]) -> Integers:
+def find_run_edges(*keys: NDArray[np.generic]) -> Integers:
     """Return where runs of equal keys start, and last the number of rows.
 
     Example:
@@ -331,6 +348,6 @@ def starts(*keys: NDArray[np.generic]) -> Integers:
     return np.flatnonzero(edges)
 
 
-def ratio(above: Floats, below: Floats) -> Floats:
+def divide(above: Floats, below: Floats) -> Floats:
     """Divide element by element; 0 where `below` is 0."""
     return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

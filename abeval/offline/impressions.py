@@ -7,14 +7,14 @@ from abeval.engines.sql import literal
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs.run import Run
-from abeval.logs.shape import EXPRESSION_COLUMNS, LogShape, in_view_names
+from abeval.logs.shape import EXPRESSION_COLUMNS, LogSchema, write_view_expression
 from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import (
     UNIT_GROUPS,
     Units,
     cutoff_columns,
-    finite_sql,
     name_rows,
+    write_finite,
     write_units,
 )
 from abeval.offline.expressions import Expression
@@ -24,15 +24,17 @@ PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
 
 
-def model_scores(shape: LogShape, kept_negatives: float | None) -> dict[str, str]:
+def model_scores(schema: LogSchema, kept_negatives: float | None) -> dict[str, str]:
     """Return model → SQL of its score, for models scored in the impressions."""
-    of = {name: score.replace("score_", "m_") for name, score in shape.model_scores.items()}
-    if not of and shape.scores:
-        of = {PLAIN_MODEL: "m_1"}
+    scores = {name: score.replace("score_", "m_") for name, score in schema.model_scores.items()}
+    if not scores and schema.scores:
+        scores = {PLAIN_MODEL: "m_1"}
     if kept_negatives is not None:
         # Undo negative sampling: q = p / (p + (1 − p) / w), w the share of negatives kept.
-        of = {m: f"{p} / nullif({p} + (1 - {p}) / {kept_negatives!r}, 0)" for m, p in of.items()}
-    return of
+        scores = {
+            m: f"{p} / nullif({p} + (1 - {p}) / {kept_negatives!r}, 0)" for m, p in scores.items()
+        }
+    return scores
 
 
 RESOLUTION = 1e-6
@@ -70,30 +72,30 @@ def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
     return Metric("relevance", "mean", relevance, value=term)
 
 
-def check_relevance(shape: LogShape, relevance: str) -> None:
+def check_relevance(schema: LogSchema, relevance: str) -> None:
     """Refuse logs that lack a column or a log that relevance or a replay needs."""
     hint = 'map it: [logs.impressions] columns = { item_id = "..." }'
-    if "item_id" not in shape.impressions and "position" not in shape.impressions:
+    if "item_id" not in schema.impressions and "position" not in schema.impressions:
         what = "a replay needs the items that were shown, but there is no column item_id"
         raise LogError(what, hint)
-    if relevance == SIMILARITY and "item_id" not in shape.impressions:
+    if relevance == SIMILARITY and "item_id" not in schema.impressions:
         what = f"relevance = {relevance!r} needs item_id, which the impressions lack"
         raise LogError(what, hint)
     for need in _NEEDS.get(relevance, ()):
-        if need not in shape.needs_met(""):
+        if need not in schema.needs_met(""):
             raise LogError(
                 f"relevance = {relevance!r} needs {need}, which the logs do not have",
                 "add [logs.clicks], map the column, or choose another relevance",
             )
 
 
-def _grade(experiment: Experiment, shape: LogShape, relevance: Relevance) -> str:
+def _grade(experiment: Experiment, schema: LogSchema, relevance: Relevance) -> str:
     """Return SQL of the grade of an impression."""
     if relevance.metric is not None and relevance.metric.value is not None:
-        column = shape.component(relevance.metric.value, experiment.control)
+        column = schema.component(relevance.metric.value, experiment.control)
         return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
     if relevance.name == "dwell":
-        return f"coalesce({finite_sql('dwell_ms / 1000.0e0')}, 0)"
+        return f"coalesce({write_finite('dwell_ms / 1000.0e0')}, 0)"
     if relevance.name == SIMILARITY:
         # A clicked item is most like itself, whether or not it has a vector.
         return "case when click = 1 then 1.0e0 else coalesce(similarity, 0.0e0) end"
@@ -106,34 +108,38 @@ PART_COLUMNS = EXPRESSION_COLUMNS - {"score"}
 
 def write_impressions(
     run: Run,
-    shape: LogShape,
+    schema: LogSchema,
     relevance: Relevance,
     part: Expression | None = None,
     cutoffs: Sequence[Expression] = (),
 ) -> Units:
     """Make `candidate_rows` and `traffic` of an experiment, or of a part; return its units."""
     experiment, engine = run.experiment, run.engine
-    where, own = "in_period", "select unit_id, variant as traffic"
+    where, units_sql = "in_period", "select unit_id, variant as traffic"
     if part is not None:
-        where = f"in_period and ({in_view_names(part.text, None, PART_COLUMNS)})"
-        own = f"select unit_id, {literal(part.name)} as traffic"
-    check_relevance(shape, relevance.name)
+        where = f"in_period and ({write_view_expression(part.text, None, PART_COLUMNS)})"
+        units_sql = f"select unit_id, {literal(part.name)} as traffic"
+    check_relevance(schema, relevance.name)
     # Without models there is one score, the plain `score` column, first in the view.
-    columns = dict.fromkeys(shape.model_scores.values() or shape.scores.values())
+    columns = dict.fromkeys(schema.model_scores.values() or schema.scores.values())
     scores = [f"{column} as {column.replace('score_', 'm_')}" for column in columns]
-    item = "item_id" if "item_id" in shape.impressions else "position"
-    request = "request_id" if "request_id" in shape.impressions else "unit_id"
+    item = "item_id" if "item_id" in schema.impressions else "position"
+    request = "request_id" if "request_id" in schema.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
-    own_k = cutoff_columns(in_view_names(one.text, None, PART_COLUMNS) for one in cutoffs)
-    shown, source = f"select {', '.join([*keys, *scores, *own_k])}", "impressions"
+    own_k = cutoff_columns(
+        write_view_expression(cutoff.text, None, PART_COLUMNS) for cutoff in cutoffs
+    )
+    select, source = f"select {', '.join([*keys, *scores, *own_k])}", "impressions"
     if relevance.name == SIMILARITY:
         write_similar_items(engine, "in_period")
         source = (
             "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
             "from similar_items) as s on unit_id = of_unit and item_id = of_item"
         )
-    grade = _grade(experiment, shape, relevance)
-    name_rows(engine, f"{shown}, {grade} as grade from {source} where {where}")
+    grade = _grade(experiment, schema, relevance)
+    name_rows(engine, f"{select}, {grade} as grade from {source} where {where}")
     seen = "" if part is None else f" semi join (select unit_id from impressions where {where}) i"
     on = seen and f"{seen} on u.unit_id = i.unit_id"
-    return write_units(engine, f"{own}, sub_bucket % {UNIT_GROUPS} as unit_group from units u{on}")
+    return write_units(
+        engine, f"{units_sql}, sub_bucket % {UNIT_GROUPS} as unit_group from units u{on}"
+    )

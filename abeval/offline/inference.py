@@ -28,20 +28,20 @@ _REASONS = {"zero_denominator": "empty_denominator", "not_applicable": "one_clas
 class Columns(NamedTuple):
     """A metric's variables per unit.
 
-    `others` are what a form reads besides: clicks for their entropy, relevance and its square for
+    `extra` are what a form reads besides: clicks for their entropy, relevance and its square for
     its spread. `is_share` says whether what is averaged is 0 or 1 by definition, whatever the data.
     """
 
     above: Floats
     below: Floats
-    others: tuple[Floats, ...] = ()
+    extra: tuple[Floats, ...] = ()
     form: Form = "ratio"
     is_share: bool = False
 
-    def stacked(self, of: Bools) -> list[Floats]:
+    def select_units(self, mask: Bools) -> list[Floats]:
         """Return the variables of some units."""
-        columns = [self.above, self.below, *self.others]
-        return columns if of.all() else [column[of] for column in columns]
+        columns = [self.above, self.below, *self.extra]
+        return columns if mask.all() else [column[mask] for column in columns]
 
 
 class Value(NamedTuple):
@@ -58,16 +58,16 @@ class Value(NamedTuple):
         return None if self.reason == "zero_variance" else self.reason
 
 
-def columns_of(metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str) -> Columns:
+def find_columns(metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str) -> Columns:
     """Return the variables of a metric; `by`, on which AUC depends, is `traffic` or `pooled`."""
     definition = metric.definition
-    if definition.of_requests:
-        return _of_requests(metric, sums, policy)
+    if definition.is_request_mean:
+        return _find_request_columns(metric, sums, policy)
     family = f"auc_{by}" if definition.family == "auc" else definition.family
     k = metric.cutoff if definition.family in ("beyond", "judged") else UNCUT
     names = (definition.above, definition.below, *_OTHERS.get(definition.form, ()))
-    above, below, *others = (sums.column(family, name, k) for name in names)
-    return Columns(above, below, tuple(others), definition.form)
+    above, below, *extra = (sums.column(family, name, k) for name in names)
+    return Columns(above, below, tuple(extra), definition.form)
 
 
 _OTHERS: Mapping[Form, tuple[str, ...]] = {
@@ -78,52 +78,52 @@ _OTHERS: Mapping[Form, tuple[str, ...]] = {
 """What a form reads besides numerator and denominator."""
 
 
-def _of_requests(metric: OfflineMetric, sums: ModelSums, policy: Policy) -> Columns:
+def _find_request_columns(metric: OfflineMetric, sums: ModelSums, policy: Policy) -> Columns:
     definition = metric.definition
     above = sums.column(definition.family, definition.column, metric.cutoff)
-    listed = policy.missing_for(definition.name) == "drop"
-    relevant = sums.column("requests", "listed_relevant" if listed else "relevant")
+    drops_missing = policy.missing_for(definition.name) == "drop"
+    relevant = sums.column("requests", "listed_relevant" if drops_missing else "relevant")
     is_share = definition.name == "hit"
     if policy.no_relevant == "drop":
         return Columns(above, relevant, is_share=is_share)
-    every = sums.column("requests", "listed" if listed else "requests")
+    every = sums.column("requests", "listed" if drops_missing else "requests")
     if policy.no_relevant == "one" and definition.name in ("ndcg", "map"):
         above = above + (every - relevant)
     return Columns(above, every, is_share=is_share)
 
 
-def estimate(columns: Columns, of: Bools, alpha: float) -> Value:
+def estimate(columns: Columns, mask: Bools, alpha: float) -> Value:
     """Estimate a metric over some units, with its interval if they are enough."""
     try:
-        moments = Moments.of(*columns.stacked(of))
+        moments = Moments.of(*columns.select_units(mask))
         if moments.n == 0:
             return Value(None, reason="no_units")
-        value, _ = smooth(columns.form, 0, moments.n)(moments.mean)
+        value, _ = make_smooth(columns.form, 0, moments.n)(moments.mean)
     except Refusal as refusal:
         return Value(None, reason=_REASONS.get(refusal.reason, refusal.reason))
     if moments.n < MIN_UNITS:
         return Value(value, reason="too_few_units")
-    few = _few(columns, of)
+    few = _count_few(columns, mask)
     if few is not None:
         return Value(value, *proportions.interval(few, alpha))
     try:
         moments = _correct_columns(moments, columns)
-        spread = means.estimate_smooth(moments, smooth(columns.form, 0, moments.n))
+        spread = means.estimate_smooth(moments, make_smooth(columns.form, 0, moments.n))
     except Refusal as refusal:
         return Value(value, reason=refusal.reason)
-    return with_interval(value, math.sqrt(spread.variance), spread.df, alpha)
+    return add_interval(value, math.sqrt(spread.variance), spread.df, alpha)
 
 
-def _correct_columns(moments: Moments, *of: Columns) -> Moments:
+def _correct_columns(moments: Moments, *columns: Columns) -> Moments:
     """Correct the spread for units that hold much of a denominator; a total has none."""
-    size = moments.mean.size // len(of)
-    blocks = [range(at * size, (at + 1) * size) for at in range(len(of))]
-    if of[0].form == "total":
+    size = moments.mean.size // len(columns)
+    blocks = [range(at * size, (at + 1) * size) for at in range(len(columns))]
+    if columns[0].form == "total":
         return moments
     return means.correct_leverage(moments, blocks=blocks)
 
 
-def with_interval(value: float, se: float, df: float, alpha: float) -> Value:
+def add_interval(value: float, se: float, df: float, alpha: float) -> Value:
     """Return a value with its interval by t, which it does not have if nothing varies.
 
     Example:
@@ -135,7 +135,7 @@ def with_interval(value: float, se: float, df: float, alpha: float) -> Value:
     return Value(value, *effects.interval(value, se, df, alpha))
 
 
-def _few(columns: Columns, of: Bools) -> Count | None:
+def _count_few(columns: Columns, mask: Bools) -> Count | None:
     """Count hits and units, where each has one request of value 0 or 1 and few are of one kind.
 
     A mean of no hits at all is a share only by definition: another metric that happens to be 0
@@ -143,7 +143,7 @@ def _few(columns: Columns, of: Bools) -> Count | None:
     """
     if columns.form != "ratio":
         return None
-    above, below = columns.stacked(of)[:2]
+    above, below = columns.select_units(mask)[:2]
     count = Count(int(above.sum()), int(below.sum()))
     fewest = min(count.successes, count.units - count.successes)
     if fewest >= FEW or not (fewest > 0 or columns.is_share):
@@ -152,23 +152,23 @@ def _few(columns: Columns, of: Bools) -> Count | None:
     return count if is_each.all() else None
 
 
-def compare(control: Columns, model: Columns, of: Bools, alpha: float) -> Effect | str:
+def compare(control: Columns, model: Columns, mask: Bools, alpha: float) -> Effect | str:
     """Compare a model with another over the same units; a reason where that cannot be."""
-    before, after = control.stacked(of), model.stacked(of)
+    before, after = control.select_units(mask), model.select_units(mask)
     if len(before[0]) < MIN_UNITS:
         return "too_few_units" if len(before[0]) else "no_units"
     try:
         size = len(before)
         moments = Moments.of(*before, *after, below=(1, size + 1))
         moments = _correct_columns(moments, control, model)
-        first = smooth(control.form, 0, moments.n)
-        second = smooth(model.form, size, moments.n)
+        first = make_smooth(control.form, 0, moments.n)
+        second = make_smooth(model.form, size, moments.n)
         return means.paired_difference(moments, first, second, alpha)
     except Refusal as refusal:
         return _REASONS.get(refusal.reason, refusal.reason)
 
 
-def smooth(form: Form, at: int, units: int) -> means.Smooth:
+def make_smooth(form: Form, at: int, units: int) -> means.Smooth:
     """Return a form as a function of the means over `units`, with its derivative.
 
     `at` is the index of the numerator, which the denominator and other variables follow.
@@ -179,7 +179,7 @@ def smooth(form: Form, at: int, units: int) -> means.Smooth:
         2.0
     """
 
-    def of(mean: Floats) -> tuple[float, Floats]:
+    def evaluate(mean: Floats) -> tuple[float, Floats]:
         if form == "total":
             return float(mean[at]) * units, np.eye(1, mean.size, at)[0] * units
         if form in ("entropy", "information"):
@@ -193,7 +193,7 @@ def smooth(form: Form, at: int, units: int) -> means.Smooth:
         root = math.sqrt(value)
         return root, slope / (2 * root) if root > 0 else np.zeros_like(slope)
 
-    return of
+    return evaluate
 
 
 def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
@@ -209,7 +209,7 @@ def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
 
 def _explain_spread(mean: Floats, at: int) -> tuple[float, Floats]:
     """Return 1 − squared errors / squared deviations of relevance (R²); its derivative too."""
-    errors, rows, grade, squared = (float(one) for one in mean[at : at + 4])
+    errors, rows, grade, squared = (float(value) for value in mean[at : at + 4])
     spread = squared - grade**2 / rows if rows > 0 else 0.0
     if spread <= _ROUNDING * squared:
         raise Refusal("zero_denominator", "all relevance is the same, so there is no spread")

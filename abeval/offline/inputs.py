@@ -14,7 +14,7 @@ from numbers import Integral, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
 
-from abeval.engines.sql import NO_TYPE, Engine, is_number, quoted
+from abeval.engines.sql import NO_TYPE, Engine, is_number, quote
 from abeval.errors import LogError
 from abeval.offline.expressions import has_columns
 
@@ -66,17 +66,17 @@ def read_inputs(runs: object, truth: object) -> Inputs:
           request_id item_id  score
         0         q1      d1    0.5
     """
-    named = _name_runs(runs)
+    runs_by_model = _name_runs(runs)
     if isinstance(truth, str | os.PathLike):
         path = Path(truth)
         if _is_letor(path):
             lines = _read_letor(path)
-            of_lines = {m: _run_of_lines(m, run, path, lines) for m, run in named.items()}
+            of_lines = {m: _make_line_run(m, run, path, lines) for m, run in runs_by_model.items()}
             return Inputs(of_lines, lines)
         truth = _read_trec(path, "truth")
     elif isinstance(truth, Mapping):
         truth = _frame_dicts(truth, "truth", "grade")
-    return Inputs({model: _run(model, run) for model, run in named.items()}, truth)
+    return Inputs({model: _run(model, run) for model, run in runs_by_model.items()}, truth)
 
 
 def _name_runs(runs: object) -> Mapping[str, object]:
@@ -91,7 +91,7 @@ def _name_runs(runs: object) -> Mapping[str, object]:
 def _is_scores(value: object) -> TypeGuard[Mapping[object, object]]:
     """Tell whether a value has a number by item, as a query of a run has."""
     return isinstance(value, Mapping) and all(
-        one is None or isinstance(one, Real) for one in value.values()
+        score is None or isinstance(score, Real) for score in value.values()
     )
 
 
@@ -111,11 +111,11 @@ def _frame_dicts(queries: Mapping[object, object], called: str, value: str) -> p
             what = f"{called}: query {query!r} has {type(items).__name__}, not {value}s by item"
             raise LogError(what, f"give {{query: {{item: {value}}}}}, or a frame")
         rows += [(query, item, number) for item, number in items.items()]
-    made = pd.DataFrame(rows, columns=["request_id", "item_id", value])
+    frame = pd.DataFrame(rows, columns=["request_id", "item_id", value])
     for name in ("request_id", "item_id"):
-        if made[name].map(type).nunique() > 1:
-            made[name] = made[name].map(str)
-    return made
+        if frame[name].map(type).nunique() > 1:
+            frame[name] = frame[name].map(str)
+    return frame
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -142,7 +142,7 @@ def _read_trec(path: Path, called: str) -> pd.DataFrame:
     """Read a run (`query Q0 item rank score tag`), or qrels as truth (`query 0 item grade`)."""
     import pandas as pd
 
-    width, value, place = (4, "grade", 3) if called == "truth" else (6, "score", 4)
+    width, value, column = (4, "grade", 3) if called == "truth" else (6, "score", 4)
     ids = list[tuple[str, str]]()
     values = list[float]()
     for line, words in _lines(path):
@@ -150,7 +150,7 @@ def _read_trec(path: Path, called: str) -> pd.DataFrame:
             what = f"{called}: {path}, line {line} has {len(words)} columns, not {width}"
             raise LogError(what, _FILES)
         ids.append((words[0], words[2]))
-        values.append(_number(path, line, value, words[place]))
+        values.append(_number(path, line, value, words[column]))
     return pd.DataFrame(ids, columns=["request_id", "item_id"]).assign(**{value: values})
 
 
@@ -168,11 +168,11 @@ def _read_letor(path: Path) -> pd.DataFrame:
         if len(words) < 2 or not words[1].startswith("qid:"):
             raise LogError(f"{path}, line {line} has no qid:", _FILES)
         rows.append((words[1][4:], _number(path, line, "grade", words[0])))
-    made = pd.DataFrame(rows, columns=["request_id", "grade"])
-    return made.assign(item_id=range(1, len(made) + 1))
+    frame = pd.DataFrame(rows, columns=["request_id", "grade"])
+    return frame.assign(item_id=range(1, len(frame) + 1))
 
 
-def _run_of_lines(model: str, run: object, path: Path, lines: pd.DataFrame) -> object:
+def _make_line_run(model: str, run: object, path: Path, lines: pd.DataFrame) -> object:
     """Make a run of scores in the order of the lines of a LETOR file; a frame stays as it is."""
     if isinstance(run, Mapping) or hasattr(run, "columns"):
         return _run(model, run)
@@ -236,16 +236,22 @@ class Frames:
         except LogError as error:
             raise LogError(error.what.replace(f"{name}_given", called), error.hint) from error
         has = self.engine.columns(f"{name}_given")
-        own = {one: column for one in _COLUMNS if (column := self._find(called, one, has))}
+        mapped = {
+            canonical: column
+            for canonical in _COLUMNS
+            if (column := self._find(called, canonical, has))
+        }
         for column in needed:
             if column in ("request_id", "unit_id") and _USERS in has:
-                own.setdefault(column, _USERS)
-            if column not in own:
-                said = f'{has_columns(has)}; say which it is: columns={{"{column}": "…"}}'
-                raise LogError(f"{called}: the frame has no column `{column}`", said)
-        made = Frame(name, called, own, {one: has[column] for one, column in own.items()})
-        self.added.append(made)
-        return made
+                mapped.setdefault(column, _USERS)
+            if column not in mapped:
+                hint = f'{has_columns(has)}; say which it is: columns={{"{column}": "…"}}'
+                raise LogError(f"{called}: the frame has no column `{column}`", hint)
+        entry = Frame(
+            name, called, mapped, {canonical: has[column] for canonical, column in mapped.items()}
+        )
+        self.added.append(entry)
+        return entry
 
     def _find(self, called: str, name: str, has: Mapping[str, str]) -> str | None:
         """Find a canonical column of a frame: as the caller says, by its name, or a usual one."""
@@ -255,7 +261,7 @@ class Frames:
             return name
         usual = [column for column in _NAMES.get(name, ()) if column in has]
         if len(usual) > 1:
-            what = f"{called}: {' and '.join(f'`{one}`' for one in usual)} may be {name}"
+            what = f"{called}: {' and '.join(f'`{column}`' for column in usual)} may be {name}"
             raise LogError(what, f'say which: columns={{"{name}": "{usual[0]}"}}')
         return next(iter(usual), None)
 
@@ -272,29 +278,34 @@ class Frames:
         Raises:
             LogError: No frame has a column that the caller names.
         """
-        found = {pair for frame in self.added for pair in frame.columns.items()}
-        for one, column in self.columns.items():
-            if (one, column) not in found:
-                what = f"columns: {one} is said to be `{column}`, which no frame has"
+        pairs_found = {pair for frame in self.added for pair in frame.columns.items()}
+        for canonical, column in self.columns.items():
+            if (canonical, column) not in pairs_found:
+                what = f"columns: {canonical} is said to be `{column}`, which no frame has"
                 raise LogError(what, f"name one of {', '.join(_COLUMNS)} by a column of a frame")
-        mixed = {one: kinds for one in IDS if len(kinds := self._kinds(one)) > 1}
+        mixed = {canonical: kinds for canonical in IDS if len(kinds := self._kinds(canonical)) > 1}
         for frame in self.added:
-            named = [
-                f"{_as_text(quoted(column), frame.types[one]) if one in mixed else quoted(column)} "
-                f"as {one}"
-                for one, column in frame.columns.items()
+            selected = [
+                f"{sql} as {canonical}"
+                for canonical, column in frame.columns.items()
+                for name in (quote(column),)
+                for sql in (_as_text(name, frame.types[canonical]) if canonical in mixed else name,)
             ]
             given = f"{frame.name}_given"
             has = self.engine.columns(given)
-            others = [quoted(column) for column in has if column.lower() not in frame.columns]
-            listed = f"select {', '.join([*named, *others])} from {given}"
-            self.engine.view(f"{frame.name}_frame", listed)
+            other_columns = [quote(column) for column in has if column.lower() not in frame.columns]
+            sql = f"select {', '.join([*selected, *other_columns])} from {given}"
+            self.engine.view(f"{frame.name}_frame", sql)
         pairs = dict.fromkeys(pair for frame in self.added for pair in frame.columns.items())
-        renamed = [f"{one} is `{column}`" for one, column in pairs if one != column]
+        renamed = [
+            f"{canonical} is `{column}`" for canonical, column in pairs if canonical != column
+        ]
         notes = [f"columns: {', '.join(renamed)}"] if renamed else []
-        for one, kinds in mixed.items():
-            said = " and ".join(f"{kind} in {', '.join(names)}" for kind, names in kinds.items())
-            notes.append(f"{one} is {said}: compared as text")
+        for canonical, kinds in mixed.items():
+            kinds_text = " and ".join(
+                f"{kind} in {', '.join(names)}" for kind, names in kinds.items()
+            )
+            notes.append(f"{canonical} is {kinds_text}: compared as text")
         return notes
 
     def _kinds(self, name: str) -> dict[str, list[str]]:
@@ -318,8 +329,8 @@ def _as_text(column: str, kind: str) -> str:
     text = f"cast({column} as varchar)"
     if kind not in ("FLOAT", "DOUBLE"):
         return text
-    whole = f"{column} = floor({column}) and abs({column}) < 1e15"
-    return f"case when {whole} then cast(cast({column} as bigint) as varchar) else {text} end"
+    is_whole = f"{column} = floor({column}) and abs({column}) < 1e15"
+    return f"case when {is_whole} then cast(cast({column} as bigint) as varchar) else {text} end"
 
 
 def check_numbers(engine: Engine, called: str, relation: str, names: Iterable[str]) -> None:
@@ -333,7 +344,7 @@ def check_numbers(engine: Engine, called: str, relation: str, names: Iterable[st
             raise LogError(
                 f"{called}: `{name}` is {kind}, which is no number", "cast it, or drop it"
             )
-        column = quoted(name)
+        column = quote(name)
         odd = engine.rows(
             f"select distinct {column} from {relation} where {column} is not null and "
             f"try_cast({column} as double) is null order by 1 limit 7"
@@ -346,6 +357,6 @@ def _no_number(called: str, name: str, values: Sequence[str]) -> LogError:
     """Say how to map texts: the letters of ESCI to their gains."""
     what = f"{called}: `{name}` has {values[0]!r}, which is no number"
     gains: Mapping[str, float] = _ESCI if {*values} <= {*_ESCI} else {}
-    shown = ", ".join(f"{value!r}: {gains.get(value, '…')}" for value in gains or values[:6])
+    examples = ", ".join(f"{value!r}: {gains.get(value, '…')}" for value in gains or values[:6])
     more = ", …" if len(values) > 6 else ""
-    return LogError(what, f'map each value: in pandas, frame["{name}"].map({{{shown}{more}}})')
+    return LogError(what, f'map each value: in pandas, frame["{name}"].map({{{examples}{more}}})')

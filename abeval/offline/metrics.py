@@ -17,7 +17,7 @@ from abeval.bounds import (
 )
 from abeval.errors import ExperimentError
 from abeval.offline.expressions import Expression, read_cutoffs, read_parts
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 
 Family = Literal[
     "list", "tied", "cascade", "bpref", "judged", "pairs", "auc", "point", "regression",
@@ -58,7 +58,7 @@ class Definition(NamedTuple):
     on_request: bool = False
 
     @property
-    def of_requests(self) -> bool:
+    def is_request_mean(self) -> bool:
         """Return whether it is a mean over requests."""
         return self.family in _OF_REQUESTS
 
@@ -81,12 +81,12 @@ class OfflineMetric(NamedTuple):
 
     definition: Definition
     k: int | None = None
-    named: str = ""
+    cutoff_name: str = ""
 
     @property
     def id(self) -> str:
         """Join name, cut-off and variant."""
-        cut = "" if self.k is None else f"@{self.named or self.k}"
+        cut = "" if self.k is None else f"@{self.cutoff_name or self.k}"
         variant = f"[{self.definition.variant}]" if self.definition.variant else ""
         return f"{self.definition.name}{cut}{variant}"
 
@@ -103,20 +103,26 @@ _MEANS = dict.fromkeys(_OF_REQUESTS, "mean over requests of ")
 _MEANS |= dict.fromkeys(("beyond", "judged"), "mean over lists of ")
 
 
-def _row(pattern: str, family: Family, formula: str, sums: str = "", **own: Any) -> Definition:  # noqa: ANN401
+def _make_definition(
+    pattern: str,
+    family: Family,
+    formula: str,
+    sums: str = "",
+    **entries: Any,  # noqa: ANN401
+) -> Definition:
     """Make a definition of a row of `metrics.toml`."""
     match = _ROW.fullmatch(pattern)
     name, cut, variant = match.groups() if match else (pattern, None, None)
     above, _, below = sums.partition(" / ")
     text = _MEANS.get(family, "") + formula
-    return Definition(name, variant or "", family, _CUTS[cut], above, below, text, **own)
+    return Definition(name, variant or "", family, _CUTS[cut], above, below, text, **entries)
 
 
-_TABLE = table_beside(__file__, "metrics.toml")
+_TABLE = load_toml_next_to(__file__, "metrics.toml")
 
-RANKING = tuple(_row(pattern, **own) for pattern, own in _TABLE["ranking"].items())
-SCORES = tuple(_row(pattern, **own) for pattern, own in _TABLE["scores"].items())
-BEYOND = tuple(_row(pattern, **own) for pattern, own in _TABLE["beyond"].items())
+RANKING = tuple(_make_definition(pattern, **entry) for pattern, entry in _TABLE["ranking"].items())
+SCORES = tuple(_make_definition(pattern, **entry) for pattern, entry in _TABLE["scores"].items())
+BEYOND = tuple(_make_definition(pattern, **entry) for pattern, entry in _TABLE["beyond"].items())
 """Metrics of lists, of scores, and of what lists hold."""
 
 DEFINITIONS: Mapping[tuple[str, str], Definition] = {
@@ -135,7 +141,7 @@ _LESS_IS_BETTER = frozenset(
 )
 
 
-def direction_of(metric: str) -> str:
+def find_direction(metric: str) -> str:
     """Return the good direction of the metric with this id, as an online metric's is written.
 
     Example:
@@ -172,23 +178,23 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
     """
     match = _ID.match(text) if isinstance(text, str) else None
     name, k, variant = match.groups() if match else (text, None, None)
-    named = [d for d in DEFINITIONS.values() if d.name == name]
-    if not named:
+    definitions = [d for d in DEFINITIONS.values() if d.name == name]
+    if not definitions:
         from abeval.experiment.problems import suggestion
 
-        known = dict.fromkeys(d.name for d in DEFINITIONS.values())
-        raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, known)}")
+        names = dict.fromkeys(d.name for d in DEFINITIONS.values())
+        raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, names)}")
     cut, word = _cutoff(text, k, cutoffs)
     definition = DEFINITIONS.get((name, variant or ""))
     if definition is None:
         lacks = f"{text!r}: there is no definition [{variant}]"
         what = f"{text!r} has several definitions: choose one" if variant is None else lacks
         raise ExperimentError(
-            what, f"one of {', '.join(OfflineMetric(d, cut, word).id for d in named)}"
+            what, f"one of {', '.join(OfflineMetric(d, cut, word).id for d in definitions)}"
         )
     if (definition.cut == "none" and k) or (definition.cut == "required" and k is None):
-        wanted = "needs a cut-off, such as @10" if k is None else "has no cut-off"
-        raise ExperimentError(f"{text!r}: {name} {wanted}")
+        problem = "needs a cut-off, such as @10" if k is None else "has no cut-off"
+        raise ExperimentError(f"{text!r}: {name} {problem}")
     if word and definition.family == "catalogue":
         what = f"{text!r}: {name} is of all lists together, which need one cut-off"
         raise ExperimentError(what, f"a number, such as {OfflineMetric(definition, 10).id}")
@@ -199,14 +205,14 @@ def _cutoff(text: str, k: str | None, cutoffs: Sequence[Expression]) -> tuple[in
     """Return the number of a cut-off, negative for one with a name, and this name."""
     if k is None or k.isdecimal():
         return None if k is None else int(k), ""
-    names = [one.name for one in cutoffs]
+    names = [expression.name for expression in cutoffs]
     if k not in names:
         what = f"{text!r}: no cut-off is called {k!r}"
         raise ExperimentError(what, f'a number, or name one: k = ["{k}: EXPRESSION"]')
     return -1 - names.index(k), k
 
 
-def metrics_of(
+def parse_metrics(
     texts: Iterable[str], cutoffs: Sequence[Expression] = ()
 ) -> tuple[OfflineMetric, ...]:
     """Return the metrics of some ids, each once."""
@@ -227,11 +233,14 @@ def default_metrics(
         for every in (RANKING, SCORES, BEYOND)
     )
     cut = [d for d in ranking if d.cut != "none" and d.variant not in _LIBRARIES]
-    at = [*((k, "") for k in ks), *((-1 - i, one.name) for i, one in enumerate(cutoffs))]
+    at = [
+        *((k, "") for k in ks),
+        *((-1 - i, expression.name) for i, expression in enumerate(cutoffs)),
+    ]
     at_k = [OfflineMetric(d, *k) for k in at for d in cut]
-    whole = [OfflineMetric(d) for d in scores]
+    uncut = [OfflineMetric(d) for d in scores]
     lists = [OfflineMetric(d, *k) for k in at for d in beyond if d.family == "beyond" or not k[1]]
-    return (*at_k, *whole, *lists)
+    return (*at_k, *uncut, *lists)
 
 
 Ties = Literal["item", "text", "position"]
@@ -331,7 +340,7 @@ class EvaluationOptions(TypedDict, total=False):
     where: Mapping[str, str] | None
 
 
-def check_keywords(names: Iterable[str], known: Iterable[str]) -> None:
+def check_keywords(names: Iterable[str], allowed: Iterable[str]) -> None:
     """Refuse a keyword that there is not, as Python does.
 
     Example:
@@ -340,31 +349,31 @@ def check_keywords(names: Iterable[str], known: Iterable[str]) -> None:
         TypeError: unexpected keyword argument 'metric'; did you mean `metrics`?
     """
     for name in names:
-        if name not in known:
+        if name not in allowed:
             from abeval.experiment.problems import suggestion
 
-            raise TypeError(f"unexpected keyword argument {name!r}{suggestion(name, known)}")
+            raise TypeError(f"unexpected keyword argument {name!r}{suggestion(name, allowed)}")
 
 
 class Preset(NamedTuple):
     """A library's policy, and its metrics by their ids here; `at_k` has `{}` for the cut-off."""
 
     at_k: str
-    whole: str
+    uncut: str
     policy: Policy
 
     def metrics(
         self, ks: Sequence[int], cutoffs: Sequence[Expression] = ()
     ) -> tuple[OfflineMetric, ...]:
         """Return the metrics at the cut-offs `ks`, and at named ones."""
-        at = [*ks, *(one.name for one in cutoffs)]
+        at = [*ks, *(expression.name for expression in cutoffs)]
         at_k = [text.format(k) for k in at for text in self.at_k.split()]
-        return metrics_of([*at_k, *self.whole.split()], cutoffs)
+        return parse_metrics([*at_k, *self.uncut.split()], cutoffs)
 
 
 PRESETS: Mapping[str, Preset] = {
-    name: Preset(own["at_k"], own.get("whole", ""), Policy(**own["policy"]))
-    for name, own in _TABLE["presets"].items()
+    name: Preset(entry["at_k"], entry.get("whole", ""), Policy(**entry["policy"]))
+    for name, entry in _TABLE["presets"].items()
 }
 """Library → its metrics and policy."""
 
@@ -396,9 +405,9 @@ def choose_scoring(
 
         what = f"no preset is called {compat!r}{suggestion(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
-    asked = (options.get("ties"), options.get("no_relevant"), unjudged)
+    requested = (options.get("ties"), options.get("no_relevant"), unjudged)
     names_of = {"ties": Ties, "no_relevant": NoRelevant, "unjudged": Unjudged}
-    for value, (option, choices) in zip(asked, names_of.items(), strict=True):
+    for value, (option, choices) in zip(requested, names_of.items(), strict=True):
         if value is not None and value not in get_args(choices):
             raise ExperimentError(f"{option}: {value!r} is none of {', '.join(get_args(choices))}")
     policy = replace(
@@ -407,7 +416,7 @@ def choose_scoring(
         no_relevant=options.get("no_relevant") or policy.no_relevant,
         unjudged=unjudged,
     )
-    chosen = metrics_of(names, cutoffs) if names else metrics
+    chosen = parse_metrics(names, cutoffs) if names else metrics
     return Scoring(
         chosen,
         policy,
@@ -435,7 +444,7 @@ def curve_metrics(
     if longest is None:
         return ()
     check_between("curve", longest, 1, MAX_CURVE)
-    definitions = dict.fromkeys(m.definition for m in metrics_of(names or _CURVES, cutoffs))
+    definitions = dict.fromkeys(m.definition for m in parse_metrics(names or _CURVES, cutoffs))
     cut = [d for d in definitions if d.family == "list" and d.cut != "none"]
     if not cut:
         what = "no metric has a cut-off k, so there is no curve"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abeval.engines.sql import Engine, literal, query, quoted, whole_number
+from abeval.engines.sql import Engine, fetch_int, literal, query, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
@@ -44,7 +44,7 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
         lacks = "there is no item log" if items is None else "the item log has no such column"
         what = f"{reader} needs the vectors of items, a column `embedding`, but {lacks}"
         raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
-    item, column = (quoted(items.mapped[name]) for name in ("item_id", "embedding"))
+    item, column = (quote(items.mapped[name]) for name in ("item_id", "embedding"))
     frame = engine.frame(f"select {item} as item_id, {column} as vector from raw_items")
     frame = frame.dropna().drop_duplicates("item_id")
     if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
@@ -90,9 +90,9 @@ def _show_dimensions(engine: Engine, sql: str) -> None:
 
 def number_vectors(engine: Engine, item: ItemNumber) -> int:
     """Make `item_dimensions` of `vectors`; count the rows of `kept_rows` whose item has none."""
-    named = f"{item.sql} as item_id, r.dimension, r.value"
-    _show_dimensions(engine, f"select {named} from vectors r {item.join}")
-    return whole_number(
+    selected = f"{item.sql} as item_id, r.dimension, r.value"
+    _show_dimensions(engine, f"select {selected} from vectors r {item.join}")
+    return fetch_int(
         engine,
         "select count(*) from kept_rows r "
         "anti join vectors d on r.item_id = d.item_id where r.item_id is not null",
@@ -110,23 +110,28 @@ def open_scores(run: Run) -> LogColumns | None:
     if "score" not in log and "rank" not in log:
         lacks.append("score or rank")
     if lacks:
-        hint = f'map it: columns = {{ {lacks[0].split()[0]} = "..." }}; {log.listed}'
+        hint = f'map it: columns = {{ {lacks[0].split()[0]} = "..." }}; {log.columns_hint}'
         raise LogError(f"logs.scores: no column {lacks[0]}", hint)
-    own = {name: quoted(column) for name, column in log.mapped.items()}
+    columns = {name: quote(column) for name, column in log.mapped.items()}
     model = "'scores'"
-    if "model" in own:
-        model = f"coalesce(cast({own['model']} as varchar), {model})"
-    score = own["score"] if "score" in own else f"-{own['rank']}"
+    if "model" in columns:
+        model = f"coalesce(cast({columns['model']} as varchar), {model})"
+    score = columns["score"] if "score" in columns else f"-{columns['rank']}"
     engine.view(
         "scores",
-        f"select {model} as model, {own['request_id']} as request_id, "
-        f"{own['item_id']} as item_id, {candidates.finite_sql(score)} as score from raw_scores",
+        f"select {model} as model, {columns['request_id']} as request_id, "
+        f"{columns['item_id']} as item_id, {candidates.write_finite(score)} as "
+        "score from raw_scores",
     )
     return log
 
 
 def judge_scores(
-    engine: Engine, log: LogColumns | None, own: Mapping[str, str], number: Number, item: ItemNumber
+    engine: Engine,
+    log: LogColumns | None,
+    impression_models: Mapping[str, str],
+    number: Number,
+    item: ItemNumber,
 ) -> tuple[dict[str, str], Accounts]:
     """Make candidates of the models of the scores log; items that a model leaves out rank last.
 
@@ -138,7 +143,7 @@ def judge_scores(
     if log is None:
         return {}, []
     models = [str(name) for (name,) in engine.rows("select distinct model from scores order by 1")]
-    if both := [name for name in models if name in own]:
+    if both := [name for name in models if name in impression_models]:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
     candidates.write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
@@ -146,19 +151,19 @@ def judge_scores(
     # Scores have no order of their own.
     item = item._replace(tie=item.sql) if "position" in item.tie else item
     for i, name in enumerate(models):
-        listed = "select request_id, item_id, score, cast(null as bigint) as position from scores"
+        list_sql = "select request_id, item_id, score, cast(null as bigint) as position from scores"
         where = f"where model = {literal(name)}"
-        sql[name], repeated = candidates.listed_candidates(
-            engine, i, f"{listed} {where}", number, item
+        sql[name], repeated = candidates.write_listed_candidates(
+            engine, i, f"{list_sql} {where}", number, item
         )
-        accounts += [(f"{name}: repeated_scores", repeated), *_left_out(engine, i, name)]
+        accounts += [(f"{name}: repeated_scores", repeated), *_count_left_out(engine, i, name)]
     return sql, accounts
 
 
-def _left_out(engine: Engine, number: int, model: str) -> Accounts:
+def _count_left_out(engine: Engine, number: int, model: str) -> Accounts:
     """Count the scores of a model that were left out."""
     names = ("unusable_scores", "scores_of_unknown_requests", "scored_items_never_shown")
-    return candidates.counted(
+    return candidates.read_counts(
         engine,
         "select (select count(*) - count(score) from list_rows), (select count(*) from list_rows l "
         "anti join kept_rows r on l.request_id = r.request_id), "

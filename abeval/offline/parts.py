@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from abeval.offline.candidates import Accounts
-from abeval.offline.curves import curves
-from abeval.offline.estimates import Estimates, PartSums, result_of
+from abeval.offline.curves import compute_curves
+from abeval.offline.estimates import Estimates, PartSums, build_result
 from abeval.offline.expressions import Expression
 from abeval.offline.metrics import Scoring
 from abeval.offline.sums import Sums
@@ -24,7 +24,7 @@ def evaluate_parts(
     name: str,
     control: str | None,
     notes: Sequence[str] = (),
-    of: Mapping[str, str] | None = None,
+    part_sources: Mapping[str, str] | None = None,
 ) -> tuple[ReplayResult, Sums]:
     """Return the result of the whole and its parts, and the sums of the whole.
 
@@ -33,11 +33,15 @@ def evaluate_parts(
     """
     sums, accounts = sum_part(scoring, None)
     parts = [
-        PartSums(part, "log" if of is None else of[part.name], sum_part(scoring, part)[0])
+        PartSums(
+            part,
+            "log" if part_sources is None else part_sources[part.name],
+            sum_part(scoring, part)[0],
+        )
         for part in scoring.parts
     ]
     step("inference")
-    result = result_of(
+    result = build_result(
         sums,
         scoring,
         name=name,
@@ -50,6 +54,8 @@ def evaluate_parts(
         step("curves")
         of_k = replace(scoring, metrics=scoring.curve)
         every = [sum_part(of_k, part)[0] for part in (None, *scoring.parts)]
-        drawn = [curve for own in every for curve in curves(Estimates(own, of_k))]
+        drawn = [
+            curve for part_sums in every for curve in compute_curves(Estimates(part_sums, of_k))
+        ]
         result = replace(result, curves=tuple(drawn))
     return result, sums

@@ -9,13 +9,13 @@ from abeval.calls import explain_types
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.prepare import faulty_expression, prepare
-from abeval.logs.run import Inputs, Run, opened
-from abeval.logs.shape import LogShape, own_columns_of
+from abeval.logs.prepare import find_faulty_expression, prepare
+from abeval.logs.run import Inputs, Run, open_run
+from abeval.logs.shape import LogSchema, list_own_columns
 from abeval.offline import candidates, impressions, metrics, other_logs
 from abeval.offline.candidates import Accounts
 from abeval.offline.estimates import NOTES
-from abeval.offline.expressions import Expression, check_part, explain
+from abeval.offline.expressions import Expression, check_part, explain_failures
 from abeval.offline.metrics import EvaluationOptions, Scoring
 from abeval.offline.parts import evaluate_parts
 from abeval.offline.sums import Sums, run_models
@@ -46,12 +46,12 @@ class ReplayKeywords(ReplayOptions, Inputs, total=False):
     """Keywords of `LoadedExperiment.replay`."""
 
 
-def scoring_of(options: ReplayOptions, alpha: float) -> Scoring:
+def choose_replay_scoring(options: ReplayOptions, alpha: float) -> Scoring:
     """Return the metrics and the policy of a replay, with intervals at level `alpha`."""
     _check_numbers(options)
     scoring = metrics.choose_scoring(options, alpha)
     if scoring.threshold is not None and options.get("metrics") is None:
-        at_threshold = metrics.metrics_of(_AT_THRESHOLD)
+        at_threshold = metrics.parse_metrics(_AT_THRESHOLD)
         scoring = replace(scoring, metrics=(*scoring.metrics, *at_threshold))
     needs = any(metric.definition.variant == "threshold" for metric in scoring.metrics)
     if scoring.threshold is None and needs:
@@ -69,7 +69,7 @@ def _check_numbers(options: ReplayOptions) -> None:
         raise ExperimentError(what, "such as threshold=0.5")
 
 
-def notes_of(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
+def write_notes(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
     """Note what a reader of the result needs to know."""
     yield NOTES["shown"]
     relevance, kept = options.get("relevance", "click"), options.get("kept_negatives")
@@ -90,7 +90,7 @@ class ReplayRun:
     """
 
     run: Run
-    shape: LogShape
+    schema: LogSchema
     score_log: LogColumns | None
     relevance: impressions.Relevance
     options: ReplayOptions
@@ -98,31 +98,31 @@ class ReplayRun:
     control: str | None
 
     @classmethod
-    def of(cls, run: Run, options: ReplayOptions, shape: LogShape | None) -> "ReplayRun":
-        """Open the logs; with a `shape`, they were prepared with the models' scores."""
+    def open(cls, run: Run, options: ReplayOptions, schema: LogSchema | None) -> "ReplayRun":
+        """Open the logs; with a `schema`, they were prepared with the models' scores."""
         experiment, engine = run.experiment, run.engine
-        scoring = scoring_of(options, experiment.alpha)
-        named = options.get("relevance", "click")
-        metric = impressions.relevance_metric(experiment, named)
-        if shape is None:
-            texts = [one.text for one in (*scoring.parts, *scoring.cutoffs)]
-            shape = prepare(
+        scoring = choose_replay_scoring(options, experiment.alpha)
+        relevance_name = options.get("relevance", "click")
+        metric = impressions.relevance_metric(experiment, relevance_name)
+        if schema is None:
+            texts = [expression.text for expression in (*scoring.parts, *scoring.cutoffs)]
+            schema = prepare(
                 run,
                 [] if metric is None else [metric],
-                lambda log: own_columns_of(texts, log, impressions.PART_COLUMNS),
-            ).shape
+                lambda log: list_own_columns(texts, log, impressions.PART_COLUMNS),
+            ).schema
         for part in scoring.parts:
             if part.name in experiment.variants:
                 what = f"where: {part.name!r} is the name of a variant, whose traffic has rows"
                 raise ExperimentError(what, "name the part otherwise")
         run.step("candidates")
-        reader = other_logs.needs_vectors(scoring.metrics, named)
+        reader = other_logs.needs_vectors(scoring.metrics, relevance_name)
         if reader is not None:
-            other_logs.write_vectors(engine, shape.items, reader)
-        relevance = impressions.Relevance(named, metric)
+            other_logs.write_vectors(engine, schema.items, reader)
+        relevance = impressions.Relevance(relevance_name, metric)
         control = experiment.variants[experiment.control].model
         log = other_logs.open_scores(run)
-        return cls(run, shape, log, relevance, options, scoring, control)
+        return cls(run, schema, log, relevance, options, scoring, control)
 
     def sums(self, scoring: Scoring, part: Expression | None = None) -> tuple[Sums, Accounts]:
         """Sum the impressions of the period, or a part, of every model; count what was left out.
@@ -130,30 +130,35 @@ class ReplayRun:
         Raises:
             LogError: There is no model, or nothing to replay.
         """
-        engine, shape = self.run.engine, self.shape
-        with explain(part, scoring.cutoffs):
+        engine, schema = self.run.engine, self.schema
+        with explain_failures(part, scoring.cutoffs):
             units = impressions.write_impressions(
-                self.run, shape, self.relevance, part, scoring.cutoffs
+                self.run, schema, self.relevance, part, scoring.cutoffs
             )
-        scores = impressions.model_scores(shape, self.options.get("kept_negatives"))
+        scores = impressions.model_scores(schema, self.options.get("kept_negatives"))
         check_part(part, units.ids.size)
         if not units.ids.size:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
-        beside = self._beside()
-        sources = [*beside.values(), *([] if self.score_log is None else ["select * from scores"])]
+        extra_sources = self._write_sources()
+        sources = [
+            *extra_sources.values(),
+            *([] if self.score_log is None else ["select * from scores"]),
+        ]
         try:
-            with explain(part, scoring.cutoffs):
+            with explain_failures(part, scoring.cutoffs):
                 rows = candidates.write_rows(engine, sources, scoring.policy.ties, scoring.cutoffs)
         except QueryError as error:
-            raise faulty_expression(self.run, [], shape, error) from error
+            raise find_faulty_expression(self.run, [], schema, error) from error
         request, item, accounts, cutoffs = rows
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
             without = other_logs.number_vectors(engine, item)
             accounts.append(("rows_of_items_without_a_vector", without))
-        own = candidates.shown_candidates(scores)
-        listed, left_out = other_logs.judge_scores(engine, self.score_log, own, request, item)
-        sql = own | listed
+        impression_models = candidates.write_shown_candidates(scores)
+        score_models, left_out = other_logs.judge_scores(
+            engine, self.score_log, impression_models, request, item
+        )
+        sql = impression_models | score_models
         if not sql:
             raise LogError(
                 "there is no model to replay",
@@ -161,43 +166,43 @@ class ReplayRun:
                 "[logs.scores]",
             )
         # Models of a scores log have one score for an item of a request; so have all, beside them.
-        points = {} if listed else candidates.shown_points(scores)
-        numbered = candidates.number_sources(beside, item)
+        points = {} if score_models else candidates.write_shown_points(scores)
+        numbered = candidates.number_sources(extra_sources, item)
         judged = candidates.Candidates(sql, **numbered, points=points, cutoffs=cutoffs)
         return run_models(engine, judged, units, scoring, self.run.step), accounts + left_out
 
-    def _beside(self) -> dict[str, str]:
+    def _write_sources(self) -> dict[str, str]:
         """Return SQL of clicks of the pre-period and of the catalogue, where they are known."""
-        beside = {}
-        if self.run.experiment.pre_period is not None and "item_id" in self.shape.impressions:
+        sources = {}
+        if self.run.experiment.pre_period is not None and "item_id" in self.schema.impressions:
             clicked = "not in_period and click = 1 and item_id is not null"
-            beside["history"] = f"select unit_id, item_id from impressions where {clicked}"
-        if self.shape.items is not None:
-            beside["catalogue"] = "select item_id from items"
-        return beside
+            sources["history"] = f"select unit_id, item_id from impressions where {clicked}"
+        if self.schema.items is not None:
+            sources["catalogue"] = "select item_id from items"
+        return sources
 
 
 @explain_types
-def replay(run: Run, options: ReplayOptions, shape: LogShape | None = None) -> ReplayResult:
+def replay(run: Run, options: ReplayOptions, schema: LogSchema | None = None) -> ReplayResult:
     """Score every model of an experiment on its own log.
 
-    A `shape` is that of logs that were prepared with the scores; without it they are opened.
+    A `schema` is that of logs that were prepared with the scores; without it they are opened.
     """
-    prepared = ReplayRun.of(run, options, shape)
+    prepared = ReplayRun.open(run, options, schema)
     result, _ = evaluate_parts(
         prepared.sums,
         prepared.scoring,
         run.step,
         name=run.experiment.name,
         control=prepared.control,
-        notes=tuple(notes_of(options, "request_id" in prepared.shape.impressions)),
+        notes=tuple(write_notes(options, "request_id" in prepared.schema.impressions)),
     )
     return replace(result, questions=tuple(run.experiment.questions))
 
 
 def replay_logs(experiment: Experiment, keywords: ReplayKeywords) -> ReplayResult:
     """Open the logs of an experiment and replay its models."""
-    rest = {name: value for name, value in keywords.items() if name not in _OPTIONS}
-    own = {name: value for name, value in keywords.items() if name in _OPTIONS}
-    with opened(experiment, cast("Inputs", rest)) as run:
-        return replay(run, cast("ReplayOptions", own))
+    input_keywords = {name: value for name, value in keywords.items() if name not in _OPTIONS}
+    replay_keywords = {name: value for name, value in keywords.items() if name in _OPTIONS}
+    with open_run(experiment, cast("Inputs", input_keywords)) as run:
+        return replay(run, cast("ReplayOptions", replay_keywords))

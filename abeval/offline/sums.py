@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import Engine, literal, query, whole, whole_number
+from abeval.engines.sql import Engine, fetch_int, literal, query, read_int
 from abeval.errors import LogError
 from abeval.offline import metrics
 from abeval.offline.candidates import Candidates, Units
@@ -51,8 +51,8 @@ class ModelSums:
 
     `items` counts those in its lists, and `unjudged` those of them that nobody judged, where that
     may be; `longest` the items of its longest list with a relevant item. `curve`, by traffic and
-    group of units, and `listed`, the lists that hold each item by traffic, cut-off and group, are
-    None unless a metric needs them.
+    group of units, and `listed_items`, the lists that hold each item by traffic, cut-off and
+    group, are None unless a metric needs them.
     """
 
     units: NDArray[np.generic]
@@ -64,7 +64,7 @@ class ModelSums:
     unjudged: int
     columns: dict[Key, Floats] = field(default_factory=dict)
     curve: Columns | None = None
-    listed: Columns | None = None
+    listed_items: Columns | None = None
 
     @property
     def probabilities(self) -> bool:
@@ -91,19 +91,19 @@ class ModelSums:
 
         A negative cut-off is a named one: of each request the value at its own.
         """
-        named = [str(k) for k in ks if k < 0]
+        named_cutoffs = [str(k) for k in ks if k < 0]
         engine.view("cut_values", sql)
-        wanted = "select * from cut_values"
-        if named:
+        values_sql = "select * from cut_values"
+        if named_cutoffs:
             columns = [name for name in engine.columns("cut_values") if name.startswith("v_")]
             values = ", ".join(f"v.{name}" for name in columns)
-            wanted = (
+            values_sql = (
                 f"select v.unit_id, v.k, {values} from cut_values v union all "
                 f"select v.unit_id, c.cutoff as k, {values} from cut_values v join request_cutoffs "
                 "c on v.request_id = c.request_id and v.k = c.k "
-                f"where c.cutoff in ({', '.join(named)})"
+                f"where c.cutoff in ({', '.join(named_cutoffs)})"
             )
-        engine.view("wanted_values", wanted)
+        engine.view("wanted_values", values_sql)
         rows = engine.arrays(query("offline/unit_values"))
         for k in ks:
             of_cut = rows["k"] == k
@@ -164,7 +164,7 @@ def run_models(
     models = {}
     for model in scored:
         step(f"metrics of {model}")
-        _open(engine, candidates, model, uncompared > 0)
+        _open_model(engine, candidates, model, uncompared > 0)
         engine.view("every_item", every.sql[model])
         engine.view("largest", f"select cast({largest!r} as double) as grade")
         models[model] = _start_sums(engine, units, has_unjudged=not every.points)
@@ -202,13 +202,15 @@ def _count_requests(
     _open_requests(engine, numbers)
     rows = engine.rows(query("offline/coverage"))
     ((largest,),) = engine.rows("select max(largest_grade) from model_requests")
-    coverage = tuple(ModelCoverage(str(m), *(whole(n) for n in counts)) for m, *counts in rows)
-    scored = {of.model: numbers[of.model] for of in coverage if of.scored_requests}
+    coverage = tuple(ModelCoverage(str(m), *(read_int(n) for n in counts)) for m, *counts in rows)
+    scored = {
+        covered.model: numbers[covered.model] for covered in coverage if covered.scored_requests
+    }
     if not drop or len(scored) < 2:
         return coverage, float(largest or 0), 0
     _open_requests(engine, scored)
     engine.table("uncompared_requests", query("offline/uncompared"))
-    uncompared = whole_number(engine, "select count(*) from uncompared_requests")
+    uncompared = fetch_int(engine, "select count(*) from uncompared_requests")
     return coverage, float(largest or 0), uncompared
 
 
@@ -217,21 +219,24 @@ def _open_items(engine: Engine, sql: str) -> None:
 
 
 def _open_requests(engine: Engine, numbers: Mapping[str, int]) -> None:
-    parts = (f"select {literal(m)} as model, * from requests_{i}" for m, i in numbers.items())
-    engine.view("model_requests", " union all ".join(parts))
+    selects = (f"select {literal(m)} as model, * from requests_{i}" for m, i in numbers.items())
+    engine.view("model_requests", " union all ".join(selects))
 
 
 def _write_catalogue(
-    engine: Engine, candidates: Candidates, wanted: Sequence[OfflineMetric], models: Sequence[str]
+    engine: Engine,
+    candidates: Candidates,
+    chosen_metrics: Sequence[OfflineMetric],
+    models: Sequence[str],
 ) -> int:
     """Make what metrics of lists read; the items of the catalogue, 0 without such metrics."""
-    if all(m.definition.family not in ("beyond", "catalogue") for m in wanted):
+    if all(m.definition.family not in ("beyond", "catalogue") for m in chosen_metrics):
         return 0
     sources = [candidates.sql[model] for model in models]
     sources += [sql for sql in (candidates.history, candidates.catalogue) if sql is not None]
     every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
     distinct = f"select count(*) from ({every}) as c where item_id is not null"
-    items = whole_number(engine, distinct) if sources else 0
+    items = fetch_int(engine, distinct) if sources else 0
     empty = "select null as unit_id, null as item_id where false"
     engine.view("history", candidates.history or empty)
     engine.table("popularity", query("offline/popularity"))
@@ -243,21 +248,21 @@ def _write_catalogue(
     return items
 
 
-def _open(engine: Engine, candidates: Candidates, model: str, is_filtered: bool) -> None:
+def _open_model(engine: Engine, candidates: Candidates, model: str, is_filtered: bool) -> None:
     """Make `model_items`, `requests`, `scored_rows` and `traffic_rows` of a model.
 
     `is_filtered` says that some requests are left out.
     """
 
-    def compared(rows: str) -> str:
+    def exclude_uncompared(rows: str) -> str:
         uncompared = "anti join uncompared_requests u on c.request_id = u.request_id"
         return f"select c.* from ({rows}) c {uncompared}" if is_filtered else rows
 
-    _open_items(engine, compared(candidates.sql[model]))
+    _open_items(engine, exclude_uncompared(candidates.sql[model]))
     number = list(candidates.sql).index(model)
-    engine.view("requests", compared(f"select * from requests_{number}"))
+    engine.view("requests", exclude_uncompared(f"select * from requests_{number}"))
     points = candidates.points.get(model)
-    source = "model_items" if points is None else f"({compared(points)}) as p"
+    source = "model_items" if points is None else f"({exclude_uncompared(points)}) as p"
     engine.view(
         "scored_rows",
         "select unit_id, request_id, item_id, score, grade, "
@@ -278,12 +283,12 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
         "max(case when grade <= 0 then grade end) from scored_rows"
     )
     is_binary = grades[0] == grades[1] and grades[2] == grades[3]
-    longest = whole_number(engine, "select max(items) from requests where relevant > 0")
+    longest = fetch_int(engine, "select max(items) from requests where relevant > 0")
     items = unjudged = 0
     if has_unjudged:
-        listed = "from every_item where score is not null"
-        items = whole_number(engine, f"select count(*) {listed}")
-        unjudged = whole_number(engine, f"select count(*) {listed} and judged = 0")
+        listed_rows = "from every_item where score is not null"
+        items = fetch_int(engine, f"select count(*) {listed_rows}")
+        unjudged = fetch_int(engine, f"select count(*) {listed_rows} and judged = 0")
     sums = ModelSums(
         units=units.ids,
         low=float(low or 0),
@@ -301,46 +306,46 @@ def _add_metrics(
     engine: Engine, sums: ModelSums, scoring: Scoring, cutoffs: Mapping[int, Sequence[int]]
 ) -> None:
     """Add what the metrics sum of `model_items`, `requests`, `scored_rows` and `traffic_rows`."""
-    of: dict[Family, list[OfflineMetric]] = {}
+    by_family: dict[Family, list[OfflineMetric]] = {}
     for metric in scoring.metrics:
-        of.setdefault(metric.definition.family, []).append(metric)
-    lists = [metric for family in LISTS for metric in of.get(family, ())]
-    held = [*of.get("beyond", ()), *of.get("catalogue", ())]
+        by_family.setdefault(metric.definition.family, []).append(metric)
+    lists = [metric for family in LISTS for metric in by_family.get(family, ())]
+    held = [*by_family.get("beyond", ()), *by_family.get("catalogue", ())]
     if lists or held:
         _rank_items(engine, _list_cutoffs(held, cutoffs))
     if lists:
         _add_lists(engine, lists, sums, _list_cutoffs(lists, cutoffs))
     if held:
-        _add_held(engine, held, sums, _list_cutoffs(held, cutoffs))
-    if judged := of.get("judged"):
+        _add_listed_metrics(engine, held, sums, _list_cutoffs(held, cutoffs))
+    if judged := by_family.get("judged"):
         _write_cutoffs(engine, ks := _list_cutoffs(judged, cutoffs))
         sums.add_cuts(engine, "judged", query("offline/judged_values"), ks)
-    if "bpref" in of:
+    if "bpref" in by_family:
         _write_cutoffs(engine, [UNCUT])
         sums.add_cuts(engine, "bpref", query("offline/bpref_values"), [UNCUT])
-    if "pairs" in of:
+    if "pairs" in by_family:
         engine.view("unit_pairs", query("offline/pairs"))
         sums.add("pairs", engine.arrays(query("offline/pair_values")))
-        if any(metric.definition.above in metrics.GRADED for metric in of["pairs"]):
+        if any(metric.definition.above in metrics.GRADED for metric in by_family["pairs"]):
             _add_graded(engine, sums)
-    if "auc" in of:
+    if "auc" in by_family:
         _add_auc(engine, sums)
-    if "point" in of and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
+    if "point" in by_family and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
         cut = "null" if scoring.threshold is None else repr(scoring.threshold)
         engine.view("threshold", f"select cast({cut} as double) as threshold")
         sums.add("point", engine.arrays(query("offline/point_values")))
-    if "regression" in of and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
+    if "regression" in by_family and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
         sums.add("regression", engine.arrays(query("offline/regression_values")), FINE)
-    if "bins" in of and sums.probabilities:
+    if "bins" in by_family and sums.probabilities:
         engine.view("bin_count", f"select cast({scoring.bins} as bigint) as bins")
         sums.curve = engine.arrays(query("offline/calibration"))
 
 
 def _list_cutoffs(
-    wanted: Sequence[OfflineMetric], cutoffs: Mapping[int, Sequence[int]]
+    chosen_metrics: Sequence[OfflineMetric], cutoffs: Mapping[int, Sequence[int]]
 ) -> list[int]:
     """List the cut-offs of metrics, and all values of named ones."""
-    every = {metric.cutoff for metric in wanted}
+    every = {metric.cutoff for metric in chosen_metrics}
     return sorted(every.union(*(cutoffs.get(k, ()) for k in every)))
 
 
@@ -358,20 +363,20 @@ def _rank_items(engine: Engine, held: Sequence[int]) -> None:
 
 
 def _add_lists(
-    engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
+    engine: Engine, chosen_metrics: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
 ) -> None:
     """Add the sums of ranking metrics: places → columns per request → values → sums."""
     engine.view("hits", query("offline/hits"))
     _write_cutoffs(engine, ks)
     engine.view("list_values", query("offline/list_values"))
-    plain = [m.definition for m in wanted if m.definition.family == "list"]
+    plain = [m.definition for m in chosen_metrics if m.definition.family == "list"]
     if values := dict.fromkeys(map(value_sql, plain)):
         sql = f"select request_id, unit_id, k, {', '.join(values)} from list_values"
         sums.add_cuts(engine, "list", sql, ks)
-    if any(metric.definition.family == "cascade" for metric in wanted):
+    if any(metric.definition.family == "cascade" for metric in chosen_metrics):
         sums.add_cuts(engine, "cascade", query("offline/cascade_values"), ks)
-    if any(metric.definition.family == "tied" for metric in wanted):
-        last = min(whole_number(engine, "select max(items) from requests"), max(ks))
+    if any(metric.definition.family == "tied" for metric in chosen_metrics):
+        last = min(fetch_int(engine, "select max(items) from requests"), max(ks))
         totals = accumulate((1 / math.log2(1 + i) for i in range(1, last + 1)), initial=0.0)
         rows = ", ".join(f"(cast({i} as bigint), {total!r})" for i, total in enumerate(totals))
         engine.table("discounts", f"select * from (values {rows}) as v (place, total)")
@@ -394,14 +399,14 @@ def value_sql(definition: Definition) -> str:
 
 
 def _write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:
-    """Make `cutoffs` (`k`, `full_ideal`: DCG of k relevant items in 1e-12) of those from 1."""
-    pairs = ((k, full_ideal(k)) for k in ks if k > 0)
+    """Make `cutoffs` from 1 on: `k`, and `full`, the DCG of k relevant items in 1e-12."""
+    pairs = ((k, compute_full_ideal(k)) for k in ks if k > 0)
     texts = ((k, "null" if ideal is None else repr(ideal)) for k, ideal in pairs)
     rows = ", ".join(f"(cast({k} as bigint), cast({ideal} as double))" for k, ideal in texts)
     engine.view("cutoffs", f"select * from (values {rows}) as v (k, full_ideal)")
 
 
-def full_ideal(k: int) -> float | None:
+def compute_full_ideal(k: int) -> float | None:
     """Return the DCG of k relevant items in multiples of 1e-12; None beyond any list's length.
 
     Example:
@@ -410,14 +415,14 @@ def full_ideal(k: int) -> float | None:
     """
     if k > _LONGEST:
         return None
-    return float(sum(round(1e12 / math.log2(1 + place)) for place in range(1, k + 1)))
+    return float(sum(round(1e12 / math.log2(1 + position)) for position in range(1, k + 1)))
 
 
 def _add_graded(engine: Engine, sums: ModelSums) -> None:
     """Add pairs of every two levels of relevance, where `pair_values` has not counted them."""
     if sums.is_binary:
         return
-    levels = whole_number(
+    levels = fetch_int(
         engine,
         "select max(levels) from "
         "(select count(distinct grade) as levels from scored_rows group by unit_id) as u",
@@ -434,20 +439,20 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
     from abeval.logs.views import show_rows
 
     for by, variant in (("traffic", "traffic"), ("pooled", "0")):
-        asked = {name: name for name in ("unit_id", "score", "click")}
-        asked |= {"variant": variant, "in_period": "true"}
-        show_rows(engine, "scored", asked, "traffic_rows")
+        row_columns = {name: name for name in ("unit_id", "score", "click")}
+        row_columns |= {"variant": variant, "in_period": "true"}
+        show_rows(engine, "scored", row_columns, "traffic_rows")
         rows = engine.arrays(query("4_metrics/auc"))
         columns = {"unit_id": rows["unit_id"], "v_auc": rows["fine_auc"]}
         sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]}, FINE)
 
 
-def _add_held(
-    engine: Engine, wanted: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
+def _add_listed_metrics(
+    engine: Engine, chosen_metrics: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
 ) -> None:
     """Add novelty, serendipity and diversity of lists, and in how many lists each item is."""
     _write_cutoffs(engine, ks)
-    above = {m.definition.above for m in wanted}
+    above = {m.definition.above for m in chosen_metrics}
     engine.view("top_items", f"select * from places where place <= {max(ks)}")
     queries: Mapping[str, frozenset[str]] = {
         "beyond_values": metrics.HISTORY,
@@ -456,4 +461,4 @@ def _add_held(
     }
     for name in (name for name, values in queries.items() if values & above):
         sums.add_cuts(engine, "beyond", query(f"offline/{name}"), ks)
-    sums.listed = engine.arrays(query("offline/listed_items"))
+    sums.listed_items = engine.arrays(query("offline/listed_items"))

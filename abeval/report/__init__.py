@@ -31,9 +31,9 @@ def check_page(path: Path) -> None:
     """Refuse to replace a file that is not a page, such as a log."""
     if not path.is_file():
         return
-    with suppress(OSError), path.open("rb") as opened:
+    with suppress(OSError), path.open("rb") as page_file:
         # Every page begins with its doctype, which no log does.
-        start = opened.read(200).lstrip()
+        start = page_file.read(200).lstrip()
         if start and not start.lower().startswith(b"<!doctype html"):
             what = f"the report would replace {path}, which is not an HTML page"
             raise AbevalError(what, "name another file, or remove this one first")

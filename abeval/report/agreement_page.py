@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from abeval.offline.metrics import direction_of
+from abeval.offline.metrics import find_direction
 from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
@@ -21,7 +21,7 @@ from abeval.results.agreement import (
 )
 from abeval.results.study import Study
 
-WORDS = {
+STANDING_WORDS = {
     "conflict": "contradict each other",
     "agree": "agree",
     "offline only": "differ: offline moved, online did not",
@@ -34,34 +34,43 @@ _MOST_NEEDS = 4
 """Most missing columns that one sentence names."""
 
 
-def tabulate_agreement(result: Agreement, whole: bool) -> Tables:
+def tabulate_agreement(result: Agreement, show_all: bool) -> Tables:
     """Tabulate conclusions and goals; with `show_all`, every pair, model and cause."""
-    if whole:
-        parts = (*bill_tables(result), pair_table(result), *traffics_part(result), _causes(result))
-        shown = tables.drop_empty(*parts)
-        return Tables((*conclusion_lines(result), *shown), result.notes)
+    if show_all:
+        all_tables = (
+            *bill_tables(result),
+            pair_table(result),
+            *traffics_part(result),
+            _causes(result),
+        )
+        visible_tables = tables.drop_empty(*all_tables)
+        return Tables((*conclusion_lines(result), *visible_tables), result.notes)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
-    names = dict.fromkeys(codes.words(c.name) for c in result.causes if c.status == "not found")
+    names = dict.fromkeys(
+        codes.describe_code(c.name) for c in result.causes if c.status == "not found"
+    )
     lines = {
         "Checked, and no cause": names,
         f"{fmt.count(len({c.name for c in missing}))} causes cannot be checked without": needs,
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
-    listed = (f"{lead}: {fmt.listing(list(of))}" for lead, of in lines.items() if of)
+    summary_lines = (
+        f"{lead}: {fmt.listing(list(items))}" for lead, items in lines.items() if items
+    )
     goals = tables.drop_empty(*bill_tables(result), standing_table(result))
-    return Tables((*conclusion_lines(result), *goals, *listed), result.notes)
+    return Tables((*conclusion_lines(result), *goals, *summary_lines), result.notes)
 
 
 def bill_tables(result: Agreement) -> Iterator[TextTable]:
     """Tabulate the promised and the measured lift, and the share of each cause."""
     several = len(result.explanations) > 1
-    for gap in (one.gap for one in result.explanations):
+    for gap in (explanation.gap for explanation in result.explanations):
         if gap is None or gap.promised is None:
             continue
         rows: list[tuple[str, Gap | GapPart, str]] = [
             ("promised", gap, "promised"),
-            *((codes.words(part.name), part, "points") for part in gap.causes),
+            *((codes.describe_code(part.name), part, "points") for part in gap.causes),
             ("not explained", gap, "unexplained"),
             ("came", gap, "came"),
         ]
@@ -90,58 +99,59 @@ def _points(value: float | None, low: float | None, high: float | None) -> str:
 def standing_table(result: Agreement) -> TextTable:
     """Tabulate offline metrics against goals, goals of one standing in one row."""
     goals = (row for row in result.rows if row.role == "goal")
-    together = fig.group(goals, lambda row: (row.offline, row.variant, row.standing))
+    groups = fig.group(goals, lambda row: (row.offline, row.variant, row.standing))
 
-    def lifted(row: AgreementRow) -> str:
-        shown = format_lift(row)
-        return f"{row.online} {shown.estimate}" if shown else row.online
+    def describe_goal(row: AgreementRow) -> str:
+        lift = format_lift(row)
+        return f"{row.online} {lift.estimate}" if lift else row.online
 
     return table(
         "Offline against goals",
         f"the difference on control's traffic beside the lift online{_directions(result)}.",
-        together.values(),
+        groups.values(),
         ("offline", lambda rows: rows[0].offline),
         ("variant", lambda rows: rows[0].variant, "extra"),
         ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
-        ("offline it", lambda rows: _moved(rows[0].offline_strength), "extra"),
+        ("offline it", lambda rows: _describe_movement(rows[0].offline_strength), "extra"),
         ("standing", lambda rows: rows[0].standing),
-        ("goals", lambda rows: ", ".join(map(lifted, rows)), "words"),
-        ("why not", lambda rows: codes.reason(rows[0].reason), "note"),
+        ("goals", lambda rows: ", ".join(map(describe_goal, rows)), "words"),
+        ("why not", lambda rows: codes.describe_reason(rows[0].reason), "note"),
     )
 
 
-def conclusions(result: Agreement) -> tuple[VerdictLine, ...]:
+def conclude_variants(result: Agreement) -> tuple[VerdictLine, ...]:
     """Conclude for each variant whether offline and online agree, and why not."""
     rows = {(row.variant, row.offline, row.online): row for row in result.rows}
     return tuple(
         VerdictLine(
-            of.variant,
+            explanation.variant,
             # Only the colours of these two decisions fit; nothing is decided here.
-            {"agree": "ship", "conflict": "draft"}.get(of.standing, ""),
-            f"offline and online {_how_they_stand(of)}".upper(),
-            f"{_sides(rows[of.variant, of.offline, of.online])} {_tally(result, of.variant)}",
-            place,
-            *_why_and_next(result, rows[of.variant, of.offline, of.online]),
+            {"agree": "ship", "conflict": "draft"}.get(explanation.standing, ""),
+            f"offline and online {_describe_standing(explanation)}".upper(),
+            f"{_sides(row)} {_tally(result, explanation.variant)}",
+            colour_index,
+            *_why_and_next(result, row),
         )
-        for place, of in enumerate(result.explanations, 1)
+        for colour_index, explanation in enumerate(result.explanations, 1)
+        for row in (rows[explanation.variant, explanation.offline, explanation.online],)
     )
 
 
-def _how_they_stand(explanation: Explanation) -> str:
+def _describe_standing(explanation: Explanation) -> str:
     gap = explanation.gap
     # Both moved the same way, but a cause explains a part of the difference in size.
     if explanation.standing == "agree" and gap is not None and gap.causes:
         return "agree in sign, not in size"
-    return WORDS[explanation.standing].partition(":")[0]
+    return STANDING_WORDS[explanation.standing].partition(":")[0]
 
 
 def conclusion_lines(result: Agreement) -> Iterator[str]:
     """Write the conclusions, then trust and guardrails, as lines of text."""
-    for one in conclusions(result):
-        before = f"{one.variant}: " if len(result.explanations) > 1 else ""
-        yield from tables.text_lines(one, before)
-    for name, words in trust_lines(result):
-        yield f"{name}: {words}"
+    for conclusion in conclude_variants(result):
+        before = f"{conclusion.variant}: " if len(result.explanations) > 1 else ""
+        yield from tables.text_lines(conclusion, before)
+    for name, sentence in trust_lines(result):
+        yield f"{name}: {sentence}"
 
 
 def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
@@ -162,20 +172,24 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
 def _directions(result: Agreement) -> str:
     """Name the offline metrics for which higher is not better."""
     metrics = dict.fromkeys(row.offline for row in result.rows)
-    names = fig.group(metrics, lambda metric: codes.direction_words(direction_of(metric)))
+    names = fig.group(metrics, lambda metric: codes.direction_words(find_direction(metric)))
     names.pop("higher is better", None)
-    return "".join(f"; {words} for {fmt.listing(of)}" for words, of in names.items())
+    return "".join(
+        f"; {direction} for {fmt.listing(metric_names)}"
+        for direction, metric_names in names.items()
+    )
 
 
 def _sides(row: AgreementRow) -> str:
     offline = number(row.difference, row.low, row.high, signed=True)
     return (
-        f"On control's traffic {row.offline} {_moved(row.offline_strength)} offline ({offline}); "
-        f"online {row.online} {_moved(row.online_strength)} ({format_lift(row).text})."
+        f"On control's traffic {row.offline} "
+        f"{_describe_movement(row.offline_strength)} offline ({offline}); "
+        f"online {row.online} {_describe_movement(row.online_strength)} ({format_lift(row).text})."
     )
 
 
-def _moved(strength: float | None) -> str:
+def _describe_movement(strength: float | None) -> str:
     if strength is None or abs(strength) <= 1:
         return "is unclear"
     return "is better" if strength > 0 else "is worse"
@@ -183,10 +197,14 @@ def _moved(strength: float | None) -> str:
 
 def _tally(result: Agreement, variant: str) -> str:
     """Count the standings of all pairs of an offline metric and a goal."""
-    own = [row for row in result.rows if row.variant == variant and row.role == "goal"]
-    counts = Counter(WORDS[row.standing].partition(":")[0] for row in own)
-    listed = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
-    return f"Of {len(own)} pairs of an offline metric and a goal, {listed}." if own else ""
+    goal_rows = [row for row in result.rows if row.variant == variant and row.role == "goal"]
+    counts = Counter(STANDING_WORDS[row.standing].partition(":")[0] for row in goal_rows)
+    tally_text = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
+    return (
+        f"Of {len(goal_rows)} pairs of an offline metric and a goal, {tally_text}."
+        if goal_rows
+        else ""
+    )
 
 
 def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
@@ -200,7 +218,10 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
             why = why.replace(":", f" accounts for {share} of the gap:", 1)
         return why, f"Decide by the online result. {first.remedy}".rstrip()
     if row.reason is not None:
-        return f"they cannot be compared: {codes.reason(row.reason)}.", "Mend that, and run again."
+        return (
+            f"they cannot be compared: {codes.describe_reason(row.reason)}.",
+            "Mend that, and run again.",
+        )
     if row.standing == "agree":
         history = f"one experiment does not show that {row.offline} predicts {row.online}"
         return (
@@ -236,7 +257,7 @@ def pair_table(result: Agreement) -> TextTable:
         ("difference", lambda r: number(r.difference, r.low, r.high, signed=True), "number"),
         ("lift", lambda row: format_lift(row).text, "number"),
         "standing",
-        tables.WHY_NOT,
+        tables.REASON_COLUMN,
     )
 
 
@@ -317,33 +338,38 @@ def share_of_gap(cause: Cause) -> str:
 
 _STRENGTHS = ("offline_strength", "online_strength")
 
-_NAMED = 12
+_MAX_LABELS = 12
 """Most points that have their names beside them; others show it on hovering."""
 
 
-def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
+def quadrant_figure(rows: Sequence[AgreementRow], colour_index: int) -> fig.Figure:
     """Draw offline against online strength, in half-widths of the intervals."""
-    known = [row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)]
+    plotted_rows = [
+        row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)
+    ]
     # The axes reach beyond ±1, where an interval begins to exclude zero.
-    across, up = ([1.5, -1.5, *(getattr(row, name) for row in known)] for name in _STRENGTHS)
-    is_named = sum(row.standing in ("conflict", "agree") for row in rows) <= _NAMED
+    across, up = ([1.5, -1.5, *(getattr(row, name) for row in plotted_rows)] for name in _STRENGTHS)
+    is_named = sum(row.standing in ("conflict", "agree") for row in rows) <= _MAX_LABELS
     traces = []
-    for i, name in enumerate(WORDS):
-        own = [row for row in known if row.standing == name]
-        names = {"text": [fig.label(row.offline) for row in own], "textposition": "top center"}
+    for i, name in enumerate(STANDING_WORDS):
+        standing_rows = [row for row in plotted_rows if row.standing == name]
+        names = {
+            "text": [fig.label(row.offline) for row in standing_rows],
+            "textposition": "top center",
+        }
         # Filled: both sides moved. Hollow: at least one did not.
         mark = fig.symbol(i) + "-open" * (i > 1)
         points = fig.scatter(
-            [f"{row.offline} and {row.online}: {name}" for row in own],
-            x=[row.offline_strength for row in own],
-            y=[row.online_strength for row in own],
+            [f"{row.offline} and {row.online}: {name}" for row in standing_rows],
+            x=[row.offline_strength for row in standing_rows],
+            y=[row.online_strength for row in standing_rows],
             mode="markers+text" if is_named and i < 2 else "markers",
             name=name,
-            marker={"color": fig.colour(place), "symbol": mark, "size": 9},
+            marker={"color": fig.colour(colour_index), "symbol": mark, "size": 9},
             **(names if is_named and i < 2 else {}),
         )
         # An empty trace would still have an entry in the legend.
-        traces += [points] * bool(own)
+        traces += [points] * bool(standing_rows)
     return fig.figure(
         traces,
         380,
@@ -354,17 +380,18 @@ def quadrant_figure(rows: Sequence[AgreementRow], place: int) -> fig.Figure:
     )
 
 
-def standings(study: Study) -> tuple[str, ...]:
+def standing_lines(study: Study) -> tuple[str, ...]:
     """Write one line per variant: do its offline and online results agree?"""
     # A draft, or a test that failed its checks, concludes nothing.
     if study.agreement is None or study.questions or not study.trusted:
         return ()
     agreement = study.agreement
     return tuple(
-        f"{f'{one.variant}: ' * (len(agreement.explanations) > 1)}{one.offline} offline and "
-        f"{one.online} online {WORDS[one.standing]}{_first_cause(agreement, one)}."
-        f"{_promise(one)}"
-        for one in agreement.explanations
+        f"{f'{explanation.variant}: ' * (len(agreement.explanations) > 1)}"
+        f"{explanation.offline} offline and {explanation.online} online "
+        f"{STANDING_WORDS[explanation.standing]}{_first_cause(agreement, explanation)}."
+        f"{_promise(explanation)}"
+        for explanation in agreement.explanations
     )
 
 
@@ -373,39 +400,43 @@ def _promise(explanation: Explanation) -> str:
     gap = explanation.gap
     if gap is None or gap.promised is None:
         return ""
-    first = f"; {codes.words(gap.causes[0].name)} {gap.causes[0].points:+.1%}" if gap.causes else ""
+    first = (
+        f"; {codes.describe_code(gap.causes[0].name)} {gap.causes[0].points:+.1%}"
+        if gap.causes
+        else ""
+    )
     return f" Promised {gap.promised:+.1%}, came {gap.came:+.1%}{first}."
 
 
-def _first_cause(agreement: Agreement, of: Explanation) -> str:
+def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
     """Name the first cause of a conflict, with its share of the gap."""
-    if of.standing != "conflict":
+    if explanation.standing != "conflict":
         return ""
-    for cause in agreement.found:
-        if cause.variant == of.variant:
+    for cause in agreement.confirmed_causes:
+        if cause.variant == explanation.variant:
             share = f", {share_of_gap(cause)} of the gap" * (cause.accounts_for is not None)
-            return f"; the first cause is {codes.words(cause.name)}{share}"
+            return f"; the first cause is {codes.describe_code(cause.name)}{share}"
     return "; no cause explains it"
 
 
 def causes_part(result: Agreement) -> Iterator[Block]:
     """Show what offline and online say together, and every cause."""
     yield from bill_tables(result)
-    said = [one.sentence for one in conclusions(result)]
-    words = {"share_of_gap": share_of_gap, "number": number}
-    yield assets.block("causes.html", sentences=said, result=result, **words)
+    sentences = [conclusion.sentence for conclusion in conclude_variants(result)]
+    formatters = {"share_of_gap": share_of_gap, "number": number}
+    yield assets.block("causes.html", sentences=sentences, result=result, **formatters)
 
 
 def quadrant_part(result: Agreement) -> Iterator[Block]:
     """Draw offline metrics against goals, one figure per variant; list all pairs."""
-    together = fig.group(result.rows, lambda row: row.variant)
-    for i, (variant, own) in enumerate(together.items()):
+    rows_by_variant = fig.group(result.rows, lambda row: row.variant)
+    for i, (variant, variant_rows) in enumerate(rows_by_variant.items()):
         # A test without a goal still shows its pairs.
-        shown = [row for row in own if row.role == "goal"] or own
-        count = sum(row.standing == "conflict" for row in shown)
-        said = f"{count} of {len(shown)} pairs of metrics contradict each other."
+        plotted_rows = [row for row in variant_rows if row.role == "goal"] or variant_rows
+        count = sum(row.standing == "conflict" for row in plotted_rows)
+        takeaway = f"{count} of {len(plotted_rows)} pairs of metrics contradict each other."
         title, key = f"Offline against online, {variant}", ("quadrant", variant)
-        yield FigureView(title, said, quadrant_figure(shown, i + 1), key)
+        yield FigureView(title, takeaway, quadrant_figure(plotted_rows, i + 1), key)
     for pairs in tables.drop_empty(pair_table(result)):
         yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))
 
@@ -419,20 +450,20 @@ def position_part(agreement: Agreement) -> Iterator[Block]:
     series: dict[str, list[fig.Point]] = {}
     for rate in rates:
         ends = tables.rescale(100, rate.ctr, rate.low, rate.high)
-        said = (
+        text = (
             f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
-            f"share {tables.share_of(rate.impressions, totals[rate.variant])}, "
+            f"share {tables.format_share(rate.impressions, totals[rate.variant])}, "
             f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
         )
-        point = fig.Point(rate.position, 100 * rate.ctr, said, ends)
+        point = fig.Point(rate.position, 100 * rate.ctr, text, ends)
         series.setdefault(rate.variant, []).append(point)
     up = {"ticksuffix": "%", "rangemode": "tozero"}
     if rates:
-        drawn = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
+        figure = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
         first = min(rate.position for rate in rates)
         on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
-        said = f"At position {first}: {fmt.listing(on_top)}."
-        yield FigureView("CTR by position", said, drawn, ("position", "ctr"))
+        text = f"At position {first}: {fmt.listing(on_top)}."
+        yield FigureView("CTR by position", text, figure, ("position", "ctr"))
 
 
 def _percent(rate: PositionRate) -> tuple[str, str]:

@@ -10,10 +10,10 @@ from markupsafe import Markup
 from abeval.report import agreement_page as agreement
 from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
-from abeval.report.figures import Block, Closed, FigureView, of_metrics, places
+from abeval.report.figures import Block, Closed, FigureView, colour_indices, group_by_metric
 from abeval.report.next_step import ORDER, size_words, sort_rows, verdict_lines
-from abeval.report.tables import Cell, Printed, TextTable, format_lift, full, share_of
-from abeval.report.time_page import cells, scale_of, units_view
+from abeval.report.tables import Cell, DisplayRow, TextTable, format_lift, format_share, full
+from abeval.report.time_page import choose_scale, list_effect_series, units_view
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
@@ -31,24 +31,27 @@ def verdict_part(study: Study) -> Iterator[Block]:
     result, joint = study.analysis, study.agreement
     if result is None:
         if joint is not None and joint.explanations and not study.questions:
-            lines, beside = agreement.conclusions(joint), agreement.trust_lines(joint)
-            yield assets.block("lines.html", lines=lines, said=beside)
+            lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
+            yield assets.block("lines.html", lines=lines, said=trust_lines)
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
             yield table._replace(title="", lead=f"{table.title}: {table.lead}")
         return
     judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     axis, rows = row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result, study.outlook)
-    order = places(result.experiment)
+    order = colour_indices(result.experiment)
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
-    said = [*_expect_less(result), *(("Offline", line) for line in agreement.standings(study))]
+    labelled_lines = [
+        *_expect_less(result),
+        *(("Offline", line) for line in agreement.standing_lines(study)),
+    ]
     # A message that a verdict says is not said again, nor is one step of all variants.
     sentences = " ".join(verdict.sentence for verdict in result.verdicts)
     unmet = [check for check in result.trust if check.status in ("fail", "warn")]
     if len(lines) > 1 and len({line.action for line in lines}) == 1:
-        said = [("Next", lines[0].action), *said]
+        labelled_lines = [("Next", lines[0].action), *labelled_lines]
         lines = tuple(line._replace(action="") for line in lines)
-    yield assets.block("lines.html", lines=lines, shared=shared, said=said, order=ORDER)
+    yield assets.block("lines.html", lines=lines, shared=shared, said=labelled_lines, order=ORDER)
     yield assets.block(
         "first.html",
         result=result,
@@ -73,12 +76,12 @@ def _splits(result: Result) -> dict[str, str]:
     variants = result.experiment.variants
     # A ramp has several plans, one for each split period.
     plans = [ramp.weights for ramp in result.ramps if ramp.weights is not None]
-    plans = plans or [{one.name: one.weight for one in variants}]
-    units = sum(one.units for one in variants)
+    plans = plans or [{variant.name: variant.weight for variant in variants}]
+    units = sum(variant.units for variant in variants)
     return {
-        one.name: f"{share_of(one.units, units)}, planned "
-        + " then ".join(fmt.percent(plan[one.name] / sum(plan.values())) for plan in plans)
-        for one in variants
+        variant.name: f"{format_share(variant.units, units)}, planned "
+        + " then ".join(fmt.percent(plan[variant.name] / sum(plan.values())) for plan in plans)
+        for variant in variants
     }
 
 
@@ -86,12 +89,12 @@ def _expect_less(result: Result) -> list[tuple[str, str]]:
     """Warn of the winner's curse for a variant that ships."""
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
     ends = [
-        f"{fmt.named(result.label(row.metric))} "
+        f"{fmt.quote_name(result.label(row.metric))} "
         # The end nearer to no effect is the cautious one.
-        f"{shown.high if row.direction == 'decrease' else shown.low}"
+        f"{lift.high if row.direction == 'decrease' else lift.low}"
         for row in result.scorecard
         if row.variant in shipping and row.role == "goal" and row.status == "better"
-        if (shown := format_lift(row))
+        if (lift := format_lift(row))
     ]
     if not ends:
         return []
@@ -102,18 +105,20 @@ def _expect_less(result: Result) -> list[tuple[str, str]]:
 def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Markup]:
     """Draw a sparkline of each goal's cumulative effect, by metric and variant."""
     sparks = {}
-    for cell in cells(study):
+    for cell in list_effect_series(study):
         if (cell.metric, cell.variant) in keys:
-            scale = scale_of(cell.info, cell.rows)
-            ends = [scale.of(row) for row in cell.of("calendar", "cumulative")]
-            known = [
+            scale = choose_scale(cell.info, cell.rows)
+            ends = [scale.scale_interval(row) for row in cell.select_rows("calendar", "cumulative")]
+            points = [
                 (v, a, b) for v, a, b in ends if v is not None and a is not None and b is not None
             ]
-            if len(known) > 2:
+            if len(points) > 2:
                 # The first days have too little data for a scale.
-                known = known[len(known) // 7 :]
-                label = f"{cell.info.shown}, {cell.variant}, up to each day"
-                sparks[cell.metric, cell.variant] = glyph.sparkline(known, cell.place, label)
+                points = points[len(points) // 7 :]
+                label = f"{cell.info.display_name}, {cell.variant}, up to each day"
+                sparks[cell.metric, cell.variant] = glyph.sparkline(
+                    points, cell.colour_index, label
+                )
     return sparks
 
 
@@ -127,7 +132,7 @@ def trust_part(result: Result) -> Iterator[Block]:
 def scorecard_part(study: Study) -> Iterator[Block]:
     """Show all rows, by role."""
     if result := study.analysis:
-        opens, roles = _opens(study), by_role(result)
+        opens, roles = _opens(study), group_rows_by_role(result)
         yield assets.block("scorecard.html", result=result, opens=opens, roles=roles)
         yield from tables.tables(result)
 
@@ -148,15 +153,15 @@ def _opens(study: Study) -> str:
 def segments_part(result: Result) -> Iterator[Block]:
     """Show effects by segment."""
     yield from slice_blocks(result, result.segments)
-    if beside := tables.segment_tables(result):
-        yield Closed("Tests over segments", beside)
+    if test_tables := tables.segment_tables(result):
+        yield Closed("Tests over segments", test_tables)
 
 
 def cuts_part(result: Result) -> Iterator[Block]:
     """Show effects by cut; one unit may be in several cells of a cut."""
     yield from slice_blocks(result, cut_rows(result))
-    if beside := tables.split_tables(result):
-        yield Closed("Within cells and by mix", beside)
+    if mix_tables := tables.split_tables(result):
+        yield Closed("Within cells and by mix", mix_tables)
 
 
 def quality_part(result: Result) -> Iterator[Block]:
@@ -170,42 +175,58 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""
     views: list[tuple[str, Block]] = []
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
-    for metric, own in fig.group(outlook.metrics, lambda one: one.metric).items():
-        said = " ".join(filter(None, (_sentence(one, len(own) > 1) for one in own)))
+    for metric, metric_outlooks in fig.group(
+        outlook.metrics, lambda metric_outlook: metric_outlook.metric
+    ).items():
+        takeaway = " ".join(
+            filter(
+                None,
+                (
+                    _outlook_sentence(metric_outlook, len(metric_outlooks) > 1)
+                    for metric_outlook in metric_outlooks
+                ),
+            )
+        )
         # A single point makes no line.
-        drawn = {one.variant: one for one in own if len(one.points) > 1}
-        if drawn:
-            figure = _outlook_figure(drawn, order)
-            views.append((metric, FigureView("", said, figure, ("power", metric))))
-        elif said:
-            views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(said))))
-    return of_metrics(views)
+        curves = {
+            metric_outlook.variant: metric_outlook
+            for metric_outlook in metric_outlooks
+            if len(metric_outlook.points) > 1
+        }
+        if curves:
+            figure = _outlook_figure(curves, order)
+            views.append((metric, FigureView("", takeaway, figure, ("power", metric))))
+        elif takeaway:
+            views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(takeaway))))
+    return group_by_metric(views)
 
 
 def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
     """Draw detectable effects by days, a line per variant; mark today."""
     series = {
-        name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in one.points]
-        for name, one in outlooks.items()
+        name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in outlook.points]
+        for name, outlook in outlooks.items()
     }
     up = {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"}
     axes = "days", "smallest lift seen", {"rangemode": "tozero"}, up
     marks: dict[str, Any] = {}
-    if (here := next(iter(outlooks.values())).days) is not None:
-        note = {"x": here, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
+    if (today := next(iter(outlooks.values())).days) is not None:
+        note = {"x": today, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
         marks["annotations"] = [{**note, "xanchor": "left", "yanchor": "top"}]
-        marks["shapes"] = [fig.line_at("x", here, width=1.5)]
+        marks["shapes"] = [fig.line_at("x", today, width=1.5)]
     return fig.lines(series, *axes, order=order, **marks)
 
 
-def _sentence(one: MetricOutlook, several: bool) -> str:
+def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
     """Write the effect detectable today, and how long a smaller one takes."""
-    of = f"{one.variant}: " if several else ""
-    if one.mde is None:
-        return f"{of}{codes.reason(one.reason)}." if one.reason else ""
-    size = size_words(one)
-    seen = f"{of}{fmt.either_way(one.mde)} so far"
-    return f"{seen}." if size is None else f"{seen}, {fmt.either_way(one.target)} in about {size}."
+    prefix = f"{outlook.variant}: " if several else ""
+    if outlook.mde is None:
+        return f"{prefix}{codes.describe_reason(outlook.reason)}." if outlook.reason else ""
+    size = size_words(outlook)
+    seen = f"{prefix}{fmt.either_way(outlook.mde)} so far"
+    return (
+        f"{seen}." if size is None else f"{seen}, {fmt.either_way(outlook.target)} in about {size}."
+    )
 
 
 def aa_part(study: Study) -> Iterator[Block]:
@@ -219,25 +240,34 @@ def aa_part(study: Study) -> Iterator[Block]:
 
 def replays_part(aa: AAResult) -> tuple[Block, ...]:
     """Draw the p-values of each metric's A/A replays."""
-    return of_metrics((row.metric, _replays(aa, row)) for row in aa.metrics)
+    return group_by_metric((row.metric, _replay_figure(aa, row)) for row in aa.metrics)
 
 
-def _replays(aa: AAResult, row: AAMetric) -> FigureView:
+def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
     """Draw a histogram of A/A p-values; it is flat if the test keeps its level."""
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
-    said = [
+    bin_texts = [
         f"p {i * width:.3g} to {(i + 1) * width:.3g}: {fmt.count(count)} replays"
         for i, count in enumerate(counts)
     ]
-    places, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
-    bars = fig.scatter(said, x=places, y=list(counts), width=widths, marker={"color": fig.GREY})
+    bin_centres, widths = (
+        [(i + 0.5) * width for i in range(len(counts))],
+        [0.92 * width] * len(counts),
+    )
+    bars = fig.scatter(
+        bin_texts, x=bin_centres, y=list(counts), width=widths, marker={"color": fig.GREY}
+    )
     # The height of all bins if p-values are uniform.
     even = fig.line_at("y", sum(counts) / len(counts))
     alpha = fig.line_at("x", aa.alpha, dash="dot")
-    at, named = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
-    beside = {"showarrow": False, "xanchor": "left", "yanchor": "bottom"}
-    marks = {"shapes": [even, alpha], "annotations": [at | named | beside], "showlegend": False}
+    position, caption = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
+    anchor = {"showarrow": False, "xanchor": "left", "yanchor": "bottom"}
+    marks = {
+        "shapes": [even, alpha],
+        "annotations": [position | caption | anchor],
+        "showlegend": False,
+    }
     across = {"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False}
     axes = {"xaxis": across, "yaxis": fig.value_axis("replays")}
     figure = fig.figure([bars | {"type": "bar"}], 190, {"b": 34}, **axes, **marks)
@@ -248,31 +278,34 @@ def _replays(aa: AAResult, row: AAMetric) -> FigureView:
 DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 
 
-def effect_of(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
+def effect_cell(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     """Make the cell of a lift, or of a difference; its tooltip has all digits."""
-    shown = tables.format_effect(row, unit)
-    html = tables.spans(estimate=shown.estimate, interval=shown.interval, note=note)
+    effect = tables.format_effect(row, unit)
+    html = tables.spans(estimate=effect.estimate, interval=effect.interval, note=note)
     exact = f"lift {full(row.lift)} [{full(row.lift_low)}, {full(row.lift_high)}]"
-    return Cell(shown.text, html, "effect", exact)
+    return Cell(effect.text, html, "effect", exact)
 
 
 def row_mark(
-    info: ExperimentInfo, row: Row, shown: Printed, metric: MetricInfo
+    info: ExperimentInfo, row: Row, display_row: DisplayRow, metric: MetricInfo
 ) -> glyph.Mark | None:
     """Make the mark of a scorecard row; None without a lift."""
     if row.lift is None:
         return None
-    wide = shown.row
+    wide = display_row.row
     # Only an adjusted interval is drawn as a second, thinner line.
     is_wider = (wide.lift_low, wide.lift_high) != (row.lift_low, row.lift_high)
-    name, status = f"{metric.shown}, {row.variant}", codes.status(row.status, row.reason)
+    name, status = (
+        f"{metric.display_name}, {row.variant}",
+        codes.describe_status(row.status, row.reason),
+    )
     return glyph.Mark(
         row.lift,
         row.lift_low,
         row.lift_high,
-        _spoken_label(shown.level, wide, name, status),
+        _spoken_label(display_row.level, wide, name, status),
         info.alpha,
-        places(info).get(row.variant, 1),
+        colour_indices(info).get(row.variant, 1),
         row.status in DECIDED,
         (wide.lift_low, wide.lift_high) if is_wider and wide.lift is not None else None,
         _harm(row, metric),
@@ -287,13 +320,13 @@ def slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
         return None
     name = f"{row.metric}, {row.cell}, {row.variant}"
     label = _spoken_label(fmt.level(info.alpha), row, name, "exploratory")
-    place, clear = places(info).get(row.variant, 1), tables.excludes_zero(row)
-    return glyph.Mark(row.lift, row.lift_low, row.lift_high, label, info.alpha, place, clear)
+    colour_index, clear = colour_indices(info).get(row.variant, 1), tables.excludes_zero(row)
+    return glyph.Mark(row.lift, row.lift_low, row.lift_high, label, info.alpha, colour_index, clear)
 
 
 def _spoken_label(level: str, row: Row | SliceRow, name: str, status: str) -> str:
-    shown = format_lift(row)
-    numbers = f"{shown.estimate}, {level} interval {shown.span}" if shown else fmt.MISSING
+    lift = format_lift(row)
+    numbers = f"{lift.estimate}, {level} interval {lift.span}" if lift else fmt.MISSING
     return f"{name}: lift {numbers}, {status}"
 
 
@@ -329,37 +362,43 @@ Rows = tuple[glyph.Axis, list[RowView]]
 """Rows of the scorecard, and the axis that they share."""
 
 
-def by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
+def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Group the scorecard by role, each with title, hint and rows on one axis."""
     ordered = sort_rows(result, result.scorecard)
-    of_role = [(one, [row for row in ordered if row.role == one[0]]) for one in tables.ROLES]
-    return [(*one, row_views(result, rows)) for one, rows in of_role if rows]
+    role_rows = [(role, [row for row in ordered if row.role == role[0]]) for role in tables.ROLES]
+    return [(*role, row_views(result, rows)) for role, rows in role_rows if rows]
 
 
 def row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Make the views of scorecard rows, on one axis."""
-    order, shown = places(result.experiment), tables.fit_rows(result, rows)
+    order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
     metrics = {row.metric: result.info(row.metric) for row in rows}
     # A control is printed alike beside every variant.
     values: dict[str, list[float | None]] = {}
-    for one in shown:
-        values.setdefault(one.row.metric, []).extend((one.row.control, one.row.treatment))
+    for display_row in display_rows:
+        values.setdefault(display_row.row.metric, []).extend(
+            (display_row.row.control, display_row.row.treatment)
+        )
     digits = {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
     views = []
-    for of, one in zip(rows, shown, strict=True):
-        row, metric, decimals = one.row, metrics[of.metric], digits[of.metric]
+    for source_row, display_row in zip(rows, display_rows, strict=True):
+        row, metric, decimals = (
+            display_row.row,
+            metrics[source_row.metric],
+            digits[source_row.metric],
+        )
         absolute = tables.format_difference(row, metric.unit)
         view = RowView(
             row,
             metric,
             order.get(row.variant, 1),
             fmt.mean(row.control, metric.unit, decimals),
-            fmt.mean(row.treatment, metric.unit, decimals) + one.mark,
-            effect_of(row, metric.unit),
-            row_mark(result.experiment, of, one, metric),
+            fmt.mean(row.treatment, metric.unit, decimals) + display_row.mark,
+            effect_cell(row, metric.unit),
+            row_mark(result.experiment, source_row, display_row, metric),
             # Without a lift the effect itself is the difference.
             absolute.text if absolute and row.lift is not None else "",
-            one.reason,
+            display_row.reason,
         )
         views.append(view)
     return glyph.shared_axis([view.mark for view in views]), views
@@ -367,14 +406,14 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
 
 def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate each metric's effects by dimension, on one axis per metric."""
-    order = places(result.experiment)
+    order = colour_indices(result.experiment)
     blocks: list[tuple[str, Block]] = []
     for name in dict.fromkeys(row.metric for row in rows):
         metric, lines = result.info(name), []
         # One axis for all cells of a metric, so that they can be compared.
         for row in (row for row in rows if row.metric == name):
-            notes = filter(None, ("partial day" * row.partial, codes.reason(row.reason)))
-            effect = effect_of(row, metric.unit, ", ".join(notes))
+            notes = filter(None, ("partial day" * row.partial, codes.describe_reason(row.reason)))
+            effect = effect_cell(row, metric.unit, ", ".join(notes))
             values = fmt.pair(row.control, row.treatment, metric.unit)
             mark = slice_mark(result.experiment, row)
             lines.append(RowView(row, metric, order.get(row.variant, 1), *values, effect, mark))
@@ -387,7 +426,7 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             axis=glyph.shared_axis([line.mark for line in lines]),
         )
         blocks.append((name, html))
-    return of_metrics(blocks)
+    return group_by_metric(blocks)
 
 
 def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
@@ -396,17 +435,19 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[B
     A metric leads to `opens`, an id of the page.
     """
     blocks: list[Block] = []
-    whole = {("", row.metric, row.variant): row for row in result.scorecard}
+    overall_rows = {("", row.metric, row.variant): row for row in result.scorecard}
     for dimension in dict.fromkeys(row.slice for row in rows):
-        own = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
-        judged = {metric for _, metric, _ in own}
+        dimension_rows = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
+        judged = {metric for _, metric, _ in dimension_rows}
         html = assets.block(
             "heat.html",
             dimension=dimension,
-            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in own)])),
+            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in dimension_rows)])),
             variants=list(dict.fromkeys(row.variant for row in result.scorecard)),
-            metrics=[result.info(m) for m in dict.fromkeys(m for _, m, _ in whole) if m in judged],
-            lifts={**whole, **own},
+            metrics=[
+                result.info(m) for m in dict.fromkeys(m for _, m, _ in overall_rows) if m in judged
+            ],
+            lifts={**overall_rows, **dimension_rows},
             tone=_tone,
             opens=opens,
         )

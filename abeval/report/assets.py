@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
-from abeval.report.tables import ROLES, could_see, decisive_p, format_lift, full, margin_of
+from abeval.report.tables import ROLES, could_see, decisive_p, format_lift, format_margin, full
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -43,13 +43,13 @@ class Packed(NamedTuple):
 
 def pack(page: str) -> str:
     """Compress the closed parts and figures of a page into one data script."""
-    rest, parts, figures = take_apart(page)
+    open_page, parts, figures = take_apart(page)
     if not parts and not figures:
-        return rest.replace(PLACE, "")
-    drawn = ",".join(f"{json.dumps(name)}:{text}" for name, text in figures.items())
-    data = f'{{"parts":{json.dumps(parts)},"figures":{{{drawn}}}}}'
+        return open_page.replace(PLACE, "")
+    figure_texts = ",".join(f"{json.dumps(name)}:{text}" for name, text in figures.items())
+    data = f'{{"parts":{json.dumps(parts)},"figures":{{{figure_texts}}}}}'
     script = f'<script type="text/plain" id="packed">{compress(data)}</script>'
-    return rest.replace(PLACE, script)
+    return open_page.replace(PLACE, script)
 
 
 def take_apart(page: str) -> Packed:
@@ -107,7 +107,9 @@ def packed_url(text: str) -> str:
 def policy(scripts: Sequence[str]) -> str:
     """Write a content-security policy that allows only these scripts, by hash."""
     digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
-    hashes = " ".join(f"'sha256-{base64.b64encode(one).decode()}'" for one in digests) or "'none'"
+    hashes = (
+        " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
+    )
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -210,19 +212,19 @@ def _environment() -> "jinja2.Environment":
         lstrip_blocks=True,
     )
     by_name = (said, full, slug, packed_url, metric_note, decisive_p, could_see, format_lift)
-    environment.filters |= {one.__name__: one for one in by_name} | {
+    environment.filters |= {function.__name__: function for function in by_name} | {
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "p": fmt.p_value,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
-        "words": codes.words,
-        "reason": codes.reason,
+        "words": codes.describe_code,
+        "reason": codes.describe_reason,
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
-        "margin": lambda metric: margin_of(metric).removeprefix("margin "),
+        "margin": lambda metric: format_margin(metric).removeprefix("margin "),
         "level": fmt.level,
         "several": lambda rows: len({row.variant for row in rows}) > 1,
-        "status": lambda row: codes.status(row.status, row.reason),
+        "status": lambda row: codes.describe_status(row.status, row.reason),
         "tone": lambda row: _TONES.get(row.status, "plain"),
         "sig": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
     }

@@ -3,13 +3,13 @@
 from collections.abc import Iterator, Sequence
 
 from abeval.report.replay_page import (
-    beside_parts,
     curves,
+    list_metrics,
     main_traffic,
-    metrics_of,
+    pair_with_baseline,
     quote_metrics,
-    rivals_of,
     split_id,
+    tabulate_parts,
 )
 from abeval.report.tables import Kind, Part, Tables, TextTable, table
 from abeval.report.terminal import tables_text
@@ -26,7 +26,7 @@ _DIFFERENCES = 8
 _MODELS = 6
 """Up to so many models each have a column; of more, each has a row."""
 
-_BESIDE = 6
+_MAX_BREAKDOWNS = 6
 """Most metrics that are broken down by part."""
 
 _SURE = "*"
@@ -49,18 +49,22 @@ def tabulate_evaluation(result: ReplayResult) -> Tables:
         parts.append(_one_model(result, [rows[metric, name] for metric in metrics]))
     else:
         parts += [_values(result, metrics, rows, pairs), *_differences(result, pairs)]
-    parts.extend(beside_parts(result, quote_metrics(metrics)[:_BESIDE]))
-    parts += [f"{name}. {said}" for name, said, own in curves(result) if own[0].traffic == traffic]
-    if hidden := len(metrics_of(result)) - len(metrics):
+    parts.extend(tabulate_parts(result, quote_metrics(metrics)[:_MAX_BREAKDOWNS]))
+    parts += [
+        f"{name}. {description}"
+        for name, description, curve_rows in curves(result)
+        if curve_rows[0].traffic == traffic
+    ]
+    if hidden := len(list_metrics(result)) - len(metrics):
         parts.append(f"{hidden} more metrics: to_frame(); a page of all: report(path)")
-    counted = [f"{codes.words(what)} {fmt.count(n)}" for what, n in result.accounting if n]
+    counted = [f"{codes.describe_code(what)} {fmt.count(n)}" for what, n in result.accounting if n]
     left_out = (f"left out or merged: {'; '.join(counted)}",) if counted else ()
     return Tables(tuple(parts), (*left_out, *result.notes))
 
 
 def choose_metrics(result: ReplayResult) -> list[str]:
     """Choose the metrics of one screen, in the order of the result."""
-    metrics = metrics_of(result)
+    metrics = list_metrics(result)
     if len(metrics) <= _METRICS:
         return metrics
     valued = {row.metric for row in result.rows if row.value is not None}
@@ -76,16 +80,16 @@ def choose_metrics(result: ReplayResult) -> list[str]:
 def _describe_judged(result: ReplayResult, rows: Sequence[ReplayRow]) -> str:
     """Describe what was judged: requests, units, items and coverage by model."""
     units = max((row.units for row in rows), default=0)
-    requests = max((one.requests for one in result.coverage), default=0)
+    requests = max((coverage.requests for coverage in result.coverage), default=0)
     shares = {
-        one.model: fmt.percent(one.scored_requests / one.requests)
-        for one in result.coverage
-        if one.scored_requests < one.requests
+        coverage.model: fmt.percent(coverage.scored_requests / coverage.requests)
+        for coverage in result.coverage
+        if coverage.scored_requests < coverage.requests
     }
     scored = "; ".join(f"{model} has scores for {share}" for model, share in shares.items())
-    pairs = max((one.rows for one in result.coverage), default=0)
-    said = f"{fmt.count(requests)} requests of {fmt.count(units)} units, {fmt.count(pairs)} items"
-    return f"Judged: {said} in them; {scored or 'every model has scores for all requests'}."
+    pairs = max((coverage.rows for coverage in result.coverage), default=0)
+    totals = f"{fmt.count(requests)} requests of {fmt.count(units)} units, {fmt.count(pairs)} items"
+    return f"Judged: {totals} in them; {scored or 'every model has scores for all requests'}."
 
 
 def _one_model(result: ReplayResult, rows: Sequence[ReplayRow]) -> TextTable:
@@ -97,7 +101,7 @@ def _one_model(result: ReplayResult, rows: Sequence[ReplayRow]) -> TextTable:
         "metric",
         ("value", _value, "number"),
         (f"{level} interval", lambda row: fmt.estimate(row.value, row.low, row.high)[1]),
-        ("why not", lambda row: codes.reason(row.reason), "note"),
+        ("why not", lambda row: codes.describe_reason(row.reason), "note"),
     )
 
 
@@ -131,7 +135,7 @@ def _values(
 def _differences(result: ReplayResult, pairs: Sequence[PairRow]) -> Iterator[Part]:
     """Tabulate the differences that exclude zero, the clearest first."""
     sure = sorted((p for p in pairs if _surety(p) > 0), key=_surety, reverse=True)
-    first, level = rivals_of(result)[0][0], fmt.level(result.alpha)
+    first, level = pair_with_baseline(result)[0][0], fmt.level(result.alpha)
     if not sure:
         yield f"No difference from {first} has an interval that excludes zero."
         return

@@ -58,7 +58,7 @@ class FigureView(NamedTuple):
     def island(self) -> Markup:
         """Return its JSON."""
         text = json.dumps(self.figure, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        return assets.island(_rounded(text))
+        return assets.island(_round_fractions(text))
 
     @property
     def key_text(self) -> str:
@@ -69,7 +69,7 @@ class FigureView(NamedTuple):
 _DIGITS = re.compile(r'"(?:[^"\\]|\\.)*"|-?\d+\.\d{4,}(?:e-?\d+)?')
 
 
-def _rounded(json_text: str) -> str:
+def _round_fractions(json_text: str) -> str:
     """Round every fraction in JSON text to four digits.
 
     Example:
@@ -80,10 +80,10 @@ def _rounded(json_text: str) -> str:
     return _DIGITS.sub(lambda m: m[0] if m[0][0] == '"' else f"{float(m[0]):.4g}", json_text)
 
 
-def places(info: ExperimentInfo) -> dict[str, int]:
+def colour_indices(info: ExperimentInfo) -> dict[str, int]:
     """Number the variants, control first, so that each has one colour on a page."""
-    others = (one.name for one in info.variants if one.name != info.control)
-    return {name: place for place, name in enumerate((info.control, *others))}
+    treatment_names = (variant.name for variant in info.variants if variant.name != info.control)
+    return {name: index for index, name in enumerate((info.control, *treatment_names))}
 
 
 def faint(tone: str) -> str:
@@ -96,20 +96,20 @@ def faint(tone: str) -> str:
     return f"rgba({','.join(str(int(tone[i : i + 2], 16)) for i in (1, 3, 5))},0.16)"
 
 
-def colour(place: int) -> str:
+def colour(index: int) -> str:
     """Return the colour of a line or variant; index 0 is control's alone.
 
     Example:
         >>> colour(0) == colour(6), colour(1) == colour(6)
         (False, True)
     """
-    return COLOURS[place if place == 0 else 1 + (place - 1) % (len(COLOURS) - 1)]
+    return COLOURS[index if index == 0 else 1 + (index - 1) % (len(COLOURS) - 1)]
 
 
-def symbol(place: int) -> str:
+def symbol(index: int) -> str:
     """Return the symbol of a line or variant."""
     # There are more symbols than colours: variants that share a colour differ in it.
-    return SYMBOLS[place % len(SYMBOLS)]
+    return SYMBOLS[index % len(SYMBOLS)]
 
 
 def label(text: str) -> str:
@@ -160,12 +160,12 @@ def figure(
     return {"data": traces, "layout": {**LAYOUT, **size, **layout}}
 
 
-def scatter(said: Sequence[str] | None = None, **entries: object) -> Trace:
+def scatter(texts: Sequence[str] | None = None, **entries: object) -> Trace:
     """Draw points or a line; `texts` are the labels of the points."""
-    if said is None:
+    if texts is None:
         return {"type": "scatter", **entries}
     # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
-    hover = {"customdata": list(map(label, said)), "hovertemplate": "%{customdata}<extra></extra>"}
+    hover = {"customdata": list(map(label, texts)), "hovertemplate": "%{customdata}<extra></extra>"}
     return {"type": "scatter", **hover, **entries}
 
 
@@ -174,10 +174,10 @@ class Spot(NamedTuple):
 
     row: int
     value: Interval
-    said: str
+    text: str
 
 
-def ends_of(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
+def list_ends(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
     """List the values of a forest, and the ends of their intervals."""
     return (end for spots in series.values() for spot in spots for end in spot.value)
 
@@ -190,7 +190,7 @@ def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: 
     count = len(series)
     traces = [
         scatter(
-            [spot.said for spot in spots],
+            [spot.text for spot in spots],
             x=[spot.value[0] for spot in spots],
             # Series share a row: each is shifted a little so that none covers another.
             y=[spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
@@ -218,7 +218,7 @@ class Point(NamedTuple):
 
     x: float | str
     y: float
-    said: str
+    text: str
     interval: Interval | None = None
     hollow: bool = False
 
@@ -247,15 +247,15 @@ def lines(
     """
     traces: list[Trace] = []
     for i, (name, points) in enumerate(series.items()):
-        place = i if order is None else order.get(name, i)
-        tone, mark = colour(place), symbol(place)
-        known = [(point.x, point.interval) for point in points if point.interval is not None]
-        intervals = [ends for _, ends in known]
+        colour_index = i if order is None else order.get(name, i)
+        tone, mark = colour(colour_index), symbol(colour_index)
+        x_intervals = [(point.x, point.interval) for point in points if point.interval is not None]
+        intervals = [ends for _, ends in x_intervals]
         bars = {"error_y": error_bars(intervals, tone, 1.4)} if intervals else {}
         if shape == "band" and intervals:
             # A band replaces the bars.
             bars = {}
-            traces.append(band([x for x, _ in known], intervals, tone, f"{name}, interval"))
+            traces.append(band([x for x, _ in x_intervals], intervals, tone, f"{name}, interval"))
         marks = [f"{mark}-open" if point.hollow else mark for point in points]
         trace = scatter(
             x=[label(p.x) if isinstance(p.x, str) else p.x for p in points],
@@ -265,7 +265,7 @@ def lines(
             name=label(name),
             line={"color": tone, "width": 1.8, "dash": "dot" if i % 2 else "solid"},
             marker={"color": tone, "size": 6, "symbol": marks if len(set(marks)) > 1 else mark},
-            said=[f"{name}, {point.said}" for point in points],
+            texts=[f"{name}, {point.text}" for point in points],
         )
         traces.append(trace)
     bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
@@ -276,8 +276,8 @@ def lines(
         if bounds is not None:
             left |= {"range": bounds, **signed_ticks(bounds, str(left.get("ticksuffix", "")))}
         traces += arrows
-    shown = {"showlegend": len(series) > 1, **layout}
-    return figure(traces, xaxis=bottom, yaxis=left, **shown)
+    options = {"showlegend": len(series) > 1, **layout}
+    return figure(traces, xaxis=bottom, yaxis=left, **options)
 
 
 _WIDEST = 4.0
@@ -303,9 +303,9 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     ]
     if not ends:
         return None, []
-    whole = [max(map(abs, reach)) for _, reach in ends]
+    reaches = [max(map(abs, reach)) for _, reach in ends]
     # The first days have wide intervals, which would flatten all others.
-    limit = farthest(whole) or 1.0
+    limit = farthest(reaches) or 1.0
     bounds = axis_range([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
     beyond = [
         (x, side)
@@ -388,13 +388,17 @@ def value_axis(title: str, **more: object) -> dict[str, object]:
 
 def line_at(axis: str, value: float, width: float = 1, dash: str = "dash") -> Trace:
     """Draw a line across the figure where an axis (`x` or `y`) has a value."""
-    other = "x" if axis == "y" else "y"
-    line = dashed(*(((value, value), (0, 1)) if axis == "x" else ((0, 1), (value, value))))
+    other_axis = "x" if axis == "y" else "y"
+    line = draw_dashed_line(
+        *(((value, value), (0, 1)) if axis == "x" else ((0, 1), (value, value)))
+    )
     style = {"color": GREY, "width": width, "dash": dash}
-    return line | {f"{other}ref": f"{other} domain", "line": style}
+    return line | {f"{other_axis}ref": f"{other_axis} domain", "line": style}
 
 
-def dashed(x: Sequence[float], y: Sequence[float], tone: str = GREY, width: float = 1) -> Trace:
+def draw_dashed_line(
+    x: Sequence[float], y: Sequence[float], tone: str = GREY, width: float = 1
+) -> Trace:
     """Draw a dashed line behind the points, from the first x and y to the second."""
     ends = {"x0": x[0], "y0": y[0], "x1": x[1], "y1": y[1]}
     line = {"color": tone, "width": width, "dash": "dash"}
@@ -409,28 +413,28 @@ class Closed(NamedTuple):
     is_open: bool = False
 
 
-class OfMetric(NamedTuple):
+class MetricBlocks(NamedTuple):
     """Blocks that are shown while their metric is chosen."""
 
     metric: str
     inside: tuple["Block", ...]
 
 
-Block = FigureView | TextTable | Closed | OfMetric | Markup
+Block = FigureView | TextTable | Closed | MetricBlocks | Markup
 
 
-def figures_of(blocks: Iterable[Block]) -> Iterable[FigureView]:
+def list_figures(blocks: Iterable[Block]) -> Iterable[FigureView]:
     """List every figure, those in closed blocks too."""
     for block in blocks:
         if isinstance(block, Closed):
-            yield from figures_of(block.blocks)
-        elif isinstance(block, OfMetric):
-            yield from figures_of(block.inside)
+            yield from list_figures(block.blocks)
+        elif isinstance(block, MetricBlocks):
+            yield from list_figures(block.inside)
         elif isinstance(block, FigureView):
             yield block
 
 
-def info_of(study: Study, metric: str) -> MetricInfo:
+def find_metric_info(study: Study, metric: str) -> MetricInfo:
     """Find a metric's definition; without an analysis, only its unit is known."""
     if study.analysis is not None:
         return study.analysis.info(metric)
@@ -450,11 +454,11 @@ def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, 
     return groups
 
 
-def of_metrics(blocks: Iterable[tuple[str, Block]]) -> tuple["OfMetric", ...]:
+def group_by_metric(blocks: Iterable[tuple[str, Block]]) -> tuple["MetricBlocks", ...]:
     """Group blocks by metric, in the order of the metrics."""
     return tuple(
-        OfMetric(metric, tuple(block for _, block in own))
-        for metric, own in group(blocks, lambda one: one[0]).items()
+        MetricBlocks(metric, tuple(block for _, block in metric_blocks))
+        for metric, metric_blocks in group(blocks, lambda pair: pair[0]).items()
     )
 
 

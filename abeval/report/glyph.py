@@ -56,7 +56,7 @@ class Axis(NamedTuple):
         kept: list[float] = [0.0]
         for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
             # Labels closer than 13 % of the width would touch.
-            if all(abs(self.x(lift) - self.x(other)) >= 13 for other in kept):
+            if all(abs(self.x(lift) - self.x(tick)) >= 13 for tick in kept):
                 kept.append(float(f"{lift:.6g}"))
         return sorted(kept)
 
@@ -128,7 +128,9 @@ def shared_axis(column: Sequence[Mark | None]) -> Axis:
     return Axis(math.expm1(min(logs) - room), math.expm1(max(logs) + room))
 
 
-def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: str) -> Markup:
+def sparkline(
+    values: Sequence[tuple[float, float, float]], colour_index: int, label: str
+) -> Markup:
     """Draw a cumulative effect as a small line with its band."""
     ends = [end for value in values for end in value] + [0.0]
     bottom, top = min(ends), max(ends)
@@ -141,4 +143,6 @@ def sparkline(values: Sequence[tuple[float, float, float]], place: int, label: s
         ]
 
     band = [*path(1), *reversed(path(2))]
-    return assets.macro("glyph.html", "spark", place, label, band, 28 * top / height, path(0))
+    return assets.macro(
+        "glyph.html", "spark", colour_index, label, band, 28 * top / height, path(0)
+    )

@@ -15,27 +15,31 @@ _LISTED = 3
 """Most metrics that one sentence names."""
 
 
-def tabulate_additions(result: Added, whole: bool) -> Tables:
+def tabulate_additions(result: Added, show_all: bool) -> Tables:
     """Write one line per added result, and the size of the history."""
-    said = []
-    for one in result.sources:
-        bare = f", {one.without_effect} of them without an effect" if one.without_effect else ""
+    lines = []
+    for addition in result.sources:
+        bare = (
+            f", {addition.without_effect} of them without an effect"
+            if addition.without_effect
+            else ""
+        )
         how = {
-            "unchanged": f"unchanged: its {one.rows} rows are in the history",
-            "replaced": f"REPLACED: {one.rows} rows{bare} in the place of {one.replaced}",
-            "added": f"added: {one.rows} rows{bare}",
-        }[one.change]
-        said.append(f"{result.experiment}: {one.source} {how}")
+            "unchanged": f"unchanged: its {addition.rows} rows are in the history",
+            "replaced": f"REPLACED: {addition.rows} rows{bare} in the place of {addition.replaced}",
+            "added": f"added: {addition.rows} rows{bare}",
+        }[addition.change]
+        lines.append(f"{result.experiment}: {addition.source} {how}")
     several = "s" * (result.experiments != 1)
-    return Tables((*said, f"{result.history} has {result.experiments} experiment{several}"))
+    return Tables((*lines, f"{result.history} has {result.experiments} experiment{several}"))
 
 
-def tabulate_history(result: HistoryReport, whole: bool) -> Tables:
+def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
     """Write the verdict and what was learned, then every table with rows."""
-    shown = tables.drop_empty(prediction_table(result), sensitivity_table(result))
+    visible_tables = tables.drop_empty(prediction_table(result), sensitivity_table(result))
     left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)
-    said = (*tables.text_lines(verdict(result)), *sentences(result))
-    return Tables((*said, *shown), (*left_out, *result.notes))
+    lines = (*tables.text_lines(verdict(result)), *sentences(result))
+    return Tables((*lines, *visible_tables), (*left_out, *result.notes))
 
 
 def verdict(result: HistoryReport) -> VerdictLine:
@@ -55,9 +59,9 @@ def verdict(result: HistoryReport) -> VerdictLine:
     elif not result.predictions:
         word, sentence = "NO OFFLINE METRIC TO JUDGE", "The history has none beside its experiments"
         if gains := _gains(result):
-            most = max(gains, key=lambda one: one.shipped)
+            most = max(gains, key=lambda gain: gain.shipped)
             word = f"{most.shipped} OF {most.effects} SHIPPED"
-            sums = [f"{one.metric} {_expected(one)[1]}" for one in gains[:_LISTED]]
+            sums = [f"{gain.metric} {_expected_gain(gain)[1]}" for gain in gains[:_LISTED]]
             sentence = f"Expect of their lifts, added up: {fmt.listing(sums)}"
             later = f"To judge offline metrics too, {action[:1].lower()}{action[1:]}"
             action = f"Plan with these lifts, not with those measured. {later}"
@@ -76,7 +80,7 @@ def verdict(result: HistoryReport) -> VerdictLine:
 
 def sentences(result: HistoryReport) -> tuple[str, ...]:
     """Write what the history shows, and what it cannot show yet."""
-    open_pairs = {(one.predictor, one.target) for one in result.predictions if _needs(one)}
+    open_pairs = {(row.predictor, row.target) for row in result.predictions if _needs(row)}
     concluded = verdict(result).sentence
     learned = (
         choice.sentence
@@ -84,7 +88,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
         if (choice.best, choice.target) not in open_pairs and choice.sentence not in concluded
     )
     gained = _gains(result)
-    least = min((one.shipped for one in gained), default=FEWEST)
+    least = min((row.shipped for row in gained), default=FEWEST)
     return (
         f"{len(result.experiments)} experiments",
         *_signs(result),
@@ -94,34 +98,38 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
             for o in gained
         ),
         *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),
-        *_unsaid(result),
+        *_list_open_questions(result),
     )
 
 
 def _signs(result: HistoryReport) -> Iterator[str]:
     """Write for each target how often offline signs agreed, best first."""
-    for target, own in fig.group(result.predictions, lambda one: one.target).items():
-        own.sort(key=lambda one: -one.agree_share)
-        listed = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in own)
-        more = f"; {len(own) - _LISTED} more below" if len(own) > _LISTED else ""
-        yield f"Signs agreed with {target}: {'; '.join(islice(listed, _LISTED))}{more}"
+    for target, predictions in fig.group(
+        result.predictions, lambda prediction: prediction.target
+    ).items():
+        predictions.sort(key=lambda prediction: -prediction.agree_share)
+        phrases = (
+            f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in predictions
+        )
+        more = f"; {len(predictions) - _LISTED} more below" if len(predictions) > _LISTED else ""
+        yield f"Signs agreed with {target}: {'; '.join(islice(phrases, _LISTED))}{more}"
 
 
 def _gains(result: HistoryReport) -> list[Gained]:
     """List the gains of metrics for which something was shipped."""
-    return [one for one in result.gained if one.gained is not None and one.shipped]
+    return [gain for gain in result.gained if gain.gained is not None and gain.shipped]
 
 
 def gained_words(row: Gained) -> str:
     """Write the expected sum of lifts; the printed terms add up exactly."""
-    value, expected = _expected(row)
+    value, expected = _expected_gain(row)
     # From the rounded terms, so that a reader who subtracts them gets the same.
     apart = round(value - round(100 * row.naive, 1), 1)
     way = f"{abs(apart):.1f} points {'higher' if apart > 0 else 'lower'}" if apart else "the same"
     return f"measured {100 * row.naive:+.1f}%, expect {expected}, {way}"
 
 
-def _expected(row: Gained) -> tuple[float, str]:
+def _expected_gain(row: Gained) -> tuple[float, str]:
     """Return the expected sum of lifts in per cent, and its text."""
     value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
     return value, f"{value:+.1f}% [{low:+.1f}%, {high:+.1f}%]"
@@ -139,27 +147,34 @@ def _needs(row: Prediction) -> int:
     return max(math.ceil(row.experiments * reach**2) - row.experiments, 1)
 
 
-def _unsaid(result: HistoryReport) -> Iterator[str]:
+def _list_open_questions(result: HistoryReport) -> Iterator[str]:
     """Write once what the history cannot show, and how many experiments that needs."""
-    few = [one for one in result.predictions if one.correlation is None]
-    clear = [one for one in result.predictions if one.correlation is not None and _needs(one)]
+    few = [prediction for prediction in result.predictions if prediction.correlation is None]
+    clear = [
+        prediction
+        for prediction in result.predictions
+        if prediction.correlation is not None and _needs(prediction)
+    ]
     clear.sort(key=_needs)
-    said = []
+    gaps = []
     if few:
         pairs = f"{len(few)} pair{'s' * (len(few) > 1)} of metrics"
-        most = max(_needs(one) for one in few)
+        most = max(_needs(prediction) for prediction in few)
         with_both = f"{most} more experiment{'s' * (most > 1)} with both"
-        said.append(f"how {pairs} go together ({with_both})")
+        gaps.append(f"how {pairs} go together ({with_both})")
     if clear:
-        listed = (f"{one.predictor} with {one.target} {_needs(one):,}" for one in clear[:_LISTED])
+        phrases = (
+            f"{prediction.predictor} with {prediction.target} {_needs(prediction):,}"
+            for prediction in clear[:_LISTED]
+        )
         more = f", {len(clear) - _LISTED} others more" if len(clear) > _LISTED else ""
         what = "whether a correlation is none (more experiments that it takes, if it stays: "
-        said.append(f"{what}{', '.join(listed)}{more})")
+        gaps.append(f"{what}{', '.join(phrases)}{more})")
     lacking = [r.metric for r in result.gained if r.gained is None]
     if lacking:
-        said.append(f"what was gained on {fmt.listing(lacking)} (too few have it)")
-    if said:
-        yield f"Cannot be said yet: {'; '.join(said)}"
+        gaps.append(f"what was gained on {fmt.listing(lacking)} (too few have it)")
+    if gaps:
+        yield f"Cannot be said yet: {'; '.join(gaps)}"
 
 
 def prediction_table(result: HistoryReport) -> TextTable:
@@ -218,7 +233,10 @@ def scatter_figure(
     row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
 ) -> fig.Figure:
     """Draw experiments by effect on predictor and target; more is better."""
-    x, y = [_turned(one, 1.0) for one, _ in pairs], [_turned(other, 100.0) for _, other in pairs]
+    x, y = (
+        [_orient_effect(predictor_effect, 1.0) for predictor_effect, _ in pairs],
+        [_orient_effect(target_effect, 100.0) for _, target_effect in pairs],
+    )
     points = fig.scatter(
         x=[value for value, _, _ in x],
         y=[value for value, _, _ in y],
@@ -226,7 +244,10 @@ def scatter_figure(
         error_y=fig.error_bars(y, fig.GREY, 1.0),
         mode="markers",
         marker={"color": fig.colour(0), "size": 8},
-        customdata=[fig.label(f"{one.experiment}, {one.variant}") for one, _ in pairs],
+        customdata=[
+            fig.label(f"{predictor_effect.experiment}, {predictor_effect.variant}")
+            for predictor_effect, _ in pairs
+        ],
         hovertemplate="%{customdata}<br>%{x:.4g}, %{y:+.3g}%<extra></extra>",
         showlegend=False,
     )
@@ -237,44 +258,47 @@ def scatter_figure(
         # The line of true effects goes through the mean of the estimates.
         mean_x, mean_y = (sum(value or 0.0 for value, _, _ in ends) / len(ends) for ends in (x, y))
         heights = [mean_y + 100.0 * row.slope * (end - mean_x) for end in across["range"]]
-        lines = [fig.dashed(across["range"], heights, fig.colour(1), 1.8)]
+        lines = [fig.draw_dashed_line(across["range"], heights, fig.colour(1), 1.8)]
     room = {"l": 62, "r": 12, "t": 12, "b": 48}
     return fig.figure([points], 380, room, xaxis=across, yaxis=up, shapes=lines)
 
 
 def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     """Draw every effect on one metric, measured and shrunk, largest on top."""
-    ordered = sorted(effects, key=lambda one: -one.effect)
-    several = len({one.variant for one in ordered}) > 1
-    names = ["* " * one.shipped + one.experiment + f", {one.variant}" * several for one in ordered]
+    ordered = sorted(effects, key=lambda effect: -effect.effect)
+    several = len({effect.variant for effect in ordered}) > 1
+    names = [
+        "* " * effect.shipped + effect.experiment + f", {effect.variant}" * several
+        for effect in ordered
+    ]
     series: dict[str, list[fig.Spot]] = {"measured": [], "shrunk": []}
-    for i, one in enumerate(ordered):
-        measured = rescale(100, one.effect, one.low, one.high)
-        for name, ends in (("measured", measured), ("shrunk", interval(one, "shrunk", 100))):
+    for i, effect in enumerate(ordered):
+        measured = rescale(100, effect.effect, effect.low, effect.high)
+        for name, ends in (("measured", measured), ("shrunk", interval(effect, "shrunk", 100))):
             series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
-    return fig.forest(names, series, **fig.effect_axis(fig.ends_of(series), "%"))
+    return fig.forest(names, series, **fig.effect_axis(fig.list_ends(series), "%"))
 
 
-def _turned(one: HistoryEffect, scale: float) -> fig.Interval:
+def _orient_effect(effect: HistoryEffect, scale: float) -> fig.Interval:
     """Orient an effect with its interval so that more is better."""
-    if one.direction == "decrease":
+    if effect.direction == "decrease":
         # Changing the sign swaps the ends.
-        return -scale * one.effect, -scale * one.high, -scale * one.low
-    return scale * one.effect, scale * one.low, scale * one.high
+        return -scale * effect.effect, -scale * effect.high, -scale * effect.low
+    return scale * effect.effect, scale * effect.low, scale * effect.high
 
 
 def scatters(result: HistoryReport) -> Iterator[FigureView]:
     """Draw one figure per target: its best predictor."""
-    for i, row in enumerate(_drawn(result)):
-        drawn = scatter_figure(row, _pairs(result.effects, row))
+    for i, row in enumerate(_best_predictions(result)):
+        figure = scatter_figure(row, _pairs(result.effects, row))
         title = f"{row.predictor} and {row.target}"
         corrected, ends = fmt.estimate(row.correlation, row.low, row.high)
         naive = fmt.MISSING if row.naive is None else f"{row.naive:.2f}"
         sentence = f"Correlation of true effects {corrected} {ends}; of the estimates {naive}."
-        yield FigureView(title, sentence, drawn, (f"pair{i}",))
+        yield FigureView(title, sentence, figure, (f"pair{i}",))
 
 
-def _drawn(result: HistoryReport) -> list[Prediction]:
+def _best_predictions(result: HistoryReport) -> list[Prediction]:
     fitted = [row for row in result.predictions if row.correlation is not None]
     best = {choice.target: choice.best for choice in result.choices}
     chosen = {row.target: row for row in fitted}
@@ -293,13 +317,19 @@ def _pairs(
         {(e.experiment, e.variant): e for e in effects if e.measure == name}
         for name in (row.target, row.predictor)
     )
-    return [(one, on_target[case]) for case, one in on_predictor.items() if case in on_target]
+    return [
+        (predictor_effect, on_target[case])
+        for case, predictor_effect in on_predictor.items()
+        if case in on_target
+    ]
 
 
 def forests(result: HistoryReport) -> Iterator[FigureView]:
     """Draw all effects on each metric, with the sum of what was shipped."""
     for i, row in enumerate(result.gained):
-        own = [e for e in result.effects if e.measure == row.metric and e.side == "online"]
-        if shrunk := [e for e in own if e.shrunk is not None]:
+        metric_effects = [
+            e for e in result.effects if e.measure == row.metric and e.side == "online"
+        ]
+        if shrunk := [e for e in metric_effects if e.shrunk is not None]:
             sentence = f"{row.shipped} shipped (*), added up: {gained_words(row)}."
             yield FigureView(row.metric, sentence, forest_figure(shrunk), (f"forest{i}",))

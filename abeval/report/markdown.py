@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 
 from abeval.report import tables
-from abeval.report.agreement_page import conclusion_lines, standings
+from abeval.report.agreement_page import conclusion_lines, standing_lines
 from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
 from abeval.report.short import tabulate
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import Printed, TextTable, decisive_p, format_lift, trim
+from abeval.report.tables import DisplayRow, TextTable, decisive_p, format_lift, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -23,8 +23,8 @@ def markdown(result: Record) -> str:
     if isinstance(result, Study):
         blocks = [*_blocks(result)]
     else:
-        shown = tabulate(result)
-        blocks = [*map(_part, shown.parts), *map(escape, shown.notes)]
+        result_tables = tabulate(result)
+        blocks = [*map(_part, result_tables.parts), *map(escape, result_tables.notes)]
     return "\n\n".join(blocks) + "\n"
 
 
@@ -47,7 +47,7 @@ def _blocks(study: Study) -> Iterator[str]:
         yield f"**DRAFT** {escape(codes.open_questions(study.questions))}"
     yield from _drifts(study)
     if study.agreement is not None:
-        yield from (escape(fmt.typographic(said)) for said in conclusion_lines(study.agreement))
+        yield from (escape(fmt.typographic(line)) for line in conclusion_lines(study.agreement))
     elif study.replay is not None:
         yield from map(_part, tabulate(study.replay).parts[:1])
     if study.aa is not None:
@@ -75,7 +75,7 @@ def _analysis(study: Study, result: Result) -> Iterator[str]:
 
 def _decision(study: Study, result: Result) -> Iterator[str]:
     info = result.experiment
-    yield f"## {escape(info.shown)}"
+    yield f"## {escape(info.display_name)}"
     if info.hypothesis:
         yield f"**Hypothesis:** {escape(info.hypothesis)}"
     if result.so_far:
@@ -88,10 +88,13 @@ def _decision(study: Study, result: Result) -> Iterator[str]:
         yield f"{name}**{line.word}** {escape(fmt.typographic(line.sentence))}"
     if shared:
         yield escape(fmt.typographic(shared))
-    said = [("Next", step)] if (step := next_step(result, study.outlook)) else []
-    said += [("Offline", standing) for standing in standings(study)]
-    said += moved_sentences(result) if result.trusted else ()
-    yield from (f"**{escape(what)}:** {escape(fmt.typographic(words))}" for what, words in said)
+    labelled_lines = [("Next", step)] if (step := next_step(result, study.outlook)) else []
+    labelled_lines += [("Offline", standing) for standing in standing_lines(study)]
+    labelled_lines += moved_sentences(result) if result.trusted else ()
+    yield from (
+        f"**{escape(what)}:** {escape(fmt.typographic(sentence))}"
+        for what, sentence in labelled_lines
+    )
 
 
 def _trust(result: Result) -> Iterator[str]:
@@ -106,22 +109,25 @@ def _scorecard(result: Result, most: int) -> str:
     """Tabulate goals and guardrails, and count the rows that are left out."""
     rows = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     several = len(result.verdicts) > 1
-    cells = tables.numbers(
+    cells = tables.bare_table(
         tables.fit_rows(result, rows[:most]),
-        ("metric", lambda one: f"{result.label(one.row.metric)} ({one.row.role})"),
-        ("variant", lambda one: one.row.variant if several else ""),
-        ("lift", lambda one: format_lift(one.row).text),
-        ("detectable", lambda one: tables.could_see(one.row)),
-        ("p", lambda one: fmt.p_value(decisive_p(one.row))),
+        (
+            "metric",
+            lambda display_row: f"{result.label(display_row.row.metric)} ({display_row.row.role})",
+        ),
+        ("variant", lambda display_row: display_row.row.variant if several else ""),
+        ("lift", lambda display_row: format_lift(display_row.row).text),
+        ("detectable", lambda display_row: tables.could_see(display_row.row)),
+        ("p", lambda display_row: fmt.p_value(decisive_p(display_row.row))),
         ("status", _status),
     )
     more = len(rows) - most
     return _table(cells) + (f"\n\n{more} more rows of goals and guardrails." if more > 0 else "")
 
 
-def _status(one: Printed) -> str:
-    status = codes.status(one.row.status, one.row.reason)
-    return f"{status} ({one.reason})" if one.reason else status
+def _status(display_row: DisplayRow) -> str:
+    status = codes.describe_status(display_row.row.status, display_row.row.reason)
+    return f"{status} ({display_row.reason})" if display_row.reason else status
 
 
 def _table(source: TextTable) -> str:

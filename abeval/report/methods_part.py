@@ -29,25 +29,25 @@ def _methods() -> tuple[Method, ...]:
     return tuple(Method(*row) for row in rows)
 
 
-def words_of(code: str) -> Method:
+def describe_method(code: str) -> Method:
     """Describe a method by its code; unknown ones refer to `docs/methods.md`.
 
     Example:
         >>> words_of("cuped_welch_t").words[:40]
         'after subtracting θ·(covariate before − '
     """
-    for known in _methods():
-        if code in (known.code, known.code.removesuffix("_t")):
-            return known._replace(code=code)
+    for method in _methods():
+        if code in (method.code, method.code.removesuffix("_t")):
+            return method._replace(code=code)
         # A prefix such as `cuped_` describes a step before the method that it stands before.
-        if known.code.endswith("_") and code.startswith(known.code):
-            inner = words_of(code.removeprefix(known.code))
-            source = f"{known.source}; {inner.source}"
-            return Method(code, known.words + inner.words, inner.formula, source)
+        if method.code.endswith("_") and code.startswith(method.code):
+            inner = describe_method(code.removeprefix(method.code))
+            source = f"{method.source}; {inner.source}"
+            return Method(code, method.words + inner.words, inner.formula, source)
     if code.endswith("_diluted"):
-        inner = words_of(code.removesuffix("_diluted"))
-        words = f"times the share of units that were triggered: the {inner.words}"
-        return inner._replace(code=code, words=words)
+        inner = describe_method(code.removesuffix("_diluted"))
+        description = f"times the share of units that were triggered: the {inner.words}"
+        return inner._replace(code=code, words=description)
     return Method(code, code.replace("_", " "), "", "docs/methods.md")
 
 
@@ -57,7 +57,7 @@ def methods_part(study: Study) -> Iterator[Block]:
     if result is None and provenance is None:
         return
     rows = () if result is None else result.scorecard
-    words = {known.code: known.words for known in _methods()}
+    descriptions = {method.code: method.words for method in _methods()}
     lifts = dict.fromkeys(row.lift_method for row in rows if row.lift_method)
     yield assets.block(
         "methods.html",
@@ -65,10 +65,14 @@ def methods_part(study: Study) -> Iterator[Block]:
         provenance=provenance,
         ran=() if provenance is None else dict(provenance.queries),
         alpha=study.alpha,
-        methods=[words_of(code) for code in dict.fromkeys(row.method for row in rows) if code],
+        methods=[
+            describe_method(code) for code in dict.fromkeys(row.method for row in rows) if code
+        ],
         settings=() if result is None else [*_settings(study, result)],
-        decided=_decided,
-        lift_words=[(name, words.get(f"lift:{name}", words["lift:"])) for name in lifts],
+        decided=_describe_decision_rule,
+        lift_words=[
+            (name, descriptions.get(f"lift:{name}", descriptions["lift:"])) for name in lifts
+        ],
     )
 
 
@@ -91,7 +95,7 @@ def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
         yield "A/A replays", f"{fmt.count(most)}{seed}"
 
 
-def _decided(row: Row, result: Result) -> str:
+def _describe_decision_rule(row: Row, result: Result) -> str:
     """Name the p-value or interval that decides the status of a row."""
     alpha = f"{result.experiment.alpha:g}"
     if row.role == "guardrail":

@@ -69,10 +69,10 @@ def sort_rows(result: Result, rows: Iterable[Row]) -> list[Row]:
     """
     roles = [role for role, _, _ in ROLES]
     metrics = list(dict.fromkeys(row.metric for row in result.scorecard))
-    places = {one.variant: place for place, one in enumerate(best_first(result))}
+    order = {verdict.variant: index for index, verdict in enumerate(best_first(result))}
     return sorted(
         rows,
-        key=lambda r: (roles.index(r.role), metrics.index(r.metric), places.get(r.variant, 0)),
+        key=lambda r: (roles.index(r.role), metrics.index(r.metric), order.get(r.variant, 0)),
     )
 
 
@@ -84,22 +84,34 @@ def verdict_lines(
     Where the verdicts are the same, there is one line, without a variant.
     """
     lines = [
-        VerdictLine(one.variant, one.decision, _headline(result, one, step.word), rest, 1, "", text)
-        for one in best_first(result)
-        for step in [action(result, outlook, one)]
-        for text, rest in [(step.text, one.sentence.partition(": ")[2])]
+        VerdictLine(
+            verdict.variant,
+            verdict.decision,
+            _headline(result, verdict, step.word),
+            sentence,
+            1,
+            "",
+            text,
+        )
+        for verdict in best_first(result)
+        for step in [action(result, outlook, verdict)]
+        for text, sentence in [(step.text, verdict.sentence.partition(": ")[2])]
     ]
     if len(lines) > 1 and len({(line.word, line.sentence) for line in lines}) == 1:
         return (lines[0]._replace(variant=""),), ""
-    shared = _shared([line.sentence for line in lines])
-    own = (line._replace(sentence=_ended(line.sentence.removesuffix(shared))) for line in lines)
+    shared = _shared_clauses([line.sentence for line in lines])
+    distinct_lines = (
+        line._replace(sentence=_end_sentence(line.sentence.removesuffix(shared))) for line in lines
+    )
     clauses = shared.removeprefix("; ")
-    return tuple(own), _ended(f"{clauses[:1].upper()}{clauses[1:]}") if shared else ""
+    return tuple(distinct_lines), _end_sentence(
+        f"{clauses[:1].upper()}{clauses[1:]}"
+    ) if shared else ""
 
 
 def _headline(result: Result, verdict: Verdict, step: str) -> str:
     """Write the decision in capitals, with the caution that belongs to it."""
-    word = codes.words(verdict.decision).upper()
+    word = codes.describe_code(verdict.decision).upper()
     if verdict.decision == "keep_running":
         return word + _FOLLOWS.get(step, "")
     guards = any(r.role == "guardrail" and r.variant == verdict.variant for r in result.scorecard)
@@ -111,7 +123,7 @@ _CLAUSE_END = re.compile(r"; (?![^()]*\))")
 """Between clauses; a semicolon inside brackets ends none."""
 
 
-def _shared(sentences: Sequence[str]) -> str:
+def _shared_clauses(sentences: Sequence[str]) -> str:
     """Return the last clauses that all sentences share; empty for one sentence."""
     if len(sentences) < 2:
         return ""
@@ -123,7 +135,7 @@ def _shared(sentences: Sequence[str]) -> str:
     return "; " + "; ".join(clauses[0][-count:]) if count else ""
 
 
-def _ended(text: str) -> str:
+def _end_sentence(text: str) -> str:
     return text if text.endswith(("?", ".")) else f"{text}."
 
 
@@ -136,25 +148,25 @@ def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> s
 
 def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> Step:
     """Recommend a step for one variant."""
-    if empty := [fmt.named(v.name) for v in result.experiment.variants if v.units == 0]:
+    if empty := [fmt.quote_name(v.name) for v in result.experiment.variants if v.units == 0]:
         why = "were units assigned to it, and how does the log write its name?"
         return Step("repair", f"Find out why nobody is in {fmt.listing(empty)}: {why}")
-    best, variant = best_first(result)[0], fmt.named(verdict.variant)
+    best, variant = best_first(result)[0], fmt.quote_name(verdict.variant)
     match verdict.decision:
         case "ship" if verdict.variant != best.variant:
-            gains = f"{fmt.named(best.variant)} gains more."
+            gains = f"{fmt.quote_name(best.variant)} gains more."
             return Step("second_choice", f"Keep {variant} as the second choice: {gains}")
         case "ship":
             now = result.schedule
             early = f" before the planned end: look {now.look} of {now.looks} allows it"
             return Step("ship", f"Roll out {variant}{early * (now.next_look is not None)}.")
         case "do_not_ship":
-            own = [row for row in result.scorecard if row.variant == verdict.variant]
-            worse = [r for r in own if r.status == "worse" and r.role != "diagnostic"]
-            names = fmt.listing([fmt.named(result.label(row.metric)) for row in worse])
+            variant_rows = [row for row in result.scorecard if row.variant == verdict.variant]
+            worse = [r for r in variant_rows if r.status == "worse" and r.role != "diagnostic"]
+            names = fmt.listing([fmt.quote_name(result.label(row.metric)) for row in worse])
             what = f"{names} by segment and day" if names else "what got worse"
-            word, without = _without(result, verdict.variant)
-            return Step(word, f"{without}. Look at {what} before a new attempt.")
+            word, rejection = _describe_rejection(result, verdict.variant)
+            return Step(word, f"{rejection}. Look at {what} before a new attempt.")
         case "keep_running":
             return _settle(outlook, result, verdict.variant)
         case "do_not_trust":
@@ -169,11 +181,11 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
             return Step("answer", f"Answer each question: {right} first. Then analyze again.")
 
 
-def _without(result: Result, variant: str) -> tuple[str, str]:
+def _describe_rejection(result: Result, variant: str) -> tuple[str, str]:
     """Recommend not to ship a variant: keep control, unless another one ships."""
     if best_first(result)[0].decision == "ship":
-        return "do_not_ship", f"Do not roll out {fmt.named(variant)}"
-    return "keep_control", f"Keep {fmt.named(result.experiment.control)}"
+        return "do_not_ship", f"Do not roll out {fmt.quote_name(variant)}"
+    return "keep_control", f"Keep {fmt.quote_name(result.experiment.control)}"
 
 
 def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Step:
@@ -188,9 +200,9 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     if not waiting and any(row.reason == "denominator_moved" for row in holding):
         why = "more days do not settle a ratio whose denominator moved."
         return Step("define", f"Judge by totals per unit: {why}")
-    word, without = _without(result, variant)
+    word, rejection = _describe_rejection(result, variant)
     if not waiting:
-        return Step(word, f"{without}: no goal got better.")
+        return Step(word, f"{rejection}: no goal got better.")
     # A row with a detectable effect says how much longer the test must run.
     row = next((row for row in waiting if row.mde is not None), waiting[0])
     question = _Question(result, row, outlook)
@@ -204,12 +216,15 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     least, small = min((row.units_control, result.experiment.control), (row.units, variant))
     # A randomisation test holds its level for any number of units.
     if least < MIN_UNITS and "randomisation" not in (row.method or ""):
-        few = f"{fmt.named(small)} has {least}; to judge {question.name} at all takes {MIN_UNITS}"
-        return Step(more, f"Get more units{question.anew}: {few}, to decide far more.")
+        few = (
+            f"{fmt.quote_name(small)} has {least}; to judge {question.name} at all "
+            f"takes {MIN_UNITS}"
+        )
+        return Step(more, f"Get more units{question.new_test_note}: {few}, to decide far more.")
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""
         return Step(more, f"{run_on}{size}. {question.name} has too little data.")
-    return _guardrail(question) if row.role == "guardrail" else _goal(question, word, without)
+    return _guardrail(question) if row.role == "guardrail" else _goal(question, word, rejection)
 
 
 @dataclass(frozen=True)
@@ -224,15 +239,15 @@ class _Question:
     def name(self) -> str:
         """Name the metric, and its variant if there are several."""
         several = len(self.result.verdicts) > 1
-        metric = fmt.named(self.result.label(self.row.metric))
-        return f"{metric} of {fmt.named(self.row.variant)}" if several else metric
+        metric = fmt.quote_name(self.result.label(self.row.metric))
+        return f"{metric} of {fmt.quote_name(self.row.variant)}" if several else metric
 
     @property
     def ahead(self) -> "MetricOutlook | None":
         """Return the outlook of the row: the effects detectable after more days."""
         if self.outlook is None:
             return None
-        return self.outlook.of(self.row.metric, self.row.variant)
+        return self.outlook.find(self.row.metric, self.row.variant)
 
     @property
     def planned_days(self) -> float:
@@ -263,7 +278,7 @@ class _Question:
         return f"clusters ({self.result.experiment.unit})" * drawn
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Tell whether the log reaches the last day of the period."""
         end, days = self.result.experiment.end, [row.cell for row in self.result.daily]
         if end is None or not days:
@@ -275,7 +290,7 @@ class _Question:
         """Write until when the plan runs; empty if it is over or there is none."""
         look = None if self.outlook is None else self.outlook.next_look
         info = self.result.experiment
-        if self.ended:
+        if self.has_ended:
             return ""
         if look is not None:
             return f"Look again {'at' if 'units' in look else 'on'} {look}, the next planned look"
@@ -290,86 +305,100 @@ class _Question:
     def is_over(self) -> bool:
         """Tell whether the test has ended and must not run on."""
         # Always-valid intervals allow more days; a fixed plan that runs on is a second look.
-        return self.ended and self.result.experiment.looks != "always_valid"
+        return self.has_ended and self.result.experiment.looks != "always_valid"
 
     @property
-    def anew(self) -> str:
+    def new_test_note(self) -> str:
         """Write what running longer requires once the planned test has ended."""
         if self.is_over:
             return ", in a new test"
-        return ", for which this test may run on" * self.ended
+        return ", for which this test may run on" * self.has_ended
 
 
-def _goal(asked: _Question, word: str, without: str) -> Step:
-    seen = f"{fmt.either_way(asked.row.mde)} of {asked.name}"
-    if asked.until and word != "do_not_ship":
-        points = asked.ahead.points if asked.ahead else ()
+def _goal(question: _Question, word: str, rejection: str) -> Step:
+    seen = f"{fmt.either_way(question.row.mde)} of {question.name}"
+    if question.until and word != "do_not_ship":
+        points = question.ahead.points if question.ahead else ()
         # The outlook has points at certain days; the planned end is usually among them.
-        at_end = dict(points).get(asked.planned_days)
+        at_end = dict(points).get(question.planned_days)
         then = "" if at_end is None else f", {fmt.either_way(at_end)} at the planned end"
-        more = f" More days bring no {asked.clusters}: assign more of them." * bool(asked.clusters)
-        return Step("run_on", f"{asked.until}: this test can see {seen} so far{then}.{more}")
-    stop = without if word == "do_not_ship" else f"Stop and {without[:1].lower()}{without[1:]}"
-    if asked.row.mde is None:
-        return Step(word, f"{stop}: {asked.name} did not get better.")
-    if asked.size is None and asked.clusters:
-        more = f"smaller effects take more {asked.clusters}, not more days"
+        more = f" More days bring no {question.clusters}: assign more of them." * bool(
+            question.clusters
+        )
+        return Step("run_on", f"{question.until}: this test can see {seen} so far{then}.{more}")
+    stop = (
+        rejection if word == "do_not_ship" else f"Stop and {rejection[:1].lower()}{rejection[1:]}"
+    )
+    if question.row.mde is None:
+        return Step(word, f"{stop}: {question.name} did not get better.")
+    if question.size is None and question.clusters:
+        more = f"smaller effects take more {question.clusters}, not more days"
         return Step(word, f"{stop}: this test would have detected {seen}; {more}.")
-    more = f"More days will not settle {asked.target}"
-    if asked.size is not None:
-        more = f"If smaller effects matter, {asked.target} takes about {asked.size}{asked.anew}"
-    elif not asked.target:
+    more = f"More days will not settle {question.target}"
+    if question.size is not None:
+        more = (
+            f"If smaller effects matter, {question.target} takes about "
+            f"{question.size}{question.new_test_note}"
+        )
+    elif not question.target:
         more = "If smaller effects matter, plan a larger test"
-    if asked.result.experiment.adjust == "none" and (known := _known(asked.result)):
+    if question.result.experiment.adjust == "none" and (
+        covariates := _list_covariates(question.result)
+    ):
         uses = '[inference] adjust = "cuped", or --covariate of a table, makes use of it'
-        more = f"{known} was known before: {uses} and may see less. {more}"
+        more = f"{covariates} was known before: {uses} and may see less. {more}"
     return Step(word, f"{stop}. This test can see {seen}. {more}.")
 
 
-def _known(result: Result) -> str:
+def _list_covariates(result: Result) -> str:
     """List the covariates from before the period, named by their checks."""
-    names = (one.name.split(":") for one in result.trust if one.name.startswith("pre_period:"))
-    return fmt.listing([*dict.fromkeys(fmt.named(parts[1]) for parts in names)])
+    names = (
+        check.name.split(":") for check in result.trust if check.name.startswith("pre_period:")
+    )
+    return fmt.listing([*dict.fromkeys(fmt.quote_name(name_parts[1]) for name_parts in names)])
 
 
-def _guardrail(asked: _Question) -> Step:
-    metric = next(one for one in asked.result.metrics if one.name == asked.row.metric)
+def _guardrail(question: _Question) -> Step:
+    metric = next(info for info in question.result.metrics if info.name == question.row.metric)
     if metric.within is not None:
-        outside = f"a value outside {fmt.within(*metric.within)} is not ruled out."
-        lead = f"{asked.name}: {outside} {_wait(asked)}".rstrip()
-        return Step("run_on" if asked.until else "choose", lead)
+        outside = f"a value outside {fmt.format_range(*metric.within)} is not ruled out."
+        lead = f"{question.name}: {outside} {_wait(question)}".rstrip()
+        return Step("run_on" if question.until else "choose", lead)
     if metric.margin is None:
-        lead = f"Give {asked.name} a margin: without one it cannot be shown to hold."
+        lead = f"Give {question.name} a margin: without one it cannot be shown to hold."
         return Step("define", lead)
     margin = fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
     way = {"increase": "a drop of", "decrease": "a rise of"}.get(metric.direction, "a move away by")
-    worst = _worst(asked.row, metric)
+    worst = _worst(question.row, metric)
     possible = "" if worst is None else f" ({_margin(worst, metric)} still possible)"
-    lead = f"{asked.name}: {way} more than {margin} is not ruled out{possible}."
-    days = None if asked.ahead is None else asked.ahead.target_days
-    if asked.until and days is not None and days <= asked.planned_days:
-        return Step("run_on", f"{lead} {_wait(asked)}".rstrip())
+    lead = f"{question.name}: {way} more than {margin} is not ruled out{possible}."
+    days = None if question.ahead is None else question.ahead.target_days
+    if question.until and days is not None and days <= question.planned_days:
+        return Step("run_on", f"{lead} {_wait(question)}".rstrip())
     wider = []
     if worst is not None:
         # Rounded up to one digit.
         step = 10.0 ** math.floor(math.log10(worst))
         wider = [f"accept a margin of {_margin(math.ceil(worst / step) * step, metric)}"]
-    cuped = ["reduce variance (CUPED)"] if asked.result.experiment.adjust == "none" else []
+    cuped = ["reduce variance (CUPED)"] if question.result.experiment.adjust == "none" else []
     *most, last = [*wider, *cuped, "stop"]
     choices = f"{', '.join(most)}, or {last}" if most else last
-    return Step("choose", f"{lead} {_wait(asked)}{choices[:1].upper()}{choices[1:]}.")
+    return Step("choose", f"{lead} {_wait(question)}{choices[:1].upper()}{choices[1:]}.")
 
 
-def _wait(asked: _Question) -> str:
+def _wait(question: _Question) -> str:
     """Write how long it takes to prove that a harmless variant keeps the margin."""
-    until = f"{asked.until}. " if asked.until else ""
-    if asked.outlook is None:
+    until = f"{question.until}. " if question.until else ""
+    if question.outlook is None:
         return until
-    if asked.size is None:
+    if question.size is None:
         return f"{until}More days will not settle it. "
-    if asked.ahead is not None and asked.ahead.more_days == 0.0:
+    if question.ahead is not None and question.ahead.more_days == 0.0:
         return f"{until}A variant that loses nothing would mostly have shown it by now. "
-    return f"{until}Ruling it out would take about {asked.size}{asked.anew}, if nothing is lost. "
+    return (
+        f"{until}Ruling it out would take about "
+        f"{question.size}{question.new_test_note}, if nothing is lost. "
+    )
 
 
 def _worst(row: Row, metric: MetricInfo) -> float | None:

@@ -12,8 +12,8 @@ from markupsafe import Markup
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_page as history
-from abeval.report.analysis_page import by_role
-from abeval.report.figures import Block, FigureView, Interval, OfMetric, figures_of
+from abeval.report.analysis_page import group_rows_by_role
+from abeval.report.figures import Block, FigureView, Interval, MetricBlocks, list_figures
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.short import off_policy_value, tabulate
 from abeval.report.tables import TextTable, VerdictLine, trim
@@ -26,7 +26,7 @@ from abeval.results.interleaving import InterleavingResult
 from abeval.results.off_policy import OffPolicyResult
 from abeval.results.record import Record, csv_text
 from abeval.results.replay import ReplayRow
-from abeval.results.study import Study, study_of
+from abeval.results.study import Study, build_study
 from abeval.views import view
 
 if TYPE_CHECKING:
@@ -58,31 +58,35 @@ _MOST_DAYS = 5_000
 
 def page_html(study: Study) -> str:
     """Write the page of a study."""
-    built = tuple(_built(study))
+    built = tuple(_build_parts(study))
     return assets.render_page(
         "study.html",
-        draws=any(any(figures_of(part.blocks)) for part in built),
+        draws=any(any(list_figures(part.blocks)) for part in built),
         study=study,
         asked=codes.open_questions(study.questions),
         parts=built,
-        chosen=_chosen(study, built),
-        title=study.name if study.analysis is None else study.analysis.experiment.shown,
+        chosen=_initial_metric(study, built),
+        title=study.name if study.analysis is None else study.analysis.experiment.display_name,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
     )
 
 
-def _chosen(study: Study, built: Sequence[Part]) -> str:
+def _initial_metric(study: Study, built: Sequence[Part]) -> str:
     """Choose the metric that is shown first: the first goal with a figure."""
     goals = () if study.analysis is None else study.analysis.scorecard
-    listed = [one.metric for part in built for one in part.blocks if isinstance(one, OfMetric)]
-    of_roles = [row.metric for row in goals if row.role == "goal" and row.metric in listed]
-    return next(iter([*of_roles, *listed]), "")
+    plotted_metrics = [
+        block.metric for part in built for block in part.blocks if isinstance(block, MetricBlocks)
+    ]
+    goal_metrics = [
+        row.metric for row in goals if row.role == "goal" and row.metric in plotted_metrics
+    ]
+    return next(iter([*goal_metrics, *plotted_metrics]), "")
 
 
-def _built(study: Study) -> Iterator[Part]:
+def _build_parts(study: Study) -> Iterator[Part]:
     info = None if study.analysis is None else study.analysis.experiment
-    words = {
+    placeholders = {
         "level": fmt.level(study.alpha),
         "alpha": f"{study.alpha:g}",
         "alpha_share": fmt.percent(study.alpha),
@@ -93,7 +97,7 @@ def _built(study: Study) -> Iterator[Part]:
         source = getattr(study, part.of) if part.of else study
         # A part without blocks is not on the page.
         if source is not None and (blocks := tuple(view(f"abeval.report.{part.build}")(source))):
-            yield part._replace(lead=part.lead.format(**words), blocks=blocks)
+            yield part._replace(lead=part.lead.format(**placeholders), blocks=blocks)
 
 
 def _kicker(study: Study) -> str:
@@ -118,12 +122,12 @@ def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:
         csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
         yield (f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     # The page carries its downloads: windows alone can weigh more than all the rest.
-    kept, left_out = _kept(study)
+    light_study, left_out = _drop_heavy_rows(study)
     without = f" without {fmt.listing(left_out)}" if left_out else ""
-    yield (f"{stem}.json", f"results{without} (JSON)", kept.to_compact_json())
+    yield (f"{stem}.json", f"results{without} (JSON)", light_study.to_compact_json())
 
 
-def _kept(study: Study) -> tuple[Study, list[str]]:
+def _drop_heavy_rows(study: Study) -> tuple[Study, list[str]]:
     """Drop the heaviest rows of a study, and name them; `--json` keeps them."""
     left_out: list[str] = []
     if study.time is not None and study.time.windows:
@@ -148,7 +152,9 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     """
 
     def __init__(self, result: object) -> None:
-        views = (view for part in _built(study_of(result)) for view in figures_of(part.blocks))
+        views = (
+            view for part in _build_parts(build_study(result)) for view in list_figures(part.blocks)
+        )
         self._drawn = {view.key: view.figure for view in views}
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
@@ -157,13 +163,13 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
         Raises:
             KeyError: There is none; it says which there are.
         """
-        wanted = (key,) if isinstance(key, str) else key
-        if wanted not in self._drawn:
-            raise KeyError(f"{wanted!r}; there are {', '.join(map(repr, self)) or 'none'}")
+        figure_key = (key,) if isinstance(key, str) else key
+        if figure_key not in self._drawn:
+            raise KeyError(f"{figure_key!r}; there are {', '.join(map(repr, self)) or 'none'}")
         # Plotly, which a page does not need, makes a copy that its taker may change.
         import plotly.graph_objects as go
 
-        return go.Figure(self._drawn[wanted])
+        return go.Figure(self._drawn[figure_key])
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
         return iter(self._drawn)
@@ -185,7 +191,7 @@ def summary(result: Result) -> str:
         shared=shared,
         said=[("Next", next_step(result))],
         order=ORDER,
-        roles=by_role(result),
+        roles=group_rows_by_role(result),
         style=_summary_style(),
     )
 
@@ -193,9 +199,9 @@ def summary(result: Result) -> str:
 def brief(result: Record) -> str:
     """Write the short tables of a result for a notebook's output cell."""
     source = tabulate(result)
-    parts = (trim(one) if isinstance(one, TextTable) else one for one in source.parts)
-    shown = (*filter(None, [source.draft]), *parts, *source.notes)
-    return assets.render("brief.html", parts=shown, style=_summary_style())
+    parts = (trim(part) if isinstance(part, TextTable) else part for part in source.parts)
+    items = (*filter(None, [source.draft]), *parts, *source.notes)
+    return assets.render("brief.html", parts=items, style=_summary_style())
 
 
 def _summary_style() -> Markup:
@@ -212,12 +218,12 @@ class Section(NamedTuple):
     sentences: Sequence[str] = ()
 
     @classmethod
-    def of(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
+    def build(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
         """Make a section of a table; its figures are shown below it."""
         lead = f"{table.lead} {more}".strip()
         # The section has the title and lead already. Without rows it has no figures either.
-        shown = (trim(table)._replace(title="", lead="", kinds=()), *figures) if table.rows else ()
-        return cls(assets.slug(table.title.lower()), table.title, lead, shown)
+        blocks = (trim(table)._replace(title="", lead="", kinds=()), *figures) if table.rows else ()
+        return cls(assets.slug(table.title.lower()), table.title, lead, blocks)
 
 
 def sections_html(
@@ -230,20 +236,20 @@ def sections_html(
     """Write a page of sections, verdicts first; empty sections are left out."""
     return assets.render_page(
         "sections.html",
-        draws=any(any(figures_of(section.blocks)) for section in sections),
+        draws=any(any(list_figures(section.blocks)) for section in sections),
         kicker=kicker,
         title=title,
         sentences=sentences,
         lines=lines,
         said=(),
-        sections=[one for one in sections if one.blocks or one.sentences],
+        sections=[section for section in sections if section.blocks or section.sentences],
     )
 
 
 @singledispatch
 def result_html(result: object, aa: object = None) -> str:
     """Write the page of a study or one result; `aa` are its A/A replays."""
-    return page_html(study_of(result, aa))
+    return page_html(build_study(result, aa))
 
 
 @result_html.register
@@ -255,47 +261,53 @@ def off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
         if row.value is not None
     ]
     # Two estimators make the headline; the table has all of them.
-    worth = [f"Worth by {name}: {words}" for name, _, words in spots if name in ("snips", "dr")]
+    worth = [f"Worth by {name}: {text}" for name, _, text in spots if name in ("snips", "dr")]
     real = None if result.realised is None else result.realised.value
-    shown = tabulate(result)
-    estimates, *others = (part for part in shown.parts if isinstance(part, TextTable))
+    result_tables = tabulate(result)
+    estimates, *other_tables = (part for part in result_tables.parts if isinstance(part, TextTable))
     return sections_html(
         "Off-policy evaluation",
         f"{result.experiment}: {estimates.title}",
         worth or [f"The log of {result.source} cannot tell what {result.policy} is worth"],
-        Section.of(
+        Section.build(
             estimates._replace(title="Estimates"),
             *_intervals(spots, "clicks or reward an impression", real),
         ),
-        *map(Section.of, others),
-        Section("doubts", "What cannot be trusted", sentences=shown.notes),
+        *map(Section.build, other_tables),
+        Section("doubts", "What cannot be trusted", sentences=result_tables.notes),
     )
 
 
 @result_html.register
 def interleaving_html(result: InterleavingResult, aa: object = None) -> str:
     """Write the page of an interleaving experiment."""
-    shown = tabulate(result, whole=True)
-    preferences, *others = (part for part in shown.parts if isinstance(part, TextTable))
+    result_tables = tabulate(result, show_all=True)
+    preferences, *other_tables = (
+        part for part in result_tables.parts if isinstance(part, TextTable)
+    )
     spots = [
-        (f"{r.metric}, {r.ranker} against {r.base}", (r.preference, r.low, r.high), r.shown)
+        (
+            f"{r.metric}, {r.ranker} against {r.base}",
+            (r.preference, r.low, r.high),
+            r.preference_text,
+        )
         for r in result.preferences
         if r.preference is not None
     ]
     return sections_html(
         "Interleaving",
-        result.experiment.shown,
-        [part for part in shown.parts if isinstance(part, str)],
-        Section.of(preferences, *_intervals(spots, "share of all credit", 0.0)),
-        *map(Section.of, others),
-        Section("notes", "How to read it", sentences=shown.notes),
+        result.experiment.display_name,
+        [part for part in result_tables.parts if isinstance(part, str)],
+        Section.build(preferences, *_intervals(spots, "share of all credit", 0.0)),
+        *map(Section.build, other_tables),
+        Section("notes", "How to read it", sentences=result_tables.notes),
     )
 
 
 @result_html.register
 def history_html(result: HistoryReport, aa: object = None) -> str:
     """Write the page of a history of experiments."""
-    learned, *said = history.sentences(result)
+    learned, *sentences = history.sentences(result)
     turned = "Effects are turned so that more is better."
     signal = "Signal is the share of true effects in what was measured."
     gained = "Lifts of what was shipped, added up: as measured, and shrunk by the spread of all."
@@ -303,9 +315,9 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
     return sections_html(
         "History",
         learned,
-        said,
-        Section.of(history.prediction_table(result), *history.scatters(result), more=turned),
-        Section.of(history.sensitivity_table(result), more=signal),
+        sentences,
+        Section.build(history.prediction_table(result), *history.scatters(result), more=turned),
+        Section.build(history.sensitivity_table(result), more=signal),
         Section("gained", "Gained", f"{gained} {luck}", (*history.forests(result),)),
         Section("notes", "Notes", sentences=tabulate(result).notes),
         lines=(history.verdict(result),),
@@ -313,11 +325,11 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
 
 
 def _intervals(
-    rows: Sequence[tuple[str, Interval, str]], axis: str, at: float | None
+    rows: Sequence[tuple[str, Interval, str]], axis: str, reference: float | None
 ) -> Iterator[FigureView]:
     """Draw values with intervals, one row per name, and maybe a reference line."""
-    spots = [fig.Spot(i, ends, f"{name}: {words}") for i, (name, ends, words) in enumerate(rows)]
-    drawn = fig.forest([name for name, *_ in rows], {"estimate": spots}, **fig.value_axis(axis))
-    drawn["layout"]["shapes"] = [] if at is None else [fig.line_at("x", at)]
+    spots = [fig.Spot(i, ends, f"{name}: {text}") for i, (name, ends, text) in enumerate(rows)]
+    figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, **fig.value_axis(axis))
+    figure["layout"]["shapes"] = [] if reference is None else [fig.line_at("x", reference)]
     if rows:
-        yield FigureView("", "", drawn, ("drawn",))
+        yield FigureView("", "", figure, ("drawn",))

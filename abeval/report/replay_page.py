@@ -31,7 +31,7 @@ ROWS = 12
 _FEW = 6
 """Most metrics that a short table breaks down by part."""
 
-_FIRST = (
+_QUOTED_METRICS = (
     *("ndcg", "map", "mrr", "recall", "precision", "hit", "f1", "mar", "ild", "novelty"),
     *("serendipity", "popularity", "auc", "gauc", "log_loss", "ne", "q_ctr", "ece", "brier"),
     *("rig", "rmse", "fcp"),
@@ -53,53 +53,60 @@ def split_id(text: str) -> tuple[str, str, str]:
     return name, k, definition
 
 
-def tabulate_replay(result: ReplayResult, whole: bool) -> Tables:
+def tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
     """Tabulate models on all traffic; with `show_all`, every metric and traffic."""
-    metrics, shown = metrics_of(result), shown_metrics(result)
-    of_traffic = traffics(result) if whole else [main_traffic(result)]
+    metrics, short_metrics = list_metrics(result), choose_short_metrics(result)
+    traffic_names = traffics(result) if show_all else [main_traffic(result)]
     parts: list[Part] = [
         family.table
-        for traffic in of_traffic
-        for family in families(result, traffic, metrics if whole else shown)
+        for traffic in traffic_names
+        for family in families(result, traffic, metrics if show_all else short_metrics)
     ]
-    parts[:0] = () if whole else _turned(result, shown)
-    if not whole and (hidden := len(metrics) - len(shown)):
+    parts[:0] = () if show_all else _list_reversals(result, short_metrics)
+    if not show_all and (hidden := len(metrics) - len(short_metrics)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
-    parts.extend(beside_parts(result, quote_metrics(shown)[:_FEW]))
-    parts += [coverage(result), *(f"{name}. {said}" for name, said, _ in curves(result))]
-    counts = (f"{codes.words(what)}: {count:,}" for what, count in result.accounting if count)
+    parts.extend(tabulate_parts(result, quote_metrics(short_metrics)[:_FEW]))
+    parts += [coverage(result), *(f"{name}. {text}" for name, text, _ in curves(result))]
+    counts = (
+        f"{codes.describe_code(what)}: {count:,}" for what, count in result.accounting if count
+    )
     return Tables(tuple(parts), (*counts, *result.notes))
 
 
-def _turned(result: ReplayResult, shown: Sequence[str]) -> Iterator[str]:
+def _list_reversals(result: ReplayResult, metrics: Sequence[str]) -> Iterator[str]:
     """Report traffic on which at least a quarter of the signs are reversed."""
     main = main_traffic(result)
-    whole = {(p.metric, p.model): p.difference or 0.0 for p in result.pairs if p.traffic == main}
-    named = {part.name for part in result.parts}
-    for traffic in (name for name in traffics(result) if name not in named):
-        pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in shown]
+    main_differences = {
+        (p.metric, p.model): p.difference or 0.0 for p in result.pairs if p.traffic == main
+    }
+    part_names = {part.name for part in result.parts}
+    for traffic in (name for name in traffics(result) if name not in part_names):
+        pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in metrics]
         # Only intervals that exclude zero have a sign.
         sure = [p for p in pairs if (p.low or 0.0) * (p.high or 0.0) > 0]
-        other = [p for p in sure if (p.difference or 0.0) * whole[p.metric, p.model] < 0]
-        if other and 4 * len(other) >= len(pairs):
+        reversed_pairs = [
+            p for p in sure if (p.difference or 0.0) * main_differences[p.metric, p.model] < 0
+        ]
+        if reversed_pairs and 4 * len(reversed_pairs) >= len(pairs):
             # Most readers know AUC best.
-            one = next((p for p in other if p.metric == "auc"), other[0])
+            example = next((p for p in reversed_pairs if p.metric == "auc"), reversed_pairs[0])
             yield (
-                f"On {traffic}'s traffic {len(other)} of {len(pairs)} differences have the other "
-                f"sign, such as {one.metric} {_difference(one)}: `abeval agree` says why"
+                f"On {traffic}'s traffic {len(reversed_pairs)} of {len(pairs)} "
+                "differences have the other "
+                f"sign, such as {example.metric} {_difference(example)}: `abeval agree` says why"
             )
 
 
-def metrics_of(result: ReplayResult) -> list[str]:
+def list_metrics(result: ReplayResult) -> list[str]:
     """List every metric."""
     return list(dict.fromkeys(row.metric for row in result.rows))
 
 
-def shown_metrics(result: ReplayResult) -> list[str]:
+def choose_short_metrics(result: ReplayResult) -> list[str]:
     """Choose the metrics of a short table: the usual ones that have a value."""
     pooled = main_traffic(result)
     valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
-    return choose(metrics_of(result), valued)
+    return choose(list_metrics(result), valued)
 
 
 def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
@@ -127,8 +134,8 @@ def quote_metrics(names: Sequence[str]) -> list[str]:
         # The usual definition replaces another one that came before it.
         if metric not in one_each or definition in _DEFINITIONS:
             one_each[metric] = name
-    places = {name: i for i, name in enumerate(_FIRST)}
-    order = sorted(one_each, key=lambda name: places.get(name, len(_FIRST)))
+    ranks = {name: i for i, name in enumerate(_QUOTED_METRICS)}
+    order = sorted(one_each, key=lambda name: ranks.get(name, len(_QUOTED_METRICS)))
     return [one_each[name] for name in order[:ROWS]]
 
 
@@ -143,7 +150,7 @@ class Family(NamedTuple):
 _OTHERS = {"fcp": "FCP", "q_ctr": "Q_ctr and calibration", "ece": "Q_ctr and calibration"}
 
 
-def family_of(metric: str) -> str:
+def find_family(metric: str) -> str:
     """Name the family of a metric.
 
     Example:
@@ -151,9 +158,11 @@ def family_of(metric: str) -> str:
         ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
     """
     name, _, variant = split_id(metric)
-    named = next((one for one in DEFINITIONS.values() if one.name == name), None)
-    definition = DEFINITIONS.get((name, variant), named)
-    if definition is None or definition.of_requests or definition.family == "judged":
+    fallback = next(
+        (candidate for candidate in DEFINITIONS.values() if candidate.name == name), None
+    )
+    definition = DEFINITIONS.get((name, variant), fallback)
+    if definition is None or definition.is_request_mean or definition.family == "judged":
         return "Ranking"
     if definition.family in ("beyond", "catalogue", "predicted"):
         return "Beyond accuracy"
@@ -165,29 +174,29 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
     texts = {part.name: f"{part.name} ({part.where})" for part in result.parts}
     where = texts.get(traffic, "all traffic" if traffic == POOLED else f"traffic of {traffic}")
     rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
-    pairs = {(one.metric, one.model): one for one in result.pairs if one.traffic == traffic}
-    for title in dict.fromkeys(map(family_of, metrics)):
-        own = tuple(metric for metric in metrics if family_of(metric) == title)
+    pairs = {(pair.metric, pair.model): pair for pair in result.pairs if pair.traffic == traffic}
+    for title in dict.fromkeys(map(find_family, metrics)):
+        family_metrics = tuple(metric for metric in metrics if find_family(metric) == title)
         lines = [
             _Line(m, *names, rows.get((m, names[0])), row, pairs.get((m, names[1])))
-            for m in own
-            for names in rivals_of(result)
+            for m in family_metrics
+            for names in pair_with_baseline(result)
             if (row := rows.get((m, names[1])))
         ]
         if lines:
-            yield Family(title, own, _tabulated(result, f"{title}, {where}", lines))
+            yield Family(title, family_metrics, _tabulate_lines(result, f"{title}, {where}", lines))
 
 
-def beside_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[TextTable]:
+def tabulate_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[TextTable]:
     """Tabulate each part beside all traffic: differences of two models, or values."""
     if not result.parts:
         return
-    whole = main_traffic(result)
-    names = {whole: "all" if whole in (POOLED, "all") else whole}
+    main = main_traffic(result)
+    names = {main: "all" if main in (POOLED, "all") else main}
     names |= {part.name: part.name for part in result.parts}
     rows = {(row.metric, row.model, row.traffic): row for row in result.rows}
-    pairs = {(one.metric, one.model, one.traffic): one for one in result.pairs}
-    rivals = rivals_of(result)
+    pairs = {(pair.metric, pair.model, pair.traffic): pair for pair in result.pairs}
+    rivals = pair_with_baseline(result)
 
     def cell(metric: str, model: str, traffic: str) -> str:
         change = pairs.get((metric, model, traffic))
@@ -202,9 +211,9 @@ def beside_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[TextT
     first, model = rivals[0]
     lead = f"{model} - {first}, paired by unit" if first and len(rivals) == 1 else "each model"
     texts = (f"{p.name}: {p.where} ({fmt.count(p.units)} units)" for p in result.parts)
-    said = f"{lead}. {'; '.join(texts)}."
+    description = f"{lead}. {'; '.join(texts)}."
     kinds: list[Kind] = ["number" if head in names.values() else "name" for head in heads]
-    yield TextTable("Parts beside the whole", said, tuple(heads), tuple(lines), tuple(kinds))
+    yield TextTable("Parts beside the whole", description, tuple(heads), tuple(lines), tuple(kinds))
 
 
 def traffics(result: ReplayResult) -> list[str]:
@@ -217,7 +226,7 @@ def main_traffic(result: ReplayResult) -> str:
     return next((name for name in traffics(result) if name == POOLED), traffics(result)[0])
 
 
-def rivals_of(result: ReplayResult) -> list[tuple[str, str]]:
+def pair_with_baseline(result: ReplayResult) -> list[tuple[str, str]]:
     """Pair each model with its baseline; a single model has an empty one."""
     names = [model.name for model in result.models]
     first = next((pair.control for pair in result.pairs), names[0])
@@ -235,14 +244,14 @@ class _Line(NamedTuple):
     change: PairRow | None
 
 
-def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> TextTable:
+def _tabulate_lines(result: ReplayResult, title: str, lines: Sequence[_Line]) -> TextTable:
     """Tabulate lines, without columns that are empty or always the same."""
     firsts = {line.baseline for line in lines} - {""}
     models = {line.model for line in lines}
     # A column with the values of one model has its name; of several, a general one.
     first, model = (
-        next(iter(names)) if len(names) == 1 else other
-        for names, other in ((firsts, "baseline"), (models, "value"))
+        next(iter(names)) if len(names) == 1 else default
+        for names, default in ((firsts, "baseline"), (models, "value"))
     )
     level = fmt.level(result.alpha)
     lead = f"{model} - {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
@@ -262,18 +271,22 @@ def _tabulated(result: ReplayResult, title: str, lines: Sequence[_Line]) -> Text
 
 def _values(line: _Line) -> tuple[str, ...]:
     """Write both values of a line, with decimals that fit the narrowest interval."""
-    of = (line.before, line.value)
-    known = [row for row in of if row is not None and row.low is not None]
-    places = max((fmt.interval_places(row.low, row.high) for row in known), default=0)
-    return tuple("" if row is None else _value(row, places, bool(known)) for row in of)
+    rows = (line.before, line.value)
+    rows_with_interval = [row for row in rows if row is not None and row.low is not None]
+    decimals = max(
+        (fmt.interval_places(row.low, row.high) for row in rows_with_interval), default=0
+    )
+    return tuple(
+        "" if row is None else _value(row, decimals, bool(rows_with_interval)) for row in rows
+    )
 
 
-def _value(row: ReplayRow, places: int, has_interval: bool) -> str:
-    text, interval = fmt.estimate(row.value, row.low, row.high, places)
-    note = codes.reason(row.reason)
+def _value(row: ReplayRow, decimals: int, has_interval: bool) -> str:
+    text, interval = fmt.estimate(row.value, row.low, row.high, decimals)
+    note = codes.describe_reason(row.reason)
     number = row.value or 0
     # Plain text is copied into other tables, so it has one digit more than the page.
-    plain = f"{number:,.{min(places + 1, 12)}f}" if has_interval else f"{number:.4g}"
+    plain = f"{number:,.{min(decimals + 1, 12)}f}" if has_interval else f"{number:.4g}"
     html = spans(value=text, interval=interval, note=note)
     return Cell(note if row.value is None else plain, html, "number")
 
@@ -281,11 +294,11 @@ def _value(row: ReplayRow, places: int, has_interval: bool) -> str:
 def _difference(change: PairRow | None) -> str:
     if change is None:
         return ""
-    shown = fmt.difference(change.difference, change.low, change.high)
-    reason = codes.reason(change.reason)
-    ends = "" if change.low is None else shown.interval
-    text = shown.text if shown and change.low is not None else reason or fmt.MISSING
-    html = spans(estimate=shown.estimate, interval=ends, absolute=reason)
+    difference = fmt.difference(change.difference, change.low, change.high)
+    reason = codes.describe_reason(change.reason)
+    ends = "" if change.low is None else difference.interval
+    text = difference.text if difference and change.low is not None else reason or fmt.MISSING
+    html = spans(estimate=difference.estimate, interval=ends, absolute=reason)
     exact = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
     return Cell(text, html, "effect", exact)
 
@@ -298,37 +311,38 @@ def coverage(result: ReplayResult) -> TextTable:
         "that all of them score.",
         result.coverage,
         "model",
-        ("requests", lambda one: _part(one.scored_requests, one.requests), "number"),
-        ("units", lambda one: _part(one.scored_units, one.units), "number"),
+        ("requests", lambda row: _share_text(row.scored_requests, row.requests), "number"),
+        ("units", lambda row: _share_text(row.scored_units, row.units), "number"),
         (
             "pairs of a request and an item",
-            lambda c: _part(c.rows - c.unscored_rows, c.rows),
+            lambda c: _share_text(c.rows - c.unscored_rows, c.rows),
             "number",
         ),
-        ("without a usable score", lambda one: fmt.count(one.unscored_rows), "spare"),
+        ("without a usable score", lambda row: fmt.count(row.unscored_rows), "spare"),
     )
 
 
-def _part(some: int, of: int) -> str:
+def _share_text(some: int, total: int) -> str:
     """Write a share in per cent and its total."""
-    if not of:
+    if not total:
         return fmt.MISSING
     # 100 % only if it is all of them: a few missing scores must not be rounded away.
-    share = fmt.percent(1.0) if some == of else f"{min(100 * some / of, 99.99):.2f}%"
-    return f"{share} of {fmt.count(of)}"
+    share = fmt.percent(1.0) if some == total else f"{min(100 * some / total, 99.99):.2f}%"
+    return f"{share} of {fmt.count(total)}"
 
 
 def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
     """Yield the title, the elbows and the curves of each metric and traffic."""
-    together = fig.group(result.curves, lambda curve: (curve.metric, curve.traffic))
-    for (metric, traffic), own in together.items():
+    groups = fig.group(result.curves, lambda curve: (curve.metric, curve.traffic))
+    for (metric, traffic), curve_group in groups.items():
         elbows = (
-            f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}" for c in own
+            f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}"
+            for c in curve_group
         )
-        means = [f"{c.model} {c.mean:.5g}" for c in own if c.mean is not None]
-        said = f"Elbow (further places add less): {'; '.join(elbows)}."
-        said += f" Mean over every k: {', '.join(means)}." if means else ""
-        yield f"{metric}, traffic of {traffic}", said, own
+        means = [f"{c.model} {c.mean:.5g}" for c in curve_group if c.mean is not None]
+        description = f"Elbow (further places add less): {'; '.join(elbows)}."
+        description += f" Mean over every k: {', '.join(means)}." if means else ""
+        yield f"{metric}, traffic of {traffic}", description, curve_group
 
 
 _SMALLEST, _LARGEST = 3.0, 13.0
@@ -337,19 +351,19 @@ _SMALLEST, _LARGEST = 3.0, 13.0
 
 def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
     """Draw one metric by cut-off, a line per model and a ring at each elbow."""
-    series = {c.model: [one for p in c.points for one in _points(p.k, p)] for c in curves}
+    series = {c.model: [point for p in c.points for point in _points(p.k, p)] for c in curves}
     metric = curves[0].metric if curves else ""
-    drawn = fig.lines(series, "k", metric, {"tickformat": "d"}, _PLAIN)
+    figure = fig.lines(series, "k", metric, {"tickformat": "d"}, _PLAIN)
     for i, curve in enumerate(curves):
         ring = {"size": 17, "symbol": "circle-open", "color": fig.colour(i)}
         style = {"mode": "markers", "showlegend": False, "marker": ring}
-        drawn["data"] += [
+        figure["data"] += [
             fig.scatter([name], x=[p.k], y=[p.value], name=name, **style)
             for p in curve.points
             if p.k == curve.elbow
             for name in [f"elbow at {p.k}"]
         ]
-    return drawn
+    return figure
 
 
 _PLAIN = {"tickformat": "~g"}
@@ -366,25 +380,25 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
     sizes: dict[str, list[float]] = {b.model: [] for b in bins}
     filled = sorted((b for b in bins if b.rows), key=lambda b: b.mean_score)
     for b in filled:
-        most = max(one.rows for one in filled if one.model == b.model)
+        most = max(other_bin.rows for other_bin in filled if other_bin.model == b.model)
         rate = b.clicks / b.rows
-        said = f"{fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows"
-        said = f"{said}, {b.mean_score:.4g}: {rate:.4g}"
-        series[b.model].append(fig.Point(b.mean_score, rate, said, (rate, b.low, b.high)))
+        text = f"{fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows"
+        text = f"{text}, {b.mean_score:.4g}: {rate:.4g}"
+        series[b.model].append(fig.Point(b.mean_score, rate, text, (rate, b.low, b.high)))
         # By the root, so that the area of a point grows with its rows.
         sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
-    diagonal = [fig.dashed((0, end), (0, end))]
-    drawn = fig.lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
+    diagonal = [fig.draw_dashed_line((0, end), (0, end))]
+    figure = fig.lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
     # Traces have the order of the series, one for each model.
-    for trace, size in zip(drawn["data"], sizes.values(), strict=True):
+    for trace, size in zip(figure["data"], sizes.values(), strict=True):
         trace["marker"]["size"] = size
-    return drawn
+    return figure
 
 
 def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
     """Draw differences relative to the baseline, by traffic; None without any."""
-    rivals = set(rivals_of(result))
+    rivals = set(pair_with_baseline(result))
     series: dict[str, list[fig.Spot]] = {}
     for pair in result.pairs:
         is_drawn = (pair.control, pair.model) in rivals and pair.metric in metrics
@@ -392,10 +406,10 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
             # Relative, so that metrics of different scales share one axis.
             share = rescale(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
             name = f"{pair.traffic}, {pair.model}" if len(rivals) > 1 else pair.traffic
-            said = f"{pair.metric}, {name}: {fmt.lift(*share).text}"
-            spot = fig.Spot(metrics.index(pair.metric), rescale(100, *share), said)
+            text = f"{pair.metric}, {name}: {fmt.lift(*share).text}"
+            spot = fig.Spot(metrics.index(pair.metric), rescale(100, *share), text)
             series.setdefault(name, []).append(spot)
-    across = fig.effect_axis(fig.ends_of(series), "%")
+    across = fig.effect_axis(fig.list_ends(series), "%")
     return fig.forest(metrics, series, **across) if series else None
 
 
@@ -404,36 +418,45 @@ _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 def offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models by family, a table and a figure each; the rest is closed."""
-    metrics, units = metrics_of(result), {r.traffic: r.units for r in result.rows}
-    every = [one for t in units for one in families(result, t, metrics)]
-    rivals, traffic = rivals_of(result), [*units.items()]
+    metrics, units = list_metrics(result), {r.traffic: r.units for r in result.rows}
+    every = [family for t in units for family in families(result, t, metrics)]
+    rivals, traffic = pair_with_baseline(result), [*units.items()]
     yield assets.block("offline.html", result=result, rivals=rivals, traffics=traffic)
-    shown = shown_metrics(result)
-    for title, own, side_by_side in families(result, main_traffic(result), shown):
+    short_metrics = choose_short_metrics(result)
+    for title, family_metrics, side_by_side in families(
+        result, main_traffic(result), short_metrics
+    ):
         yield side_by_side
-        if drawn := family_figure(result, own):
-            said = f"{title}: differences as shares of the baseline's value, by traffic"
-            yield FigureView("", said, drawn, ("family", title))
-        same = [one for one in every if one.title == title]
-        count, of_traffics = len(same[0].metrics), tuple(one.table for one in same)
-        yield Closed(f"{title}: all {count} metrics, on every traffic", of_traffics)
+        if figure := family_figure(result, family_metrics):
+            takeaway = f"{title}: differences as shares of the baseline's value, by traffic"
+            yield FigureView("", takeaway, figure, ("family", title))
+        same = [family for family in every if family.title == title]
+        count, traffic_tables = len(same[0].metrics), tuple(family.table for family in same)
+        yield Closed(f"{title}: all {count} metrics, on every traffic", traffic_tables)
         over_k = tuple(
-            FigureView(name, elbows, curve_figure(of), ("curve", of[0].metric, of[0].traffic))
-            for name, elbows, of in curves(result)
-            if family_of(of[0].metric) == title
+            FigureView(
+                name,
+                elbows,
+                curve_figure(curve_group),
+                ("curve", curve_group[0].metric, curve_group[0].traffic),
+            )
+            for name, elbows, curve_group in curves(result)
+            if find_family(curve_group[0].metric) == title
         )
         if over_k:
             yield Closed(f"{title}: over k", over_k)
-    yield from beside_parts(result, shown)
+    yield from tabulate_parts(result, short_metrics)
     yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
     """Tabulate definitions, coverage, rows set aside and policies."""
-    merged = [(codes.words(what), fmt.count(count)) for what, count in result.accounting]
-    policies = [(codes.words(what), codes.words(policy)) for what, policy in result.policy]
+    merged = [(codes.describe_code(what), fmt.count(count)) for what, count in result.accounting]
+    policies = [
+        (codes.describe_code(what), codes.describe_code(policy)) for what, policy in result.policy
+    ]
     left_out = [
-        (f"{row.metric}, {row.model}, {row.traffic}, {codes.words(what)}", fmt.count(count))
+        (f"{row.metric}, {row.model}, {row.traffic}, {codes.describe_code(what)}", fmt.count(count))
         for row in result.rows
         for what, count in row.left_out
     ]
@@ -452,7 +475,7 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
 
 def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
     """Draw calibration, one figure per traffic and kind of bins."""
-    together = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
-    for (traffic, kind), own in together.items():
+    groups = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
+    for (traffic, kind), bins in groups.items():
         title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
-        yield FigureView(title, "", calibration_figure(own), key)
+        yield FigureView(title, "", calibration_figure(bins), key)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from abeval.report import tables
-from abeval.report.tables import WHY_NOT, Part, Tables, TextTable, decisive_p, table
+from abeval.report.tables import REASON_COLUMN, Part, Tables, TextTable, decisive_p, table
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.record import Record
@@ -37,33 +37,39 @@ _TABULATE = {
 """Class of a result → module and function, as names, so that only one is imported."""
 
 
-def tabulate(result: Record, whole: bool = False) -> Tables:
+def tabulate(result: Record, show_all: bool = False) -> Tables:
     """Tabulate a result for text, Markdown and pages; `show_all` shortens nothing."""
-    shown: Tables = view(f"abeval.report.{_TABULATE[type(result).__name__]}")(result, whole)
-    asked = getattr(result, "questions", ())
-    return shown._replace(draft=f"DRAFT: {codes.open_questions(asked)}" if asked else "")
+    result_tables: Tables = view(f"abeval.report.{_TABULATE[type(result).__name__]}")(
+        result, show_all
+    )
+    questions = getattr(result, "questions", ())
+    return result_tables._replace(
+        draft=f"DRAFT: {codes.open_questions(questions)}" if questions else ""
+    )
 
 
-def tabulate_aa(result: "AAResult", whole: bool) -> Tables:
+def tabulate_aa(result: "AAResult", show_all: bool) -> Tables:
     """Tabulate how often each test rejects; by default of the first metrics."""
     off = result.off()
     # A test that does not keep its level is never among the rows left out.
-    rows = [row for i, row in enumerate(result.metrics) if whole or i < ROWS or row.metric in off]
+    rows = [
+        row for i, row in enumerate(result.metrics) if show_all or i < ROWS or row.metric in off
+    ]
     title = f"A/A replays of {fmt.count(result.units)} units"
     lead = f"how often each test rejects at {result.alpha:g} when nothing differs."
     replays = tables.aa_table(title, lead, rows, off)
     more = len(result.metrics) - len(rows)
-    said = [f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in off]
+    lines = [f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in off]
     return Tables(
         (replays, *[f"{more} more: --all"] * (more > 0)),
-        (*said, *result.notes, *tables.explain_refusals(result.refused)),
+        (*lines, *result.notes, *tables.explain_refusals(result.refused)),
     )
 
 
-def tabulate_plans(result: "Plans", whole: bool) -> Tables:
+def tabulate_plans(result: "Plans", show_all: bool) -> Tables:
     """Tabulate effect, size and days of each plan, and how often it decides."""
     # With unequal weights control has a number of units of its own.
-    units = "variant units" if any(one.units_control for one in result.plans) else "units"
+    units = "variant units" if any(plan.units_control for plan in result.plans) else "units"
     plans = table(
         "Plan",
         f"the relative effect that one test finds with {fmt.percent(result.power)}.",
@@ -78,7 +84,7 @@ def tabulate_plans(result: "Plans", whole: bool) -> Tables:
         ("days", lambda plan: fmt.number(plan.days, ",.1f"), "number"),
         ("clusters", lambda plan: fmt.number(plan.clusters, ",.0f"), "number"),
         ("units of an A/B test", lambda plan: fmt.number(plan.units_test, ",.0f"), "number"),
-        WHY_NOT,
+        REASON_COLUMN,
     )
     decided = () if result.decision is None else (_decision(result.decision),)
     return Tables((plans, *decided), result.notes)
@@ -90,28 +96,28 @@ def _decision(plan: "DecisionPlan") -> str:
     if plan.guardrails:
         metrics += f" and {plan.guardrails} guardrail{'s' * (plan.guardrails > 1)}"
     if plan.units is None or plan.ship is None:
-        return f"No plan for the decision on {metrics}: {codes.reason(plan.reason)}."
+        return f"No plan for the decision on {metrics}: {codes.describe_reason(plan.reason)}."
     size = f"{plan.units:,.0f} units" + ("" if plan.days is None else f", {plan.days:.1f} days")
     none = f"where nothing moves it ships in {plan.ship_none:.1%} and stops in {plan.stop_none:.1%}"
     if plan.mde is None:
-        why = codes.reason(plan.reason)
+        why = codes.describe_reason(plan.reason)
         return f"{size}: ships in {plan.ship:.1%} at most ({why}); {none}."
-    one = "" if plan.goals == 1 else f" ({plan.ship_one:.1%} if only the first goal does)"
+    first_goal = "" if plan.goals == 1 else f" ({plan.ship_one:.1%} if only the first goal does)"
     return (
         f"The decision on {metrics}, {size}: it ships in {plan.ship:.1%} if every goal moves by "
-        f"{plan.mde:.2%} and no guardrail does{one}; {none}."
+        f"{plan.mde:.2%} and no guardrail does{first_goal}; {none}."
     )
 
 
-def tabulate_pairs(result: "Pairwise", whole: bool) -> Tables:
+def tabulate_pairs(result: "Pairwise", show_all: bool) -> Tables:
     """Tabulate a metric by variant, and the difference of every two variants."""
     adjusted = "unadjusted" if result.family == "none" else f"adjusted by {result.family}"
     values = table(
         result.metric,
         "each variant's value.",
         result.values,
-        ("variant", lambda one: one[0]),
-        ("value", lambda one: fmt.number(one[1], ".4g") or fmt.MISSING, "number"),
+        ("variant", lambda row: row[0]),
+        ("value", lambda row: fmt.number(row[1], ".4g") or fmt.MISSING, "number"),
     )
     pairs = table(
         "Pairs",
@@ -124,7 +130,7 @@ def tabulate_pairs(result: "Pairwise", whole: bool) -> Tables:
         ("lift", lambda p: "" if p.lift is None else f"{100 * p.lift:+.2f}%", "spare"),
         ("p", lambda pair: fmt.p_value(decisive_p(pair)), "number"),
         ("units", lambda p: f"{fmt.count(p.units)}, {fmt.count(p.units_base)}", "spare"),
-        WHY_NOT,
+        REASON_COLUMN,
     )
     # A pair is as wrong as the logs that it is from: failed checks of the metric are noted.
     checks = (check for check in result.trust if check.status == "fail")
@@ -132,11 +138,11 @@ def tabulate_pairs(result: "Pairwise", whole: bool) -> Tables:
     return Tables((values, pairs), tuple(f"do not trust this result: {why}" for why in failed))
 
 
-def tabulate_off_policy(result: "OffPolicyResult", whole: bool) -> Tables:
+def tabulate_off_policy(result: "OffPolicyResult", show_all: bool) -> Tables:
     """Tabulate the estimates and what they rest on."""
     messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
-    shown = (off_policy_estimates(result), off_policy_support(result))
-    return Tables(shown, (*result.notes, *messages))
+    result_tables = (off_policy_estimates(result), off_policy_support(result))
+    return Tables(result_tables, (*result.notes, *messages))
 
 
 def off_policy_estimates(result: "OffPolicyResult") -> TextTable:
@@ -152,7 +158,7 @@ def off_policy_estimates(result: "OffPolicyResult") -> TextTable:
         ("interval", _ends),
         ("se", lambda row: fmt.number(row.se, ".4g"), "spare"),
         ("z", lambda row: "" if real is None else fmt.number(row.z, ".3g"), "spare"),
-        WHY_NOT,
+        REASON_COLUMN,
     )
 
 
@@ -167,23 +173,23 @@ def _ends(row: "OffPolicyRow | Realised") -> str:
 
 def off_policy_support(result: "OffPolicyResult") -> TextTable:
     """Tabulate how well the log supports the policy; empty without propensities."""
-    of = result.support
+    support = result.support
     rows: list[tuple[str, str]] = []
-    if of is not None:
+    if support is not None:
         rows = [
-            ("effective sample size", f"{of.ess:,.0f} of {of.rows:,}"),
-            ("of units", f"{of.ess_units:,.0f} of {of.units:,}"),
-            ("mean weight", f"{of.mean_weight:.4f} ± {of.mean_weight_se:.4f}"),
-            ("largest weight", f"{of.max_weight:.4g}; 99% are below {of.weight_p99:.4g}"),
-            ("kept by rejection sampling", f"{of.accepted:,.0f}"),
+            ("effective sample size", f"{support.ess:,.0f} of {support.rows:,}"),
+            ("of units", f"{support.ess_units:,.0f} of {support.units:,}"),
+            ("mean weight", f"{support.mean_weight:.4f} ± {support.mean_weight_se:.4f}"),
+            ("largest weight", f"{support.max_weight:.4g}; 99% are below {support.weight_p99:.4g}"),
+            ("kept by rejection sampling", f"{support.accepted:,.0f}"),
         ]
-    if of is not None and of.unsupported is not None:
-        rows.append(("of the policy never shown", f"{100 * of.unsupported:.3g}%"))
+    if support is not None and support.unsupported is not None:
+        rows.append(("of the policy never shown", f"{100 * support.unsupported:.3g}%"))
     lead = "how far the log overlaps with the policy; the mean weight is 1 if propensities hold."
     return TextTable("Support", lead, ("of the log", "value"), tuple(rows), ("name", "number"))
 
 
-def tabulate_audit(result: "AuditResult", whole: bool) -> Tables:
+def tabulate_audit(result: "AuditResult", show_all: bool) -> Tables:
     """Tabulate units that are not in the variant of the rule, and pairs."""
     parts: list[Part] = []
     if result.units:
@@ -209,22 +215,22 @@ def _independence(p: float | None) -> str:
     return "too few units" if p is None else f"p = {p:.3g}"
 
 
-def tabulate_checks(result: "CheckResult", whole: bool) -> Tables:
+def tabulate_checks(result: "CheckResult", show_all: bool) -> Tables:
     """Count the checks that passed, and list the others, worst first."""
-    shown = worst_first(result.trust, "fail", "warn", "skipped", *(("pass",) if whole else ()))
+    checks = worst_first(result.trust, "fail", "warn", "skipped", *(("pass",) if show_all else ()))
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
-    first = f"{result.experiment.shown}: {tables.tally(result.trust)}; {units}"
-    return Tables((first, *tables.drop_empty(tables.checks_table(shown))))
+    first = f"{result.experiment.display_name}: {tables.tally(result.trust)}; {units}"
+    return Tables((first, *tables.drop_empty(tables.checks_table(checks))))
 
 
-def tabulate_preferences(result: "InterleavingResult", whole: bool) -> Tables:
+def tabulate_preferences(result: "InterleavingResult", show_all: bool) -> Tables:
     """Write the verdict, and tabulate preferences and failed checks."""
     info, checks = result.experiment, result.trust
     size = f"{fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} lists"
-    size = f"{info.shown}: {size} ({codes.words(result.method)})"
+    size = f"{info.display_name}: {size} ({codes.describe_code(result.method)})"
 
-    def counts(*of: int | None) -> str:
-        return ", ".join(fmt.count(count) for count in of if count is not None)
+    def counts(*numbers: int | None) -> str:
+        return ", ".join(fmt.count(count) for count in numbers if count is not None)
 
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
     rows = table(
@@ -234,16 +240,22 @@ def tabulate_preferences(result: "InterleavingResult", whole: bool) -> Tables:
         result.preferences,
         "metric",
         ("ranker", lambda row: f"{row.ranker} against {row.base}"),
-        ("preference", lambda row: row.shown or fmt.MISSING),
+        ("preference", lambda row: row.preference_text or fmt.MISSING),
         ("p", lambda row: fmt.p_value(decisive_p(row)), "number"),
-        ("status", lambda row: codes.status(row.status, row.reason)),
+        ("status", lambda row: codes.describe_status(row.status, row.reason)),
         ("units won, lost, tied", lambda r: counts(r.won, r.lost, r.tied), "spare"),
         ("lists", lambda r: counts(r.lists_won, r.lists_lost, r.lists_tied), "spare"),
-        WHY_NOT,
+        REASON_COLUMN,
     )
-    shown = worst_first(checks, "fail", "warn", *(("skipped", "pass") if whole else ()))
-    said = (*(one.sentence for one in result.verdicts), size, f"Trust: {tables.tally(checks)}")
-    return Tables((*said, rows, *tables.drop_empty(tables.checks_table(shown))), result.notes)
+    visible_checks = worst_first(checks, "fail", "warn", *(("skipped", "pass") if show_all else ()))
+    lines = (
+        *(verdict.sentence for verdict in result.verdicts),
+        size,
+        f"Trust: {tables.tally(checks)}",
+    )
+    return Tables(
+        (*lines, rows, *tables.drop_empty(tables.checks_table(visible_checks))), result.notes
+    )
 
 
 def _mismatches(result: "AuditResult") -> list[Part]:
@@ -257,8 +269,8 @@ def _mismatches(result: "AuditResult") -> list[Part]:
         "Units",
         "by variant in the log and by the rule.",
         result.matrix,
-        ("in the log", lambda one: one.logged),
-        ("by the rule", lambda one: one.expected or "(not in the experiment)"),
-        ("units", lambda one: fmt.count(one.units), "number"),
+        ("in the log", lambda cell: cell.logged),
+        ("by the rule", lambda cell: cell.expected or "(not in the experiment)"),
+        ("units", lambda cell: fmt.count(cell.units), "number"),
     )
     return [first, *since, units]

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
-from abeval.report.tables import TextTable, drop_empty, format_lift, interval, share_of
+from abeval.report.tables import TextTable, drop_empty, format_lift, format_share, interval
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -37,12 +37,12 @@ _WHY = {
 
 def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
     """Write which quantiles moved, and whom GAUC leaves out."""
-    for value, effects in fig.group(result.quantile_effects, lambda one: one.value).items():
+    for value, effects in fig.group(result.quantile_effects, lambda effect: effect.value).items():
         if any(map(tables.excludes_zero, effects)):
-            yield f"Quantiles of {value}", _moved(effects)
+            yield f"Quantiles of {value}", _list_clear_quantiles(effects)
     # Who is left out matters only if GAUC decides.
     if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):
-        yield from (("GAUC", _kept(result.unit_aucs)) for _ in result.unit_aucs[:1])
+        yield from (("GAUC", _describe_exclusions(result.unit_aucs)) for _ in result.unit_aucs[:1])
 
 
 def dwell_part(result: Result) -> Iterator[Block]:
@@ -55,178 +55,207 @@ def dwell_part(result: Result) -> Iterator[Block]:
 
 def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     """Draw the distribution of a value, and the lift of each quantile."""
-    spreads = [one for one in result.spreads if one.value == value]
-    effects = [one for one in result.quantile_effects if one.value == value]
-    order, unit = fig.places(result.experiment), spreads[0].unit
+    spreads = [record for record in result.spreads if record.value == value]
+    effects = [record for record in result.quantile_effects if record.value == value]
+    order, unit = fig.colour_indices(result.experiment), spreads[0].unit
     below: fig.Series = {
-        one.variant: [
+        record.variant: [
             fig.Point(x, 100 * level, f"{fmt.percent(level)} below {fmt.mean(x, unit)}")
-            for level, x in zip(one.levels, one.quantiles, strict=True)
+            for level, x in zip(record.levels, record.quantiles, strict=True)
         ]
-        for one in spreads
+        for record in spreads
     }
     # Dwell and prices are skewed: a log scale shows them, if there are no zeros.
-    is_positive = all(x > 0 for one in spreads for x in one.quantiles)
+    is_positive = all(x > 0 for record in spreads for x in record.quantiles)
     across = {"type": "log", "dtick": "D2"} if is_positive else {}
     axes = f"{value} ({unit})" if unit else value, "impressions below", across, _PART
-    medians = {one.variant: one.quantiles[one.levels.index(0.5)] for one in spreads}
-    listed = fmt.listing([f"{fmt.mean(x, unit)} in {name}" for name, x in medians.items()])
+    medians = {record.variant: record.quantiles[record.levels.index(0.5)] for record in spreads}
+    medians_text = fmt.listing([f"{fmt.mean(x, unit)} in {name}" for name, x in medians.items()])
     yield FigureView(
         f"Distribution of {value}",
-        f"Half of the impressions with a value are below {listed}.",
+        f"Half of the impressions with a value are below {medians_text}.",
         fig.lines(below, *axes, order=order),
         ("dwell", "distribution", value),
-        ", ".join(f"{one.variant}: {fmt.count(one.events)} values" for one in spreads),
+        ", ".join(f"{record.variant}: {fmt.count(record.events)} values" for record in spreads),
     )
     lifts: dict[str, list[fig.Point]] = {}
-    for one in effects:
-        lift, name = interval(one, "lift", 100), level_words(one.level)
+    for record in effects:
+        lift, name = interval(record, "lift", 100), level_words(record.level)
         if lift[0] is not None:
             point = fig.Point(
-                name, lift[0], f"{name}: {fmt.typographic(format_lift(one).text)}", lift
+                name, lift[0], f"{name}: {fmt.typographic(format_lift(record).text)}", lift
             )
-            lifts.setdefault(one.variant, []).append(point)
+            lifts.setdefault(record.variant, []).append(point)
     if lifts:
-        said = f"{_moved(effects)} {_without_lift(effects)}".rstrip()
+        takeaway = f"{_list_clear_quantiles(effects)} {_list_missing_lifts(effects)}".rstrip()
         axes = "quantile", "lift", {"type": "category"}, {"ticksuffix": "%"}
-        drawn = fig.lines(lifts, *axes, is_effect=True, order=order)
+        figure = fig.lines(lifts, *axes, is_effect=True, order=order)
         title, key = f"Effect on the quantiles of {value}", ("dwell", "quantiles", value)
-        yield FigureView(title, said, drawn, key)
+        yield FigureView(title, takeaway, figure, key)
 
 
-def _moved(effects: Sequence[QuantileEffect]) -> str:
+def _list_clear_quantiles(effects: Sequence[QuantileEffect]) -> str:
     """Name the quantiles whose interval excludes zero."""
-    clear = [one for one in effects if tables.excludes_zero(one)]
-    several = len({one.variant for one in effects}) > 1
+    clear = [effect for effect in effects if tables.excludes_zero(effect)]
+    several = len({effect.variant for effect in effects}) > 1
     if not clear:
         return "No interval excludes zero."
-    said = []
-    for one in clear:
-        shown = format_lift(one)
-        name = f"{level_words(one.level)}{f' of {one.variant}' if several else ''}"
-        said.append(f"{name} {shown.estimate}" if shown else name)
-    return f"Intervals that exclude zero: {fmt.listing(said)}."
+    phrases = []
+    for effect in clear:
+        lift = format_lift(effect)
+        name = f"{level_words(effect.level)}{f' of {effect.variant}' if several else ''}"
+        phrases.append(f"{name} {lift.estimate}" if lift else name)
+    return f"Intervals that exclude zero: {fmt.listing(phrases)}."
 
 
-def _without_lift(effects: Sequence[QuantileEffect]) -> str:
+def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
     """Name the quantiles that cannot be drawn, with the reason."""
     missing = [
-        f"{level_words(one.level)} of {one.variant} ({codes.reason(one.reason) or 'no lift'})"
-        for one in effects
-        if one.lift is None
+        f"{level_words(effect.level)} of {effect.variant} "
+        f"({codes.describe_reason(effect.reason) or 'no lift'})"
+        for effect in effects
+        if effect.lift is None
     ]
     return f"Not drawn: {fmt.listing(missing)}." if missing else ""
 
 
 def gauc_part(result: Result) -> Iterator[Block]:
     """Show the distribution of AUC by unit, and the units without one."""
-    aucs, unit, order = result.unit_aucs, result.experiment.unit, fig.places(result.experiment)
+    aucs, unit, order = (
+        result.unit_aucs,
+        result.experiment.unit,
+        fig.colour_indices(result.experiment),
+    )
     series: fig.Series = {
-        one.variant: [
+        variant_aucs.variant: [
             fig.Point(
                 (b.low + b.high) / 2,
-                100 * b.units / one.units,
+                100 * b.units / variant_aucs.units,
                 f"AUC {b.low:g} to {b.high:g}, units {fmt.count(b.units)}, "
-                f"share of units {fmt.percent(b.units / one.units)}, "
+                f"share of units {fmt.percent(b.units / variant_aucs.units)}, "
                 f"impressions {fmt.count(b.impressions)}, "
-                f"share of impressions {fmt.percent(b.impressions / one.impressions)}",
+                f"share of impressions {fmt.percent(b.impressions / variant_aucs.impressions)}",
             )
-            for b in one.bins
+            for b in variant_aucs.bins
         ]
-        for one in aucs
-        if one.units
+        for variant_aucs in aucs
+        if variant_aucs.units
     }
     across, middle = {"range": [0, 1]}, [fig.line_at("x", 0.5)]
     axes = f"AUC of one {unit}", "share", across, _SHARE
     if series:
-        drawn = fig.lines(series, *axes, order=order, shapes=middle)
-        yield FigureView("AUCs of single units", _below_chance(aucs), drawn, ("gauc", "units"))
+        figure = fig.lines(series, *axes, order=order, shapes=middle)
+        yield FigureView("AUCs of single units", _below_chance(aucs), figure, ("gauc", "units"))
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
-    fates = tuple(fate for one in aucs for fate in _fates(one))
-    yield from drop_empty(TextTable("Who has no AUC", _kept(aucs), heads, fates))
+    fates = tuple(fate for variant_aucs in aucs for fate in _fates(variant_aucs))
+    yield from drop_empty(TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates))
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
-    low = {one: sum(b.units for b in one.bins if b.high <= 0.5) for one in aucs if one.units}
-    said = [f"{fmt.percent(n / one.units)} of {one.variant} units" for one, n in low.items()]
-    return f"{fmt.listing(said)} have an AUC below 0.5 (worse than chance)."
+    low = {
+        variant_aucs: sum(b.units for b in variant_aucs.bins if b.high <= 0.5)
+        for variant_aucs in aucs
+        if variant_aucs.units
+    }
+    phrases = [
+        f"{fmt.percent(n / variant_aucs.units)} of {variant_aucs.variant} units"
+        for variant_aucs, n in low.items()
+    ]
+    return f"{fmt.listing(phrases)} have an AUC below 0.5 (worse than chance)."
 
 
-def _totals(one: UnitAucs) -> tuple[int, int]:
+def _totals(variant_aucs: UnitAucs) -> tuple[int, int]:
     """Count all units and impressions of a variant, with an AUC or without."""
-    units = one.units + sum(lost.units for lost in one.without)
-    return units, one.impressions + sum(lost.impressions for lost in one.without)
+    units = variant_aucs.units + sum(lost.units for lost in variant_aucs.without)
+    return units, variant_aucs.impressions + sum(lost.impressions for lost in variant_aucs.without)
 
 
-def _kept(aucs: Sequence[UnitAucs]) -> str:
-    said = []
-    for one in aucs:
-        units, impressions = _totals(one)
-        lost = fmt.percent(1 - one.units / units)
-        beside = share_of(impressions - one.impressions, impressions)
-        said.append(f"{lost} of the units of {one.variant}, with {beside} of its impressions")
-    return f"left out: {fmt.listing(said)}."
+def _describe_exclusions(aucs: Sequence[UnitAucs]) -> str:
+    phrases = []
+    for variant_aucs in aucs:
+        units, impressions = _totals(variant_aucs)
+        lost = fmt.percent(1 - variant_aucs.units / units)
+        impression_share = format_share(impressions - variant_aucs.impressions, impressions)
+        phrases.append(
+            f"{lost} of the units of {variant_aucs.variant}, with "
+            f"{impression_share} of its impressions"
+        )
+    return f"left out: {fmt.listing(phrases)}."
 
 
-def _fates(one: UnitAucs) -> Iterator[tuple[str, ...]]:
+def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
     """Yield the units of a variant with an AUC, and those without by reason."""
-    all_units, all_shown = _totals(one)
-    judged = ("has an AUC", one.units, one.impressions, fmt.MISSING)
-    lost = [(_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in one.without]
-    for why, units, shown, clicks in (judged, *lost):
-        shares = share_of(units, all_units), share_of(shown, all_shown)
-        yield one.variant, why, fmt.count(units), shares[0], fmt.count(shown), shares[1], clicks
+    all_units, all_shown = _totals(variant_aucs)
+    judged = ("has an AUC", variant_aucs.units, variant_aucs.impressions, fmt.MISSING)
+    lost = [
+        (_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in variant_aucs.without
+    ]
+    for why, units, impressions, clicks in (judged, *lost):
+        shares = format_share(units, all_units), format_share(impressions, all_shown)
+        yield (
+            variant_aucs.variant,
+            why,
+            fmt.count(units),
+            shares[0],
+            fmt.count(impressions),
+            shares[1],
+            clicks,
+        )
 
 
 def catalog_part(result: Result) -> Iterator[Block]:
     """Show how much of the catalogue each variant uses."""
     if not result.catalogue_uses:
         return
-    uses, unit, order = result.catalogue_uses, result.experiment.unit, fig.places(result.experiment)
+    uses, unit, order = (
+        result.catalogue_uses,
+        result.experiment.unit,
+        fig.colour_indices(result.experiment),
+    )
     units: fig.Series = {
-        one.variant: [
+        use.variant: [
             fig.Point(at, 100 * share, f"units {fmt.count(at)}, coverage {fmt.percent(share)}")
-            for at, share in zip(one.units, one.coverage, strict=True)
+            for at, share in zip(use.units, use.coverage, strict=True)
         ]
-        for one in uses
+        for use in uses
     }
     up = {"rangemode": "tozero"}
     yield FigureView(
         "Coverage at equal traffic",
-        _covered(uses, unit),
+        _coverage_sentence(uses, unit),
         fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, order=order),
         ("catalog", "coverage"),
     )
     items: fig.Series = {
-        one.variant: [
+        use.variant: [
             fig.Point(100 * x, 100 * y, f"items {fmt.percent(x)}, impressions {fmt.percent(y)}")
-            for x, y in zip(one.item_shares, one.impression_shares, strict=True)
+            for x, y in zip(use.item_shares, use.impression_shares, strict=True)
         ]
-        for one in uses
+        for use in uses
     }
     titles = ("items, least shown first", "impressions")
-    equal = [fig.dashed((0, 100), (0, 100))]
+    equal = [fig.draw_dashed_line((0, 100), (0, 100))]
     yield FigureView(
         "Lorenz curve of impressions over items",
         _gini(result, uses),
         fig.lines(items, *titles, _PART, _PART, "lines", order=order, shapes=equal),
         ("catalog", "lorenz"),
         ", ".join(
-            f"{one.variant}: {fmt.count(one.shown)} of {fmt.count(one.items)} items shown"
-            for one in uses
+            f"{use.variant}: {fmt.count(use.shown)} of {fmt.count(use.items)} items shown"
+            for use in uses
         ),
     )
 
 
-def _covered(uses: Sequence[CatalogueUse], unit: str) -> str:
+def _coverage_sentence(uses: Sequence[CatalogueUse], unit: str) -> str:
     # Coverage grows with traffic: variants are compared at the smallest number of units.
-    at = min(one.units[-1] for one in uses)
-    said = [f"{fmt.percent(one.coverage[one.units.index(at)])} by {one.variant}" for one in uses]
-    return f"By {fmt.count(at)} units ({unit}), {fmt.listing(said)}."
+    at = min(use.units[-1] for use in uses)
+    phrases = [f"{fmt.percent(use.coverage[use.units.index(at)])} by {use.variant}" for use in uses]
+    return f"By {fmt.count(at)} units ({unit}), {fmt.listing(phrases)}."
 
 
 def _gini(result: Result, uses: Sequence[CatalogueUse]) -> str:
-    said = [f"{fmt.mean(one.gini)} in {one.variant}" for one in uses]
+    phrases = [f"{fmt.mean(use.gini)} in {use.variant}" for use in uses]
     equal = [row for row in result.scorecard if row.metric == "gini" and row.control is not None]
-    beside = "; the scorecard compares it at equal traffic" if equal else ""
-    return f"Gini of all impressions: {fmt.listing(said)}{beside}."
+    note = "; the scorecard compares it at equal traffic" if equal else ""
+    return f"Gini of all impressions: {fmt.listing(phrases)}{note}."

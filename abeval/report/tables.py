@@ -90,21 +90,21 @@ class VerdictLine(NamedTuple):
     action: str = ""
 
 
-def text_lines(one: VerdictLine, before: str = "") -> Iterator[str]:
+def text_lines(line: VerdictLine, before: str = "") -> Iterator[str]:
     """Write a verdict as lines of text, each with the same prefix."""
-    yield f"{before}{one.word}: {one.sentence}"
+    yield f"{before}{line.word}: {line.sentence}"
     yield from (
-        f"{before}{name}: {words}"
-        for name, words in (("Why", one.why), ("Next", one.action))
-        if words
+        f"{before}{name}: {text}"
+        for name, text in (("Why", line.why), ("Next", line.action))
+        if text
     )
 
 
-def spans(**parts: str) -> Markup:
+def spans(**texts: str) -> Markup:
     """Write the texts that are not empty, each in a span of its class."""
-    one = Markup('<span class="{}">{}</span>')
-    shown = (one.format(name, fmt.typographic(text)) for name, text in parts.items() if text)
-    return Markup(" ").join(shown)
+    template = Markup('<span class="{}">{}</span>')
+    markup = (template.format(name, fmt.typographic(text)) for name, text in texts.items() if text)
+    return Markup(" ").join(markup)
 
 
 def drop_empty(*tables: TextTable) -> tuple[TextTable, ...]:
@@ -129,18 +129,24 @@ Column = str | tuple[str, Filling[Record]] | tuple[str, Filling[Record], Kind]
 def table(title: str, lead: str, records: Iterable[Record], *columns: Column[Record]) -> TextTable:
     """Make a table with one row per record."""
     # A name alone is a field of text.
-    named = [(one, attrgetter(one)) if isinstance(one, str) else one for one in columns]
-    rows = tuple(tuple(one[1](record) for one in named) for record in records)
-    kinds = tuple(one[2] if len(one) > 2 else "name" for one in named)
-    return TextTable(title, lead, tuple(one[0] for one in named), rows, kinds)
+    normal_columns = [
+        (column, attrgetter(column)) if isinstance(column, str) else column for column in columns
+    ]
+    rows = tuple(tuple(column[1](record) for column in normal_columns) for record in records)
+    kinds = tuple(column[2] if len(column) > 2 else "name" for column in normal_columns)
+    return TextTable(title, lead, tuple(column[0] for column in normal_columns), rows, kinds)
 
 
-def numbers(records: Iterable[Record], *columns: Column[Record]) -> TextTable:
+def bare_table(records: Iterable[Record], *columns: Column[Record]) -> TextTable:
     """Make a table without a heading, such as the numbers of a figure."""
     return table("", "", records, *columns)
 
 
-WHY_NOT: tuple[str, Filling[Any], Kind] = ("why not", lambda row: codes.reason(row.reason), "note")
+REASON_COLUMN: tuple[str, Filling[Any], Kind] = (
+    "why not",
+    lambda row: codes.describe_reason(row.reason),
+    "note",
+)
 """The column that says why a value is missing."""
 
 
@@ -164,9 +170,9 @@ def rescale(scale: float, *numbers: float | None) -> Interval:
     return value, low, high
 
 
-def share_of(part: int, whole: int) -> str:
+def format_share(part: int, total: int) -> str:
     """Write a share in per cent; missing if the total is 0."""
-    return fmt.percent(part / whole) if whole else fmt.MISSING
+    return fmt.percent(part / total) if total else fmt.MISSING
 
 
 def excludes_zero(row: object) -> bool:
@@ -175,17 +181,17 @@ def excludes_zero(row: object) -> bool:
     return low is not None and high is not None and not low <= 0 <= high
 
 
-def format_lift(row: object) -> fmt.Shown:
+def format_lift(row: object) -> fmt.FormattedEffect:
     """Write the lift of a row."""
     return fmt.lift(*interval(row, "lift"))
 
 
-def format_difference(row: object, unit: str = "") -> fmt.Shown:
+def format_difference(row: object, unit: str = "") -> fmt.FormattedEffect:
     """Write the difference of a row."""
     return fmt.difference(*interval(row, "difference"), unit)
 
 
-def format_effect(row: object, unit: str) -> fmt.Shown:
+def format_effect(row: object, unit: str) -> fmt.FormattedEffect:
     """Write the lift of a row, or its difference if there is no lift."""
     return format_lift(row) or format_difference(row, unit)
 
@@ -205,7 +211,7 @@ def could_see(row: Row) -> str:
     return fmt.either_way(None if row.status == "too_little_data" else row.mde)
 
 
-class Printed(NamedTuple):
+class DisplayRow(NamedTuple):
     """A row for display: consistent numbers and the interval that decides.
 
     `row` has the treatment that fits control and the adjusted difference, and the interval that
@@ -219,34 +225,38 @@ class Printed(NamedTuple):
     level: str
 
 
-def fit_rows(result: Result, rows: Iterable[Row]) -> list[Printed]:
+def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
     """Make rows for display; the JSON has the observed, unadjusted numbers."""
-    adjusted = {(one.metric, one.variant) for one in result.adjustments if one.method != "cap"}
-    by_row = {(one.metric, one.variant): one for one in result.family_intervals}
-    level, shown = fmt.level(result.experiment.alpha), []
+    adjusted = {
+        (entry.metric, entry.variant) for entry in result.adjustments if entry.method != "cap"
+    }
+    by_row = {(entry.metric, entry.variant): entry for entry in result.family_intervals}
+    level, display_rows = fmt.level(result.experiment.alpha), []
     for row in rows:
         key, mark = (row.metric, row.variant), ""
-        reason = codes.reason(row.reason, row.units_needed)
+        reason = codes.describe_reason(row.reason, row.units_needed)
         if key in adjusted and row.control is not None and row.difference is not None:
             # Control plus the adjusted difference: the observed mean would contradict the lift.
             row, mark = replace(row, treatment=row.control + row.difference), " adj"
         wide = by_row.get(key)
-        own = level if wide is None else fmt.level(float(f"{1 - wide.level:.3g}"))
+        row_level = level if wide is None else fmt.level(float(f"{1 - wide.level:.3g}"))
         # A corrected interval decides, so it is the one to print, with its level named.
-        if wide is not None and own != level:
+        if wide is not None and row_level != level:
             # Results of earlier versions have no ends of the lift: they show the difference.
             lift = None if wide.lift_low is None else row.lift
             row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
-            reason = ": ".join(filter(None, (reason, f"{own} interval")))
-        margin = margin_of(result.info(row.metric)) if row.role == "guardrail" else ""
-        shown.append(Printed(row, mark, "; ".join(filter(None, (reason, margin))), own))
-    return shown
+            reason = ": ".join(filter(None, (reason, f"{row_level} interval")))
+        margin = format_margin(result.info(row.metric)) if row.role == "guardrail" else ""
+        display_rows.append(
+            DisplayRow(row, mark, "; ".join(filter(None, (reason, margin))), row_level)
+        )
+    return display_rows
 
 
-def margin_of(metric: MetricInfo) -> str:
+def format_margin(metric: MetricInfo) -> str:
     """Write the margin of a guardrail, or its range, or that it has none."""
     if metric.within is not None:
-        return f"within {fmt.within(*metric.within)}"
+        return f"within {fmt.format_range(*metric.within)}"
     if metric.margin is None:
         return "no margin"
     return f"margin {fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)}"
@@ -262,8 +272,8 @@ def tally(checks: Sequence[Check]) -> str:
     passed, failed, warned = (
         sum(check.status == status for check in checks) for status in ("pass", "fail", "warn")
     )
-    others = f", {failed} failed" * bool(failed) + f", {warned} warned" * bool(warned)
-    return f"{passed} {'check' if passed == 1 else 'checks'} passed{others}"
+    problems = f", {failed} failed" * bool(failed) + f", {warned} warned" * bool(warned)
+    return f"{passed} {'check' if passed == 1 else 'checks'} passed{problems}"
 
 
 def checks_table(checks: Iterable[Check]) -> TextTable:
@@ -289,28 +299,28 @@ def design_tables(result: Result) -> tuple[TextTable, ...]:
         "Clusters",
         "how alike the units of one cluster are, and how many independent ones say as much.",
         result.cluster_costs,
-        called(result),
-        ("clusters", lambda one: fmt.count(one.clusters)),
-        ("units", lambda one: fmt.count(one.units)),
-        ("ICC", lambda one: fmt.mean(one.icc)),
-        ("design effect", lambda one: fmt.mean(one.design_effect)),
-        ("worth", lambda one: fmt.count(round(one.worth))),
+        metric_column(result),
+        ("clusters", lambda row: fmt.count(row.clusters)),
+        ("units", lambda row: fmt.count(row.units)),
+        ("ICC", lambda row: fmt.mean(row.icc)),
+        ("design effect", lambda row: fmt.mean(row.design_effect)),
+        ("worth", lambda row: fmt.count(round(row.worth))),
     )
     quarters = table(
         "After a switch",
         "slots after one of treatment less slots after one of control, within cluster, time of day "
         "and own variant, by schedules drawn again; p unadjusted.",
         result.slot_quarters,
-        called(result),
-        ("minutes", lambda one: f"{one.start:g} to {one.end:g}"),
-        ("value", lambda one: fmt.mean(one.value, result.info(one.metric).unit)),
-        ("difference", lambda one: format_difference(one, result.info(one.metric).unit).text),
-        ("p", lambda one: fmt.p_value(one.p_value)),
+        metric_column(result),
+        ("minutes", lambda row: f"{row.start:g} to {row.end:g}"),
+        ("value", lambda row: fmt.mean(row.value, result.info(row.metric).unit)),
+        ("difference", lambda row: format_difference(row, result.info(row.metric).unit).text),
+        ("p", lambda row: fmt.p_value(row.p_value)),
     )
     return drop_empty(costs, quarters)
 
 
-def called(result: Result) -> tuple[str, Filling[Any]]:
+def metric_column(result: Result) -> tuple[str, Filling[Any]]:
     """Make the column of the metrics' labels."""
     return "metric", lambda row: result.label(row.metric)
 
@@ -326,27 +336,27 @@ def _adjustments(result: Result) -> TextTable:
         "Adjustments",
         "each difference without variance reduction and caps, and with them.",
         result.adjustments,
-        *(called(result), "variant"),
+        *(metric_column(result), "variant"),
         ("by", lambda change: change.method, "words"),
         ("without", lambda change: format_difference(change, unit(change)).text),
         ("with", lambda change: format_difference(row(change), unit(change)).text),
         ("p without, with", lambda c: f"{fmt.p_value(c.p_value)}, {fmt.p_value(row(c).p_value)}"),
-        ("what changed", lambda change: changes(change, unit(change)), "words"),
+        ("what changed", lambda change: describe_changes(change, unit(change)), "words"),
     )
 
 
-def changes(change: Adjustment, unit: str) -> str:
+def describe_changes(change: Adjustment, unit: str) -> str:
     """Describe what an adjustment removed, its coefficients and its caps."""
-    parts = []
+    phrases = []
     if change.variance_removed is not None:
-        parts.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
+        phrases.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
     if change.theta:
-        parts.append("theta " + ", ".join(f"{theta:.3g}" for theta in change.theta))
+        phrases.append("theta " + ", ".join(f"{theta:.3g}" for theta in change.theta))
     if change.cap is not None:
         cap = f"capped at {fmt.mean(change.cap, '' if unit in fmt.RATE_UNITS else unit)}"
         denominator = change.cap_denominator
-        parts.append(cap if denominator is None else f"{cap} over {fmt.mean(denominator)}")
-    return "; ".join(parts)
+        phrases.append(cap if denominator is None else f"{cap} over {fmt.mean(denominator)}")
+    return "; ".join(phrases)
 
 
 def _boundaries(result: Result) -> TextTable:
@@ -357,7 +367,7 @@ def _boundaries(result: Result) -> TextTable:
         "This look",
         "the effect in standard errors, and the boundary at this look.",
         result.boundaries,
-        *(called(result), "variant"),
+        *(metric_column(result), "variant"),
         ("information", lambda look: information(look.information)),
         ("z", lambda look: f"{look.z:+.2f}"),
         ("boundary", lambda look: f"{look.boundary:.2f}"),
@@ -372,8 +382,8 @@ def _segment_tests(result: Result) -> TextTable:
         "zero or negative, of cells with 30 units in each variant; Holm over this table; I2: share "
         "of the variation that is not noise.",
         result.segment_tests,
-        *("segment", called(result), "variant"),
-        ("cells", _tested, "spare"),
+        *("segment", metric_column(result), "variant"),
+        ("cells", _count_tested_cells, "spare"),
         ("scale", lambda test: test.scale, "spare"),
         ("Q", lambda test: f"{test.q:.2f}", "spare"),
         ("p", lambda test: fmt.p_value(test.p_adjusted)),
@@ -382,7 +392,7 @@ def _segment_tests(result: Result) -> TextTable:
     )
 
 
-def _tested(test: SegmentTest) -> str:
+def _count_tested_cells(test: SegmentTest) -> str:
     """Count the tested cells, and all of them if some were not tested."""
     every = test.cells + test.cells_left_out
     return str(test.cells) if test.cells == every else f"{test.cells} of {every}"
@@ -397,17 +407,17 @@ def _mix(test: SegmentTest) -> str:
 def _contrasts(result: Result) -> TextTable:
     alpha = result.experiment.alpha
 
-    def against(one: SegmentContrast) -> str:
-        return format_effect(one, result.info(one.metric).unit).text
+    def against(contrast: SegmentContrast) -> str:
+        return format_effect(contrast, result.info(contrast.metric).unit).text
 
     return table(
         "Segments that differ from the rest",
         "lift in the segment against the lift in all others (differences where there is no lift), "
         "where p after Holm is below alpha.",
         [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha],
-        *("segment", "cell", called(result), "variant"),
+        *("segment", "cell", metric_column(result), "variant"),
         ("against the others", against),
-        ("p", lambda one: fmt.p_value(one.p_adjusted)),
+        ("p", lambda contrast: fmt.p_value(contrast.p_adjusted)),
     )
 
 
@@ -422,7 +432,7 @@ def split_tables(result: Result) -> tuple[TextTable, ...]:
         "metrics that parts of the traffic do not have.",
         result.without_cuts,
         "metric",
-        ("why", lambda one: one.reason, "words"),
+        ("why", lambda row: row.reason, "words"),
     )
     return drop_empty(_splits(result), without)
 
@@ -441,18 +451,18 @@ def _cells(result: Result) -> TextTable:
     for row in sorted(rows, key=lambda row: (-row.units - row.units_control, row.cell)):
         by_key.setdefault((row.cut, row.metric, row.variant), []).append(row)
     keys = dict.fromkeys((row.cut, row.metric, row.variant) for row in rows)
-    shown = [row for key in keys for row in by_key[key][:CELLS]]
-    more = "" if len(shown) == len(rows) else f" The {CELLS} that most units saw."
+    visible_rows = [row for key in keys for row in by_key[key][:CELLS]]
+    more = "" if len(visible_rows) == len(rows) else f" The {CELLS} that most units saw."
 
     def effect(row: CutRow) -> str:
-        shown = format_effect(row, result.info(row.metric).unit)
-        return shown.text if shown else codes.reason(row.reason)
+        lift = format_effect(row, result.info(row.metric).unit)
+        return lift.text if lift else codes.describe_reason(row.reason)
 
     return table(
         "Cuts",
         "effects in parts of the traffic, of which a unit may see several; p is Holm's over the "
         f"cells of a cut.{more}",
-        shown,
+        visible_rows,
         "cut",
         ("cell", lambda row: row.cell or "(none)"),
         *("metric", "variant"),
@@ -471,10 +481,10 @@ def _shares(row: CutRow) -> str:
 def _splits(result: Result) -> TextTable:
     def part(split: CutSplit, name: str) -> str:
         value, low, high = interval(split, name)
-        shown = fmt.difference(value, low, high, result.info(split.metric).unit)
-        if shown and low is not None:
-            return shown.text
-        return f"{shown.estimate} {codes.reason(split.reason)}"
+        difference = fmt.difference(value, low, high, result.info(split.metric).unit)
+        if difference and low is not None:
+            return difference.text
+        return f"{difference.estimate} {codes.describe_reason(split.reason)}"
 
     def whole(split: CutSplit) -> str:
         unit = result.info(split.metric).unit

@@ -33,24 +33,24 @@ _DECISION_STYLE = {
 }
 
 
-def as_text(result: Record, width: int | None = None, whole: bool = False) -> str:
+def as_text(result: Record, width: int | None = None, show_all: bool = False) -> str:
     """Write a result as plain text, by default 110 columns wide."""
     from abeval.results.study import Study
 
     if isinstance(result, Study):
-        return "\n".join(as_text(part, width, whole) for part in result.results)
+        return "\n".join(as_text(part, width, show_all) for part in result.results)
     if isinstance(result, Result):
         return _capture(lambda console: print_result(result, console), width)
     from abeval.report.short import tabulate
 
-    return tables_text(tabulate(result, whole), width, whole)
+    return tables_text(tabulate(result, show_all), width, show_all)
 
 
-def tables_text(shown: Tables, width: int | None = None, whole: bool = False) -> str:
+def tables_text(result_tables: Tables, width: int | None = None, show_all: bool = False) -> str:
     """Write tables and their notes as plain text, as `as_text` does."""
 
     def write(console: Console) -> None:
-        for note in print_tables(shown, console, whole):
+        for note in print_tables(result_tables, console, show_all):
             console.print(Text(plain(note)))
 
     return _capture(write, width)
@@ -72,30 +72,30 @@ def _capture(write: Callable[[Console], None], width: int | None) -> str:
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
-def print_brief(result: Record, console: Console, whole: bool) -> tuple[str, ...]:
+def print_brief(result: Record, console: Console, show_all: bool) -> tuple[str, ...]:
     """Print the tables of a result other than an analysis; return its notes."""
     from abeval.report.short import tabulate
 
-    return print_tables(tabulate(result, whole), console, whole)
+    return print_tables(tabulate(result, show_all), console, show_all)
 
 
-def print_tables(shown: Tables, console: Console, whole: bool) -> tuple[str, ...]:
+def print_tables(result_tables: Tables, console: Console, show_all: bool) -> tuple[str, ...]:
     """Print tables and sentences in order; return the notes."""
-    if shown.draft:
-        console.print(Text(plain(shown.draft), _DECISION_STYLE["draft"]))
-    for i, part in enumerate(shown.parts):
+    if result_tables.draft:
+        console.print(Text(plain(result_tables.draft), _DECISION_STYLE["draft"]))
+    for i, part in enumerate(result_tables.parts):
         if i and isinstance(part, TextTable):
             console.print()
         if isinstance(part, str):
             console.print(Text(plain(part)))
             continue
-        for block in text_table(part, console.width, whole):
+        for block in text_table(part, console.width, show_all):
             console.print(block)
-    return shown.notes
+    return result_tables.notes
 
 
 def print_result(
-    result: Result, console: Console, whole: bool = True, outlook: "PowerOutlook | None" = None
+    result: Result, console: Console, show_all: bool = True, outlook: "PowerOutlook | None" = None
 ) -> None:
     """Print the result of an analysis: verdicts, checks, scorecard, accounting.
 
@@ -103,16 +103,16 @@ def print_result(
     """
     judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
     # Without goals and guardrails a first screen would be empty.
-    whole, width = whole or not judged, console.width
-    metrics = None if whole else judged
+    show_all, width = show_all or not judged, console.width
+    metrics = None if show_all else judged
     notes = [Text(f"  - {plain(note)}") for note in result.notes]
     sections: list[Iterable[Text | Padding]] = [
-        (*_verdicts(result, outlook), *_trust(result, width, whole)),
+        (*_verdicts(result, outlook), *_trust(result, width, show_all)),
         _scorecard(result, width, metrics),
-        *(text_table(table, width) for table in _tables(result) if whole),
+        *(text_table(table, width) for table in _tables(result) if show_all),
         _left_out(result, metrics),
-        *((_accounting(result), [_heading("Notes"), *notes] if notes else ()) if whole else ()),
-        _ahead(result, outlook, whole),
+        *((_accounting(result), [_heading("Notes"), *notes] if notes else ()) if show_all else ()),
+        _ahead(result, outlook, show_all),
     ]
     for i, section in enumerate(sections):
         for j, block in enumerate(section):
@@ -121,22 +121,24 @@ def print_result(
             console.print(block)
 
 
-def _ahead(result: Result, outlook: "PowerOutlook | None", whole: bool) -> Iterator[Text]:
+def _ahead(result: Result, outlook: "PowerOutlook | None", show_all: bool) -> Iterator[Text]:
     """Print the next step, and list what the first screen leaves out."""
     if step := next_step(result, outlook):
         yield Text.assemble(("Next: ", "bold"), plain(step))
-    others = Counter(row.status for row in result.scorecard if row.role == "diagnostic")
-    states = ", ".join(f"{n} {codes.status(s, None)}" for s, n in others.most_common())
-    listed = [f"{others.total()} diagnostics ({states})"] if others else []
-    listed += [table.title for table in _tables(result)]
-    listed += ["notes"] if result.notes else []
-    if listed and not whole:
-        yield Text(plain(f"With --all: {fmt.listing(listed)}"), "dim")
+    diagnostics = Counter(row.status for row in result.scorecard if row.role == "diagnostic")
+    states = ", ".join(
+        f"{n} {codes.describe_status(s, None)}" for s, n in diagnostics.most_common()
+    )
+    omissions = [f"{diagnostics.total()} diagnostics ({states})"] if diagnostics else []
+    omissions += [table.title for table in _tables(result)]
+    omissions += ["notes"] if result.notes else []
+    if omissions and not show_all:
+        yield Text(plain(f"With --all: {fmt.listing(omissions)}"), "dim")
 
 
 def _tables(result: Result) -> tuple[TextTable, ...]:
-    of_parts = *tables.segment_tables(result), *tables.cut_tables(result)
-    return (*tables.tables(result), *tables.design_tables(result), *of_parts)
+    slice_tables = *tables.segment_tables(result), *tables.cut_tables(result)
+    return (*tables.tables(result), *tables.design_tables(result), *slice_tables)
 
 
 def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
@@ -151,15 +153,15 @@ def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
         yield Text(ORDER, "dim")
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
-    parts = filter(None, (result.so_far, f"{info.unit} units: "))
-    yield Text(plain(f"{info.shown}: {'; '.join(parts)}") + units)
+    phrases = filter(None, (result.so_far, f"{info.unit} units: "))
+    yield Text(plain(f"{info.display_name}: {'; '.join(phrases)}") + units)
     if info.hypothesis:
         yield Text(plain(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
 
 
-def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
+def _trust(result: Result, width: int, show_all: bool) -> Iterator[Text | Padding]:
     """Count the checks, and print those that failed or could still be made."""
-    unused = [note for note in result.notes if note.startswith(codes.UNUSED) and not whole]
+    unused = [note for note in result.notes if note.startswith(codes.UNUSED) and not show_all]
     yield from map(Text, map(plain, unused))
     yield Text(f"Trust: {tables.tally(result.trust)}")
     by_remedy: dict[str, list[str]] = {}
@@ -167,16 +169,16 @@ def _trust(result: Result, width: int, whole: bool) -> Iterator[Text | Padding]:
         if check.status == "skipped" and check.remedy:
             by_remedy.setdefault(check.remedy, []).append(check.name)
     if by_remedy:
-        listed = (f"{fmt.listing(names)} ({remedy})" for remedy, names in by_remedy.items())
+        reasons = (f"{fmt.listing(names)} ({remedy})" for remedy, names in by_remedy.items())
         short = f"{fmt.listing(list(chain(*by_remedy.values())))} (--all says what each needs)"
-        yield Text(plain(f"Not checked: {'; '.join(listed) if whole else short}"), "dim")
+        yield Text(plain(f"Not checked: {'; '.join(reasons) if show_all else short}"), "dim")
     doubtful = [check for check in result.trust if check.status in ("fail", "warn")]
     if doubtful:
         yield Text()
         yield from text_table(tables.checks_table(doubtful)._replace(title=""), width)
 
 
-_HEAD = 16
+_MAX_HEAD = 16
 """Longest variant name that heads a column; longer ones get a general header."""
 
 
@@ -193,10 +195,10 @@ def _scorecard(
     variants = {row.variant for row in result.scorecard}
     several = len(variants) > 1
     names = [plain(result.experiment.control), "variant value" if several else plain(*variants)]
-    if max(map(len, names)) > _HEAD:
+    if max(map(len, names)) > _MAX_HEAD:
         names = ["control", "treatment"]
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
-    shown = fit_rows(result, sort_rows(result, every))
+    display_rows = fit_rows(result, sort_rows(result, every))
 
     units = {metric.name: metric.unit for metric in result.metrics}
 
@@ -204,40 +206,51 @@ def _scorecard(
         return fmt.pair(row.control, row.treatment, units.get(row.metric, ""))
 
     def lift(row: Row) -> str:
-        shown = fmt.effect(row, units.get(row.metric, ""))
-        return shown.text + " abs" * _in_own_unit(row)
+        effect = fmt.effect(row, units.get(row.metric, ""))
+        return effect.text + " abs" * _has_only_difference(row)
 
-    rows = tables.numbers(
-        shown,
-        ("metric", lambda one: result.label(one.row.metric)),
-        ("variant", lambda one: one.row.variant if several else ""),
-        (names[0], lambda one: values(one.row)[0], "spare"),
-        (names[1], lambda one: values(one.row)[1] + one.mark, "spare"),
-        ("lift", lambda one: lift(one.row)),
-        ("p", lambda one: fmt.p_value(decisive_p(one.row))),
-        ("status", lambda one: codes.status(one.row.status, one.row.reason)),
-        ("reason", lambda one: one.reason, "note"),
-        ("method", lambda one: codes.words(one.row.method or "") * (metrics is not None), "note"),
+    rows = tables.bare_table(
+        display_rows,
+        ("metric", lambda display_row: result.label(display_row.row.metric)),
+        ("variant", lambda display_row: display_row.row.variant if several else ""),
+        (names[0], lambda display_row: values(display_row.row)[0], "spare"),
+        (names[1], lambda display_row: values(display_row.row)[1] + display_row.mark, "spare"),
+        ("lift", lambda display_row: lift(display_row.row)),
+        ("p", lambda display_row: fmt.p_value(decisive_p(display_row.row))),
+        (
+            "status",
+            lambda display_row: codes.describe_status(
+                display_row.row.status, display_row.row.reason
+            ),
+        ),
+        ("reason", lambda display_row: display_row.reason, "note"),
+        (
+            "method",
+            lambda display_row: (
+                codes.describe_code(display_row.row.method or "") * (metrics is not None)
+            ),
+            "note",
+        ),
     )
-    roles = [one.row.role for one in shown]
+    roles = [display_row.row.role for display_row in display_rows]
     titles = {roles.index(role): title for role, title, _ in ROLES if role in roles}
     yield from lay_out(rows, width, titles=titles)
-    if any(_in_own_unit(one.row) for one in shown):
+    if any(_has_only_difference(display_row.row) for display_row in display_rows):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
-    if any(one.mark for one in shown):
+    if any(display_row.mark for display_row in display_rows):
         yield Text("  adj: control plus the adjusted difference, not the observed value", "dim")
 
 
-def _in_own_unit(row: Row) -> bool:
+def _has_only_difference(row: Row) -> bool:
     """Tell whether a row shows its difference because its lift has no interval."""
     return row.difference is not None and None in (row.lift, row.lift_low, row.lift_high)
 
 
-def text_table(source: TextTable, width: int, whole: bool = False) -> Iterator[Text | Padding]:
+def text_table(source: TextTable, width: int, show_all: bool = False) -> Iterator[Text | Padding]:
     """Print a table with its heading; `show_all` drops no column."""
     if source.title:
         yield _heading(plain(": ".join(filter(None, (source.title, source.lead)))))
-    yield from lay_out(source, width, whole)
+    yield from lay_out(source, width, show_all)
 
 
 def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
@@ -259,7 +272,9 @@ def _accounting(result: Result) -> Iterator[Text]:
     for account in accounts:
         set_aside = fmt.count(sum(rows for _, rows in account.set_aside))
         line = f"  {account.log}: {fmt.count(account.read)} read = {fmt.count(account.used)} used"
-        reasons = ", ".join(f"{fmt.count(n)} {codes.words(why)}" for why, n in account.set_aside)
+        reasons = ", ".join(
+            f"{fmt.count(n)} {codes.describe_code(why)}" for why, n in account.set_aside
+        )
         why = f" ({reasons})" if reasons else ""
         yield Text(plain(f"{line} + {set_aside} set aside{why}"))
 
@@ -287,7 +302,7 @@ _STYLES = {
 
 
 def lay_out(
-    table: TextTable, width: int, whole: bool = False, titles: Mapping[int, str] | None = None
+    table: TextTable, width: int, show_all: bool = False, titles: Mapping[int, str] | None = None
 ) -> Iterator[Padding | Text]:
     """Lay out a table in a width; `show_all` drops no column.
 
@@ -297,19 +312,19 @@ def lay_out(
     table = table._replace(kinds=kinds)
     rows = [[Text(plain(text), _STYLES.get(text, "")) for text in row] for row in table.rows]
     filled = [i for i in range(len(kinds)) if any(row[i].plain for row in rows)]
-    kept = _that_fit(table, rows, filled, width, () if whole else _SPARE)
+    kept = _choose_columns(table, rows, filled, width, () if show_all else _SPARE)
     # Names and numbers are never cut: a table that is still too wide becomes blocks.
     if kept is None:
         yield from _blocks(table, rows, filled, titles or {})
         return
-    yield _indented(_grid(table, rows, kept, titles or {}))
+    yield _indent(_grid(table, rows, kept, titles or {}))
     notes = [i for i in filled if kinds[i] == "note" and i not in kept]
     # Metric and variant tell which row a note belongs to.
     names = [i for i in kept if kinds[i] == "name"][:2]
     for row in rows:
-        if said := ", ".join(row[i].plain for i in notes if row[i].plain):
-            of = ", ".join(row[i].plain for i in names)
-            yield _indented(Text(f"{of}: {said}", "dim"))
+        if note_text := ", ".join(row[i].plain for i in notes if row[i].plain):
+            row_name = ", ".join(row[i].plain for i in names)
+            yield _indent(Text(f"{row_name}: {note_text}", "dim"))
 
 
 def plain(text: str) -> str:
@@ -318,7 +333,7 @@ def plain(text: str) -> str:
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
 
-def _that_fit(
+def _choose_columns(
     table: TextTable, rows: Rows, filled: Sequence[int], width: int, spare: Sequence[Kind]
 ) -> list[int] | None:
     """Choose the columns that fit; None if names or numbers would be cut."""
@@ -328,7 +343,7 @@ def _that_fit(
         most = _SENTENCE if table.kinds[i] in ("words", "note") else widest
         needs[i] = max(min(widest, most), len(table.headers[i]))
     # Columns leave from the right: spare ones first, notes last.
-    leaving = [i for of in (("note",), spare) for i in filled if table.kinds[i] in of]
+    leaving = [i for kinds in (("note",), spare) for i in filled if table.kinds[i] in kinds]
     while sum(needs[i] + _GAP for i in kept) - _GAP > width - _INDENT:
         if not leaving:
             return None
@@ -345,11 +360,11 @@ def _grid(table: TextTable, rows: Rows, kept: Sequence[int], titles: Mapping[int
             no_wrap=table.kinds[i] not in ("words", "note"),
             justify="right" if table.kinds[i] in ("number", "spare") else "left",
         )
-    for place, row in enumerate(rows):
-        if place in titles:
-            if place:
+    for index, row in enumerate(rows):
+        if index in titles:
+            if index:
                 grid.add_row()
-            grid.add_row(Text(titles[place], "dim"))
+            grid.add_row(Text(titles[index], "dim"))
         grid.add_row(*(row[i] for i in kept))
     return grid
 
@@ -358,19 +373,19 @@ def _blocks(
     table: TextTable, rows: Rows, filled: Sequence[int], titles: Mapping[int, str]
 ) -> Iterator[Padding | Text]:
     """Print each row as a heading and a line for every other cell."""
-    first, *others = filled
-    for place, row in enumerate(rows):
-        if place in titles:
-            yield _indented(Text(titles[place], "dim"))
-        yield _indented(Text.assemble(row[first], style="bold"))
+    first, *other_columns = filled
+    for index, row in enumerate(rows):
+        if index in titles:
+            yield _indent(Text(titles[index], "dim"))
+        yield _indent(Text.assemble(row[first], style="bold"))
         fields = Table.grid(padding=(0, 2))
         fields.add_column(no_wrap=True)
         fields.add_column(overflow="fold")
-        for i in others:
+        for i in other_columns:
             if row[i].plain:
                 fields.add_row(Text(table.headers[i], "dim"), row[i])
         yield Padding(fields, (0, 0, 0, 2 * _INDENT), expand=False)
 
 
-def _indented(what: Table | Text) -> Padding:
+def _indent(what: Table | Text) -> Padding:
     return Padding(what, (0, 0, 0, _INDENT), expand=False)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from abeval.report import assets, tables
 from abeval.report import figures as fig
-from abeval.report.figures import Block, FigureView, Point, info_of, of_metrics
+from abeval.report.figures import Block, FigureView, Point, find_metric_info, group_by_metric
 from abeval.report.short import tabulate
 from abeval.report.tables import excludes_zero, interval, rescale
 from abeval.report.time_short import stability_table
@@ -28,7 +28,7 @@ class Scale(NamedTuple):
     axis: dict[str, str]
     unit: str
 
-    def of(self, row: SliceRow | Row | WindowRow) -> fig.Interval:
+    def scale_interval(self, row: SliceRow | Row | WindowRow) -> fig.Interval:
         """Return the value and the interval of a row on this scale."""
         return interval(row, self.field, self.factor)
 
@@ -48,12 +48,12 @@ class Scale(NamedTuple):
                 row.partial and row.kind == "daily",
             )
             for row in rows
-            for value, low, high in [self.of(row)]
+            for value, low, high in [self.scale_interval(row)]
             if value is not None
         ]
 
 
-def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow]) -> Scale:
+def choose_scale(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow]) -> Scale:
     """Choose a scale: lifts if any row has one, else differences."""
     if any(row.lift is not None for row in rows):
         return Scale("lift", 100.0, {"ticksuffix": "%"}, metric.unit)
@@ -63,21 +63,21 @@ def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow])
     return Scale("difference", 1.0, suffix, metric.unit)
 
 
-class Cell(NamedTuple):
+class EffectSeries(NamedTuple):
     """One metric in one variant over time; `several` if there are other variants.
 
-    `place` is the variant's in `COLOURS`.
+    `colour_index` is the variant's in `COLOURS`.
     """
 
     metric: str
     variant: str
     info: MetricInfo
     several: bool
-    place: int
+    colour_index: int
     rows: Sequence[WindowRow]
     looks: Sequence[Look]
 
-    def drawn(
+    def draw_effects(
         self,
         rows: Sequence[WindowRow],
         name: str,
@@ -87,63 +87,76 @@ class Cell(NamedTuple):
         **more: Any,  # noqa: ANN401 (as `figures.lines` takes them)
     ) -> fig.Figure:
         """Draw effects as one line, at the first or last days of their rows."""
-        scale = scale_of(self.info, rows)
-        series, order = {name: scale.points(rows, by)}, {name: self.place}
+        scale = choose_scale(self.info, rows)
+        series, order = {name: scale.points(rows, by)}, {name: self.colour_index}
         axes = (across, scale.field, xaxis, scale.axis)
         return fig.lines(series, *axes, is_effect=True, order=order, **more)
 
-    def of(self, axis: str, kind: str) -> list[WindowRow]:
+    def select_rows(self, axis: str, kind: str) -> list[WindowRow]:
         """List the rows of one axis and kind."""
         return [row for row in self.rows if row.axis == axis and row.kind == kind]
 
     def view(
-        self, part: str, title: str, takeaway: str, figure: fig.Figure, *words: str
+        self, part: str, title: str, takeaway: str, figure: fig.Figure, *notes: str
     ) -> tuple[str, FigureView]:
         """Return the metric and its figure in a part; `notes` follow the variant."""
-        own = [self.variant] * self.several
-        note = ", ".join(filter(None, (*own, *words)))
-        return self.metric, FigureView(title, takeaway, figure, (part, self.metric, *own), note)
+        variant_key = [self.variant] * self.several
+        note = ", ".join(filter(None, (*variant_key, *notes)))
+        return self.metric, FigureView(
+            title, takeaway, figure, (part, self.metric, *variant_key), note
+        )
 
 
-def _cell(one: WindowRow | Look | Rhythm) -> tuple[str, str]:
-    return one.metric, one.variant
+def _series_key(row: WindowRow | Look | Rhythm) -> tuple[str, str]:
+    return row.metric, row.variant
 
 
-def cells(study: Study) -> tuple[Cell, ...]:
+def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
     """List the series of every metric and variant, in the order of the windows."""
     if study.time is None:
         return ()
-    rows, looks = fig.group(study.time.windows, _cell), fig.group(study.time.looks, _cell)
-    order = {name: place for place, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
+    rows, looks = (
+        fig.group(study.time.windows, _series_key),
+        fig.group(study.time.looks, _series_key),
+    )
+    order = {name: index for index, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
     several = len(order) > 1
     if study.analysis is not None:
         # Variants have the same colours on all of the page.
-        order = fig.places(study.analysis.experiment)
+        order = fig.colour_indices(study.analysis.experiment)
     return tuple(
-        Cell(m, v, info_of(study, m), several, order.get(v, 1), own, looks.get((m, v), ()))
-        for (m, v), own in rows.items()
+        EffectSeries(
+            m,
+            v,
+            find_metric_info(study, m),
+            several,
+            order.get(v, 1),
+            series_rows,
+            looks.get((m, v), ()),
+        )
+        for (m, v), series_rows in rows.items()
     )
 
 
 def cumulative_part(study: Study) -> tuple[Block, ...]:
     """Draw cumulative effects, with the band that is valid at every look."""
     stability = () if study.time is None else study.time.stability
-    verdicts = {(row.metric, row.variant): codes.words(row.verdict) for row in stability}
+    verdicts = {(row.metric, row.variant): codes.describe_code(row.verdict) for row in stability}
     views = []
-    for cell in cells(study):
-        if rows := cell.of("calendar", "cumulative"):
-            said, figure = _looks_sentence(cell.looks), _cumulative_figure(cell, rows)
+    for cell in list_effect_series(study):
+        if rows := cell.select_rows("calendar", "cumulative"):
+            takeaway, figure = _looks_sentence(cell.looks), _cumulative_figure(cell, rows)
             verdict = verdicts.get((cell.metric, cell.variant), "")
-            views.append(cell.view("cumulative", cell.info.shown, said, figure, verdict))
-    return of_metrics(views)
+            views.append(cell.view("cumulative", cell.info.display_name, takeaway, figure, verdict))
+    return group_by_metric(views)
 
 
-def _cumulative_figure(cell: Cell, rows: Sequence[WindowRow]) -> fig.Figure:
+def _cumulative_figure(cell: EffectSeries, rows: Sequence[WindowRow]) -> fig.Figure:
     """Draw cumulative and daily effects, with fixed and always-valid bands."""
-    scale, tone = scale_of(cell.info, rows), fig.colour(cell.place)
+    scale, tone = choose_scale(cell.info, rows), fig.colour(cell.colour_index)
     style: dict[str, Any] = {"mode": "lines", "shape": "band", "margin": {"b": 34}}
-    figure = cell.drawn(rows, "up to the day", showlegend=True, **style)
-    if days := scale.points(cell.of("calendar", "daily")):
+    figure = cell.draw_effects(rows, "up to the day", showlegend=True, **style)
+    if days := scale.points(cell.select_rows("calendar", "daily")):
         # Their numbers are those of the figure by day.
         symbols = ["circle" + "-open" * day.hollow for day in days]
         mark = {"color": tone, "size": 6, "symbol": symbols}
@@ -161,21 +174,23 @@ def _always_valid(
     is_lift = scale.field == "lift"
     controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
     shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in looks]
-    shown = [(look, scale.factor / share) for look, share in shares if share]
+    scaled_looks = [(look, scale.factor / share) for look, share in shares if share]
     # The text of a look, with both ends, is that of its lower end alone.
-    said = [
+    texts = [
         f"up to {look.day}: "
         + fmt.difference(look.difference, look.always_low, look.always_high, scale.unit).text
         + f", p {fmt.p_value(look.always_p_value)}; "
-        + f"for one look p {fmt.p_value(look.fixed_p_value)}{_planned(look)}"
-        for look, _ in shown
+        + f"for one look p {fmt.p_value(look.fixed_p_value)}{_planned_look_note(look)}"
+        for look, _ in scaled_looks
     ]
-    ends = [rescale(factor, None, look.always_low, look.always_high) for look, factor in shown]
+    ends = [
+        rescale(factor, None, look.always_low, look.always_high) for look, factor in scaled_looks
+    ]
     return [
         fig.scatter(
-            None if side > 1 else said,
-            x=[look.day for look, _ in shown],
-            y=[one[side] for one in ends],
+            None if side > 1 else texts,
+            x=[look.day for look, _ in scaled_looks],
+            y=[bounds[side] for bounds in ends],
             mode="lines",
             name="always valid, for every look",
             legendgroup="always",
@@ -184,16 +199,16 @@ def _always_valid(
             **({"hoverinfo": "skip"} if side > 1 else {}),
         )
         for side in (1, 2)
-        if shown
+        if scaled_looks
     ]
 
 
-def _planned(look: Look) -> str:
+def _planned_look_note(look: Look) -> str:
     """Write whether a planned look crossed its boundary; empty on other days."""
     if look.bound is None:
         return ""
     way = "not crossed" if look.planned_declares == "unclear" else "crossed"
-    return f"; planned look, boundary p {fmt.p_of(look.bound)} {way}"
+    return f"; planned look, boundary p {fmt.format_z_p_value(look.bound)} {way}"
 
 
 def _looks_sentence(looks: Sequence[Look]) -> str:
@@ -214,37 +229,39 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
 def windows_part(study: Study) -> tuple[Block, ...]:
     """Draw the effect in rolling windows of the longest width."""
     views = []
-    for cell in cells(study):
-        rows = [row for row in cell.of("calendar", "rolling") if row.lift is not None]
+    for cell in list_effect_series(study):
+        rows = [row for row in cell.select_rows("calendar", "rolling") if row.lift is not None]
         # Short windows are noisy: the page shows the steadiest ones, the JSON has all.
         most = max((row.days for row in rows), default=0)
         longest = [row for row in rows if row.days == most]
         if longest:
             name, up_to = f"{most} days", "last day of the window"
-            figure = cell.drawn(longest, name, up_to, shape="band", showlegend=True)
+            figure = cell.draw_effects(longest, name, up_to, shape="band", showlegend=True)
             above = sum((row.lift or 0.0) > 0 for row in longest)
-            said = f"Above control in {above} of {len(longest)} windows of {most} days."
-            views.append(cell.view("windows", cell.info.shown, said, figure))
-    return of_metrics(views)
+            takeaway = f"Above control in {above} of {len(longest)} windows of {most} days."
+            views.append(cell.view("windows", cell.info.display_name, takeaway, figure))
+    return group_by_metric(views)
 
 
 def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by days since entry, with their decay if one was detected."""
     novelty = () if study.time is None else study.time.novelty
     fits = {(n.metric, n.variant): n for n in novelty}
-    for cell in cells(study):
-        rows = cell.of("exposure", "daily")
+    for cell in list_effect_series(study):
+        rows = cell.select_rows("exposure", "daily")
         if any(row.lift is not None for row in rows):
             fit, plain = fits.get((cell.metric, cell.variant)), {"zeroline": False}
             axis = ("days since entry", plain, "start")
-            figure = cell.drawn(rows, cell.variant, *axis, mode="markers", height=260)
+            figure = cell.draw_effects(rows, cell.variant, *axis, mode="markers", height=260)
             line = figure["data"][0]
             line["x"] = [int(day) for day in line["x"]]
-            decay = _decay(rows, fit, fig.colour(cell.place))
+            decay = _decay(rows, fit, fig.colour(cell.colour_index))
             figure["data"] += decay
             figure["layout"]["showlegend"] = bool(decay)
-            said = _novelty_sentence(fit)
-            yield cell.view("entry", f"{cell.info.shown} by days since entry", said, figure)
+            takeaway = _novelty_sentence(fit)
+            yield cell.view(
+                "entry", f"{cell.info.display_name} by days since entry", takeaway, figure
+            )
 
 
 def _decay(rows: Sequence[WindowRow], fit: Novelty | None, tone: str) -> list[fig.Trace]:
@@ -257,7 +274,7 @@ def _decay(rows: Sequence[WindowRow], fit: Novelty | None, tone: str) -> list[fi
     # The model is a + b · exp(-t / tau), fitted to log(1 + lift).
     logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
     line = {"color": tone, "width": 2}
-    values, name = [100 * expm1(one) for one in logs], f"{fit.word}, fitted"
+    values, name = [100 * expm1(value) for value in logs], f"{fit.word}, fitted"
     return [fig.scatter(x=days, y=values, mode="lines", name=name, line=line, hoverinfo="skip")]
 
 
@@ -265,7 +282,7 @@ def _novelty_sentence(fit: Novelty | None) -> str:
     if fit is None:
         return ""
     if fit.reason is not None:
-        return f"Novelty was not tested: {codes.words(fit.reason)}."
+        return f"Novelty was not tested: {codes.describe_code(fit.reason)}."
     p = fmt.p_value(fit.p_value)
     if fit.word is None:
         return f"No decay with the days since entry was detected (p {p} over {fit.days} days)."
@@ -277,26 +294,26 @@ _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by hour and by weekday."""
-    rhythms = fig.group(() if study.time is None else study.time.rhythms, _cell)
-    for cell in cells(study):
+    rhythms = fig.group(() if study.time is None else study.time.rhythms, _series_key)
+    for cell in list_effect_series(study):
         tests = rhythms.get((cell.metric, cell.variant), ())
-        for axis, words in _CLOCKS:
+        for axis, title_suffix in _CLOCKS:
             if rows := [row for row in cell.rows if row.axis == axis]:
                 category, by = {"type": "category"}, "start"
-                figure = cell.drawn(rows, cell.variant, "", category, by, mode="markers")
-                said = " ".join(
+                figure = cell.draw_effects(rows, cell.variant, "", category, by, mode="markers")
+                takeaway = " ".join(
                     f"Not tested: {test.reason}."
                     if test.p_value is None
                     else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
                     for test in tests
                     if test.by == axis
                 )
-                yield cell.view(axis, f"{cell.info.shown} {words}", said, figure)
+                yield cell.view(axis, f"{cell.info.display_name} {title_suffix}", takeaway, figure)
 
 
 def stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is stable over the days."""
-    for table in tables.drop_empty(stability_table(time, time.stability, whole=True)):
+    for table in tables.drop_empty(stability_table(time, time.stability, show_all=True)):
         yield fig.fold(table._replace(title=""))
         yield assets.block("stability.html", notes=tabulate(time).notes)
 
@@ -307,16 +324,16 @@ _HALF_DAY = timedelta(hours=12)
 
 def daily_part(study: Study) -> tuple[Block, ...]:
     """Show effects by calendar day, by days since entry, and by the clock."""
-    return of_metrics([*_calendar(study), *entry_views(study), *clock_views(study)])
+    return group_by_metric([*_calendar(study), *entry_views(study), *clock_views(study)])
 
 
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
     if (result := study.analysis) is None:
         return
-    order = fig.places(result.experiment)
+    order = fig.colour_indices(result.experiment)
     for metric, rows in fig.group(result.daily, lambda row: row.metric).items():
         info = result.info(metric)
-        title, figure = f"{info.shown} by day", daily_effect(info, rows, order)
+        title, figure = f"{info.display_name} by day", daily_effect(info, rows, order)
         yield metric, FigureView(title, _takeaway(rows), figure, ("daily", metric))
 
 
@@ -324,18 +341,20 @@ def daily_effect(
     metric: MetricInfo, rows: Sequence[SliceRow], order: Mapping[str, int]
 ) -> fig.Figure:
     """Draw a metric's effect by day, variants side by side."""
-    scale = scale_of(metric, rows)
+    scale = choose_scale(metric, rows)
     variants = tuple(dict.fromkeys(row.variant for row in rows))
     # Points of one day stand some hours apart, so that none covers another.
     spread = {v: 10.0 * (i / max(len(variants) - 1, 1) - 0.5) for i, v in enumerate(variants)}
     series: dict[str, list[Point]] = {variant: [] for variant in variants}
     for row in rows:
-        value, low, high = scale.of(row)
+        value, low, high = scale.scale_interval(row)
         if value is not None:
             hours = spread[row.variant] if len(variants) > 1 else 0.0
-            place = (datetime.fromisoformat(row.cell) + timedelta(hours=hours)).isoformat()
-            said = f"{row.cell}{', partial day' * row.partial}: {scale.text(row)}"
-            series[row.variant].append(Point(place, value, said, (value, low, high), row.partial))
+            timestamp = (datetime.fromisoformat(row.cell) + timedelta(hours=hours)).isoformat()
+            text = f"{row.cell}{', partial day' * row.partial}: {scale.text(row)}"
+            series[row.variant].append(
+                Point(timestamp, value, text, (value, low, high), row.partial)
+            )
     days = sorted({date.fromisoformat(row.cell) for row in rows})
     axes = "", scale.field, _day_axis(days), scale.axis
     room = {"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28}
@@ -345,18 +364,20 @@ def daily_effect(
 
 def _takeaway(rows: Sequence[SliceRow]) -> str:
     """Count, for each variant, the full days above control and clear of zero."""
-    said = []
-    for variant, own in fig.group(rows, lambda row: row.variant).items():
+    sentences = []
+    for variant, variant_rows in fig.group(rows, lambda row: row.variant).items():
         # A partial day has only some of its hours, often with other users.
-        full = [row for row in own if not row.partial and row.difference is not None]
+        full = [row for row in variant_rows if not row.partial and row.difference is not None]
         above, clear = (
             sum((row.difference or 0.0) > 0 for row in full),
             map(excludes_zero, full),
         )
         days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
-        words = f"above control on {above} of {days}, an interval excludes zero on {sum(clear)}"
-        said.append(f"{variant}: {words}" if full else f"{variant}: no full day has an effect")
-    return f"{'; '.join(said)}."
+        summary = f"above control on {above} of {days}, an interval excludes zero on {sum(clear)}"
+        sentences.append(
+            f"{variant}: {summary}" if full else f"{variant}: no full day has an effect"
+        )
+    return f"{'; '.join(sentences)}."
 
 
 def _day_axis(days: Sequence[date]) -> dict[str, object]:
@@ -398,19 +419,21 @@ def units_view(result: Result) -> Iterator[FigureView]:
     }
     axes = "", "units", _day_axis(dates), {"rangemode": "tozero"}
     style: dict[str, Any] = {"height": 260, "margin": {"l": 64, "t": 30, "b": 28}}
-    style |= {"order": fig.places(result.experiment), "shapes": [*_weekends(dates)]}
+    style |= {"order": fig.colour_indices(result.experiment), "shapes": [*_weekends(dates)]}
     figure = fig.lines(points, *axes, **style)
-    said = f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log first."
-    yield FigureView("Units by day", said, figure, ("quality", "units"))
+    takeaway = (
+        f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log first."
+    )
+    yield FigureView("Units by day", takeaway, figure, ("quality", "units"))
 
 
 def before_part(study: Study) -> Iterator[Block]:
     """Tabulate the same groups before the experiment."""
 
-    def value(row: Balance, of: int) -> str:
-        return fmt.pair(row.control, row.treatment, info_of(study, row.metric).unit)[of]
+    def value(row: Balance, index: int) -> str:
+        return fmt.pair(row.control, row.treatment, find_metric_info(study, row.metric).unit)[index]
 
-    table = tables.numbers(
+    table = tables.bare_table(
         () if study.time is None else study.time.before,
         *("metric", "variant"),
         ("control", lambda row: value(row, 0)),
@@ -426,34 +449,34 @@ def srm_part(study: Study) -> Iterator[Block]:
     if study.time is None or study.analysis is None:
         return
     info = study.analysis.experiment
-    entered = _entries(study.time, info.control)
-    weights = {one.name: one.weight for one in info.variants if one.name in entered}
-    if not entered or not sum(weights.values()):
+    entries = _entries(study.time, info.control)
+    weights = {variant.name: variant.weight for variant in info.variants if variant.name in entries}
+    if not entries or not sum(weights.values()):
         return
-    order, series, bands = fig.places(info), dict[str, list[Point]](), []
+    order, series, bands = fig.colour_indices(info), dict[str, list[Point]](), []
     # Of two variants the other share is the rest of this one.
-    for name, by_day in list(entered.items())[: 1 if len(entered) == 2 else None]:
-        totals = {day: sum(units.get(day, 0) for units in entered.values()) for day in by_day}
-        known = [(day, by_day[day], total) for day, total in totals.items() if total]
+    for name, by_day in list(entries.items())[: 1 if len(entries) == 2 else None]:
+        totals = {day: sum(units.get(day, 0) for units in entries.values()) for day in by_day}
+        day_counts = [(day, by_day[day], total) for day, total in totals.items() if total]
         expected = weights[name] / sum(weights.values())
         # Normal approximation of the binomial share at the planned split.
         reach = NormalDist().inv_cdf(1 - info.alpha / 2) * (expected * (1 - expected)) ** 0.5
         ends = [
             (100 * expected, 100 * (expected - reach / n**0.5), 100 * (expected + reach / n**0.5))
-            for _, _, n in known
+            for _, _, n in day_counts
         ]
-        tone, days = fig.colour(order.get(name, 1)), [day for day, _, _ in known]
+        tone, days = fig.colour(order.get(name, 1)), [day for day, _, _ in day_counts]
         bands.append(fig.band(days, ends, tone, f"{name}, as planned"))
         series[name] = [
             Point(d, 100 * k / n, f"up to {d}: {fmt.count(k)} units, {fmt.percent(k / n)}")
-            for d, k, n in known
+            for d, k, n in day_counts
         ]
     check = next((check for check in study.analysis.trust if check.name == "srm"), None)
     axes, room = ("", "share of units", fig.DAYS, {"ticksuffix": "%"}), {"b": 28}
     figure = fig.lines(series, *axes, height=260, margin=room, order=order, showlegend=True)
     figure["data"] = [*bands, *figure["data"]]
-    said = "" if check is None else f"{check.status.capitalize()}: {check.message}"
-    yield FigureView("Share of the units that entered", said, figure, ("srm", "entries"))
+    takeaway = "" if check is None else f"{check.status.capitalize()}: {check.message}"
+    yield FigureView("Share of the units that entered", takeaway, figure, ("srm", "entries"))
 
 
 def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
@@ -463,8 +486,8 @@ def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
         return {}
     # Metrics may lack units: the one with most has everybody who entered.
     most = max(rows, key=lambda row: row.units_control + row.units)
-    own = [row for row in rows if row.metric == most.metric]
-    return _counts(control, [(row.end, row) for row in own])
+    metric_rows = [row for row in rows if row.metric == most.metric]
+    return _counts(control, [(row.end, row) for row in metric_rows])
 
 
 def _counts(

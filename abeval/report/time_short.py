@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from abeval.report import tables
-from abeval.report.tables import WHY_NOT, Cell, Column, Part, Tables, TextTable, interval, table
+from abeval.report.tables import (
+    REASON_COLUMN,
+    Cell,
+    Column,
+    Part,
+    Tables,
+    TextTable,
+    interval,
+    table,
+)
 from abeval.results import codes
 from abeval.results import format as fmt
 
@@ -22,40 +31,43 @@ ROWS = 20
 _CHANGES = ("settling", "drifting")
 
 
-def tabulate_time(result: "TimeResult", whole: bool) -> Tables:
+def tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
     """Tabulate the stability of effects; `show_all` adds the evidence."""
     rows = [
         row
         for i, row in enumerate(result.stability)
-        if whole or i < ROWS or row.verdict in _CHANGES
+        if show_all or i < ROWS or row.verdict in _CHANGES
     ]
-    parts: list[Part] = [stability_table(result, rows, whole)]
+    parts: list[Part] = [stability_table(result, rows, show_all)]
     if hidden := len(result.stability) - len(rows):
         parts.append(f"{hidden} more: --all")
-    novelty = [row for row in result.novelty if whole or row.word is not None]
+    novelty = [row for row in result.novelty if show_all or row.word is not None]
     parts += [_novelty(novelty)] if novelty else []
     parts += [_events(result.events)] if result.events else []
     notes = (*result.notes, *tables.explain_refusals(result.refused))
     return Tables((*parts, *map(_rhythm, result.rhythms)), notes)
 
 
-def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bool) -> TextTable:
+def stability_table(result: "TimeResult", rows: "Iterable[Stability]", show_all: bool) -> TextTable:
     """Tabulate whether each effect changed; `show_all` adds every test."""
     effect = f"the mean daily effect with {fmt.level(result.alpha)} interval,"
-    changed = "the tests of change" if whole else "whether it changed"
-    several = whole or len({row.variant for row in result.stability}) > 1
+    changed = "the tests of change" if show_all else "whether it changed"
+    several = show_all or len({row.variant for row in result.stability}) > 1
     evidence: tuple[Column[Stability], ...] = (
         ("days", lambda row: str(row.days), "number"),
         ("weeks", lambda row: str(row.weeks), "number"),
-        ("late less early", lambda row: _in_scale(row.scale, *interval(row, "late_less_early"))),
-        ("p one effect", lambda row: _known(row.wald_p_value, fmt.p_value)),
-        ("p slope", lambda row: _known(row.slope_p_value, fmt.p_value)),
-        ("p change", lambda row: _known(row.change_p_value, fmt.p_value)),
-        ("p rhythm", lambda row: _known(row.rhythm_p_value, fmt.p_value)),
+        (
+            "late less early",
+            lambda row: _format_effect(row.scale, *interval(row, "late_less_early")),
+        ),
+        ("p one effect", lambda row: _write_optional(row.wald_p_value, fmt.p_value)),
+        ("p slope", lambda row: _write_optional(row.slope_p_value, fmt.p_value)),
+        ("p change", lambda row: _write_optional(row.change_p_value, fmt.p_value)),
+        ("p rhythm", lambda row: _write_optional(row.rhythm_p_value, fmt.p_value)),
         ("change", lambda row: row.change or ""),
         ("shocks", lambda row: ", ".join(row.shocks)),
-        ("same sign", lambda row: _known(row.sign_share, fmt.percent)),
-        ("same conclusion", lambda row: _known(row.significance_share, fmt.percent)),
+        ("same sign", lambda row: _write_optional(row.sign_share, fmt.percent)),
+        ("same conclusion", lambda row: _write_optional(row.significance_share, fmt.percent)),
     )
     return table(
         "Stability",
@@ -65,9 +77,9 @@ def stability_table(result: "TimeResult", rows: "Iterable[Stability]", whole: bo
         ("variant", lambda row: row.variant if several else ""),
         ("verdict", _verdict),
         ("effect", lambda row: _effect(row, result.alpha)),
-        ("since day", lambda row: _known(row.window_days, str)),
-        *(evidence if whole else ()),
-        ("why", lambda row: row.reason, "words" if whole else "note"),
+        ("since day", lambda row: _write_optional(row.window_days, str)),
+        *(evidence if show_all else ()),
+        ("why", lambda row: row.reason, "words" if show_all else "note"),
     )
 
 
@@ -75,12 +87,12 @@ _TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early":
 
 
 def _verdict(row: "Stability") -> str:
-    words = codes.words(row.verdict)
-    chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], words)
-    return Cell(words, chip, "state")
+    text = codes.describe_code(row.verdict)
+    chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], text)
+    return Cell(text, chip, "state")
 
 
-def _known(number: float | None, write: Callable[[Any], str]) -> str:
+def _write_optional(number: float | None, write: Callable[[Any], str]) -> str:
     return "" if number is None else write(number)
 
 
@@ -88,10 +100,12 @@ def _effect(row: "Stability", alpha: float) -> str:
     if row.effect is None or row.effect_se is None:
         return ""
     reach = NormalDist().inv_cdf(1 - alpha / 2) * row.effect_se
-    return _in_scale(row.scale, row.effect, row.effect - reach, row.effect + reach)
+    return _format_effect(row.scale, row.effect, row.effect - reach, row.effect + reach)
 
 
-def _in_scale(scale: str | None, value: float | None, low: float | None, high: float | None) -> str:
+def _format_effect(
+    scale: str | None, value: float | None, low: float | None, high: float | None
+) -> str:
     """Write an effect on its scale: as a lift, or as a difference."""
     if value is None:
         return ""
@@ -110,9 +124,13 @@ def _novelty(rows: "list[Novelty]") -> TextTable:
         *("metric", "variant"),
         ("word", lambda row: row.word or "none"),
         ("p", lambda row: fmt.p_value(row.p_value)),
-        ("at entry", lambda r: _in_scale(r.scale, r.start, None, None).partition(" [")[0], "spare"),
-        ("in the long run", lambda row: _in_scale(row.scale, *interval(row, "long_run"))),
-        WHY_NOT,
+        (
+            "at entry",
+            lambda r: _format_effect(r.scale, r.start, None, None).partition(" [")[0],
+            "spare",
+        ),
+        ("in the long run", lambda row: _format_effect(row.scale, *interval(row, "long_run"))),
+        REASON_COLUMN,
     )
 
 
@@ -122,13 +140,17 @@ def _events(rows: "tuple[EventRow, ...]") -> TextTable:
         "the daily effect inside an event less that outside.",
         rows,
         *("metric", "variant", "event"),
-        ("difference", lambda row: _in_scale(row.scale, *interval(row, "difference"))),
+        ("difference", lambda row: _format_effect(row.scale, *interval(row, "difference"))),
         ("p", lambda row: fmt.p_value(row.p_value)),
-        WHY_NOT,
+        REASON_COLUMN,
     )
 
 
 def _rhythm(test: "Rhythm") -> str:
     p = test.p_value
-    same = codes.reason(test.reason) if p is None else f"one effect in all: p {fmt.p_value(p)}"
+    same = (
+        codes.describe_reason(test.reason)
+        if p is None
+        else f"one effect in all: p {fmt.p_value(p)}"
+    )
     return f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}"

@@ -6,15 +6,15 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from abeval.results.codes import words
-from abeval.results.record import DrawnRecord, Frozen, Tabled, named, read_back
+from abeval.results.codes import describe_code
+from abeval.results.record import DrawnRecord, Frozen, Tabled, find_row, read_back
 
 if TYPE_CHECKING:
     import pandas as pd
 
 AGREEMENT_SCHEMA_VERSION = "1"
 
-Standing = Literal["agree", "conflict", "offline only", "online only", "inconclusive"]
+Concordance = Literal["agree", "conflict", "offline only", "online only", "inconclusive"]
 CauseStatus = Literal["found", "not found", "cannot be checked"]
 
 
@@ -25,7 +25,7 @@ class OfflineDifference(Frozen):
     difference: float | None
     low: float | None
     high: float | None
-    standing: Standing
+    standing: Concordance
 
 
 class AgreementRow(Frozen):
@@ -53,7 +53,7 @@ class AgreementRow(Frozen):
     lift: float | None
     lift_low: float | None
     lift_high: float | None
-    standing: Standing
+    standing: Concordance
     reason: str | None
     others: tuple[OfflineDifference, ...] = ()
     offline_strength: float | None = None
@@ -139,8 +139,8 @@ class Cause(Frozen):
     """Why offline and online may differ, checked for one variant.
 
     Attributes:
-        status: `found` only if its size reaches the threshold and its adjusted p-value is below the
-            level.
+        status: `found` only if its size reaches the threshold and its adjusted p-value is below
+            the level.
         threshold: Size that the cause must reach to count as found.
         p_value: P-value of the hypothesis that the cause is absent; None if nothing is tested.
         p_adjusted: P-value after Holm over all causes checked for the variant.
@@ -211,15 +211,15 @@ class Gap(Frozen):
         numbers = [
             ("Promised", self.promised, self.promised_low, self.promised_high),
             ("came", self.came, self.came_low, self.came_high),
-            *((words(p.name), p.points, p.points_low, p.points_high) for p in self.causes),
+            *((describe_code(p.name), p.points, p.points_low, p.points_high) for p in self.causes),
             ("not explained", self.unexplained, self.unexplained_low, self.unexplained_high),
         ]
-        said = (
+        texts = (
             f"{name} {value:+.1%} [{low:+.1%}, {high:+.1%}]"
             for name, value, low, high in numbers
             if value is not None and low is not None and high is not None
         )
-        return f"{'; '.join(said)}."
+        return f"{'; '.join(texts)}."
 
 
 class Explanation(Frozen):
@@ -228,7 +228,7 @@ class Explanation(Frozen):
     variant: str
     offline: str
     online: str
-    standing: Standing
+    standing: Concordance
     sentences: tuple[str, ...]
     gap: Gap | None = None
 
@@ -257,10 +257,10 @@ class Agreement(Tabled[Cause], DrawnRecord):
 
     def __getitem__(self, key: str | tuple[str | None, ...]) -> Cause:
         """Return the first cause of a name."""
-        return named(self.causes, key, "name")
+        return find_row(self.causes, key, "name")
 
     @property
-    def found(self) -> tuple[Cause, ...]:
+    def confirmed_causes(self) -> tuple[Cause, ...]:
         """Return the causes that were found, most likely first."""
         return tuple(cause for cause in self.causes if cause.status == "found")
 

@@ -51,7 +51,7 @@ class ExperimentInfo(Frozen):
     link: str | None = None
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """Return the display name: the title, else the name."""
         return self.title or self.name
 
@@ -127,12 +127,12 @@ class MetricInfo(Frozen):
     query: str = ""
 
     @property
-    def shown(self) -> str:
+    def display_name(self) -> str:
         """Return the display name: the label, else the name."""
         return self.label or self.name
 
 
-class LeftOut(effects.OfVariant):
+class LeftOut(effects.VariantRecord):
     """How many rows or units a metric leaves out, or counts `as_zero`."""
 
     what: str
@@ -219,7 +219,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
     cuts: tuple[effects.CutRow, ...] = ()
     cut_splits: tuple[effects.CutSplit, ...] = ()
     without_cuts: tuple[effects.NoCut, ...] = ()
-    spreads: tuple[effects.Spread, ...] = ()
+    spreads: tuple[effects.Distribution, ...] = ()
     quantile_effects: tuple[effects.QuantileEffect, ...] = ()
     unit_aucs: tuple[effects.UnitAucs, ...] = ()
     catalogue_uses: tuple[effects.CatalogueUse, ...] = ()
@@ -244,7 +244,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
             parts.append(f"day {now.day}" + (f" of {now.days}" if now.days else ""))
         if now.look is not None:
             look = f"look {now.look}" if now.on_plan else f"an unplanned look after {now.look - 1}"
-            parts.append(f"{look} of {now.looks}{self._at_look()}")
+            parts.append(f"{look} of {now.looks}{self._describe_look()}")
         decisions = {verdict.decision for verdict in self.verdicts}
         # A variant that ships early ends the test, and so do losses of all.
         is_over = "ship" in decisions or decisions == {"do_not_ship"}
@@ -263,7 +263,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         day, *looks = self._stages()
         return ", ".join([f"{day} ({seen})", *looks])
 
-    def _at_look(self) -> str:
+    def _describe_look(self) -> str:
         """Describe how near its boundary the nearest or deciding metric is."""
         judged = {row.metric for row in self.scorecard if row.role != "diagnostic"}
         decided = {v.variant for v in self.verdicts if v.decision in ("ship", "do_not_ship")}
@@ -273,11 +273,12 @@ class Result(Tabled[effects.Row], DrawnRecord):
         if not bounds or not self.trusted:
             return ""
         # The metric that is nearest to crossing, or farthest across.
-        near = max(bounds, key=lambda one: abs(one.z) / one.boundary)
-        of = f" of {fmt.named(near.variant)}" if len(self.verdicts) > 1 else ""
-        name, side = fmt.named(self.label(near.metric)), "below" if near.crossed else "above"
+        near = max(bounds, key=lambda bound: abs(bound.z) / bound.boundary)
+        variant_text = f" of {fmt.quote_name(near.variant)}" if len(self.verdicts) > 1 else ""
+        name, side = fmt.quote_name(self.label(near.metric)), "below" if near.crossed else "above"
         text = (
-            f": {name}{of} p {fmt.p_of(near.z, 2)} is {side} its boundary {fmt.p_of(near.boundary)}"
+            f": {name}{variant_text} p {fmt.format_z_p_value(near.z, 2)} is {side} its "
+            f"boundary {fmt.format_z_p_value(near.boundary)}"
         )
         if self.schedule.next_look is None:
             return text
@@ -288,11 +289,13 @@ class Result(Tabled[effects.Row], DrawnRecord):
     def info(self, metric: str) -> MetricInfo:
         """Return a metric's definition; an empty one if the result has none."""
         blank = MetricInfo(metric, "mean", "", "", "increase", "diagnostic", None, None)
-        return next((one for one in self.metrics if one.name == metric), blank)
+        return next(
+            (metric_info for metric_info in self.metrics if metric_info.name == metric), blank
+        )
 
     def label(self, metric: str) -> str:
         """Return a metric's display name: its label, else its name."""
-        return self.info(metric).shown
+        return self.info(metric).display_name
 
     @property
     def questions(self) -> tuple[str, ...]:
@@ -355,7 +358,7 @@ class CheckResult(Tabled[Check]):
         return self.experiment.questions
 
     @property
-    def failed(self) -> tuple[str, ...]:
+    def failed_checks(self) -> tuple[str, ...]:
         """Return the names of the checks that failed."""
         return tuple(check.name for check in self.trust if check.status == "fail")
 

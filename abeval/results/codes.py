@@ -19,7 +19,7 @@ _STATUS_WORDS = {
 }
 
 
-def words(code: str) -> str:
+def describe_code(code: str) -> str:
     """Describe the code of a status, decision or reason in words.
 
     Example:
@@ -36,7 +36,7 @@ WITHOUT_SPREAD = ("zero_variance", "all_items_shown")
 """Reasons that more data would not change."""
 
 
-def status(code: str, why: str | None) -> str:
+def describe_status(code: str, why: str | None) -> str:
     """Describe a row's status in words; more data does not help if nothing varies.
 
     Example:
@@ -46,10 +46,10 @@ def status(code: str, why: str | None) -> str:
     # More data would not help.
     if code == "too_little_data" and why in WITHOUT_SPREAD:
         return "does not vary"
-    return words(code)
+    return describe_code(code)
 
 
-def reason(code: str | None, units_needed: int | None = None) -> str:
+def describe_reason(code: str | None, units_needed: int | None = None) -> str:
     """Describe a reason in words, with the units needed; empty without one.
 
     Example:
@@ -57,8 +57,8 @@ def reason(code: str | None, units_needed: int | None = None) -> str:
         "too little data for this metric's skew: 4,200 units in the smaller variant would do"
     """
     if code is None or units_needed is None:
-        return words(code or "")
-    return f"{words(code)}: {units_needed:,} units in the smaller variant would do"
+        return describe_code(code or "")
+    return f"{describe_code(code)}: {units_needed:,} units in the smaller variant would do"
 
 
 def check_text(check: Check) -> str:
@@ -90,11 +90,11 @@ def open_questions(questions: Sequence[str]) -> str:
         >>> open_questions(["unit: is it user_id?", "is a control?"])
         '2 questions are open: (1) unit: is it user_id?; (2) is a control?'
     """
-    asked = [" ".join(question.split()).removesuffix(".") for question in questions]
-    several = len(asked) > 1
-    listed = "; ".join(f"({n}) " * several + one for n, one in enumerate(asked, start=1))
+    texts = [" ".join(question.split()).removesuffix(".") for question in questions]
+    several = len(texts) > 1
+    numbered = "; ".join(f"({n}) " * several + text for n, text in enumerate(texts, start=1))
     verb = "questions are" if several else "question is"
-    return f"{len(asked)} {verb} open: {listed}" if asked else ""
+    return f"{len(texts)} {verb} open: {numbered}" if texts else ""
 
 
 def direction_words(direction: str) -> str:

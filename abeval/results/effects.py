@@ -22,7 +22,7 @@ Status = Literal[
 ]
 
 
-class OfVariant(Frozen):
+class VariantRecord(Frozen):
     """A record of one metric in one variant."""
 
     metric: str
@@ -33,7 +33,7 @@ class Values(Frozen, kw_only=True):
     """Two values, their difference and the lift; None where there is none.
 
     `FIRST` of a record names the fields that its JSON and its table have before the others
-    (`record.columns_of`).
+    (`record.list_columns`).
 
     Attributes:
         control: Value in control, in the metric's unit.
@@ -64,7 +64,7 @@ class Numbers(Values, kw_only=True):
     units: int
 
 
-class Row(OfVariant, Numbers, kw_only=True):
+class Row(VariantRecord, Numbers, kw_only=True):
     """One metric in one variant against control.
 
     Attributes:
@@ -99,7 +99,7 @@ class Row(OfVariant, Numbers, kw_only=True):
     few_units_decide: bool = False
 
 
-class SliceRow(OfVariant, Numbers, kw_only=True):
+class SliceRow(VariantRecord, Numbers, kw_only=True):
     """The effect of a metric on one day, or in one segment.
 
     `slice` is `day`, or the name of a segment. `reason` may also be `too_few_units`, beside an
@@ -114,7 +114,7 @@ class SliceRow(OfVariant, Numbers, kw_only=True):
     reason: str | None
 
 
-class CutRow(OfVariant, Numbers, kw_only=True):
+class CutRow(VariantRecord, Numbers, kw_only=True):
     """The effect of a metric on the impressions of one cell of a cut.
 
     A ratio is computed over the cell's impressions. A mean per unit is the cell's sum divided by
@@ -141,8 +141,8 @@ class CutRow(OfVariant, Numbers, kw_only=True):
 class QuantileEffect(Values, kw_only=True):
     """A quantile of a value in a variant against control.
 
-    `value` is as in `Spread`. `level` is the share of the impressions that lie below; nothing is
-    adjusted for the number of levels.
+    `value` is as in `Distribution`. `level` is the share of the impressions that lie below;
+    nothing is adjusted for the number of levels.
     """
 
     FIRST: ClassVar = ("value", "variant", "level")
@@ -153,7 +153,7 @@ class QuantileEffect(Values, kw_only=True):
     reason: str | None
 
 
-class SegmentTest(OfVariant):
+class SegmentTest(VariantRecord):
     """Test of whether segment cells share one effect, and of a mix shift.
 
     Attributes:
@@ -190,7 +190,7 @@ class SegmentTest(OfVariant):
     cells_left_out: int = 0
 
 
-class SegmentContrast(OfVariant):
+class SegmentContrast(VariantRecord):
     """The effect in one cell of a segment against the effect in all others.
 
     Attributes:
@@ -214,7 +214,7 @@ class SegmentContrast(OfVariant):
     p_adjusted: float
 
 
-class Adjustment(OfVariant):
+class Adjustment(VariantRecord):
     """A scorecard row without variance reduction and caps, and their effect.
 
     Attributes:
@@ -238,7 +238,7 @@ class Adjustment(OfVariant):
     cap_denominator: float | None
 
 
-class Boundary(OfVariant):
+class Boundary(VariantRecord):
     """The boundary of a row of the scorecard at this look, if there are several looks.
 
     Attributes:
@@ -253,7 +253,7 @@ class Boundary(OfVariant):
     crossed: bool
 
 
-class RangeRow(OfVariant):
+class RangeRow(VariantRecord):
     """The value of a guardrail whose margin is a range.
 
     Attributes:
@@ -272,7 +272,7 @@ class RangeRow(OfVariant):
     p_value: float
 
 
-class FamilyInterval(OfVariant):
+class FamilyInterval(VariantRecord):
     """The interval of a goal's difference that matches its adjusted p-value."""
 
     level: float
@@ -282,7 +282,7 @@ class FamilyInterval(OfVariant):
     lift_high: float | None = None
 
 
-class CutSplit(OfVariant):
+class CutSplit(VariantRecord):
     """A difference split into changes within a cut's cells and of their mix.
 
     Both parts are the mean over the two orders in which they can change, and sum to the difference.
@@ -314,7 +314,7 @@ Fate = Literal["no_score", "single_impression", "no_click", "only_clicks"]
 """Why a unit has no AUC."""
 
 
-class Spread(Frozen):
+class Distribution(Frozen):
     """The distribution of a value of impressions in one variant.
 
     `value` is `dwell of clicks`, or the expression of a quantile metric. Below each of `quantiles`

@@ -19,7 +19,7 @@ RATE_UNITS = frozenset({"share", "rate"})
 _MORE_PLACES = 2
 
 
-class Shown(NamedTuple):
+class FormattedEffect(NamedTuple):
     """A formatted effect: equal decimals in all numbers, and a unit.
 
     Without an effect it is false, and its text says so.
@@ -58,7 +58,7 @@ class Shown(NamedTuple):
         return f"from {self.low} to {self.high}{self.unit}"
 
 
-def lift(value: float | None, low: float | None, high: float | None) -> Shown:
+def lift(value: float | None, low: float | None, high: float | None) -> FormattedEffect:
     """Format a relative effect in percent; false without a value.
 
     Example:
@@ -67,10 +67,12 @@ def lift(value: float | None, low: float | None, high: float | None) -> Shown:
         >>> lift(0.12, None, None).text
         '+12% [unbounded]'
     """
-    return Shown() if value is None else _shown(value, low, high, 100.0, "%", "")
+    return FormattedEffect() if value is None else _format_effect(value, low, high, 100.0, "%", "")
 
 
-def difference(value: float | None, low: float | None, high: float | None, unit: str = "") -> Shown:
+def difference(
+    value: float | None, low: float | None, high: float | None, unit: str = ""
+) -> FormattedEffect:
     """Format an absolute effect in the metric's unit; rates in points.
 
     Example:
@@ -80,10 +82,10 @@ def difference(value: float | None, low: float | None, high: float | None, unit:
         '+0.61 pp [+0.32, +0.90]'
     """
     if value is None:
-        return Shown()
+        return FormattedEffect()
     if unit in RATE_UNITS:
-        return _shown(value, low, high, 100.0, "", " pp")
-    return _shown(value, low, high, 1.0, "", _after(unit))
+        return _format_effect(value, low, high, 100.0, "", " pp")
+    return _format_effect(value, low, high, 1.0, "", _after(unit))
 
 
 def digits(values: Iterable[float | None], unit: str = "") -> int:
@@ -167,7 +169,7 @@ def margin(size: float, relative: bool, unit: str = "") -> str:
     return f"{100.0 * size:.3g} pp" if unit in RATE_UNITS else f"{size:.3g}{_after(unit)}"
 
 
-def within(low: float, high: float) -> str:
+def format_range(low: float, high: float) -> str:
     """Format the range of a guardrail as the experiment file states it.
 
     Example:
@@ -189,7 +191,7 @@ def p_value(p: float | None) -> str:
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def p_of(z: float, digits: int = 3) -> str:
+def format_z_p_value(z: float, digits: int = 3) -> str:
     """Format the two-sided p-value of a z, or of a boundary of z.
 
     Example:
@@ -266,7 +268,7 @@ _PLAIN = re.compile(r"[\w.:/+@-]+")
 _WORDS = frozenset({"all", "better", "both", "draft", "nobody", "none", "other", "same", "worse"})
 
 
-def named(name: str) -> str:
+def quote_name(name: str) -> str:
     """Quote a name in a sentence if it could be read as other words.
 
     Example:
@@ -289,15 +291,15 @@ def typographic(text: str) -> str:
     return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "\u202f", minus)
 
 
-def _shown(
+def _format_effect(
     value: float, low: float | None, high: float | None, scale: float, sign: str, unit: str
-) -> Shown:
-    scaled = value * scale, _scaled(low, scale), _scaled(high, scale)
+) -> FormattedEffect:
+    scaled = value * scale, _scale(low, scale), _scale(high, scale)
     places = _places(*scaled)
-    point, below, above = (_signed(number, places, sign) for number in scaled)
+    point, below, above = (_format_signed(number, places, sign) for number in scaled)
     # An end so near to zero that no digit shows keeps its sign; an estimate does not.
     zero = f"{0:.{places}f}{sign}"
-    return Shown(zero if point[1:] == zero else point, below, above, unit)
+    return FormattedEffect(zero if point[1:] == zero else point, below, above, unit)
 
 
 def _places(value: float, low: float | None, high: float | None) -> int:
@@ -317,11 +319,11 @@ def _places(value: float, low: float | None, high: float | None) -> int:
     return places
 
 
-def _scaled(value: float | None, scale: float) -> float | None:
+def _scale(value: float | None, scale: float) -> float | None:
     return None if value is None else value * scale
 
 
-def _signed(value: float | None, places: int, sign: str) -> str:
+def _format_signed(value: float | None, places: int, sign: str) -> str:
     if value is None:
         return UNBOUNDED
     return f"{value:+,.{places}f}{sign}" if value else f"{0:.{places}f}{sign}"
@@ -342,7 +344,7 @@ def _after(unit: str) -> str:
     return f" {unit}" if unit else ""
 
 
-def effect(row: Row, unit: str) -> Shown:
+def effect(row: Row, unit: str) -> FormattedEffect:
     """Format a row's effect: its lift, or its difference if unbounded."""
     relative = lift(row.lift, row.lift_low, row.lift_high)
     if relative and None not in (row.lift_low, row.lift_high):

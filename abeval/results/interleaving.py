@@ -54,7 +54,7 @@ class PreferenceRow(Frozen):
     few_units_decide: bool = False
 
     @property
-    def shown(self) -> str:
+    def preference_text(self) -> str:
         """Format the preference with its interval; empty without one.
 
         Example:

@@ -2,7 +2,7 @@
 
 from typing import ClassVar
 
-from abeval.results.record import Frozen, Tabled, named
+from abeval.results.record import Frozen, Tabled, find_row
 
 
 class Plan(Frozen):
@@ -117,10 +117,14 @@ class PowerOutlook(Frozen):
 
     def __getitem__(self, metric: str) -> MetricOutlook:
         """Return the outlook of a metric, in the first variant beside control."""
-        return named(self.metrics, metric, "metric")
+        return find_row(self.metrics, metric, "metric")
 
-    def of(self, metric: str, variant: str) -> MetricOutlook | None:
+    def find(self, metric: str, variant: str) -> MetricOutlook | None:
         """Return the outlook of a scorecard row."""
         # Rows of diagnostics have no outlook.
-        rows = (one for one in self.metrics if (one.metric, one.variant) == (metric, variant))
+        rows = (
+            outlook
+            for outlook in self.metrics
+            if (outlook.metric, outlook.variant) == (metric, variant)
+        )
         return next(rows, None)

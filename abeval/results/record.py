@@ -80,7 +80,7 @@ class Tabled(Record, Generic[Row]):
     def __getitem__(self, key: str | tuple[str | None, ...]) -> Row:
         """Return the first row with a name, or with a name and values of further fields."""
         rows: tuple[Row, ...] = getattr(self, self.ROWS[0])
-        return named(rows, key, *self.ROWS[1:])
+        return find_row(rows, key, *self.ROWS[1:])
 
     def to_frame(self) -> "pd.DataFrame":
         """Return its main rows as a table, one column per field."""
@@ -113,7 +113,7 @@ class DrawnRecord(PageRecord):
         return drawn
 
 
-def columns_of(kind: type[Any]) -> list[str]:
+def list_columns(kind: type[Any]) -> list[str]:
     """List a record's fields in JSON order: those in `FIRST`, then the others.
 
     Example:
@@ -129,9 +129,9 @@ def columns_of(kind: type[Any]) -> list[str]:
 def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
     """Convert records to dictionaries, with fields in JSON order."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in columns_of(type(value))}
+        return {name: plain(getattr(value, name)) for name in list_columns(type(value))}
     if isinstance(value, Mapping):
-        return {key: plain(one) for key, one in value.items()}
+        return {key: plain(item) for key, item in value.items()}
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
@@ -173,10 +173,10 @@ def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
     """Build a table, one row per record; it has its columns even without rows."""
     import pandas as pd
 
-    return pd.DataFrame([plain(row) for row in rows], columns=columns_of(kind))
+    return pd.DataFrame([plain(row) for row in rows], columns=list_columns(kind))
 
 
-def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
+def find_row(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
     """Return the first row that matches a name, and values of further fields.
 
     The key is the name, or the name and values of the fields `more`; a value of None matches all
@@ -186,9 +186,9 @@ def named(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *m
         KeyError: No row matches; the message lists the rows that exist.
     """
     name, *values = (key,) if isinstance(key, str) else key
-    wanted = [(f, value) for f, value in zip(more, values, strict=False) if value is not None]
+    conditions = [(f, value) for f, value in zip(more, values, strict=False) if value is not None]
     # The other keys narrow the rows first, for the message below.
-    fitting = [row for row in rows if all(getattr(row, f) == value for f, value in wanted)]
+    fitting = [row for row in rows if all(getattr(row, f) == value for f, value in conditions)]
     for row in fitting:
         if getattr(row, field) == name:
             return row
@@ -208,7 +208,7 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
         >>> csv_text([Effect("=1+1", -0.5), Effect("b", None)], Effect)
         "variant,lift\n'=1+1,-0.5\nb,\n"
     """
-    names = [name for name in columns_of(kind) if name not in without]
+    names = [name for name in list_columns(kind) if name not in without]
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(names)

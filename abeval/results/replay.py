@@ -10,7 +10,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
-from abeval.results.record import DrawnRecord, Frozen, Tabled, named
+from abeval.results.record import DrawnRecord, Frozen, Tabled, find_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,7 +28,7 @@ class ReplayModel(Frozen):
     name: str
 
 
-class OfModel(Frozen):
+class ModelRecord(Frozen):
     """A record of one metric of one model on one variant's traffic."""
 
     model: str
@@ -36,7 +36,7 @@ class OfModel(Frozen):
     metric: str
 
 
-class Measured(OfModel):
+class Measured(ModelRecord):
     """The value of a metric on a traffic.
 
     Attributes:
@@ -151,7 +151,7 @@ class CurvePoint(Frozen):
     reason: str | None
 
 
-class Curve(OfModel):
+class Curve(ModelRecord):
     """A metric, by its id without a cut-off, at every cut-off from 1 on.
 
     `elbow` is the cut-off after which the gain levels off; None without one. `mean` is the mean
@@ -198,7 +198,7 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
 
     def pair(self, metric: str, traffic: str | None = None) -> PairRow:
         """Return the first comparison on a metric, and on a traffic if given."""
-        return named(self.pairs, (metric, traffic), "metric", "traffic")
+        return find_row(self.pairs, (metric, traffic), "metric", "traffic")
 
     def pairs_frame(self) -> "pd.DataFrame":
         """Return one row per two models, traffic and metric."""
@@ -208,27 +208,27 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
 Row = TypeVar("Row", ReplayRow, PairRow)
 
 
-def of_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
+def select_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
     """Keep only some metrics, as if they alone had been replayed.
 
     Only of a result without curves.
 
     Rows are in the order of the metrics; those that the result does not have are left out.
     """
-    places = {name: place for place, name in enumerate(metrics)}
-    known = dict(result.definitions)
+    order = {name: index for index, name in enumerate(metrics)}
+    definitions = dict(result.definitions)
     return replace(
         result,
-        definitions=tuple((name, known[name]) for name in places if name in known),
-        rows=_ordered(result.rows, places, "model", "traffic"),
-        pairs=_ordered(result.pairs, places, "control", "model", "traffic"),
+        definitions=tuple((name, definitions[name]) for name in order if name in definitions),
+        rows=_order_rows(result.rows, order, "model", "traffic"),
+        pairs=_order_rows(result.pairs, order, "control", "model", "traffic"),
     )
 
 
-def _ordered(rows: Sequence[Row], places: Mapping[str, int], *keys: str) -> tuple[Row, ...]:
+def _order_rows(rows: Sequence[Row], order: Mapping[str, int], *keys: str) -> tuple[Row, ...]:
     """Sort the rows of some metrics within each group."""
     group = attrgetter(*keys)
     # Groups keep the order of their first rows.
-    groups = {key: place for place, key in enumerate(dict.fromkeys(map(group, rows)))}
-    kept = (row for row in rows if row.metric in places)
-    return tuple(sorted(kept, key=lambda row: (groups[group(row)], places[row.metric])))
+    groups = {key: index for index, key in enumerate(dict.fromkeys(map(group, rows)))}
+    kept = (row for row in rows if row.metric in order)
+    return tuple(sorted(kept, key=lambda row: (groups[group(row)], order[row.metric])))

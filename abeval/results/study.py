@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from abeval.calls import explain_types
-from abeval.errors import ExperimentError, LogError, said_of_value
+from abeval.errors import ExperimentError, LogError, translate_message
 from abeval.results.agreement import AGREEMENT_SCHEMA_VERSION, Agreement
 from abeval.results.analysis import SCHEMA_VERSION, ExperimentInfo, Result
 from abeval.results.interleaving import INTERLEAVING_SCHEMA_VERSION, InterleavingResult
@@ -77,7 +77,7 @@ _WRITERS = {
 }
 
 
-class Wanted(NamedTuple):
+class AcceptedResults(NamedTuple):
     """Which results a reader accepts, and what to say about others."""
 
     kinds: Sequence[Kind]
@@ -85,19 +85,19 @@ class Wanted(NamedTuple):
     hint: str
 
 
-def read_result(file: Path, wanted: Wanted) -> Record:
+def read_result(file: Path, accepted: AcceptedResults) -> Record:
     """Read the result that a JSON file holds.
 
     Raises:
         ExperimentError: It cannot be read, was edited, or is of another kind or version.
     """
-    raw = _raw(file, wanted)
+    raw = _raw(file, accepted)
     # JSON does not name its kind: a field that no other kind has tells it.
-    kind = next((kind for kind in wanted.kinds if kind.mark in raw), None)
+    kind = next((kind for kind in accepted.kinds if kind.mark in raw), None)
     if kind is None:
         writer = next((writer for mark, writer in _WRITERS.items() if mark in raw), None)
         what = "no result of abeval" if writer is None else f"what abeval {writer} wrote"
-        raise ExperimentError(f"{file} is {what}: {wanted.otherwise}", wanted.hint)
+        raise ExperimentError(f"{file} is {what}: {accepted.otherwise}", accepted.hint)
     try:
         return read_back(raw, kind.record, kind.version)
     except ExperimentError as error:
@@ -105,21 +105,21 @@ def read_result(file: Path, wanted: Wanted) -> Record:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"]))
-        what = f"{file} is not a whole result: {where}: {said_of_value(first['msg'])}"
-        raise ExperimentError(what, wanted.hint) from error
+        what = f"{file} is not a whole result: {where}: {translate_message(first['msg'])}"
+        raise ExperimentError(what, accepted.hint) from error
     except (ValueError, RecursionError) as error:
         what = f"{file} was written by another version of abeval: {error}"
         raise ExperimentError(what, _AGAIN) from error
 
 
-def _raw(file: Path, wanted: Wanted) -> Mapping[str, object]:
+def _raw(file: Path, accepted: AcceptedResults) -> Mapping[str, object]:
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         what = f"cannot read {file}: {error.strerror or error}"
         raise ExperimentError(what, "name the file that --json wrote") from error
     except (ValueError, RecursionError) as error:
-        raise ExperimentError(f"{file} is not JSON: {error}", wanted.hint) from error
+        raise ExperimentError(f"{file} is not JSON: {error}", accepted.hint) from error
     # JSON that is no object has the field of no kind.
     return raw if isinstance(raw, dict) else {}
 
@@ -150,27 +150,27 @@ class Study(DrawnRecord):
         return tuple(result for result in every if result is not None)
 
     @property
-    def named(self) -> list[ExperimentInfo | TimeResult | ReplayResult | Agreement]:
+    def named_results(self) -> list[ExperimentInfo | TimeResult | ReplayResult | Agreement]:
         """Return the results that carry the experiment's name and level."""
-        own = None if self.analysis is None else self.analysis.experiment
-        every = (own, self.time, self.replay, self.agreement)
+        experiment = None if self.analysis is None else self.analysis.experiment
+        every = (experiment, self.time, self.replay, self.agreement)
         return [result for result in every if result is not None]
 
     @property
     def name(self) -> str:
         """Return the experiment's name."""
-        return next((result.name for result in self.named), "experiment")
+        return next((result.name for result in self.named_results), "experiment")
 
     @property
     def alpha(self) -> float:
         """Return the level of its intervals."""
         replays = () if self.aa is None else (self.aa,)
-        return next((result.alpha for result in (*self.named, *replays)), 0.05)
+        return next((result.alpha for result in (*self.named_results, *replays)), 0.05)
 
     @property
     def questions(self) -> tuple[str, ...]:
         """Return open questions; a study with any is a draft."""
-        return next((result.questions for result in self.named if result.questions), ())
+        return next((result.questions for result in self.named_results if result.questions), ())
 
     @property
     def trusted(self) -> bool:
@@ -192,7 +192,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     """
     study = Study()
     for file in files:
-        part = study_of(read_result(Path(file), PAGED))
+        part = build_study(read_result(Path(file), PAGED))
         for name in (*(kind.field for kind in KINDS), "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
@@ -202,7 +202,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
             study = replace(study, **{name: value})
         study = replace(study, left_out=(*study.left_out, *part.left_out))
     # Results of different experiments must not share a page.
-    names = {result.name for result in study.named}
+    names = {result.name for result in study.named_results}
     if len(names) > 1:
         raise LogError(
             f"the results are of different experiments: {', '.join(sorted(names))}",
@@ -211,7 +211,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     return study
 
 
-def study_of(*results: object) -> Study:
+def build_study(*results: object) -> Study:
     """Build a study from a few results, ignoring None.
 
     Raises:
@@ -219,12 +219,12 @@ def study_of(*results: object) -> Study:
     """
     # A study among the results is kept, and the others are added to it.
     study = next((result for result in results if isinstance(result, Study)), Study())
-    others = (one for one in results if one is not None and not isinstance(one, Study))
-    parts: dict[str, Any] = {_field_of(result): result for result in others}
+    others = (result for result in results if result is not None and not isinstance(result, Study))
+    parts: dict[str, Any] = {_study_field(result): result for result in others}
     return replace(study, **parts)
 
 
-def _field_of(result: object) -> str:
+def _study_field(result: object) -> str:
     for kind in KINDS:
         if isinstance(result, kind.record):
             return kind.field
@@ -232,7 +232,7 @@ def _field_of(result: object) -> str:
 
 
 STUDY = Kind("", "provenance", Study, STUDY_SCHEMA_VERSION)
-PAGED = Wanted(
+PAGED = AcceptedResults(
     (*KINDS, STUDY),
     "it is none of the results that a page shows",
     "name what analyze, windows, aa, replay, agree or report wrote with --json",

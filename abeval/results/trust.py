@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 from abeval.assignment import SUB_BUCKETS
-from abeval.results.effects import OfVariant
+from abeval.results.effects import VariantRecord
 from abeval.results.record import DrawnRecord, Frozen, Tabled
 
 CheckStatus = Literal["pass", "warn", "fail", "skipped"]
@@ -55,8 +55,8 @@ def worst_first(checks: Iterable[Check], *statuses: CheckStatus) -> list[Check]:
         >>> [check.name for check in worst_first(checks, "fail", "warn")]
         ['fail', 'warn']
     """
-    listed = (check for check in checks if check.status in statuses)
-    return sorted(listed, key=lambda check: statuses.index(check.status))
+    selected = (check for check in checks if check.status in statuses)
+    return sorted(selected, key=lambda check: statuses.index(check.status))
 
 
 class SplitDay(Frozen):
@@ -90,7 +90,7 @@ class SplitPlace(Frozen):
     p_value_without: float
 
 
-class Influence(OfVariant):
+class Influence(VariantRecord):
     """An effect with and without the units that move it most.
 
     Attributes:
@@ -122,7 +122,7 @@ class AAMetric(Frozen):
     uniformity_p_value: float
 
 
-class Balance(OfVariant):
+class Balance(VariantRecord):
     """A metric's pre-period difference; p adjusted over metrics × variants."""
 
     control: float | None

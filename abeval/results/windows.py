@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from abeval.results import Balance, Ramp
-from abeval.results.effects import Numbers, OfVariant
+from abeval.results.effects import Numbers, VariantRecord
 from abeval.results.record import DrawnRecord, Tabled
 from abeval.results.trust import AAResult
 from abeval.views import view
@@ -26,7 +26,7 @@ StabilityVerdict = Literal["stable", "settling", "drifting", "too_early"]
 Declared = Literal["better", "worse", "different", "unclear"]
 
 
-class WindowRow(OfVariant, Numbers, kw_only=True):
+class WindowRow(VariantRecord, Numbers, kw_only=True):
     """The effect of a metric in one window, at a fixed horizon.
 
     Units are those active in the window; in a cumulative window, those entered by its end.
@@ -52,7 +52,7 @@ class WindowRow(OfVariant, Numbers, kw_only=True):
     reason: str | None
 
 
-class Rhythm(OfVariant):
+class Rhythm(VariantRecord):
     """Whether the effect is the same at all hours of the day, or on all weekdays.
 
     `effect` is the mean effect, by generalised least squares; `p_value` is of Hotelling's test of
@@ -68,7 +68,7 @@ class Rhythm(OfVariant):
     reason: str | None = None
 
 
-class Look(OfVariant):
+class Look(VariantRecord):
     """The difference seen at the end of a day, and what three rules conclude.
 
     Attributes:
@@ -93,7 +93,7 @@ class Look(OfVariant):
     planned_declares: Declared | None
 
 
-class Stability(OfVariant):
+class Stability(VariantRecord):
     """Whether an effect is stable over time, tested at 1 %.
 
     Attributes:
@@ -136,7 +136,7 @@ class Stability(OfVariant):
     window_days: int | None = None
 
 
-class Novelty(OfVariant):
+class Novelty(VariantRecord):
     """Whether an effect decays with days since entry: a + b exp(−t / tau).
 
     Attributes:
@@ -158,7 +158,7 @@ class Novelty(OfVariant):
     reason: str | None = None
 
 
-class EventRow(OfVariant):
+class EventRow(VariantRecord):
     """The mean daily effect during a calendar event, outside, and overall."""
 
     event: str

@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Literal
 
 from abeval.bounds import check_seed
-from abeval.simulate.interleaved import lists
+from abeval.simulate.interleaved import simulate_lists
 from abeval.simulate.run import Small, write_small
-from abeval.simulate.stores import stores
-from abeval.simulate.turns import turns
+from abeval.simulate.stores import simulate_stores
+from abeval.simulate.turns import simulate_switchback
 
 Design = Literal["clusters", "interleaving", "switchback"]
 
 _DESIGNS: Mapping[Design, Callable[[int], Small]] = {
-    "clusters": stores,
-    "interleaving": lists,
-    "switchback": turns,
+    "clusters": simulate_stores,
+    "interleaving": simulate_lists,
+    "switchback": simulate_switchback,
 }
 
 

@@ -30,7 +30,7 @@ class Clicks(NamedTuple):
     dwell: Ints
 
     @classmethod
-    def joined(cls, parts: Sequence[Clicks]) -> Clicks:
+    def concatenate(cls, parts: Sequence[Clicks]) -> Clicks:
         """Join the clicks of all parts, in order."""
         return cls(*map(np.concatenate, zip(*parts, strict=True)))
 
@@ -73,7 +73,7 @@ def add_dirt_to_clicks(
     count = _count(clean, plan.dirt.orphan_clicks)
     at = rng.integers(PRE_DAYS * DAY_MS, DAYS * DAY_MS, count)
     orphans = Clicks(-1 - np.arange(count), at, draw_dwell(np.ones(count), rng))
-    dirty = Clicks.joined([clean, clean.take(duplicates), late, orphans])
+    dirty = Clicks.concatenate([clean, clean.take(duplicates), late, orphans])
     return DirtyClicks(
         clicks=dirty.take(np.lexsort((dirty.impression, dirty.at))),
         late=late.impression,
@@ -96,7 +96,7 @@ def _late_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> Clicks:
     """Draw clicks that come 24 to 72 hours late, on unclicked impressions."""
-    tested = np.flatnonzero(requests.in_test & ~requests.anonymous)
+    tested = np.flatnonzero(requests.is_test & ~requests.anonymous)
     tested = tested[requests.at[tested] < (DAYS - 3) * DAY_MS]
     drawn = rng.choice(tested, 2 * (count := _count(clean, plan.dirt.late_clicks)) + 20)
     free = np.unique(drawn * LIST_LENGTH + rng.integers(0, LIST_LENGTH, len(drawn)))
@@ -145,7 +145,7 @@ class Truth(NamedTuple):
         path.write_text(json.dumps(self._asdict(), indent=2) + "\n", encoding="utf-8")
 
 
-def truth_of(
+def build_truth(
     plan: Plan,
     requests: Requests,
     rows: RowDirt,
@@ -153,27 +153,27 @@ def truth_of(
     expected_clicks: tuple[float, float],
 ) -> Truth:
     """Build the truth of the generated log."""
-    shown = LIST_LENGTH * int((requests.in_test & ~requests.anonymous).sum())
+    impressions = LIST_LENGTH * int((requests.is_test & ~requests.anonymous).sum())
     control, treatment = expected_clicks
     return Truth(
         schema=SCHEMA,
         seed=plan.seed,
         impressions=plan.requests * LIST_LENGTH,
         lift=dict.fromkeys(MOVED, treatment / control - 1) | dict.fromkeys(UNMOVED, 0.0),
-        expected={"ctr": {"control": control / shown, "treatment": treatment / shown}},
+        expected={"ctr": {"control": control / impressions, "treatment": treatment / impressions}},
         rows=_rows(plan, requests, rows, clicks),
-        dirt=_dirt(requests, rows, clicks, np.ones_like(requests.in_test)),
-        dirt_test=_dirt(requests, rows, clicks, requests.in_test),
+        dirt=_dirt(requests, rows, clicks, np.ones_like(requests.is_test)),
+        dirt_test=_dirt(requests, rows, clicks, requests.is_test),
         noise={"baseline": BASELINE.noise, "candidate": plan.noise},
     )
 
 
 def _rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: DirtyClicks) -> dict[str, int]:
-    tested = requests.in_test & ~requests.anonymous
+    tested = requests.is_test & ~requests.anonymous
     on_impression = clicks.clicks.impression[clicks.clicks.impression >= 0]
-    clicks_test = int(requests.in_test[on_impression // LIST_LENGTH].sum())
-    duplicates_test = int(requests.in_test[rows.duplicates // LIST_LENGTH].sum())
-    learned = ~requests.in_test & ~requests.anonymous
+    clicks_test = int(requests.is_test[on_impression // LIST_LENGTH].sum())
+    duplicates_test = int(requests.is_test[rows.duplicates // LIST_LENGTH].sum())
+    learned = ~requests.is_test & ~requests.anonymous
     unscored = int(learned[rows.unscored // LIST_LENGTH].sum())
     exposed = np.stack([requests.user[tested], requests.variant[tested]])
     return {
@@ -184,7 +184,7 @@ def _rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: DirtyClicks) ->
         "training": LIST_LENGTH * int(learned.sum()) - unscored,
         "requests": plan.requests,
         "users": len(np.unique(requests.user[~requests.anonymous])),
-        "impressions_test": LIST_LENGTH * int(requests.in_test.sum()) + duplicates_test,
+        "impressions_test": LIST_LENGTH * int(requests.is_test.sum()) + duplicates_test,
         "clicks_test": clicks_test,
         "users_test": len(np.unique(requests.user[tested])),
     }

@@ -79,15 +79,17 @@ def show(seed: int, queries: Queries, draft: Draft, users: int) -> Shown:
     lists = [dict(zip(RANKERS, pair, strict=True)) for pair in queries.lists.tolist()]
     item, credit = np.full((len(user), LENGTH), -1), np.zeros((len(user), LENGTH))
     for row, number in enumerate(query.tolist()):
-        for place, one in enumerate(draft(lists[number], f"{seed}-{row}")):
-            item[row, place] = int(str(one.item))
-            credit[row, place] = one.credit * {"old": -1, "new": 1, None: 0}[one.team]
+        for index, drafted_item in enumerate(draft(lists[number], f"{seed}-{row}")):
+            item[row, index] = int(str(drafted_item.item))
+            credit[row, index] = (
+                drafted_item.credit * {"old": -1, "new": 1, None: 0}[drafted_item.team]
+            )
     # Position-based click model: looked at, and attractive.
     chance = ready[user, None] * LOOKS * queries.attraction[query[:, None], item]
     return Shown(user, query, item, credit, (rng.random(item.shape) < chance) & (item >= 0))
 
 
-def drafted(method: Method, salt: str) -> Draft:
+def make_draft(method: Method, salt: str) -> Draft:
     """Build a function that drafts lists of this length by a method."""
     return lambda lists, request: interleave(
         lists, method, salt=salt, request_id=request, length=LENGTH
@@ -99,17 +101,17 @@ def draw_sizes(rng: np.random.Generator, users: int) -> Ints:
     return np.exp(rng.uniform(0, np.log(MOST_LISTS), users)).astype(np.int64)
 
 
-def lists(seed: int) -> Small:
+def simulate_lists(seed: int) -> Small:
     """Simulate lists that two rankers share; the lift is what an A/B test would show."""
     queries = draw_queries(seed, NOISE, QUERIES)
-    shown = show(seed, queries, drafted("team_draft", "lists"), USERS)
+    shown = show(seed, queries, make_draft("team_draft", "lists"), USERS)
     return Small("shared_lists", _rows(seed, queries, shown), {"clicks_per_list": queries.lift})
 
 
 def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
     """Return one row per impression; a rank of 0 is none."""
-    lists, place = np.nonzero(shown.item >= 0)
-    item, query = shown.item[lists, place], shown.query[lists]
+    lists, index = np.nonzero(shown.item >= 0)
+    item, query = shown.item[lists, index], shown.query[lists]
     same = queries.lists[query] == item[:, None, None]
     ranks = np.where(same.any(axis=2), same.argmax(axis=2) + 1, 0)
     at = np.random.default_rng(seed).integers(0, 14 * world.DAY_MS, len(shown.user))
@@ -118,11 +120,11 @@ def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
             "user": shown.user[lists],
             "request_id": [f"{seed}-{row}" for row in lists.tolist()],
             "item_id": query * ITEMS + item,
-            "position": place + 1,
+            "position": index + 1,
             "time": timestamps(at, world.START)[lists],
-            "team": np.array(RANKERS)[(shown.credit[lists, place] > 0).astype(int)],
+            "team": np.array(RANKERS)[(shown.credit[lists, index] > 0).astype(int)],
             "rank_old": ranks[:, 0],
             "rank_new": ranks[:, 1],
-            "click": shown.click[lists, place].astype(int),
+            "click": shown.click[lists, index].astype(int),
         }
     )

@@ -16,7 +16,7 @@ import pandas as pd
 from abeval.engines.duckdb_connection import open_database
 from abeval.errors import ExperimentError
 from abeval.scratch import Scratch
-from abeval.signals import unstopped
+from abeval.signals import defer_signals
 from abeval.simulate import dirt as defects
 from abeval.simulate import world
 from abeval.simulate.dirt import Clicks, RowDirt, Truth, draw_dwell, draw_row_dirt
@@ -35,8 +35,8 @@ def _text(name: str) -> str:
 def _sql(name: str) -> str:
     """Fill in the query of a log's rows with the names behind its codes."""
     names = ("variants", "devices", "countries", "categories")
-    listed = {name: [*getattr(world, name.upper())] for name in names}
-    return Template(_text(f"{name}.sql")).safe_substitute(listed)
+    substitutions = {name: [*getattr(world, name.upper())] for name in names}
+    return Template(_text(f"{name}.sql")).safe_substitute(substitutions)
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def filled_folder(
         (scratch.path / "experiment.toml").write_text(experiment, encoding="utf-8")
         yield scratch.path
         # An interrupt between two moves would leave half a simulation.
-        with unstopped():
+        with defer_signals():
             for name in names:
                 if (folder / name).is_dir():
                     (folder / name).replace(scratch.path / f"old_{name}")
@@ -86,11 +86,11 @@ def write_small(folder: Path, small: Small, seed: int) -> None:
         (filled / SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
 
-def rows_of(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> pd.DataFrame:
+def build_rows(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> pd.DataFrame:
     """Build one row per impression of the requests; ``first`` is their number."""
     n = len(requests.user)
     served = np.where(requests.variant[:, None] == 1, lists.score_candidate, lists.score_baseline)
-    trained = np.where(requests.in_test, world.PRE_DAYS * world.DAY_MS, 0)
+    trained = np.where(requests.is_test, world.PRE_DAYS * world.DAY_MS, 0)
     rows = {
         "impression_id": np.arange(first * LIST_LENGTH, (first + n) * LIST_LENGTH) + 1,
         "item_id": lists.item.ravel(),
@@ -129,7 +129,7 @@ def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDi
 
 def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
     """Write when each user was first exposed to a variant."""
-    tested = requests.in_test & ~requests.anonymous
+    tested = requests.is_test & ~requests.anonymous
     came = np.maximum(requests.at - requests.latency, world.PRE_DAYS * world.DAY_MS)
     chunk = {
         "user_code": world.FIRST_USER + requests.user[tested],
@@ -185,9 +185,9 @@ def copy_frame(select: str, chunk: pd.DataFrame, path: Path, **values: object) -
 _PAST = '\n[[metrics]]\nname = "dwell_per_user"\n\n[[metrics]]\nname = "sessions_per_user"\n'
 
 
-def experiment_of(plan: Plan) -> str:
+def experiment_text(plan: Plan) -> str:
     """Return the experiment file; past experiments have few metrics."""
-    start, end = (plan.start + (one - world.PRE_START) for one in (world.START, world.END))
+    start, end = (plan.start + (day - world.PRE_START) for day in (world.START, world.END))
     text = Template(_text("experiment.toml")).substitute(
         name=plan.name, pre_start=plan.start, start=start, end=end, look=world.LOOK
     )
@@ -235,9 +235,9 @@ def simulate(
     plan = Plan(impressions, seed)
     if not str(directory):
         raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
-    truth = _written(plan, Path(directory), progress or _silent)
+    truth = _write_simulation(plan, Path(directory), progress or _silent)
     for earlier in plan.past(past):
-        _written(earlier, Path(directory) / "past" / earlier.name, _silent)
+        _write_simulation(earlier, Path(directory) / "past" / earlier.name, _silent)
     return truth
 
 
@@ -245,15 +245,15 @@ def _silent(done: int, total: int) -> None:
     """Report nothing: past experiments are small."""
 
 
-def _written(plan: Plan, directory: Path, progress: Progress) -> Truth:
+def _write_simulation(plan: Plan, directory: Path, progress: Progress) -> Truth:
     """Write the logs, the experiment file and the truth of one simulation."""
-    with filled_folder(directory, experiment_of(plan)) as folder:
-        truth = _simulated(plan, folder, progress)
+    with filled_folder(directory, experiment_text(plan)) as folder:
+        truth = _simulate_files(plan, folder, progress)
         truth.write(folder / "truth.json")
     return truth
 
 
-def _simulated(plan: Plan, folder: Path, progress: Progress) -> Truth:
+def _simulate_files(plan: Plan, folder: Path, progress: Progress) -> Truth:
     """Draw users, requests and catalogue, and write their lists and clicks by chunks."""
     # Each step has its own random numbers, so that a change of one does not affect the others.
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(7)]
@@ -269,14 +269,14 @@ def _simulated(plan: Plan, folder: Path, progress: Progress) -> Truth:
     for number, first in enumerate(range(0, plan.requests, step)):
         part = requests.part(slice(first, first + step))
         lists = serve(plan, catalogue, users, part, streams[4])
-        write_impressions(folder, number, rows_of(plan, part, first, lists), dirt)
+        write_impressions(folder, number, build_rows(plan, part, first, lists), dirt)
         clicks.append(_clicks(users, part, first, lists, streams[4]))
         expected.append(lists.expected_clicks)
         progress(min(first + step, plan.requests) * LIST_LENGTH, plan.requests * LIST_LENGTH)
-    dirty = defects.add_dirt_to_clicks(plan, requests, dirt, Clicks.joined(clicks), streams[5])
+    dirty = defects.add_dirt_to_clicks(plan, requests, dirt, Clicks.concatenate(clicks), streams[5])
     write_clicks(folder / "clicks.parquet", plan, dirty.clicks)
     control, treatment = np.sum(expected, axis=0)
-    return defects.truth_of(plan, requests, dirt, dirty, (float(control), float(treatment)))
+    return defects.build_truth(plan, requests, dirt, dirty, (float(control), float(treatment)))
 
 
 def _clicks(

@@ -44,32 +44,34 @@ def draw_users(
     stratum = np.arange(stores) * {"": 0, "strata": 4, "pairs": stores // 2}[drawn] // stores
     spread = np.sqrt(icc * RATE * (1 - RATE))
     shared = rng.normal(0, spread, stratum.max() + 1)[stratum]
-    own = rng.normal(0, spread, stores)
-    known = 0.8 if drawn else 0.0
+    store_effect = rng.normal(0, spread, stores)
+    shared_part = 0.8 if drawn else 0.0
     # Stores of a stratum share most of their variance, so that pairing helps.
-    rates = np.clip(RATE + np.sqrt(known) * shared + np.sqrt(1 - known) * own, 0.001, 0.8)
+    rates = np.clip(
+        RATE + np.sqrt(shared_part) * shared + np.sqrt(1 - shared_part) * store_effect, 0.001, 0.8
+    )
     treated = np.zeros(stores, dtype=bool)
-    for one in np.unique(stratum):
-        places = np.flatnonzero(stratum == one)
-        treated[rng.choice(places, len(places) // 2, replace=False)] = True
+    for number in np.unique(stratum):
+        members = np.flatnonzero(stratum == number)
+        treated[rng.choice(members, len(members) // 2, replace=False)] = True
     store = np.repeat(np.arange(stores), sizes)
     x = 1 + rng.poisson(3, len(store))
     y = rng.binomial(x, np.minimum(rates * np.where(treated, 1 + lift, 1), 1)[store])
     return Users(y, x, store, treated, stratum)
 
 
-def stores(seed: int) -> Small:
+def simulate_stores(seed: int) -> Small:
     """Simulate stores in matched pairs."""
     rng = np.random.default_rng(seed)
     drawn = draw_users(rng, STORES, ICC, LIFT, "pairs")
     user = np.repeat(np.arange(len(drawn.x)), drawn.x)
-    place, store = np.arange(len(user)) - (np.cumsum(drawn.x) - drawn.x)[user], drawn.store[user]
+    number, store = np.arange(len(user)) - (np.cumsum(drawn.x) - drawn.x)[user], drawn.store[user]
     rows = {
         "store": store,
         "pair": drawn.stratum[store],
         "user_id": user,
         "ts": timestamps(rng.integers(0, DAYS * world.DAY_MS, len(user)), world.START),
         "variant": np.where(drawn.treated[store], ARMS[1], ARMS[0]),
-        "click": (place < drawn.y[user]).astype(int),
+        "click": (number < drawn.y[user]).astype(int),
     }
     return Small("stores", pd.DataFrame(rows), {"ctr": LIFT})

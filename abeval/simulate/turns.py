@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import expit
 
-from abeval.assignment.switchbacks import Schedule, schedule_of
+from abeval.assignment.switchbacks import Schedule, build_schedule
 from abeval.simulate import world
 from abeval.simulate.run import Small
 from abeval.simulate.visits import Bools
@@ -42,8 +42,10 @@ def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minu
     """
     rng = np.random.default_rng([seed, 33])
     names, period = [str(city) for city in range(CITIES)], (START, START + timedelta(DAYS))
-    drawn = schedule_of(names, ARMS, period, timedelta(hours=HOURS), f"s{seed}", schedule)
-    treated = np.array([one.variant == ARMS[1] for one in drawn]).reshape(CITIES, SLOTS)
+    drawn = build_schedule(names, ARMS, period, timedelta(hours=HOURS), f"s{seed}", schedule)
+    treated = np.array([drawn_slot.variant == ARMS[1] for drawn_slot in drawn]).reshape(
+        CITIES, SLOTS
+    )
     minute = np.arange(MINUTES)
     slot, since = np.divmod(minute, SLOT)
     before = np.hstack([np.zeros((CITIES, 1), bool), treated[:, :-1]])
@@ -60,11 +62,11 @@ def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minu
     return Minutes(rng.binomial(x, np.minimum(rate, 1)), x, treated)
 
 
-def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
+def build_log(drawn: Minutes, seed: int) -> pd.DataFrame:
     """Build a log of impressions from clicks and impressions by minute."""
     rng = np.random.default_rng(seed)
     city, minute = np.divmod(np.repeat(np.arange(drawn.x.size), drawn.x.ravel()), MINUTES)
-    place = np.arange(len(city)) - np.repeat(np.cumsum(drawn.x) - drawn.x.ravel(), drawn.x.ravel())
+    number = np.arange(len(city)) - np.repeat(np.cumsum(drawn.x) - drawn.x.ravel(), drawn.x.ravel())
     at = pd.to_timedelta(minute * 60 + rng.integers(0, 60, len(city)), unit="s")
     return pd.DataFrame(
         {
@@ -73,12 +75,12 @@ def log_of(drawn: Minutes, seed: int) -> pd.DataFrame:
             "user_id": np.arange(len(city)) % 3_000,
             "ts": pd.Timestamp(START) + at,
             "variant": np.where(drawn.treated[city, minute // SLOT], ARMS[1], ARMS[0]),
-            "click": (place < drawn.y[city, minute]).astype(int),
+            "click": (number < drawn.y[city, minute]).astype(int),
         }
     )
 
 
-def turns(seed: int) -> Small:
+def simulate_switchback(seed: int) -> Small:
     """Simulate a switchback of cities."""
-    log = log_of(draw_minutes("balanced", 0, seed, LIFT), seed)
+    log = build_log(draw_minutes("balanced", 0, seed, LIFT), seed)
     return Small("cities", log, {"ctr": LIFT})

@@ -41,7 +41,7 @@ class Requests(NamedTuple):
     crossover: Bools
 
     @property
-    def in_test(self) -> Bools:
+    def is_test(self) -> Bools:
         """Tell which requests are in the test period."""
         tested: Bools = self.variant != _NONE
         return tested
@@ -157,7 +157,7 @@ POSITION_BIAS = np.arange(1, LIST_LENGTH + 1) ** -0.6
 
 _MEAN_APPEAL = -1.82
 _APPEAL_SPREAD = 0.98
-_OWN_SPREAD = 0.7
+_TASTE_SPREAD = 0.7
 _FAVOURITE = 0.8
 _DEVICE_EFFECT = np.array([0.05, 0.0, -0.15])
 # Noise in the ranking, so that position is not a function of the score.
@@ -212,13 +212,16 @@ def serve(
     lists = _rank(estimated[0], rng), _rank(estimated[1], rng)
     served = np.where(requests.variant[:, None] == 1, lists[1], lists[0])
     chance = _click_chance(appeal, served)
-    counts = requests.in_test & ~requests.anonymous
+    counts = requests.is_test & ~requests.anonymous
     return ServedLists(
         item=catalogue.item_id[_pick(pool, served)],
         score_baseline=BASELINE.score(_pick(estimated[0], served)),
         score_candidate=candidate.score(_pick(estimated[1], served)),
         clicked=(rng.random(chance.shape) < chance) & ~requests.anonymous[:, None],
-        expected_clicks=(_expected(appeal, lists[0], counts), _expected(appeal, lists[1], counts)),
+        expected_clicks=(
+            _expected_clicks(appeal, lists[0], counts),
+            _expected_clicks(appeal, lists[1], counts),
+        ),
     )
 
 
@@ -228,9 +231,9 @@ def _appeal(
     """Draw the appeal of every candidate item to the request's user, as a logit."""
     per_request = users.readiness[requests.user] + _DEVICE_EFFECT[requests.device]
     match = catalogue.category[pool] == users.favourite[requests.user][:, None]
-    own = _OWN_SPREAD * rng.standard_normal(pool.shape)
+    taste = _TASTE_SPREAD * rng.standard_normal(pool.shape)
     level = _MEAN_APPEAL - 0.1 * _FAVOURITE + per_request[:, None]
-    appeal: Floats = level + catalogue.quality[pool] + _FAVOURITE * match + own
+    appeal: Floats = level + catalogue.quality[pool] + _FAVOURITE * match + taste
     return appeal
 
 
@@ -247,7 +250,7 @@ def _click_chance(appeal: Floats, chosen: Ints) -> Floats:
     return POSITION_BIAS * _sigmoid(_pick(appeal, chosen))
 
 
-def _expected(appeal: Floats, chosen: Ints, counts: Bools) -> float:
+def _expected_clicks(appeal: Floats, chosen: Ints, counts: Bools) -> float:
     return float(_click_chance(appeal[counts], chosen[counts]).sum())
 
 

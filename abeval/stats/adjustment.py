@@ -31,10 +31,10 @@ def cuped_mean(
         (1.0316, 0.8737)
     """
     pooled, *arms = (
-        _linear(one, np.eye(one.mean.size), one.mean)
-        for one in (control + treatment, control, treatment)
+        _linear(moments, np.eye(moments.mean.size), moments.mean)
+        for moments in (control + treatment, control, treatment)
     )
-    return _cuped(pooled, arms, alpha, theta)
+    return _adjust_by_cuped(pooled, arms, alpha, theta)
 
 
 def cuped_ratio(
@@ -53,8 +53,8 @@ def cuped_ratio(
         0.0483
     """
     every = control + treatment, *map(means.correct_leverage, (control, treatment))
-    pooled, *arms = (_linear(one, *_ratio_rows(one)) for one in every)
-    return _cuped(pooled, arms, alpha, theta)
+    pooled, *arms = (_linear(moments, *_ratio_rows(moments)) for moments in every)
+    return _adjust_by_cuped(pooled, arms, alpha, theta)
 
 
 class _Linear(NamedTuple):
@@ -90,7 +90,7 @@ def _theta(covariance: Floats) -> tuple[float, ...]:
     return tuple((inverse @ (covariance[1:, 0] / scale) / scale).tolist())
 
 
-def _cuped(
+def _adjust_by_cuped(
     pooled: _Linear, arms: Sequence[_Linear], alpha: float, theta: Sequence[float] | None
 ) -> Adjusted:
     coefficients = _theta(pooled.covariance) if theta is None else tuple(map(float, theta))
@@ -148,7 +148,8 @@ def _lin(arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha:
     ]
     slopes = [inverse @ arm.comoment[1:, 0] for inverse, arm in zip(inverses, arms, strict=True)]
     fitted = [
-        _fitted(*one, together.mean[1:]) for one in zip(spreads, inverses, slopes, strict=True)
+        _fit_at_centre(*terms, together.mean[1:])
+        for terms in zip(spreads, inverses, slopes, strict=True)
     ]
     # The centre is the mean of a sample: where slopes differ, the effect moves with it.
     spread = together.covariance[1:, 1:] / together.n
@@ -156,7 +157,7 @@ def _lin(arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha:
     variances = fitted[0].variance, fitted[1].variance, float(gap @ spread @ gap)
     df = satterthwaite(variances, (fitted[0].df, fitted[1].df, together.n - 1.0))
     low, high, se = fitted[0].value, fitted[1].value, math.sqrt(sum(variances))
-    effect = effects.from_difference(low, high, high - low, se, df, alpha, "lin_t")
+    effect = effects.effect_from_difference(low, high, high - low, se, df, alpha, "lin_t")
     # Residuals are uncorrelated with the part of the control's mean that covariates explain.
     covariance = float(gap @ spread @ slopes[0]) - fitted[0].variance
     raw = means.estimate_mean(spreads[0]), means.estimate_mean(spreads[1])
@@ -185,7 +186,7 @@ def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adju
     return _lin((linear(control), linear(treatment)), (linear(low), linear(high)), alpha)
 
 
-def _fitted(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Estimate:
+def _fit_at_centre(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Estimate:
     """Predict y at the centre, by regression on the covariates of one variant.
 
     `inverse` is the inverse of the covariates' sums of squares and products.
@@ -255,27 +256,29 @@ def _stratify(
     units = int(sizes.sum())
     shares = sizes / units
 
-    def of_shares(a: Floats, b: Floats) -> float:
+    def share_covariance(a: Floats, b: Floats) -> float:
         """Return the covariance of Σ ν_k a_k and Σ ν_k b_k over sampled shares."""
         return float(shares @ ((a - shares @ a) * (b - shares @ b))) / units
 
     low, high = (
-        _strata([one.pick(*variables) for one in variant], function, shares)
+        _strata([stratum.pick(*variables) for stratum in variant], function, shares)
         for variant in (control, treatment)
     )
     gap = high.line - low.line
-    terms = [*low.terms, *high.terms, of_shares(gap, gap)]
+    terms = [*low.terms, *high.terms, share_covariance(gap, gap)]
     if not any(terms):
         raise Refusal("zero_variance", "no stratum varies: no test is possible")
     df = satterthwaite(terms, [*low.dfs, *high.dfs, units - 1.0])
     values, se = (low.value, high.value, high.value - low.value), math.sqrt(math.fsum(terms))
-    effect = effects.from_difference(*values, se, df, alpha, "post_stratified_t")
+    effect = effects.effect_from_difference(*values, se, df, alpha, "post_stratified_t")
     wholes = [functools.reduce(Moments.merge, variant) for variant in (control, treatment)]
     below, above = (
-        Estimate(arm.value, math.fsum(arm.terms) + of_shares(arm.line, arm.line), whole.n, df)
-        for arm, whole in zip((low, high), wholes, strict=True)
+        Estimate(
+            arm.value, math.fsum(arm.terms) + share_covariance(arm.line, arm.line), pooled.n, df
+        )
+        for arm, pooled in zip((low, high), wholes, strict=True)
     )
-    covariance = of_shares(gap, low.line) - math.fsum(low.terms)
+    covariance = share_covariance(gap, low.line) - math.fsum(low.terms)
     removed = variance_removed(effect, raw(wholes[0]), raw(wholes[1]))
     return Adjusted(effect, (), removed, below, above, covariance)
 
@@ -300,11 +303,11 @@ class _Strata(NamedTuple):
 
 
 def _strata(strata: Sequence[Moments], function: means.Smooth, shares: Floats) -> _Strata:
-    by_stratum = np.array([one.mean for one in strata])
+    by_stratum = np.array([stratum.mean for stratum in strata])
     centre = shares @ by_stratum
     value, slope = function(centre)
     pairs = list(zip(shares.tolist(), strata, strict=True))
     if centre.size > 1:
-        pairs = [(w, means.correct_leverage(one, float(centre[1]) / w)) for w, one in pairs]
-    terms = [w**2 * quadratic(slope, one.covariance) / one.n for w, one in pairs]
-    return _Strata(value, terms, [one.df for _, one in pairs], by_stratum @ slope)
+        pairs = [(w, means.correct_leverage(stratum, float(centre[1]) / w)) for w, stratum in pairs]
+    terms = [w**2 * quadratic(slope, stratum.covariance) / stratum.n for w, stratum in pairs]
+    return _Strata(value, terms, [stratum.df for _, stratum in pairs], by_stratum @ slope)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from abeval.stats import effects, resampling
 from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal, finite
 from abeval.stats.resampling import jackknife_se, scaled_null
-from abeval.threads import in_threads
+from abeval.threads import map_in_threads
 
 Totals = NDArray[np.floating]
 Functional = Literal["coverage", "gini", "entropy"]
@@ -34,7 +34,7 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
         raise Refusal("not_applicable", "an item must be shown to between 0 and all units")
     if len(shown) > catalogue_size:
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    return _rarefied(shown, units, at) / catalogue_size
+    return _rarefy(shown, units, at) / catalogue_size
 
 
 def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
@@ -76,7 +76,7 @@ def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Sp
     sums = ordered.sum(axis=1, dtype=np.float64)
     if not sums.all():
         raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
-    return np.stack([_OF_SETS[name](ordered, sums, catalogue_size) for name in functionals])
+    return np.stack([_SET_FUNCTIONALS[name](ordered, sums, catalogue_size) for name in functionals])
 
 
 def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
@@ -85,7 +85,7 @@ def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: 
     `totals` are the units that were shown each item, shape (sets, items).
     """
     sets = zip(totals, units.tolist(), at.tolist(), strict=True)
-    return np.array([_rarefied(shown, n, m) / catalogue_size for shown, n, m in sets])
+    return np.array([_rarefy(shown, n, m) / catalogue_size for shown, n, m in sets])
 
 
 def _ginis(ordered: Totals, sums: Floats, catalogue_size: int) -> Floats:
@@ -96,10 +96,12 @@ def _ginis(ordered: Totals, sums: Floats, catalogue_size: int) -> Floats:
 
 def _entropies(ordered: Totals, sums: Floats, _: int) -> Floats:
     shown = (row[np.searchsorted(row, 0, side="right") :].astype(np.float64) for row in ordered)
-    return np.asarray(np.log(sums) - np.array([np.sum(one * np.log(one)) for one in shown]) / sums)
+    return np.asarray(
+        np.log(sums) - np.array([np.sum(counts * np.log(counts)) for counts in shown]) / sums
+    )
 
 
-_OF_SETS: Mapping[Spread, Callable[[Totals, Floats, int], Floats]] = {
+_SET_FUNCTIONALS: Mapping[Spread, Callable[[Totals, Floats, int], Floats]] = {
     "gini": _ginis,
     "entropy": _entropies,
 }
@@ -123,7 +125,7 @@ def chances_seen(units: float, at: float) -> Floats:
     return np.asarray(1.0 - np.concatenate(([1.0], np.cumprod(factors))))
 
 
-def _rarefied(shown: Totals, units: float, at: float) -> float:
+def _rarefy(shown: Totals, units: float, at: float) -> float:
     """Return the expected number of distinct items shown to `at` of the units."""
     if at >= units:
         return float(np.count_nonzero(shown > 0))
@@ -201,7 +203,7 @@ class Evenness(NamedTuple):
         plans = [_plan(arm, float(m), order) for m, order in zip(at, orders, strict=True)]
         members, weights = zip(*plans, strict=True)
         weighted = self._over_sets(arm, np.concatenate(members)) * np.concatenate(weights)
-        ends = np.cumsum([len(one) for one in weights])
+        ends = np.cumsum([len(weight) for weight in weights])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
     def against_rest(self, pooled: Arm, members: Totals, blocks: int, _: float) -> Floats:
@@ -221,7 +223,9 @@ class Evenness(NamedTuple):
 Measure = Coverage | Evenness
 
 
-def at_equal_traffic(control: Arm, treatment: Arm, order: Integers, measure: Measure) -> Floats:
+def evaluate_at_equal_traffic(
+    control: Arm, treatment: Arm, order: Integers, measure: Measure
+) -> Floats:
     """Evaluate both variants at the units of the smaller one.
 
     Returns shape (functionals, 2).
@@ -246,7 +250,7 @@ def null_differences(
     Blocks have the smaller variant's share of the groups. The differences are scaled to the
     observed numbers of units; shape (functionals, at least `permutations`).
     """
-    pooled = _pooled(control, treatment)
+    pooled = _pool_arms(control, treatment)
     groups, units = len(pooled.units), np.array([control.units.sum(), treatment.units.sum()])
     length = int(groups * units.min() / units.sum() + 1e-9)
     blocks = groups // length
@@ -257,7 +261,7 @@ def null_differences(
     return scaled_null(null, units, groups, sizes, rng)
 
 
-def _pooled(control: Arm, treatment: Arm) -> Arm:
+def _pool_arms(control: Arm, treatment: Arm) -> Arm:
     # Single precision is enough for a null distribution, at half the memory and time.
     counts = np.empty(control.counts.shape, np.float32)
     np.add(control.counts, treatment.counts, out=counts, casting="same_kind")
@@ -271,7 +275,7 @@ def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Fl
         chunk = slice(start, start + _CHUNK)
         return evaluate(_totals(members[chunk].astype(arm.counts.dtype), arm.counts), chunk)
 
-    parts = in_threads(evaluate_chunk, range(0, len(members), _CHUNK))
+    parts = map_in_threads(evaluate_chunk, range(0, len(members), _CHUNK))
     return np.concatenate([*parts], axis=1)
 
 
@@ -394,12 +398,12 @@ def _counts(arm: Incidence, counted: Counted) -> Numbers:
 
 def _precision(arms: Sequence[Incidence], values: Sequence[Numbers]) -> type[np.floating]:
     """Choose single precision if all sums of counts are exact in it."""
-    whole = all((np.trunc(counts) == counts).all() for counts in values)
+    is_whole = all((np.trunc(counts) == counts).all() for counts in values)
     shown = [
         np.bincount(arm.item, counts, arm.catalogue_size)
         for arm, counts in zip(arms, values, strict=True)
     ]
-    return np.float32 if whole and np.sum(shown, axis=0).max() < _EXACT else np.float64
+    return np.float32 if is_whole and np.sum(shown, axis=0).max() < _EXACT else np.float64
 
 
 def _matrix(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.floating]) -> Arm:
@@ -468,7 +472,7 @@ def compare_all(
     measures: list[tuple[Counted, Measure]] = []
     if "coverage" in functionals:
         measures.append(("units", Coverage(size)))
-    spread = [name for name in _OF_SETS if name in functionals]
+    spread = [name for name in _SET_FUNCTIONALS if name in functionals]
     if spread:
         measures.append(("impressions", Evenness(size, spread)))
     outcomes: dict[Functional, CatalogueComparison | Refusal] = {}
@@ -493,11 +497,13 @@ def _compare(
 ) -> dict[Functional, CatalogueComparison | Refusal]:
     """Compare the variants by all functionals of a measure."""
     at, order = _common_units(control, treatment), rng.permutation(len(control.units))
-    values = at_equal_traffic(control, treatment, order, measure)
+    values = evaluate_at_equal_traffic(control, treatment, order, measure)
     without = left_out(control, treatment, order, measure)
     columns = zip(measure.functionals, values, without, strict=True)
-    outcomes = {name: _jackknifed(name, pair, left, at, alpha) for name, pair, left in columns}
-    compared = [name for name, one in outcomes.items() if not isinstance(one, Refusal)]
+    outcomes = {
+        name: _jackknife_comparison(name, pair, left, at, alpha) for name, pair, left in columns
+    }
+    compared = [name for name, outcome in outcomes.items() if not isinstance(outcome, Refusal)]
     if permutations == 0 or not compared:
         return outcomes
     try:
@@ -505,15 +511,15 @@ def _compare(
     except Refusal as refusal:
         return outcomes | dict.fromkeys(compared, refusal.with_traceback(None))
     by_name = dict(zip(measure.functionals, nulls, strict=True))
-    for name, one in outcomes.items():
-        if not isinstance(one, Refusal):
+    for name, outcome in outcomes.items():
+        if not isinstance(outcome, Refusal):
             null = by_name[name]
-            effect = resampling.permuted(one.effect, null, f"{name}_permutation")
-            outcomes[name] = one._replace(effect=effect, permutations=len(null))
+            effect = resampling.replace_p_value(outcome.effect, null, f"{name}_permutation")
+            outcomes[name] = outcome._replace(effect=effect, permutations=len(null))
     return outcomes
 
 
-def _jackknifed(
+def _jackknife_comparison(
     functional: Functional, values: Floats, without: Floats, at: int, alpha: float
 ) -> CatalogueComparison | Refusal:
     """Compare two values by the jackknife."""
@@ -522,7 +528,9 @@ def _jackknifed(
     if se <= 1e-12 * (abs(control) + abs(treatment)):
         return Refusal("zero_variance", f"{functional} does not change when any group is left out")
     difference, method = treatment - control, f"{functional}_jackknife"
-    effect = effects.from_difference(control, treatment, difference, se, groups - 1, alpha, method)
+    effect = effects.effect_from_difference(
+        control, treatment, difference, se, groups - 1, alpha, method
+    )
     return CatalogueComparison(effect, _lift(control, treatment, without, alpha), at, groups, 0)
 
 

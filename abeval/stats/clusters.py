@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from abeval.stats.records import Refusal
 
 
-class Alike(NamedTuple):
+class ClusterCorrelation(NamedTuple):
     """Intra-cluster correlation, and the design effect that follows from it.
 
     Attributes:
@@ -21,7 +21,9 @@ class Alike(NamedTuple):
     effect: float
 
 
-def alike(sizes: ArrayLike, sums: ArrayLike, squares: ArrayLike, groups: int = 1) -> Alike:
+def estimate_icc(
+    sizes: ArrayLike, sums: ArrayLike, squares: ArrayLike, groups: int = 1
+) -> ClusterCorrelation:
     """Estimate the intra-cluster correlation by ANOVA, and the design effect.
 
     ICC = (B − W) / (B + (n₀ − 1) W) of the mean squares between and within clusters (Donner 1986);
@@ -36,12 +38,12 @@ def alike(sizes: ArrayLike, sums: ArrayLike, squares: ArrayLike, groups: int = 1
     """
     m, s = np.asarray(sizes, dtype=np.float64), np.asarray(sums, dtype=np.float64)
     m, s = m[m > 0], s[m > 0]
-    units, own = float(m.sum()), float((s * s / m).sum())
+    units, between_sum = float(m.sum()), float((s * s / m).sum())
     between_df, within_df = len(m) - groups, units - len(m)
     if between_df < 1 or within_df < 1:
         raise Refusal("too_few_units", "a correlation needs two clusters, and units within one")
     # Mean squares between and within clusters.
-    between, within = own / between_df, (float(np.sum(squares)) - own) / within_df
+    between, within = between_sum / between_df, (float(np.sum(squares)) - between_sum) / within_df
     if between + within <= 0:
         raise Refusal("zero_variance", "the values do not vary")
     repeated = float((m * m).sum()) / units
@@ -49,4 +51,4 @@ def alike(sizes: ArrayLike, sums: ArrayLike, squares: ArrayLike, groups: int = 1
     size = (units - groups * repeated) / between_df
     icc = max(0.0, (between - within) / (between + (size - 1) * within))
     # Design effect 1 + (Σm²/Σm − 1)·ICC (Kish 1965).
-    return Alike(icc, 1 + (repeated - 1) * icc)
+    return ClusterCorrelation(icc, 1 + (repeated - 1) * icc)

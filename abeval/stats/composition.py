@@ -59,17 +59,17 @@ def parts(control: Totals, treatment: Totals) -> Parts:
         >>> [round(value, 6) for value in parts(control, treatment)]
         [-0.004545, 0.015341, -0.019886]
     """
-    _, whole, ratios, shares = _arms(control, treatment)
+    _, overall, ratios, shares = _arms(control, treatment)
     # Σ mean share · change of ratio, and Σ change of share · mean ratio.
     within = float((shares[0] + shares[1]) @ (ratios[1] - ratios[0])) / 2
     mix = float((shares[1] - shares[0]) @ (ratios[1] + ratios[0])) / 2
-    return Parts(float(whole[1] - whole[0]), within, mix)
+    return Parts(float(overall[1] - overall[0]), within, mix)
 
 
 def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
     """Return the ratio of each variant over all parts; refuses as `parts`."""
-    _, whole, _, _ = _arms(control, treatment)
-    return float(whole[0]), float(whole[1])
+    _, overall, _, _ = _arms(control, treatment)
+    return float(overall[0]), float(overall[1])
 
 
 def gradients(
@@ -89,17 +89,17 @@ def gradients(
     both = np.where((below > 0).all(axis=0), shares[0] + shares[1], 0.0) / 2
     change = ratios[1] - ratios[0]
 
-    def of(arm: int, sign: int) -> Gradients:
+    def variant_gradients(arm: int, sign: int) -> Gradients:
         per_unit = below[arm] / units[arm]
-        whole = float(below[arm].sum()) / units[arm]
+        mean_denominator = float(below[arm].sum()) / units[arm]
         weight = np.divide(sign * both, per_unit, out=np.zeros_like(per_unit), where=per_unit > 0)
-        moved = (change - shares[arm] @ change) / (2 * whole)
+        moved = (change - shares[arm] @ change) / (2 * mean_denominator)
         within = Gradient(weight, moved - weight * ratios[arm])
-        total = np.full(per_unit.shape, sign / whole)
+        total = np.full(per_unit.shape, sign / mean_denominator)
         mix = Gradient(total - within.numerator, -total * ratio[arm] - within.denominator)
         return Gradients(within, mix)
 
-    return of(0, -1), of(1, 1)
+    return variant_gradients(0, -1), variant_gradients(1, 1)
 
 
 def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, Floats]:
@@ -108,18 +108,19 @@ def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, F
     The first axis of each has length 2.
     """
     above, below = (
-        np.array([one, other], dtype=float) for one, other in zip(control, treatment, strict=True)
+        np.array([control_sums, treatment_sums], dtype=float)
+        for control_sums, treatment_sums in zip(control, treatment, strict=True)
     )
     finite([above, below], "sums must be finite")
     if np.any(below < 0):
         raise Refusal("not_applicable", "the denominator of a part must not be negative")
-    whole = below.sum(axis=1)
-    if np.any(whole == 0):
+    totals = below.sum(axis=1)
+    if np.any(totals == 0):
         raise Refusal("zero_denominator", "a variant has no denominator")
     ratios = np.divide(above, below, out=np.zeros_like(above), where=below > 0)
     # What only one variant has did not change within: its ratio counts for both.
     ratios = np.where(below > 0, ratios, ratios[::-1])
-    return below, above.sum(axis=1) / whole, ratios, below / whole[:, None]
+    return below, above.sum(axis=1) / totals, ratios, below / totals[:, None]
 
 
 def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
@@ -133,11 +134,13 @@ def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.
         >>> round(e.se, 4), round(e.df, 2)
         (1.291, 4.41)
     """
-    variances = [float(one.covariance[0, 0]) / one.n for one in (control, treatment)]
+    variances = [float(arm.covariance[0, 0]) / arm.n for arm in (control, treatment)]
     if sum(variances) == 0:
         raise Refusal("zero_variance", "the part does not vary")
     df = effects.satterthwaite(variances, [control.df, treatment.df])
-    return effects.from_difference(0.0, value, value, sum(variances) ** 0.5, df, alpha, "delta_t")
+    return effects.effect_from_difference(
+        0.0, value, value, sum(variances) ** 0.5, df, alpha, "delta_t"
+    )
 
 
 class MixShift(NamedTuple):

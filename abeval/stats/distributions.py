@@ -82,8 +82,8 @@ def two_sided(statistic: float, df: float = math.inf) -> float:
         '1.523971e-23'
     """
     size = -abs(statistic)
-    one = scipy.special.ndtr(size) if math.isinf(df) else scipy.special.stdtr(df, size)
-    return 2 * float(one)
+    tail = scipy.special.ndtr(size) if math.isinf(df) else scipy.special.stdtr(df, size)
+    return 2 * float(tail)
 
 
 THIN = 0.5
@@ -147,7 +147,11 @@ def legendre(count: int) -> tuple[Floats, Floats]:
 
 
 def brentq(
-    of: Callable[[float], float], low: float, high: float, xtol: float = 2e-12, rtol: float = 2**-50
+    function: Callable[[float], float],
+    low: float,
+    high: float,
+    xtol: float = 2e-12,
+    rtol: float = 2**-50,
 ) -> float:
     """Find the root of a continuous function between two points.
 
@@ -166,7 +170,7 @@ def brentq(
         1.414213562373
     """
     before, here, other = float(low), float(high), 0.0
-    f_before, f_here, f_other = of(before), of(here), 0.0
+    f_before, f_here, f_other = function(before), function(here), 0.0
     if f_before == 0 or f_here == 0:
         return before if f_before == 0 else here
     if (f_before > 0) == (f_here > 0):
@@ -195,5 +199,5 @@ def brentq(
         last, step = (step, tried) if is_short else (half, half)
         before, f_before = here, f_here
         here += step if abs(step) > least else math.copysign(least, half)
-        f_here = of(here)
+        f_here = function(here)
     raise RuntimeError(f"no root is near {here} after 100 steps")

@@ -22,7 +22,7 @@ def compare(
     """
     se = math.sqrt(total_variance(control, treatment))
     difference, df = treatment.value - control.value, _welch_df(control, treatment)
-    return from_difference(control.value, treatment.value, difference, se, df, alpha, method)
+    return effect_from_difference(control.value, treatment.value, difference, se, df, alpha, method)
 
 
 def total_variance(control: Estimate, treatment: Estimate) -> float:
@@ -59,7 +59,7 @@ def satterthwaite(variances: Sequence[float], dfs: Sequence[float]) -> float:
     return math.inf if inverse == 0 else 1 / inverse
 
 
-def from_difference(
+def effect_from_difference(
     control: float,
     treatment: float,
     difference: float,
@@ -88,7 +88,7 @@ def from_difference(
     return Effect(*values, *ends, statistic, two_sided(statistic, df), method)
 
 
-def joined(low: Effect, high: Effect) -> Effect:
+def merge_sides(low: Effect, high: Effect) -> Effect:
     """Merge two effects with one-sided standard errors into one effect.
 
     The ends are the lower end of `low` and the higher end of `high`. Standard error, statistic and
@@ -200,7 +200,7 @@ def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Li
     # math.exp raises an exception when it overflows; above e^700 the end counts as infinite.
     high = ratio * math.exp(half) if half < 700 else math.inf
     ends = Interval(ratio * math.exp(-half) - 1, high - 1)
-    return _signed(control.value, ratio - 1, ends, "log_delta")
+    return _orient_lift(control.value, ratio - 1, ends, "log_delta")
 
 
 def log_se(control: Estimate, treatment: Estimate) -> float:
@@ -245,7 +245,7 @@ def _relative_se(difference: float, variance: float, covariance: float, control:
 
 def _symmetric(difference: float, control: float, se: float, q: float) -> Lift:
     relative = _divide(difference, control)
-    return _signed(control, relative, Interval(relative - q * se, relative + q * se), "delta")
+    return _orient_lift(control, relative, Interval(relative - q * se, relative + q * se), "delta")
 
 
 def _fieller(
@@ -261,10 +261,10 @@ def _fieller(
         # b² − a·c without the terms that cancel: v − 2ρw + ρ²g + w² − v·g.
         root = math.sqrt(max(v - 2 * relative * w + relative * relative * g + w * w - v * g, 0.0))
         ends = Interval((b - root) / a, (b + root) / a)
-    return _signed(control.value, relative, ends, "fieller")
+    return _orient_lift(control.value, relative, ends, "fieller")
 
 
-def _signed(control: float, relative: float, ends: Interval, method: str) -> Lift:
+def _orient_lift(control: float, relative: float, ends: Interval, method: str) -> Lift:
     """Divide a relative change by the sign of control."""
     if control < 0:
         relative, ends = -relative, Interval(-ends.high, -ends.low)

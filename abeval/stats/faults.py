@@ -79,11 +79,11 @@ def shares(control: Sums, treatment: Sums) -> tuple[Share, Share] | None:
     )
 
 
-def _not_below(own: Share, rows: int, other: Share, others: int) -> Share:
-    least = other.error * math.sqrt(others / rows)
-    if rows >= _MUCH_SMALLER * others or own.error >= least:
-        return own
-    return Share(own.value, least, other.df)
+def _not_below(group: Share, rows: int, reference: Share, reference_rows: int) -> Share:
+    least = reference.error * math.sqrt(reference_rows / rows)
+    if rows >= _MUCH_SMALLER * reference_rows or group.error >= least:
+        return group
+    return Share(group.value, least, reference.df)
 
 
 class Difference(NamedTuple):
@@ -140,20 +140,23 @@ def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: floa
         [False, False, True]
     """
     groups = control, treatment
-    if min(one.units for one in groups) < 2:
+    if min(group.units for group in groups) < 2:
         return False
-    if all(one.squares == one.total for one in groups) and _one_sided(*groups) < chance / cells / 2:
+    if (
+        all(group.squares == group.total for group in groups)
+        and _one_sided(*groups) < chance / cells / 2
+    ):
         return True
     units, total, squares = (sum(sums) for sums in zip(*groups, strict=True))
-    whole = UnitSums(int(units), total, squares)
-    variances = [_variance(one) / one.units for one in groups]
+    pooled = UnitSums(int(units), total, squares)
+    variances = [_variance(group) / group.units for group in groups]
     apart = abs(control.total / control.units - treatment.total / treatment.units)
-    alike = math.sqrt(_variance(whole) * sum(1 / one.units for one in groups))
+    alike = math.sqrt(_variance(pooled) * sum(1 / group.units for group in groups))
     if apart <= two_sided_quantile(chance / cells) * alike:
         return False
     if not any(variances):
         return True
-    df = satterthwaite(variances, [one.units - 1 for one in groups])
+    df = satterthwaite(variances, [group.units - 1 for group in groups])
     return apart > two_sided_quantile(chance / cells, df=df) * math.sqrt(sum(variances))
 
 
@@ -228,11 +231,11 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
     clusters without rows. If a few units, such as machines, have most rows, it counts `even`
     instead. Both groups have the same hours without a break, and `clusters` clusters of units each.
     """
-    units, others = (_units(hours.active, clusters) for hours in (control, treatment))
+    units, treatment_units = (_units(hours.active, clusters) for hours in (control, treatment))
     planned = control.rows * split
-    known = planned > 0
-    ratio = np.where(known, treatment.rows / np.where(known, planned, 1.0), np.nan)
-    limit = two_sided_quantile(SURE / max(int(known.sum()), 1))
+    has_rows = planned > 0
+    ratio = np.where(has_rows, treatment.rows / np.where(has_rows, planned, 1.0), np.nan)
+    limit = two_sided_quantile(SURE / max(int(has_rows.sum()), 1))
     flagged = np.zeros(ratio.size, dtype=bool)
     # Gaps hide in the median of hours around them, so the second look leaves them out.
     for _ in range(2):
@@ -242,7 +245,7 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(expected > 0, ratio / expected, np.nan)
             # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
-            is_empty = others <= _EMPTY * units * expected * split
+            is_empty = treatment_units <= _EMPTY * units * expected * split
         counted = np.where(is_empty, units, np.minimum(units / _TOGETHER, control.even))
         flagged = (kept <= LOW) & (_surprise(counted, expected * split, kept) > limit)
     return np.flatnonzero(flagged).tolist()
@@ -275,10 +278,10 @@ def _before(ratio: Floats) -> Floats:
     """
     padded = np.concatenate([np.full(_AROUND, np.nan), ratio[:-1]])
     windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND)
-    known = np.flatnonzero(np.count_nonzero(~np.isnan(windows), axis=1) >= _LEAST)
+    covered = np.flatnonzero(np.count_nonzero(~np.isnan(windows), axis=1) >= _LEAST)
     day = ratio[:_DAY][~np.isnan(ratio[:_DAY])]
     medians = np.full(ratio.size, np.median(day) if day.size >= _LEAST else np.nan)
-    medians[known] = np.nanmedian(windows[known], axis=1)
+    medians[covered] = np.nanmedian(windows[covered], axis=1)
     return medians
 
 
@@ -351,22 +354,22 @@ def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
     none = Shift(0, 1.0)
     turns = zip(control.turns, treatment.turns, strict=True)
     turned = [difference(first, second, 2 * cells) for first, second in turns]
-    if not any(one and one.sure > 0 for one in turned):
+    if not any(result and result.sure > 0 for result in turned):
         return none
     hours = zip(control.hours, treatment.hours, strict=True)
-    known = [pair for a, b in hours if (pair := shares(a, b))]
-    if len(known) < len(control.hours):
+    pairs = [pair for a, b in hours if (pair := shares(a, b))]
+    if len(pairs) < len(control.hours):
         return none
-    first, second = (np.array([pair[side].value for pair in known]) for side in (0, 1))
+    first, second = (np.array([pair[side].value for pair in pairs]) for side in (0, 1))
     # Noise of the hours is distance that no shift takes away.
-    noise = sum(a.error**2 + b.error**2 for a, b in known)
+    noise = sum(a.error**2 + b.error**2 for a, b in pairs)
     distances = [float(((second - np.roll(first, later)) ** 2).sum()) for later in range(24)]
     best = int(np.argmin(distances))
     is_plain = distances[0] > _PLAIN * noise
     if not is_plain or max(0.0, distances[best] - noise) > ALIKE * (distances[0] - noise):
         return none
     exact = True
-    for one in ((best - 1) % 24, (best + 1) % 24):
-        moved = float(((np.roll(first, best) - np.roll(first, one)) ** 2).sum())
-        exact &= distances[one] - distances[best] > _EXACT * 2 * math.sqrt(moved * noise / 24)
+    for hour in ((best - 1) % 24, (best + 1) % 24):
+        moved = float(((np.roll(first, best) - np.roll(first, hour)) ** 2).sum())
+        exact &= distances[hour] - distances[best] > _EXACT * 2 * math.sqrt(moved * noise / 24)
     return Shift(best if best <= 12 else best - 24, distances[best] / distances[0], exact)

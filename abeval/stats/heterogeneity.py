@@ -52,7 +52,7 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogen
     weight = 1 / error**2
     pooled = float(np.sum(weight * effect) / weight.sum())
     q = float(np.sum(weight * (effect - pooled) ** 2))
-    return _tested(q, weight, np.asarray(dfs, dtype=float))
+    return _test_q(q, weight, np.asarray(dfs, dtype=float))
 
 
 def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterogeneity:
@@ -71,15 +71,15 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
         >>> round(lifts(control, treatment).p_value, 3)
         1.0
     """
-    arms = arms_of(control, treatment)
+    arms = stack_arms(control, treatment)
     ratio = common_ratio(arms)
     variances = arms.variances * np.array([[ratio**2], [1.0]])
     terms = zip(variances.T.tolist(), arms.dfs.T.tolist(), strict=True)
     dfs = np.array([satterthwaite(*term) for term in terms])
-    return _tested(arms.q(ratio), arms.values[0] ** 2 / arms.variance(ratio), dfs)
+    return _test_q(arms.q(ratio), arms.values[0] ** 2 / arms.variance(ratio), dfs)
 
 
-def _tested(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
+def _test_q(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
     df = len(dfs) - 1
     p_value = welch_tail(q, df, weight / weight.sum(), dfs)
     return Heterogeneity(q, df, p_value, 1 - df / q if q > df else 0.0)
@@ -100,7 +100,7 @@ def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
     segment, rest = effects.compare(*inside), effects.compare(*outside)
     se, difference = math.hypot(segment.se, rest.se), segment.difference - rest.difference
     values = rest.difference, segment.difference, difference
-    return effects.from_difference(*values, se, math.inf, alpha, "segment_against_rest")
+    return effects.effect_from_difference(*values, se, math.inf, alpha, "segment_against_rest")
 
 
 def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect | None:
@@ -123,7 +123,7 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
     if se == 0:
         return None
     values = rest, segment, segment - rest
-    return effects.from_difference(*values, se, math.inf, alpha, "lift_against_rest")
+    return effects.effect_from_difference(*values, se, math.inf, alpha, "lift_against_rest")
 
 
 def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
@@ -149,7 +149,7 @@ def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     return float(special.fdtrc(df, (n**2 - 1) / (3 * noise), q / mean))
 
 
-def pooled(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
+def pool_variances(control: Estimate, treatment: Estimate) -> tuple[Estimate, Estimate]:
     """Give two estimates the variance of their pooled units.
 
     If values are skewed and the variants uneven, a variant's own variance depends on its value, and
@@ -194,7 +194,7 @@ class Arms(NamedTuple):
         return np.asarray(self.values[1] - ratio * self.values[0])
 
 
-def arms_of(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
+def stack_arms(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Arms:
     """Stack the estimates of segments; refuse those without a common ratio."""
     if len(control) != len(treatment) or len(control) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments or more")
@@ -213,7 +213,7 @@ def common_ratio(arms: Arms) -> float:
     # Q falls towards the ratio of each segment, so its minimum lies among them.
     ratios = arms.values[1, positive] / arms.values[0, positive]
     grid = np.linspace(ratios.min(), ratios.max(), 65).tolist()
-    best = int(np.argmin([arms.q(one) for one in grid]))
+    best = int(np.argmin([arms.q(ratio) for ratio in grid]))
     low, high = grid[max(best - 1, 0)], grid[min(best + 1, 64)]
     if arms.slope(low) >= 0 or arms.slope(high) <= 0:
         return float(grid[best])

@@ -33,7 +33,7 @@ class Group(NamedTuple):
     @property
     def deviations(self) -> list[float]:
         """Return the distances of its units from the value, from the largest on."""
-        return sorted((abs(one.y - self.value * one.x) for one in self.units), reverse=True)
+        return sorted((abs(unit.y - self.value * unit.x) for unit in self.units), reverse=True)
 
 
 class Influence(NamedTuple):
@@ -96,17 +96,17 @@ def influence(control: Group, treatment: Group, most: int = 10) -> Influence | N
         for side, (group, scale) in enumerate(zip(groups, scales, strict=True))
         for unit in group.units
     )
-    ranked = sorted(moves, key=lambda one: -one[0])[:most]
+    ranked = sorted(moves, key=lambda move: -move[0])[:most]
     left = [
-        _without(group, [unit for _, own, unit in ranked if own == side])
+        _remove_units(group, [unit for _, unit_side, unit in ranked if unit_side == side])
         for side, group in enumerate(groups)
     ]
-    if left[0].y <= 0 or min(one.x for one in left) <= 0:
+    if left[0].y <= 0 or min(group.x for group in left) <= 0:
         return None
     in_treatment = sum(side for _, side, _ in ranked)
-    lift, without = (own[1].value / own[0].value - 1 for own in (groups, left))
+    lift, without = (pair[1].value / pair[0].value - 1 for pair in (groups, left))
     return Influence(lift, without, len(ranked) - in_treatment, in_treatment)
 
 
-def _without(group: Group, units: Sequence[Unit]) -> Group:
+def _remove_units(group: Group, units: Sequence[Unit]) -> Group:
     return Group(group.y - sum(u.y for u in units), group.x - sum(u.x for u in units), ())

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from abeval.stats import means
 from abeval.stats.design import power_quantile
 from abeval.stats.distributions import check_alpha, two_sided, two_sided_quantile
-from abeval.stats.effects import from_difference
+from abeval.stats.effects import effect_from_difference
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Refusal, finite
 
@@ -92,23 +92,25 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
     check_alpha(alpha)
     a, b = finite(credit_a), finite(credit_b)
     some = (a != 0) | (b != 0)
-    net, whole = (b - a)[some], (a + b)[some]
-    units, total = len(net), float(whole.sum())
+    net, both = (b - a)[some], (a + b)[some]
+    units, total = len(net), float(both.sum())
     if units < 2:
         raise Refusal("too_few_units", f"units with credit: {units}, and a test needs two")
     if total <= 0:
         raise Refusal("zero_denominator", "the credit of both rankers sums to zero or less")
-    moments = Moments.of(net, whole)
+    moments = Moments.of(net, both)
     value, variance, _, df = means.estimate_ratio(moments)
     se = math.sqrt(variance)
     if se < 1e-13:
         raise Refusal("zero_variance", "all units have the same preference: no test is possible")
-    effect = from_difference(0.0, value, value, se, df, alpha, means.method_of_ratio(moments))
+    effect = effect_from_difference(
+        0.0, value, value, se, df, alpha, means.method_of_ratio(moments)
+    )
     low, high, p_value, method = effect.low, effect.high, effect.p_value, effect.method
     if units < FEW:
         signs = _signs(units)
-        p_value = _flipped(signs, net)
-        low, high = (_end(signs, net, whole, value, end, alpha) for end in (-1.0, 1.0))
+        p_value = _flip_p_value(signs, net)
+        low, high = (_end(signs, net, both, value, end, alpha) for end in (-1.0, 1.0))
         method = "sign_flip"
     ends = max(low, -1.0), min(high, 1.0)
     return Preference(value, *ends, se, p_value, units, method, moments.largest)
@@ -126,7 +128,7 @@ def symmetry(net: ArrayLike) -> float:
     some = finite(net)
     some = some[some != 0]
     if len(some) < FEW:
-        return _flipped(_signs(len(some)), some)
+        return _flip_p_value(_signs(len(some)), some)
     return two_sided(float(some.sum() / np.sqrt(np.sum(some**2))), np.inf)
 
 
@@ -139,25 +141,23 @@ def _signs(units: int) -> Floats:
     return 1.0 - 2.0 * np.vstack([np.zeros(units, dtype=np.int64), drawn])
 
 
-def _flipped(signs: Floats, net: Floats) -> float:
+def _flip_p_value(signs: Floats, net: Floats) -> float:
     """Return the share of flips at least as far from 0 as the data."""
     observed = abs(float(net.sum()))
     return float(np.mean(np.abs(signs @ net) >= observed * (1 - 1e-12)))
 
 
-def _end(
-    signs: Floats, net: Floats, whole: Floats, value: float, end: float, alpha: float
-) -> float:
+def _end(signs: Floats, net: Floats, both: Floats, value: float, end: float, alpha: float) -> float:
     """Find the end of the interval: where the flips begin to reject."""
     from scipy.optimize import bisect
 
-    def kept(at: float) -> float:
-        return 1.0 if _flipped(signs, net - at * whole) > alpha else -1.0
+    def sign_at(at: float) -> float:
+        return 1.0 if _flip_p_value(signs, net - at * both) > alpha else -1.0
 
-    return end if kept(end) > 0 else float(bisect(kept, value, end))
+    return end if sign_at(end) > 0 else float(bisect(sign_at, value, end))
 
 
-def debiased(clicks: ArrayLike, shown: ArrayLike) -> Floats:
+def position_weights(clicks: ArrayLike, shown: ArrayLike) -> Floats:
     """Return the weight of a click by position: the inverse of its click rate.
 
     Clicks and impressions by position, shape (positions,), of both rankers together; 0 for a
@@ -169,13 +169,13 @@ def debiased(clicks: ArrayLike, shown: ArrayLike) -> Floats:
         >>> debiased([20, 10], [100, 100]).round(3).tolist()
         [0.75, 1.5]
     """
-    counts, places = finite(clicks), finite(shown)
-    weights = np.divide(places, counts, out=np.zeros_like(places), where=counts > 0)
+    counts, impressions = finite(clicks), finite(shown)
+    weights = np.divide(impressions, counts, out=np.zeros_like(impressions), where=counts > 0)
     return np.asarray(weights * (counts.sum() / max(float(weights @ counts), 1e-300)))
 
 
 def units_needed(
-    one: Preference, alpha: float = 0.05, power: float = 0.8, value: float | None = None
+    observed: Preference, alpha: float = 0.05, power: float = 0.8, value: float | None = None
 ) -> float:
     """Return the units with credit that a preference of this size needs.
 
@@ -183,7 +183,7 @@ def units_needed(
         >>> round(units_needed(Preference(0.05, 0.01, 0.09, 0.02, 0.01, 1_000, "delta_t")))
         1256
     """
-    return one.units * (_reach(alpha, power) * one.se / (value or one.value)) ** 2
+    return observed.units * (_reach(alpha, power) * observed.se / (value or observed.value)) ** 2
 
 
 def units_in_test(

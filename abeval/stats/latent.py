@@ -82,8 +82,8 @@ class Fit(NamedTuple):
     def others(self) -> Moments:
         """Return the moments without each group."""
         left = 1 - np.bincount(self.groups, self.share)
-        whole = zip(self.total, self.parts, strict=True)
-        return self.positive(Moments._make((total - part) / left for total, part in whole))
+        pairs = zip(self.total, self.parts, strict=True)
+        return self.positive(Moments._make((total - part) / left for total, part in pairs))
 
     @property
     def plain(self) -> Moments:
@@ -129,43 +129,48 @@ def fit(
         >>> round(correlation(fitted).naive, 2), round(correlation(fitted).value, 2)
         (0.89, 0.99)
     """
-    one, one_se, other, other_se = map(finite, (x, x_se, y, y_se))
-    rows = len(one)
-    own = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
-    if any(column.shape != (rows,) for column in (one, one_se, other, other_se, own)):
+    x_values, x_errors, y_values, y_errors = map(finite, (x, x_se, y, y_se))
+    rows = len(x_values)
+    codes = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
+    if any(column.shape != (rows,) for column in (x_values, x_errors, y_values, y_errors, codes)):
         raise Refusal("inconsistent", "both metrics need one effect and error for each experiment")
-    if len(np.unique(own)) < FEWEST:
-        got = f"{FEWEST} experiments, got {len(np.unique(own))}"
+    if len(np.unique(codes)) < FEWEST:
+        got = f"{FEWEST} experiments, got {len(np.unique(codes))}"
         raise Refusal("too_few_units", f"a correlation needs {got}")
-    if np.any(one_se <= 0) or np.any(other_se <= 0):
+    if np.any(x_errors <= 0) or np.any(y_errors <= 0):
         raise Refusal("zero_variance", "every effect needs a positive standard error")
-    if not (np.ptp(one) and np.ptp(other)):
+    if not (np.ptp(x_values) and np.ptp(y_values)):
         raise Refusal("zero_variance", "a metric has the same effect in all experiments")
-    own = own.astype(np.intp)
-    of_x, of_y = spreads(one, one_se).expected, spreads(other, other_se).expected
-    weight = 1 / np.sqrt((of_x + one_se**2) * (of_y + other_se**2))
+    codes = codes.astype(np.intp)
+    of_x, of_y = (
+        spreads(x_values, x_errors).expected_variance,
+        spreads(y_values, y_errors).expected_variance,
+    )
+    weight = 1 / np.sqrt((of_x + x_errors**2) * (of_y + y_errors**2))
     weight /= weight.sum()
     # What a mean of all takes from the square of a pair is given back.
     share = weight * (1 - weight)
-    whole, share = share.sum(), share / share.sum()
-    from_x, from_y = one - weight @ one, other - weight @ other
+    share_sum, share = share.sum(), share / share.sum()
+    from_x, from_y = x_values - weight @ x_values, y_values - weight @ y_values
     terms = (
-        weight * from_x**2 / whole - share * one_se**2,
-        weight * from_x * from_y / whole,
-        weight * from_y**2 / whole - share * other_se**2,
+        weight * from_x**2 / share_sum - share * x_errors**2,
+        weight * from_x * from_y / share_sum,
+        weight * from_y**2 / share_sum - share * y_errors**2,
     )
-    parts = Moments._make(np.bincount(own, term) for term in terms)
+    parts = Moments._make(np.bincount(codes, term) for term in terms)
     total = Moments._make(part.sum() for part in parts)
-    x_least, y_least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (one_se, other_se))
-    ends = one, one_se, other, other_se
+    x_least, y_least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (x_errors, y_errors))
+    ends = x_values, x_errors, y_values, y_errors
     least = Moments(x_least, np.asarray(-np.inf), y_least)
-    return Fit(*ends, own, weight, share, total, parts, least)
+    return Fit(*ends, codes, weight, share, total, parts, least)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
     """Estimate the correlation of true effects, with an interval like that of `slope`."""
     angles = np.linspace(-np.pi / 2, np.pi / 2, _ANGLES)
-    best, low, high, p_value = _tested(fitted, _correlated, angles, np.sin(angles), alpha)
+    best, low, high, p_value = _test_coefficient(
+        fitted, _compute_correlation, angles, np.sin(angles), alpha
+    )
     naive = float(np.corrcoef(fitted.x, fitted.y)[0, 1])
     return Association(naive, best, math.sin(low), math.sin(high), p_value)
 
@@ -188,7 +193,9 @@ def slope(fitted: Fit, alpha: float = 0.05) -> Association:
     """
     angles = np.linspace(-np.pi / 2, np.pi / 2, _ANGLES)[1:-1]
     scale = float(np.sqrt(fitted.plain.yy / fitted.plain.xx))
-    best, low, high, p_value = _tested(fitted, _sloped, angles, scale * np.tan(angles), alpha)
+    best, low, high, p_value = _test_coefficient(
+        fitted, _compute_slope, angles, scale * np.tan(angles), alpha
+    )
     moved = fitted.x - fitted.x.mean()
     return Association(
         float(moved @ fitted.y / (moved @ moved)),
@@ -209,7 +216,7 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
         1.0
     """
     plain, parts = fitted.plain, fitted.parts
-    straight = float(_sloped(plain).value)
+    straight = float(_compute_slope(plain).value)
     between, seen = straight * plain.xx, plain.xx + x_se**2
     # Regression to the mean, by the reliability of the new estimate.
     pull, away = between / seen, x - fitted.weight @ fitted.x
@@ -230,9 +237,9 @@ def held_out(fitted: Fit) -> HeldOut:
         >>> bool(held_out(fitted).gain.mean() > 0)
         True
     """
-    precision: Floats = 1 / (spreads(fitted.y, fitted.y_se).expected + fitted.y_se**2)
+    precision: Floats = 1 / (spreads(fitted.y, fitted.y_se).expected_variance + fitted.y_se**2)
     others = fitted.others
-    between = (_sloped(others).value * others.xx)[fitted.groups]
+    between = (_compute_slope(others).value * others.xx)[fitted.groups]
     pull = between / (others.xx[fitted.groups] + fitted.x_se**2)
     without = _mean_of_others(fitted, precision, fitted.y)
     predicted = without + pull * (fitted.x - _mean_of_others(fitted, precision, fitted.x))
@@ -249,19 +256,19 @@ def _mean_of_others(fitted: Fit, weight: Floats, values: Floats) -> Floats:
     return means
 
 
-def _correlated(moments: Moments) -> _Coefficient:
+def _compute_correlation(moments: Moments) -> _Coefficient:
     ratio = np.sqrt(moments.yy / moments.xx)
     value = np.clip(moments.xy / np.sqrt(moments.xx * moments.yy), -1, 1)
     return _Coefficient(value, ratio / 2, 1 / (2 * ratio), spreads=False)
 
 
-def _sloped(moments: Moments) -> _Coefficient:
+def _compute_slope(moments: Moments) -> _Coefficient:
     steepest = np.sqrt(moments.yy / moments.xx)
     value = np.clip(moments.xy / moments.xx, -steepest, steepest)
     return _Coefficient(value, np.ones_like(value), np.zeros_like(value), spreads=True)
 
 
-def _tested(
+def _test_coefficient(
     fitted: Fit,
     coefficient: Callable[[Moments], _Coefficient],
     angles: Floats,
@@ -270,17 +277,19 @@ def _tested(
 ) -> tuple[float, float, float, float]:
     """Estimate a coefficient, with its interval in angles and its p-value."""
     plain, parts = fitted.plain, fitted.parts
-    own, apart = coefficient(plain), coefficient(fitted.others)
-    single = parts.xy - apart.value * apart.variance(parts)
+    estimate, left_out = coefficient(plain), coefficient(fitted.others)
+    single = parts.xy - left_out.value * left_out.variance(parts)
     squares = np.sum(single**2)
     carrying = float(len(single))
     if squares > 0:
         carrying = min(np.pi / 2 * np.sum(np.abs(single)) ** 2 / squares, carrying)
-    at = np.concatenate([values, [own.value, 0.0]])
-    expected = _if_normal(fitted, own, at)
+    at = np.concatenate([values, [estimate.value, 0.0]])
+    expected = _if_normal(fitted, estimate, at)
     error = np.sqrt(expected * max(1.0, squares / expected[-2]))
     # A variance that noise hides is neither a reason to refute high values nor low ones.
-    left = fitted.total.xy - np.outer([own.variance(fitted.total), own.variance(plain)], at)
+    left = fitted.total.xy - np.outer(
+        [estimate.variance(fitted.total), estimate.variance(plain)], at
+    )
     reach = two_sided_quantile(alpha, carrying - 1) * error
     low = _crossing(angles, (left.min(0) - reach)[:-2])
     high = -_crossing(-angles[::-1], (-left.max(0) - reach)[-3::-1])
@@ -292,17 +301,19 @@ def _tested(
     p_value = max(p_value, two_sided(float(alone), len(single) - 1))
     if p_value > alpha:
         low, high = min(low, 0.0), max(high, 0.0)
-    return float(own.value), low, high, p_value
+    return float(estimate.value), low, high, p_value
 
 
-def _if_normal(fitted: Fit, own: _Coefficient, values: Floats) -> Floats:
+def _if_normal(fitted: Fit, coefficient: _Coefficient, values: Floats) -> Floats:
     """Return the variance of the unexplained covariance, for normal effects."""
     plain = fitted.plain
-    between = (values * own.variance(plain))[:, None]
-    steeper = np.maximum(values**2 - own.value**2, 0.0)[:, None] if own.spreads else 0.0
+    between = (values * coefficient.variance(plain))[:, None]
+    steeper = (
+        np.maximum(values**2 - coefficient.value**2, 0.0)[:, None] if coefficient.spreads else 0.0
+    )
     a = plain.xx + fitted.x_se**2
     b = plain.yy + steeper * plain.xx + fitted.y_se**2
-    of_x, of_y = (values * own.of_x)[:, None], (values * own.of_y)[:, None]
+    of_x, of_y = (values * coefficient.of_x)[:, None], (values * coefficient.of_y)[:, None]
     turned = a * of_x, b * of_y
     squares = 2 * turned[0] ** 2 + 2 * turned[1] ** 2 - 4 * between * (turned[0] + turned[1])
     each = a * b + between**2 * (1 + 4 * of_x * of_y) + squares

@@ -77,9 +77,9 @@ def correct_leverage(
     if len(heavy):
         left = heavy.copy()
         for block in blocks:
-            apart, own = heavy[:, block[1]], float(moments.mean[block[1]])
-            held = are_heavy(apart + own, n, n * own)
-            rest = np.where(held, 1 - apart / ((n - 1) * (divisor or own)), 1.0)
+            apart, block_mean = heavy[:, block[1]], float(moments.mean[block[1]])
+            held = are_heavy(apart + block_mean, n, n * block_mean)
+            rest = np.where(held, 1 - apart / ((n - 1) * (divisor or block_mean)), 1.0)
             if np.any(rest < _ROUNDING):
                 raise Refusal("too_few_units", "one unit holds the whole denominator")
             left[:, block] /= rest[:, None]
@@ -153,7 +153,7 @@ def paired_difference(
     after, slope_after = treatment(moments.mean)
     se = math.sqrt(quadratic(slope_after - slope_before, moments.covariance) / moments.n)
     values = before, after, after - before, se, moments.df
-    return effects.from_difference(*values, alpha, method="paired_delta_t")
+    return effects.effect_from_difference(*values, alpha, method="paired_delta_t")
 
 
 def ratio(numerator: int, denominator: int) -> Smooth:

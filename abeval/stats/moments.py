@@ -92,12 +92,12 @@ class Moments:
             remainder = centred.sum(axis=1)
             comoment = centred @ centred.T - np.outer(remainder, remainder) / n
             kept = np.zeros(n, dtype=np.bool_)
-            for values in (np.abs(data[place]) for place in below if place < k):
+            for values in (np.abs(data[index]) for index in below if index < k):
                 kept |= are_heavy(values, n, float(values.sum()))
         return cls(n, mean, comoment, heavy=centred.T[kept])
 
     @classmethod
-    def with_third(cls, *columns: ArrayLike) -> Moments:
+    def build_with_third(cls, *columns: ArrayLike) -> Moments:
         """Take moments as `of`, with the third ones, which tests of skewed values need.
 
         Example:
@@ -220,8 +220,8 @@ class Moments:
                 self.mean + step * (other.n / n),
                 self.comoment + other.comoment + between,
                 effective,
-                _merged_third(self, other, step),
-                _merged_heavy(self, other, step),
+                _merge_third(self, other, step),
+                _merge_heavy(self, other, step),
             )
 
     __add__ = merge
@@ -239,8 +239,8 @@ class Moments:
         rows = chosen[:, None]
         comoment = self.comoment[rows, chosen]
         third = None if self.third is None else self.third[rows[:, None], rows, chosen]
-        own = self.mean[chosen], comoment, self.effective, third, self.heavy[:, chosen]
-        return Moments(self.n, *own)
+        fields = self.mean[chosen], comoment, self.effective, third, self.heavy[:, chosen]
+        return Moments(self.n, *fields)
 
 
 def are_heavy(values: Floats, units: int, total: float) -> Bools:
@@ -253,7 +253,7 @@ def are_heavy(values: Floats, units: int, total: float) -> Bools:
     return np.asarray(np.abs(values) > HEAVY * abs(total)) | (units * HEAVY <= 1)
 
 
-def stratified(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
+def weigh_strata(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     """Combine strata with weights `shares` (post-stratification).
 
     Source: Miratrix, Sekhon & Yu (2013).
@@ -289,37 +289,39 @@ def _third(
 ) -> Floats:
     """Return third central moments: exact in integers, rounded once."""
     k = len(sums)
-    places = list(combinations_with_replacement(range(k), 3))
-    if len(triples) != len(places):
-        raise ValueError(f"{k} variables have {len(places)} products of three, got {len(triples)}")
+    indices = list(combinations_with_replacement(range(k), 3))
+    if len(triples) != len(indices):
+        raise ValueError(f"{k} variables have {len(indices)} products of three, got {len(triples)}")
     third = np.zeros((k, k, k))
-    for (a, b, c), triple in zip(places, triples, strict=True):
+    for (a, b, c), triple in zip(indices, triples, strict=True):
         pairs = products[a][b] * sums[c] + products[a][c] * sums[b] + products[b][c] * sums[a]
         centred = n * (n * operator.index(triple) - pairs) + 2 * sums[a] * sums[b] * sums[c]
         if centred:
-            for place in permutations((a, b, c)):
-                third[place] = centred / (n * n)
+            for index in permutations((a, b, c)):
+                third[index] = centred / (n * n)
     return third
 
 
-def _merged_third(one: Moments, other: Moments, step: Floats) -> Floats | None:
+def _merge_third(first: Moments, second: Moments, step: Floats) -> Floats | None:
     """Return the third moments of two merged sets; `step` is mean₂ − mean₁."""
-    if one.third is None or other.third is None:
+    if first.third is None or second.third is None:
         return None
-    n = one.n + other.n
-    share, rest = one.n / n, other.n / n
-    crossed = np.multiply.outer(step, share * other.comoment - rest * one.comoment)
+    n = first.n + second.n
+    first_share, second_share = first.n / n, second.n / n
+    crossed = np.multiply.outer(step, first_share * second.comoment - second_share * first.comoment)
     # The step is of each of the three variables in turn.
     turned = crossed + crossed.transpose(1, 0, 2) + crossed.transpose(1, 2, 0)
-    cube = np.multiply.outer(np.outer(step, step), step) * (one.n * rest * (share - rest))
-    return np.asarray(one.third + other.third + turned + cube)
+    cube = np.multiply.outer(np.outer(step, step), step) * (
+        first.n * second_share * (first_share - second_share)
+    )
+    return np.asarray(first.third + second.third + turned + cube)
 
 
-def _merged_heavy(one: Moments, other: Moments, step: Floats) -> Floats:
+def _merge_heavy(first: Moments, second: Moments, step: Floats) -> Floats:
     """Return the heavy units of two merged sets."""
-    n = one.n + other.n
-    apart, rest = step * (other.n / n), step * (one.n / n)
-    heavy, mean = np.concatenate([one.heavy - apart, other.heavy + rest]), one.mean + apart
+    n = first.n + second.n
+    apart, rest = step * (second.n / n), step * (first.n / n)
+    heavy, mean = np.concatenate([first.heavy - apart, second.heavy + rest]), first.mean + apart
     if mean.size < 2:
         return heavy
     return heavy[are_heavy(heavy[:, 1] + mean[1], n, n * float(mean[1]))]

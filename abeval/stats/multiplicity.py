@@ -27,7 +27,7 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
         >>> adjust([0.01, 0.04, 0.03]).tolist()
         [0.03, 0.06, 0.06]
     """
-    p = _checked(p_values)
+    p = _check_p_values(p_values)
     if method not in get_args(Method):
         raise Refusal("not_applicable", f"unknown method {method!r}")
     tests = len(p)
@@ -54,7 +54,7 @@ def adjust(p_values: ArrayLike, method: Method = "holm") -> Floats:
     return adjusted
 
 
-def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
+def adjust_weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
     """Adjust by Bonferroni with a weight per test.
 
     Returns `min(1, p / share)`; 1 for a share of zero. Source: Rosenthal & Rubin (1983); Genovese,
@@ -65,7 +65,7 @@ def weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
         >>> weighted([0.01, 0.01], [4, 1]).tolist()
         [0.0125, 0.05]
     """
-    p, shares = _checked(p_values), finite(weights, "weights must be finite")
+    p, shares = _check_p_values(p_values), finite(weights, "weights must be finite")
     if shares.shape != p.shape or np.any(shares < 0) or (len(p) and shares.sum() == 0):
         raise Refusal("not_applicable", "one weight per p-value, not negative, one positive")
     adjusted = np.ones_like(p)
@@ -87,14 +87,14 @@ def interval_levels(
     Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
     that Bonferroni does: a test that they leave open although its p-value is below alpha has
     Bonferroni's interval. Benjamini and Hochberg: intervals of the selected effects only, at false
-    coverage rate alpha. Weights are the ones that `weighted` takes. Source: Benjamini & Yekutieli
-    (JASA 2005).
+    coverage rate alpha. Weights are the ones that `adjust_weighted` takes. Source: Benjamini &
+    Yekutieli (JASA 2005).
 
     Example:
         >>> interval_levels([0.01, 0.4, 0.02, 0.3], "bh")
         [0.025, None, 0.025, None]
     """
-    p = _checked(p_values)
+    p = _check_p_values(p_values)
     if method == "bonferroni":
         return [alpha / len(p)] * len(p)
     if method == "weighted":
@@ -106,11 +106,11 @@ def interval_levels(
         return [level if chosen else None for chosen in selected]
     if method in ("holm", "hochberg", "hommel"):
         is_open = (p < alpha) & (adjust(p, method) >= alpha)
-        return [alpha / len(p) if one else None for one in is_open]
+        return [alpha / len(p) if flag else None for flag in is_open]
     return [None] * len(p)
 
 
-def _checked(p_values: ArrayLike) -> Floats:
+def _check_p_values(p_values: ArrayLike) -> Floats:
     p = np.asarray(p_values, dtype=float)
     if p.ndim != 1:
         raise Refusal("not_applicable", f"p-values of shape {p.shape} are not a family")
@@ -137,13 +137,13 @@ def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.
         >>> dunnett_p_values([0.01, 0.2], [0.7071, 0.7071]).round(4).tolist()
         [0.019, 0.3337]
     """
-    p, shared = np.asarray(p_values, dtype=float), _checked_loadings(loadings)
+    p, shared = np.asarray(p_values, dtype=float), _check_loadings(loadings)
     free = min(df, _LARGE)
     if p.shape != shared.shape:
         raise Refusal("not_applicable", "one loading per p-value")
     adjusted = [
-        _p_value(-quantile(one / 2, free), shared, free) if 0 < one < 1 else one
-        for one in p.tolist()
+        _p_value(-quantile(p_value / 2, free), shared, free) if 0 < p_value < 1 else p_value
+        for p_value in p.tolist()
     ]
     return np.asarray(np.maximum(p, adjusted))
 
@@ -155,12 +155,12 @@ def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> fl
         >>> round(dunnett_level(0.05, [0.7071, 0.7071]), 4)
         0.027
     """
-    shared, free = _checked_loadings(loadings), min(df, _LARGE)
+    shared, free = _check_loadings(loadings), min(df, _LARGE)
     high = -float(special.stdtrit(free, alpha / len(shared) / 2)) + 1e-6
     return two_sided(brentq(lambda c: _p_value(c, shared, free) - alpha, 0.0, high), df)
 
 
-def _checked_loadings(loadings: ArrayLike) -> Floats:
+def _check_loadings(loadings: ArrayLike) -> Floats:
     shared = np.asarray(loadings, dtype=float)
     if shared.ndim != 1 or not np.all((shared >= 0) & (shared <= 1)):
         raise Refusal("not_applicable", "loadings are correlations between 0 and 1")

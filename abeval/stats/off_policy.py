@@ -125,7 +125,7 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
     return doubles
 
 
-def by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
+def sum_by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
     """Sum values by cluster; without clusters return the values.
 
     Refusals: `inconsistent` for ids that are missing, not integers, or not one per value.
@@ -156,7 +156,7 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
         >>> round(spread(0.5, rewards - 0.5, clusters=[1, 2, 1, 2]).se, 6)
         0.5
     """
-    sums = by_cluster(influence, clusters)
+    sums = sum_by_cluster(influence, clusters)
     if sums.size < 2:
         raise Refusal("too_few_units", f"a variance needs at least two units, got {sums.size}")
     finite(sums, "an estimate or its variance is not finite")
@@ -181,7 +181,7 @@ def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> flo
         (4.0, 2.0)
     """
     (w,) = columns(weights)
-    sums = by_cluster(w, clusters)
+    sums = sum_by_cluster(w, clusters)
     # Divided by the largest, because squares of small weights underflow.
     scaled = sums / sums.max() if sums.max() > 0 else sums
     squares = float(scaled @ scaled)
@@ -233,7 +233,7 @@ def diagnose(
     se, p_value = 0.0, float(abs(mean - 1) <= 1e-9)
     if varied.se > 1e-9:
         se = varied.se
-        p_value = effects.from_difference(1.0, mean, mean - 1, se, varied.units - 1).p_value
+        p_value = effects.effect_from_difference(1.0, mean, mean - 1, se, varied.units - 1).p_value
     return Diagnostics(
         rows=r.size,
         units=varied.units,
@@ -362,14 +362,14 @@ def estimate(
         require_size(size, f"{w.size} rows", min_ess)
     if name == "clipped_ips":
         w = np.minimum(w, option)
-    value, influence, coefficient = _valued(name, r, w, q, e, option)
+    value, influence, coefficient = _estimate_value(name, r, w, q, e, option)
     if name in MODELLED and rows.refit is not None:
         influence = influence + rows.refit(coefficient)
     elif name == "dm":
         return PolicyValue(value, None, None, None, "none", "model_error_unknown")
     # The model rests on all rewarded rows, the correction on the effective ones only.
     effective = effective_size(np.abs(w * r)) if name != "dm" else float(np.count_nonzero(r))
-    return from_influence(value, influence, rows.clusters, alpha, effective)
+    return value_from_influence(value, influence, rows.clusters, alpha, effective)
 
 
 def _weights(name: str, rows: Rows) -> Floats:
@@ -395,7 +395,7 @@ def _predictions(rows: Rows) -> tuple[Floats, Floats]:
     return finite(rows.predicted, wrong), finite(rows.expected, wrong)
 
 
-def _valued(
+def _estimate_value(
     name: str, r: Floats, w: Floats, q: Floats, e: Floats, option: float
 ) -> tuple[float, Floats, Floats]:
     """Return the value, each row's influence, and each residual's coefficient.
@@ -421,7 +421,7 @@ def _valued(
     return value, corrected - value, coefficient
 
 
-def from_influence(
+def value_from_influence(
     value: float, influence: Floats, clusters: ArrayLike | None, alpha: float, rewards: float
 ) -> PolicyValue:
     """Build a value with its interval from the influence of each row.
@@ -458,10 +458,10 @@ def skewed_interval(value: float, varied: Spread, alpha: float = 0.05) -> Interv
     check_alpha(alpha)
     t = two_sided_quantile(alpha, varied.units - 1)
     a = varied.skewness / math.sqrt(varied.units)
-    return Interval(value - varied.se * _unskewed(t, a), value - varied.se * _unskewed(-t, a))
+    return Interval(value - varied.se * _invert_hall(t, a), value - varied.se * _invert_hall(-t, a))
 
 
-def _unskewed(t: float, a: float) -> float:
+def _invert_hall(t: float, a: float) -> float:
     """Invert Hall's transformation g(T) = T + aT²/3 + a²T³/27 + a/6."""
     if abs(a) < 1e-6:
         return t

@@ -27,8 +27,8 @@ def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:
         >>> round(fisher(3, 40, 11, 41), 6)
         0.02469
     """
-    _, log_weights, place = _table(x_c, n_c, x_t, n_t)
-    lower, upper = log_weights[: place + 1].copy(), log_weights[place:].copy()
+    _, log_weights, observed = _table(x_c, n_c, x_t, n_t)
+    lower, upper = log_weights[: observed + 1].copy(), log_weights[observed:].copy()
     lower[-1] -= _HALF
     upper[0] -= _HALF
     smaller = _HALF + min(_log_sum(lower), _log_sum(upper))
@@ -39,20 +39,20 @@ def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:
 def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> Interval:
     """Return the odds ratios, treatment over control, that `fisher` does not reject."""
     check_alpha(alpha)
-    counts, log_weights, place = _table(x_c, n_c, x_t, n_t)
+    counts, log_weights, observed = _table(x_c, n_c, x_t, n_t)
     limit = math.log(alpha / 2)
 
     def excess(log_odds: float, tail: slice) -> float:
         tilted = log_weights + log_odds * counts
-        whole = _log_sum(tilted)
-        tilted[place] -= _HALF
-        return _log_sum(tilted[tail]) - whole - limit
+        log_total = _log_sum(tilted)
+        tilted[observed] -= _HALF
+        return _log_sum(tilted[tail]) - log_total - limit
 
     low, high = 0.0, math.inf
-    if place > 0:
-        low = math.exp(_root(lambda at: excess(at, slice(place, None))))
-    if place < len(counts) - 1:
-        high = math.exp(-_root(lambda at: excess(-at, slice(place + 1))))
+    if observed > 0:
+        low = math.exp(_root(lambda at: excess(at, slice(observed, None))))
+    if observed < len(counts) - 1:
+        high = math.exp(-_root(lambda at: excess(-at, slice(observed + 1))))
     return Interval(low, high)
 
 
@@ -173,13 +173,13 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     c, t = _share(control), _share(treatment)
     common = (control.successes + treatment.successes) / (control.units + treatment.units)
     se = math.sqrt(common * (1 - common) * (1 / control.units + 1 / treatment.units))
-    effect = effects.from_difference(c, t, t - c, se, method="fisher_mid_p")
+    effect = effects.effect_from_difference(c, t, t - c, se, method="fisher_mid_p")
     low, high = exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
     p_value = fisher(*control, *treatment)
     return effect._replace(low=max(low, -1.0), high=min(high, 1.0), p_value=p_value)
 
 
-def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
+def bound_unvaried(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     """Bound the difference if nobody, or everybody, succeeds in both variants.
 
     If nobody succeeds, the ends are treatment's largest share by Clopper and Pearson (1934), and
@@ -195,11 +195,11 @@ def unchanged(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
     if successes not in (0, control.units + treatment.units):
         raise Refusal("not_applicable", "some succeed, and some do not")
     rare = [Count(0, count.units) for count in (control, treatment)]
-    of_control, of_treatment = (clopper_pearson(*one, alpha).high for one in rare)
+    of_control, of_treatment = (clopper_pearson(*rare_count, alpha).high for rare_count in rare)
     ends = (-of_control, of_treatment) if successes == 0 else (-of_treatment, of_control)
     share = _share(control)
     se = (ends[1] - ends[0]) / 2 / two_sided_quantile(alpha)
-    effect = effects.from_difference(share, share, 0.0, se, method="fisher_mid_p")
+    effect = effects.effect_from_difference(share, share, 0.0, se, method="fisher_mid_p")
     return effect._replace(low=ends[0], high=ends[1])
 
 

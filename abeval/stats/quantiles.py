@@ -51,7 +51,7 @@ class Step(NamedTuple):
         return PARTS // 2 + upper, upper
 
 
-def place(n: int, level: float) -> float:
+def quantile_position(n: int, level: float) -> float:
     """Return a quantile's position on the scale of `Step`: 2·n·level."""
     if not 0 < level < 1:
         raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
@@ -73,16 +73,16 @@ class Distribution(NamedTuple):
         return Step(lower, int(self.middles[i]), upper, int(self.middles[i + 1]))
 
 
-def distribution_of(values: Floats, times: NDArray[np.integer] | None = None) -> Distribution:
+def build_distribution(values: Floats, times: NDArray[np.integer] | None = None) -> Distribution:
     """Build the distribution of values, each with a count, shape (n,).
 
     Example:
         >>> distribution_of(np.array([5.0, 3.0]), np.array([2, 1])).middles.tolist()
         [1, 4]
     """
-    distinct, place, counts = np.unique(values, return_inverse=True, return_counts=True)
+    distinct, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
     if times is not None:
-        counts = np.bincount(place, times).astype(np.int64)
+        counts = np.bincount(codes, times).astype(np.int64)
     return Distribution(distinct, 2 * np.cumsum(counts) - counts)
 
 
@@ -128,7 +128,7 @@ def design_effect(counts: Moments, level: float) -> float:
     )
 
 
-def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
+def pool_design_effects(effects: Sequence[float], units: Sequence[int]) -> list[float]:
     """Choose each variant's design effect: its own, or the pooled one if larger.
 
     In a small variant, it is an estimate with much noise; where it is too small by chance, the test
@@ -138,8 +138,8 @@ def pooled(own: Sequence[float], units: Sequence[int]) -> list[float]:
         >>> pooled([2.0, 1.0], [900, 100])
         [2.0, 1.9]
     """
-    everyone = float(np.average(own, weights=units))
-    return [max(one, everyone) for one in own]
+    everyone = float(np.average(effects, weights=units))
+    return [max(effect, everyone) for effect in effects]
 
 
 def ends(n: int, level: float, effect: float = 1.0) -> Interval:
@@ -156,7 +156,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     """
     if effect <= 0:
         raise Refusal("zero_variance", "every unit has the same share of values below")
-    tail = tail_of(n, level, effect)
+    tail = tail_size(n, level, effect)
     if tail < MIN_TAIL:
         few = f"{tail:.1f} independent values are expected beyond the quantile {level:g}"
         raise Refusal("too_few_units", f"{few}, fewer than {MIN_TAIL}")
@@ -165,7 +165,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     return Interval(level - half, level + half)
 
 
-def tail_of(n: int, level: float, effect: float = 1.0) -> float:
+def tail_size(n: int, level: float, effect: float = 1.0) -> float:
     """Return the expected independent values beyond a quantile.
 
     A design effect below 1, as ties give it, does not make them more.
@@ -173,7 +173,7 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
     return n * min(level, 1 - level) / max(effect, 1.0)
 
 
-def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
+def estimate_from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
     """Build a sided estimate from a quantile and the ends of its interval.
 
     Refusals: `zero_variance` where neither end differs from the quantile; `not_finite`.
@@ -192,7 +192,7 @@ def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimat
 
 def beyond(n: int, level: float) -> Refusal:
     """Explain why a quantile does not lie between two observed values."""
-    if tail_of(n, level) < MIN_TAIL:
+    if tail_size(n, level) < MIN_TAIL:
         return Refusal("too_few_units", f"{n} values are too few for the quantile {level:g}")
     message = f"so many values are the lowest or the highest that the quantile {level:g} is not"
     return Refusal("tied_quantile", f"{message} between two values")

@@ -49,7 +49,7 @@ class Assignments(NamedTuple):
     is_exact: bool
 
 
-def assignments(
+def permuted_assignments(
     treated: ArrayLike,
     strata: ArrayLike | None = None,
     *,
@@ -69,20 +69,22 @@ def assignments(
     """
     observed = np.asarray(treated, dtype=bool)
     stratum = np.zeros(len(observed)) if strata is None else np.asarray(strata)
-    places = [np.flatnonzero(stratum == one) for one in np.unique(stratum)]
-    blocks = [(own.tolist(), int(observed[own].sum())) for own in places]
-    if math.prod(math.comb(len(own), n) for own, n in blocks) <= most:
-        listed = [[*chain(*one)] for one in product(*(combinations(*block) for block in blocks))]
-        drawn = np.zeros((len(listed), len(observed)), dtype=bool)
-        np.put_along_axis(drawn, np.array(listed, dtype=int), values=True, axis=1)
+    members = [np.flatnonzero(stratum == number) for number in np.unique(stratum)]
+    blocks = [(indices.tolist(), int(observed[indices].sum())) for indices in members]
+    if math.prod(math.comb(len(indices), n) for indices, n in blocks) <= most:
+        choices = [
+            [*chain(*choice)] for choice in product(*(combinations(*block) for block in blocks))
+        ]
+        drawn = np.zeros((len(choices), len(observed)), dtype=bool)
+        np.put_along_axis(drawn, np.array(choices, dtype=int), values=True, axis=1)
         return Assignments(drawn, is_exact=True)
     rng, drawn = np.random.default_rng(seed), np.zeros((draws, len(observed)), dtype=bool)
-    for own, n in blocks:
-        drawn[:, own] = rng.random((draws, len(own))).argsort(axis=1) < n
+    for indices, n in blocks:
+        drawn[:, indices] = rng.random((draws, len(indices))).argsort(axis=1) < n
     return Assignments(drawn, is_exact=False)
 
 
-def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignments:
+def coin_flip_assignments(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignments:
     """Re-randomise by flipping a fair coin per group of units.
 
     Slots of time are assigned like this: each by itself, or in pairs with one of the two treated.
@@ -92,17 +94,17 @@ def tossed(treated: ArrayLike, coins: ArrayLike, draws: int = DRAWS) -> Assignme
         [[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]]
     """
     observed = np.asarray(treated, dtype=bool)
-    known, coin = np.unique(coins, return_inverse=True)
+    groups, coin = np.unique(coins, return_inverse=True)
     # 2^coins assignments are listed if that is at most `MOST`.
-    is_exact = len(known) < MOST.bit_length()
+    is_exact = len(groups) < MOST.bit_length()
     if is_exact:
-        sides = np.array([*product((False, True), repeat=len(known))], dtype=bool)
+        sides = np.array([*product((False, True), repeat=len(groups))], dtype=bool)
     else:
-        sides = np.random.default_rng(SEED).random((draws, len(known))) < 1 / 2
+        sides = np.random.default_rng(SEED).random((draws, len(groups))) < 1 / 2
     return Assignments(observed ^ sides[:, coin], is_exact)
 
 
-def fewest(alpha: float, coins: ArrayLike) -> int:
+def min_units_for_alpha(alpha: float, coins: ArrayLike) -> int:
     """Return the units per arm needed for a p-value of alpha.
 
     `coins` has the coin of each unit. Units with the same coin are drawn together, so more units
@@ -119,7 +121,7 @@ def fewest(alpha: float, coins: ArrayLike) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class Randomised:
+class RandomisationTest:
     """Two ratios Σy / Σx, and alternative assignments of the design.
 
     Attributes:
@@ -140,7 +142,7 @@ class Randomised:
     y: Floats
     x: Floats
     treated: Bools
-    drawn: Assignments
+    assignments: Assignments
     within: Integers | None = None
 
     @property
@@ -152,17 +154,17 @@ class Randomised:
         control, treatment = self.ratios
         if self.within is None:
             return treatment - control
-        if abs(self._shifted.d_1[0]) < _NONE:
+        if abs(self._additive_statistics.d_1[0]) < _NONE:
             raise Refusal("too_few_units", "no group has units of both arms")
-        return -self._shifted.root
+        return -self._additive_statistics.root
 
     @property
     def least(self) -> float:
         """Return the smallest possible p-value."""
-        count = len(self.drawn.treated)
+        count = len(self.assignments.treated)
         # Where the variants may be exchanged, the opposite is as extreme.
-        is_even = (self.drawn.treated == ~self.treated).all(axis=1).any()
-        return float(1 + is_even) / count if self.drawn.is_exact else 1 / (1 + count)
+        is_even = (self.assignments.treated == ~self.treated).all(axis=1).any()
+        return float(1 + is_even) / count if self.assignments.is_exact else 1 / (1 + count)
 
     @property
     def ratios(self) -> tuple[float, float]:
@@ -178,7 +180,7 @@ class Randomised:
 
     def p_value(self, difference: float = 0.0) -> float:
         """Return the two-sided p-value of a difference, the same for every unit of x."""
-        return self._share(self._shifted, -difference)
+        return self._share(self._additive_statistics, -difference)
 
     def interval(self, alpha: float = 0.05) -> Interval:
         """Return the differences that the test does not reject; all where none can be.
@@ -197,7 +199,7 @@ class Randomised:
         control, treatment = self.ratios
         if min(control, treatment) <= 0:
             raise Refusal("control_near_zero", "a ratio is not above zero: there is no multiple")
-        scaled, value = self._scaled, math.log(treatment / control)
+        scaled, value = self._multiplicative_statistics, math.log(treatment / control)
         if self.within is not None:
             value = -math.log1p(max(scaled.root, -1 + 1e-9))
         step = abs(value) / 2 or 0.01
@@ -232,21 +234,21 @@ class Randomised:
 
     def _share(self, statistics: "_Statistics", factor: float) -> float:
         """Return the share of assignments with a statistic as large as observed."""
-        z = statistics.at(factor)
+        z = statistics.evaluate(factor)
         extreme = int((z[1:] >= z[0] * _ALIKE).sum())
         # Phipson and Smyth 2010.
-        return extreme / (len(z) - 1) if self.drawn.is_exact else (1 + extreme) / len(z)
+        return extreme / (len(z) - 1) if self.assignments.is_exact else (1 + extreme) / len(z)
 
     @cached_property
-    def _shifted(self) -> "_Statistics":
+    def _additive_statistics(self) -> "_Statistics":
         """Return the statistics for an effect that adds a multiple of x."""
         # A common ratio changes no difference, and rounding is less without it.
-        return _Statistics.of(self, self.y - self.y.sum() / self.x.sum() * self.x, self.x)
+        return _Statistics.build(self, self.y - self.y.sum() / self.x.sum() * self.x, self.x)
 
     @cached_property
-    def _scaled(self) -> "_Statistics":
+    def _multiplicative_statistics(self) -> "_Statistics":
         """Return the statistics for an effect that adds a multiple of y."""
-        return _Statistics.of(self, self.y, self.y)
+        return _Statistics.build(self, self.y, self.y)
 
 
 METHOD = "randomisation"
@@ -266,28 +268,28 @@ class _Statistics(NamedTuple):
     v_2: Floats
 
     @classmethod
-    def of(cls, test: Randomised, y: Floats, added: Floats) -> "_Statistics":
+    def build(cls, test: RandomisationTest, y: Floats, added: Floats) -> "_Statistics":
         """Sum y, x and the effect on the observed treated, for each assignment."""
         x, v = test.x, np.where(test.treated, added, 0.0)
         if test.within is not None:
-            y, v = (one - x * _share_of_group(one, x, test.within) for one in (y, v))
+            y, v = (values - x * _share_of_group(values, x, test.within) for values in (y, v))
         columns = np.stack([y, v, x, y * y, y * v, v * v, y * x, v * x, x * x])
-        every = np.vstack([test.treated[None], test.drawn.treated]).astype(np.float64)
+        every = np.vstack([test.treated[None], test.assignments.treated]).astype(np.float64)
         treated, n = columns @ every.T, every.sum(axis=1)
-        control = _of_arm(columns.sum(axis=1)[:, None] - treated, len(y) - n)
-        own = _of_arm(treated, n)
+        control = _arm_terms(columns.sum(axis=1)[:, None] - treated, len(y) - n)
+        treatment = _arm_terms(treated, n)
         # Of a single unit there is no variance: then the differences are compared.
         has_variance = 1 < n[0] < len(y) - 1
-        variances = own[2:] + control[2:] if has_variance else np.eye(3)[:, [0] * len(every)]
+        variances = treatment[2:] + control[2:] if has_variance else np.eye(3)[:, [0] * len(every)]
         with np.errstate(invalid="ignore"):
-            return cls(*(own[:2] - control[:2]), *variances)
+            return cls(*(treatment[:2] - control[:2]), *variances)
 
     @property
     def root(self) -> float:
         """Return the effect at which the observed difference vanishes."""
         return -float(self.d_0[0] / self.d_1[0])
 
-    def at(self, factor: float) -> Floats:
+    def evaluate(self, factor: float) -> Floats:
         """Return the absolute statistics at an effect."""
         variance = self.v_0 + factor * (2 * self.v_1 + factor * self.v_2)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -297,11 +299,11 @@ class _Statistics(NamedTuple):
 
 def _share_of_group(y: Floats, x: Floats, group: Integers) -> Floats:
     """Return the ratio of each unit's group, 0 where it has no denominator."""
-    above, below = (np.bincount(group, one) for one in (y, x))
+    above, below = (np.bincount(group, values) for values in (y, x))
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)[group]
 
 
-def _of_arm(sums: Floats, units: Floats) -> Floats:
+def _arm_terms(sums: Floats, units: Floats) -> Floats:
     """Return one arm's ratios of y and v to x, and their variance terms."""
     y, v, x, yy, yv, vv, yx, vx, xx = sums
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -309,4 +311,4 @@ def _of_arm(sums: Floats, units: Floats) -> Floats:
         scale = units / np.maximum(units - 1, 1) / x**2
         # A draw without units in an arm has no statistic.
         left = yy - 2 * a * yx + a * a * xx, yv - a * vx - b * yx + a * b * xx
-        return np.stack([a, b, *(scale * one for one in (*left, vv - 2 * b * vx + b * b * xx))])
+        return np.stack([a, b, *(scale * term for term in (*left, vv - 2 * b * vx + b * b * xx))])

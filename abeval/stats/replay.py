@@ -71,19 +71,19 @@ def aa_replay(
         >>> p_values.shape, aa_summary(p_values[:, 0]).rate
         ((1000, 1), 0.054)
     """
-    n, s = _checked(units, sums, share)
+    n, s = _check_sums(units, sums, share)
     total = n.sum()
     if total < 2:
         raise Refusal("too_few_units", "a variance needs at least two units")
     means = s[:, :, :2].sum(axis=0) / total
-    table = np.concatenate([n[:, None], _centred(n, s, means).reshape(len(n), -1)], axis=1)
+    table = np.concatenate([n[:, None], _centre_sums(n, s, means).reshape(len(n), -1)], axis=1)
     heavy = heavy or [np.zeros((0, 3))] * len(means)
-    rows = np.concatenate([own[:, 0] for own in heavy]).astype(np.intp)
+    rows = np.concatenate([heavy_units[:, 0] for heavy_units in heavy]).astype(np.intp)
     treated, chosen = _treated_sums(table, share, resplits, seed, rows)
-    whole, ends = table.sum(axis=0), np.cumsum([len(own) for own in heavy])[:-1]
+    totals, ends = table.sum(axis=0), np.cumsum([len(heavy_units) for heavy_units in heavy])[:-1]
     value_t, variance_t, df_t = _delta(treated, means, heavy, np.split(chosen, ends, axis=1))
     value_c, variance_c, df_c = _delta(
-        whole - treated, means, heavy, np.split(~chosen, ends, axis=1)
+        totals - treated, means, heavy, np.split(~chosen, ends, axis=1)
     )
     variance = variance_t + variance_c
     if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
@@ -92,27 +92,27 @@ def aa_replay(
     # Welch and Satterthwaite.
     df = variance**2 / (variance_t**2 / df_t + variance_c**2 / df_c)
     p_values = np.asarray(2 * special.stdtr(df, -np.abs(z)))
-    known = np.broadcast_to(np.asarray(skewness, dtype=float), len(means))
-    of = np.flatnonzero(~np.isnan(known))
-    if of.size:
+    skewnesses = np.broadcast_to(np.asarray(skewness, dtype=float), len(means))
+    skewed = np.flatnonzero(~np.isnan(skewnesses))
+    if skewed.size:
         # By the moments of all splits with so many units on either side.
-        spread = _delta(whole[None], means)[1][0, of] * total
+        spread = _delta(totals[None], means)[1][0, skewed] * total
         if len(rows):
             # A heavy unit moves the ratio of each split by what the rest of its variant says.
             n_t, n_c = treated[:, :1], total - treated[:, :1]
             squares = variance_t * n_t * (n_t - 1) + variance_c * n_c * (n_c - 1)
-            spread = (squares / (total - 2))[:, of]
+            spread = (squares / (total - 2))[:, skewed]
         of_treatment, of_control = 1 / treated[:, :1], 1 / (total - treated[:, :1])
         both = of_treatment + of_control
-        z[:, of] = (value_t - value_c)[:, of] / np.sqrt(spread * both)
-        skew = known[of] * (of_treatment**2 - of_control**2) / both**1.5
-        is_heavy = np.array([len(own) > 0 for own in heavy])[of]
-        z[:, of] = as_normal(z[:, of], np.where(is_heavy, df[:, of], np.inf))
-        p_values[:, of] = distributions.skewed_p_values(z[:, of], skew)
+        z[:, skewed] = (value_t - value_c)[:, skewed] / np.sqrt(spread * both)
+        skew = skewnesses[skewed] * (of_treatment**2 - of_control**2) / both**1.5
+        is_heavy = np.array([len(heavy_units) > 0 for heavy_units in heavy])[skewed]
+        z[:, skewed] = as_normal(z[:, skewed], np.where(is_heavy, df[:, skewed], np.inf))
+        p_values[:, skewed] = distributions.skewed_p_values(z[:, skewed], skew)
     return AAReplay(z, p_values)
 
 
-def _checked(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:
+def _check_sums(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:
     n, s = finite(units, "bucket sums must be finite"), finite(sums, "bucket sums must be finite")
     if s.ndim != 3 or s.shape[2] != 5 or len(n) != len(s) or not 0 < share < 1:
         raise Refusal("not_applicable", "sums of shape (buckets, metrics, 5), share in (0, 1)")
@@ -166,7 +166,7 @@ def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
     return AASummary(count, replays, count / replays, low, high, distance, of_distance)
 
 
-def _centred(n: Floats, s: Floats, means: Floats) -> Floats:
+def _centre_sums(n: Floats, s: Floats, means: Floats) -> Floats:
     """Centre sums at the overall means, so that variances keep their digits."""
     y, x = means.T
     units = n[:, None]
@@ -200,8 +200,8 @@ def _delta(
         raise Refusal("zero_denominator", "a random split has a denominator of zero")
     ratio, spread_x = y / x, xx - x_c**2
     spread = (yy - y_c**2) - 2 * ratio * (yx - y_c * x_c) + ratio**2 * spread_x
-    for metric, (own, held) in enumerate(zip(heavy, chosen, strict=True)):
-        _, of_y, of_x = own.T
+    for metric, (heavy_units, held) in enumerate(zip(heavy, chosen, strict=True)):
+        _, of_y, of_x = heavy_units.T
         mean = x[:, [metric]]
         held = held & ((np.abs(of_x) > HEAVY * units * np.abs(mean)) | (units * HEAVY <= 1))
         rest = np.where(held, 1 - (of_x - mean) / ((units - 1) * mean), 1.0)

@@ -66,7 +66,7 @@ def bootstrap(
     values = []
     for arm in arms:
         weights = (rng.poisson(1.0, size=(size, len(arm))) for size in batches(draws))
-        values.append(np.concatenate([replicates(arm, one, statistic) for one in weights]))
+        values.append(np.concatenate([replicates(arm, batch, statistic) for batch in weights]))
     return _joint(arms, statistic, np.cov(values), alpha, "poisson_bootstrap")
 
 
@@ -132,11 +132,11 @@ def permutation(
     arms = _pair(control, treatment)
     by_jackknife = jackknife(*arms, statistic, alpha)
     null = _null_differences(*arms, statistic, permutations, np.random.default_rng(seed))
-    effect = permuted(by_jackknife.effect, null, "bucket_permutation")
+    effect = replace_p_value(by_jackknife.effect, null, "bucket_permutation")
     return by_jackknife._replace(effect=effect)
 
 
-def permuted(effect: Effect, null: Floats, method: str) -> Effect:
+def replace_p_value(effect: Effect, null: Floats, method: str) -> Effect:
     """Replace the p-value of an effect by the p-value from null differences.
 
     Example:
@@ -203,7 +203,9 @@ def _joint(
     if se <= 1e-12 * (abs(control) + abs(treatment)):
         raise Refusal("zero_variance", "the statistic is the same on every resample")
     df = min(len(arm) for arm in arms) - 1
-    effect = effects.from_difference(control, treatment, treatment - control, se, df, alpha, method)
+    effect = effects.effect_from_difference(
+        control, treatment, treatment - control, se, df, alpha, method
+    )
     of_control = Estimate(control, float(spread[0, 0]), 0, effect.df)
     of_treatment = Estimate(treatment, float(spread[1, 1]), 0, effect.df)
     shared = float(spread[0, 1] - spread[0, 0])

@@ -55,7 +55,7 @@ def confidence_sequence(
         >>> round(look.low, 6), round(look.high, 6)
         (0.021856, 0.078144)
     """
-    z = _checked_z(difference, se, fraction)
+    z = _check_z(difference, se, fraction)
     if fraction <= 0:
         raise Refusal("too_few_units", "a look needs information")
     clock = tuning(alpha) ** 2 * fraction
@@ -64,7 +64,9 @@ def confidence_sequence(
     return _look(difference, se * critical_of_sequence(fraction, alpha), log_p)
 
 
-def from_start(difference: float, se: float, growth: float, alpha: float = 0.05) -> AlwaysValid:
+def look_from_start(
+    difference: float, se: float, growth: float, alpha: float = 0.05
+) -> AlwaysValid:
     """Return this look at a confidence sequence without a plan.
 
     |z| crosses sqrt(a² + ln growth) at some look with probability alpha, where a² is the upper
@@ -79,7 +81,7 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
         >>> round(look.low, 6), round(look.high, 6), round(look.p_value, 6)
         (0.018282, 0.081718, 8e-06)
     """
-    z = _checked_z(difference, se, growth)
+    z = _check_z(difference, se, growth)
     if growth < 1:
         raise Refusal("before_first_look", "there is less information than at the first look")
     a = np.sqrt(np.maximum(z * z - np.log(growth), 0.0))
@@ -91,7 +93,7 @@ def from_start(difference: float, se: float, growth: float, alpha: float = 0.05)
 
 
 def critical_from_start(growth: float, alpha: float = 0.05) -> float:
-    """Return the critical value of |z| of `from_start`."""
+    """Return the critical value of |z| of `look_from_start`."""
     check_alpha(alpha)
     return math.sqrt(float(special.chdtri(3, alpha)) + math.log(growth))
 
@@ -108,7 +110,7 @@ def tuning(alpha: float) -> float:
     return math.sqrt(-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha)))
 
 
-def _checked_z(difference: float, se: float, clock: float) -> float:
+def _check_z(difference: float, se: float, clock: float) -> float:
     if not all(map(math.isfinite, (difference, se, clock))):
         raise Refusal("not_finite", "a look needs finite numbers")
     if se <= 0:

@@ -125,7 +125,7 @@ def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Eff
         raise Refusal("zero_variance", "the contrast has no variance")
     late, early = float(np.maximum(weight, 0) @ effect), float(np.maximum(-weight, 0) @ effect)
     se = math.sqrt(variance)
-    return effects.from_difference(early, late, late - early, se, method="window_contrast_z")
+    return effects.effect_from_difference(early, late, late - early, se, method="window_contrast_z")
 
 
 Kind = Literal["trend", "decay", "shock"]
@@ -226,7 +226,7 @@ def fit(
         >>> mean.coefficients.tolist(), mean.q, mean.df
         ([2.0], 2.0, 1)
     """
-    y, columns = _whitened(effects, covariance, design)
+    y, columns = _whiten(effects, covariance, design)
     if len(y) < columns.shape[1]:
         raise Refusal("too_few_units", f"{len(y)} times for {columns.shape[1]} coefficients")
     information = columns.T @ columns
@@ -291,9 +291,9 @@ def search(
         ('trend', 0.5, True)
     """
     columns = np.array([shape.values for shape in shapes]).T
-    y, both = _whitened(effects, covariance, np.hstack([np.asarray(nuisance, float), columns]))
-    known, candidates = both[:, : -len(shapes)], both[:, -len(shapes) :]
-    basis, _ = np.linalg.qr(known)
+    y, both = _whiten(effects, covariance, np.hstack([np.asarray(nuisance, float), columns]))
+    nuisance_columns, candidates = both[:, : -len(shapes)], both[:, -len(shapes) :]
+    basis, _ = np.linalg.qr(nuisance_columns)
     residual = candidates - basis @ (basis.T @ candidates)
     size = np.linalg.norm(residual, axis=0)
     usable = np.flatnonzero(size > 1e-6 * np.linalg.norm(candidates, axis=0))
@@ -335,9 +335,7 @@ def _draws(times: int) -> Floats:
     return np.random.default_rng(_SEED).standard_normal((DRAWS, times))
 
 
-def _whitened(
-    effects: ArrayLike, covariance: ArrayLike, columns: ArrayLike
-) -> tuple[Floats, Floats]:
+def _whiten(effects: ArrayLike, covariance: ArrayLike, columns: ArrayLike) -> tuple[Floats, Floats]:
     """Whiten effects and columns, so that the noise has variance 1."""
     y, sigma = finite(effects, _NOT_FINITE), finite(covariance, _NOT_FINITE)
     x = np.asarray(columns, dtype=float)

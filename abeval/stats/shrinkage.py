@@ -39,7 +39,7 @@ class Spreads(NamedTuple):
     noise: Floats
 
     @property
-    def expected(self) -> float:
+    def expected_variance(self) -> float:
         """Return the mean of the possible variances."""
         return float(np.sum(self.weight * self.variance))
 
@@ -90,7 +90,7 @@ def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrio
         >>> round(fitted.mean, 3), round(fitted.sd, 3)
         (0.005, 0.018)
     """
-    values, errors = _checked(effects, ses)
+    values, errors = _check_effects(effects, ses)
     fit = spreads(values, errors)
     mean = float(fit.weight @ fit.mean)
     variance = float(fit.weight @ (fit.variance + fit.mean_variance))
@@ -109,7 +109,7 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
         >>> [round(value, 3) for value in shrunk.value.tolist()]
         [0.014, -0.004, 0.02, 0.002, 0.008, -0.01]
     """
-    values, errors = _checked(effects, ses)
+    values, errors = _check_effects(effects, ses)
     fit = spreads(values, errors)
     each = [_sum(fit, values[[i]], errors[[i]]) for i in range(len(values))]
     ends = [_central(mean, sd, weight, alpha) for mean, sd, weight in each]
@@ -135,7 +135,7 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
         >>> round(gained.naive, 3), round(gained.value, 3)
         (0.05, 0.034)
     """
-    values, errors = _checked(effects, ses)
+    values, errors = _check_effects(effects, ses)
     picked = np.asarray(chosen, dtype=bool)
     if picked.shape != values.shape:
         raise Refusal("inconsistent", "one choice is needed for each effect")
@@ -170,16 +170,16 @@ def _log_posterior(
     noise = ses**2
     variance = np.exp(ratio) / np.mean(1 / noise)
     precision = 1 / (variance[:, None] + noise)
-    known = precision.sum(1)
-    mean = np.sum(precision * effects, axis=1) / known
+    total_precision = precision.sum(1)
+    mean = np.sum(precision * effects, axis=1) / total_precision
     misfit = np.sum(precision * (effects - mean[:, None]) ** 2, axis=1)
     # A share that is uniform has this density in the log of the ratio.
     beforehand = special.log_expit(ratio) + special.log_expit(-ratio)
-    log = 0.5 * (np.log(precision).sum(1) - np.log(known) - misfit) + beforehand
-    return log, variance, mean, 1 / known
+    log = 0.5 * (np.log(precision).sum(1) - np.log(total_precision) - misfit) + beforehand
+    return log, variance, mean, 1 / total_precision
 
 
-def _checked(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
+def _check_effects(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
     values, errors = finite(effects), finite(ses)
     if values.ndim != 1 or values.shape != errors.shape:
         raise Refusal("inconsistent", "one standard error is needed for each effect")

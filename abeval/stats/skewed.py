@@ -83,7 +83,7 @@ class Skewed(NamedTuple):
         return sum(s.control.units + s.treatment.units for s in self.strata)
 
 
-class Own(NamedTuple):
+class SeparateDifference(NamedTuple):
     """A difference with standard error and skewness from separate moments."""
 
     difference: float
@@ -91,7 +91,7 @@ class Own(NamedTuple):
     skewness: float
 
 
-class At(NamedTuple):
+class HypothesisTest(NamedTuple):
     """The test of one hypothesis: against all splits, and by separate moments.
 
     `z` is the difference over its standard error `se` if the variants do not differ; `skewness` is
@@ -101,13 +101,17 @@ class At(NamedTuple):
     z: float
     se: float
     skewness: float
-    own: Own
+    separate: SeparateDifference
 
     def tail(self, side: int) -> distributions.Tail:
         """Return the one-sided p-value: higher treatment (1), or lower (−1)."""
-        hall_z = hall(self.own.difference / self.own.se, self.own.skewness)
+        hall_z = hall(self.separate.difference / self.separate.se, self.separate.skewness)
         of_splits = distributions.skewed_tail(side * self.z, side * self.skewness)
-        return max(of_splits, distributions.upper_tail(side * hall_z), key=lambda one: one.log10)
+        return max(
+            of_splits,
+            distributions.upper_tail(side * hall_z),
+            key=lambda candidate: candidate.log10,
+        )
 
     @property
     def side(self) -> int:
@@ -115,7 +119,7 @@ class At(NamedTuple):
         return min((1, -1), key=lambda side: self.tail(side).log10)
 
 
-def at(compared: Skewed, effect: float) -> At:
+def evaluate_hypothesis(compared: Skewed, effect: float) -> HypothesisTest:
     """Test that treatment equals control × `effect`, or control + `effect`.
 
     Refusals: `zero_variance`.
@@ -136,10 +140,12 @@ def at(compared: Skewed, effect: float) -> At:
     # The difference itself is part of the spread of all units together.
     z = difference / se
     z *= math.sqrt((free + 1) / (free + z * z))
-    own, df = _own(compared, ratio, difference), compared.df
+    separate, df = _separate_difference(compared, ratio, difference), compared.df
     # Where few units count, both are t.
-    own = own._replace(difference=float(as_normal(difference / own.se, df)) * own.se)
-    return At(float(as_normal(z, df)), se, cube / se**3, own)
+    separate = separate._replace(
+        difference=float(as_normal(difference / separate.se, df)) * separate.se
+    )
+    return HypothesisTest(float(as_normal(z, df)), se, cube / se**3, separate)
 
 
 def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -150,13 +156,15 @@ def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
         [2.0, 1.959]
     """
     t, df = np.asarray(t, dtype=np.float64), np.asarray(df, dtype=np.float64)
-    of = np.where(np.isfinite(df), df, 1.0)
-    near = (8 * of + 1) / (8 * of + 3) * np.sqrt(of * np.log1p(t * t / of))
+    finite_df = np.where(np.isfinite(df), df, 1.0)
+    near = (
+        (8 * finite_df + 1) / (8 * finite_df + 3) * np.sqrt(finite_df * np.log1p(t * t / finite_df))
+    )
     return np.where(np.isfinite(df), np.copysign(near, t), t)
 
 
-def _without_effect(compared: Skewed) -> At:
-    return at(compared, 1.0 if compared.scaled else 0.0)
+def _evaluate_no_effect(compared: Skewed) -> HypothesisTest:
+    return evaluate_hypothesis(compared, 1.0 if compared.scaled else 0.0)
 
 
 def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
@@ -187,14 +195,14 @@ def _split_moments(stratum: Stratum, ratio: float, times: float) -> tuple[float,
     square = (control.square + treatment.square / ratio**2) / (n + m - 2)
     cube = (control.cube + treatment.cube / ratio**3) * (n + m) / (n + m - 1) / (n + m - 2)
     # What the treatment's moments are to those of both, in units of control.
-    second, third = ((n + m) / (n * one + m) for one in (times, times**2))
+    second, third = ((n + m) / (n * factor + m) for factor in (times, times**2))
     return (
         square * (second * times / n + second / m),
         cube * (third / m**2 - third * times**2 / n**2),
     )
 
 
-def _own(compared: Skewed, ratio: float, difference: float) -> Own:
+def _separate_difference(compared: Skewed, ratio: float, difference: float) -> SeparateDifference:
     """Return treatment / ratio − control, with the moments of each variant."""
     variance = cube = 0.0
     for share, control, treatment in compared.strata:
@@ -203,7 +211,7 @@ def _own(compared: Skewed, ratio: float, difference: float) -> Own:
         variance += share**2 * treatment.square / ratio**2 / (m - 1) / m
         cube += share**3 * (treatment.cube / ratio**3 / m**3 - control.cube / n**3)
     se = math.sqrt(variance)
-    return Own(difference, se, cube / se**3)
+    return SeparateDifference(difference, se, cube / se**3)
 
 
 def skewness_if_times(compared: Skewed, ratio: float) -> float:
@@ -267,15 +275,15 @@ def _excess(compared: Skewed, alpha: float, side: int) -> Callable[[float], floa
     half = math.log10(alpha / 2)
 
     def excess(effect: float) -> float:
-        test = at(compared, math.exp(effect) if compared.scaled else effect)
+        test = evaluate_hypothesis(compared, math.exp(effect) if compared.scaled else effect)
         return max(test.tail(side).log10, _FLOOR) - half
 
     return excess
 
 
 def _end_of_shift(compared: Skewed, excess: Callable[[float], float], side: int) -> float:
-    difference, here = compared.treatment - compared.control, at(compared, 0.0)
-    step = max(here.se, here.own.se)
+    difference, here = compared.treatment - compared.control, evaluate_hypothesis(compared, 0.0)
+    step = max(here.se, here.separate.se)
     for times in _STEPS:
         end = difference + side * times * step
         if excess(end) < 0:
@@ -375,15 +383,20 @@ def strata(
         >>> strata([first[0], first[1]], [first[0], first[1]], [0.5, 0.5]).control
         1.75
     """
-    (value, moved, spreads), (other, other_moved, others) = (
-        _arm(arm, shares, is_ratio, theta) for arm in (control, treatment)
+    (
+        (control_value, control_moved, control_spreads),
+        (treatment_value, treatment_moved, treatment_spreads),
+    ) = (_arm(arm, shares, is_ratio, theta) for arm in (control, treatment))
+    df = (
+        _df([*control, *treatment], [*control_spreads, *treatment_spreads], [*shares] * 2)
+        if is_ratio
+        else math.inf
     )
-    df = _df([*control, *treatment], [*spreads, *others], [*shares] * 2) if is_ratio else math.inf
     # Covariates move both values to where all units are.
     units = [sum(m.n for m in arm) for arm in (control, treatment)]
-    apart = (other_moved - moved) / sum(units)
-    values = value + units[1] * apart, other - units[0] * apart
-    pairs = zip(shares, spreads, others, strict=True)
+    apart = (treatment_moved - control_moved) / sum(units)
+    values = control_value + units[1] * apart, treatment_value - units[0] * apart
+    pairs = zip(shares, control_spreads, treatment_spreads, strict=True)
     scaled = all(map(_never_negative, (*control, *treatment))) and min(values) >= 0
     return Skewed(*values, tuple(Stratum(*pair) for pair in pairs), scaled, df)
 
@@ -447,7 +460,7 @@ def skewness(compared: Skewed) -> float:
         >>> round(skewness(means(Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
         0.978
     """
-    return _without_effect(compared).skewness
+    return _evaluate_no_effect(compared).skewness
 
 
 def skewness_at_effects(compared: Skewed) -> float:
@@ -469,7 +482,7 @@ def skewness_at_effects(compared: Skewed) -> float:
     value, _ = baseline(compared, 1.0)
     if value <= 0:
         return 0.0
-    effect = FINDABLE * _without_effect(compared).se / value
+    effect = FINDABLE * _evaluate_no_effect(compared).se / value
     ratios = (1 + effect, 1 - min(effect, _MOST_LOSS))
     return max(abs(skewness_if_times(compared, ratio)) for ratio in ratios)
 
@@ -482,7 +495,7 @@ def normal_score(compared: Skewed) -> float:
         >>> normal_score(means(arm, arm))
         0.0
     """
-    test = _without_effect(compared)
+    test = _evaluate_no_effect(compared)
     log10 = test.tail(test.side).log10
     if log10 >= math.log10(0.5):
         return 0.0
@@ -517,7 +530,7 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
         >>> result.low < result.difference < result.high
         True
     """
-    test, (low, high) = _without_effect(compared), interval(compared, alpha)
+    test, (low, high) = _evaluate_no_effect(compared), interval(compared, alpha)
     p_value = min(1.0, 2 * test.tail(test.side).p_value)
     difference = compared.treatment - compared.control
     values = (compared.control, compared.treatment, difference, test.se, math.inf)
@@ -563,8 +576,8 @@ def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
     if compared.scaled:
         low, high = (end - 1 for end in limits)
         return Lift(value, low, high, math.isfinite(high), METHOD)
-    whole, se = baseline(compared, 1.0)
-    if abs(whole) <= two_sided_quantile(alpha) * se:
+    base, se = baseline(compared, 1.0)
+    if abs(base) <= two_sided_quantile(alpha) * se:
         return Lift(value, -math.inf, math.inf, False, METHOD)
-    low, high = (end / abs(whole) for end in limits)
+    low, high = (end / abs(base) for end in limits)
     return Lift(value, low, high, True, METHOD)

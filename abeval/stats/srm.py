@@ -63,7 +63,7 @@ def chi_square(observed: ArrayLike, weights: ArrayLike) -> SRM:
         >>> round(chi_square([5100, 4900, 0], [0.5, 0.5, 0]).p_value, 6)
         0.0455
     """
-    counts, shares = _checked(observed, weights)
+    counts, shares = _check_counts(observed, weights)
     _check_some(counts)
     return _pearson(counts, counts.sum() * shares, len(shares) - 1)
 
@@ -80,21 +80,21 @@ def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
         >>> round(split.p_value, 4), split.is_exact
         (0.0036, True)
     """
-    counts, shares = _checked(observed, weights)
+    counts, shares = _check_counts(observed, weights)
     _check_some(counts)
     expected = counts.sum() * shares
     test = _pearson(counts, expected, len(shares) - 1)
     if expected.min() >= CHI_SQUARE_MINIMUM:
         return test
-    return test._replace(p_value=of_split(counts, shares), is_exact=True)
+    return test._replace(p_value=split_p_value(counts, shares), is_exact=True)
 
 
-def of_split(counts: Floats, shares: Floats) -> float:
+def split_p_value(counts: Floats, shares: Floats) -> float:
     """Return the binomial p-value of a split (Bonferroni over arms)."""
-    return of_strata(counts[None], shares[None], many=np.inf)
+    return strata_p_value(counts[None], shares[None], many=np.inf)
 
 
-def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
+def check_strata(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts in strata with different splits, such as ramp periods.
 
     The test sums the excess of units over the expected ones over strata, and weighs it by its
@@ -112,7 +112,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     _check_some(table)
     excess, covariance = np.zeros(table.shape[1]), np.zeros((table.shape[1],) * 2)
     for counts, promised in zip(table, planned, strict=True):
-        _checked(counts, promised)
+        _check_counts(counts, promised)
         units, share = counts.sum(), promised / promised.sum()
         excess += counts - units * share
         covariance += units * (np.diag(share) - np.outer(share, share))
@@ -122,7 +122,7 @@ def stratified(observed: ArrayLike, weights: ArrayLike) -> SRM:
     statistic = max(float(excess @ inverse @ excess), 0.0)
     shares = planned / planned.sum(axis=1, keepdims=True)
     if are_few(table, shares):
-        return SRM(statistic, df, of_strata(table, shares), is_exact=True)
+        return SRM(statistic, df, strata_p_value(table, shares), is_exact=True)
     return SRM(statistic, df, float(special.chdtrc(df, statistic)))
 
 
@@ -138,7 +138,7 @@ def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
     if not table.sum():
         return SRM(0.0, int((planned > 0).any(axis=0).sum()) - 1, 1.0)
-    return believable(table[0], planned[0]) if len(table) == 1 else stratified(table, planned)
+    return believable(table[0], planned[0]) if len(table) == 1 else check_strata(table, planned)
 
 
 def are_few(table: Floats, shares: Floats) -> bool:
@@ -149,7 +149,7 @@ def are_few(table: Floats, shares: Floats) -> bool:
     return bool(_fewer(table, shares)[np.any(expected > 0, axis=0)].min() < MANY)
 
 
-def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
+def strata_p_value(table: Floats, shares: Floats, many: float = MANY) -> float:
     """Return the p-value over strata, Bonferroni over more than two arms.
 
     An arm with at least `many` expected units is tested against all others with the normal
@@ -157,11 +157,14 @@ def of_strata(table: Floats, shares: Floats, many: float = MANY) -> float:
     """
     units, few, tests = table.sum(axis=1), _fewer(table, shares), []
     for arm in np.flatnonzero((shares > 0).any(axis=0)):
-        counts, own = table[:, arm], shares[:, arm]
+        counts, arm_shares = table[:, arm], shares[:, arm]
         if few[arm] < many:
-            tests.append(two_sided(int(counts.sum()), [int(n) for n in units], own.tolist()))
+            tests.append(two_sided(int(counts.sum()), [int(n) for n in units], arm_shares.tolist()))
         else:
-            excess, variance = np.sum(counts - units * own), np.sum(units * own * (1 - own))
+            excess, variance = (
+                np.sum(counts - units * arm_shares),
+                np.sum(units * arm_shares * (1 - arm_shares)),
+            )
             tests.append(float(special.chdtrc(1, excess * excess / variance)))
     return min(1.0, tests[0] if len(tests) == 2 else len(tests) * min(tests))
 
@@ -186,12 +189,12 @@ def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> f
     """
     first, chances = 0, np.ones(1)
     for n, share in zip(units, shares, strict=True):
-        start, own = _binomial(n, share)
-        first, chances = first + start, np.convolve(chances, own)
-    place = observed - first
-    if not 0 <= place < chances.size:
+        start, binomial = _binomial(n, share)
+        first, chances = first + start, np.convolve(chances, binomial)
+    index = observed - first
+    if not 0 <= index < chances.size:
         return 0.0
-    return min(1.0, float(chances[chances <= chances[place] * _ALIKE].sum()))
+    return min(1.0, float(chances[chances <= chances[index] * _ALIKE].sum()))
 
 
 def _binomial(units: int, share: float) -> tuple[int, Floats]:
@@ -222,7 +225,7 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
         >>> [round(p, 6) for p in sequential([[500, 480], [1100, 900], [2300, 1700]], [1, 1])]
         [1.0, 0.206859, 3e-06]
     """
-    path, shares = _checked(np.atleast_2d(np.asarray(counts, dtype=float)), weights)
+    path, shares = _check_counts(np.atleast_2d(np.asarray(counts, dtype=float)), weights)
     if len(path) == 0:
         raise Refusal("not_applicable", "a sequential test needs at least one look")
     if np.any(np.diff(path, axis=0) < 0):
@@ -276,7 +279,9 @@ class DimensionSRM(NamedTuple):
     worst_p_adjusted: float
 
 
-def by_segment(segments: Sequence[str], observed: ArrayLike, weights: ArrayLike) -> SegmentedSRM:
+def check_segments(
+    segments: Sequence[str], observed: ArrayLike, weights: ArrayLike
+) -> SegmentedSRM:
     """Test each segment's split, and whether all segments have the same.
 
     Counts have the shape (segments, arms) and weights (arms,). For strata with different splits,
@@ -295,16 +300,16 @@ def by_segment(segments: Sequence[str], observed: ArrayLike, weights: ArrayLike)
     if table.ndim != 3 or len(table) != len(segments) or len(table) == 0:
         raise Refusal("not_applicable", f"{len(segments)} segments against counts {table.shape}")
     for counts, promised in zip(table.swapaxes(0, 1), planned, strict=True):
-        _checked(counts, promised)
+        _check_counts(counts, promised)
     _check_some(table)
     tests = [check_split(rows, planned) for rows in table]
-    adjusted, whole = adjust([one.p_value for one in tests], "holm"), table.sum(axis=0)
+    adjusted, totals = adjust([test.p_value for test in tests], "holm"), table.sum(axis=0)
     rows = tuple(
         SegmentSRM(
             segment=segments[i],
             p_value=tests[i].p_value,
             p_adjusted=float(adjusted[i]),
-            p_value_without=check_split(whole - table[i], planned).p_value,
+            p_value_without=check_split(totals - table[i], planned).p_value,
         )
         for i in sorted(range(len(tests)), key=lambda i: (tests[i].p_value, -tests[i].statistic))
     )
@@ -335,7 +340,7 @@ def rank_dimensions(
 ) -> tuple[DimensionSRM, ...]:
     """Rank dimensions by how strongly the split differs within them.
 
-    Tables are results of `by_segment`, one per dimension. Source: Fabijan et al. (KDD 2019),
+    Tables are results of `check_segments`, one per dimension. Source: Fabijan et al. (KDD 2019),
     section 5; Holm (1979).
 
     Example:
@@ -344,17 +349,17 @@ def rank_dimensions(
         >>> [row.dimension for row in rank_dimensions(["country", "device"], [country, device])]
         ['device', 'country']
     """
-    own = adjust([table.homogeneity.p_value for table in tables], "holm")
+    adjusted = adjust([table.homogeneity.p_value for table in tables], "holm")
     every = adjust([row.p_value for table in tables for row in table.segments], "holm")
     rows, start = [], 0
-    for name, table, p_holm in zip(dimensions, tables, own, strict=True):
+    for name, table, p_holm in zip(dimensions, tables, adjusted, strict=True):
         p_value, worst = table.homogeneity.p_value, table.segments[0].segment
         rows.append(DimensionSRM(name, p_value, float(p_holm), worst, float(every[start])))
         start += len(table.segments)
     return tuple(sorted(rows, key=lambda row: row.p_value))
 
 
-def _checked(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
+def _check_counts(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
     """Return counts, shape (..., arms), and shares of the arms with a positive weight."""
     wrong = "counts and weights must be finite"
     counts, shares = finite(observed, wrong), finite(weights, wrong)
@@ -380,7 +385,7 @@ def _pearson(counts: Floats, expected: Floats, df: int) -> SRM:
     return SRM(statistic, df, float(special.chdtrc(df, statistic)) if df else 1.0)
 
 
-def stretches(counts: ArrayLike) -> tuple[range, ...]:
+def find_split_periods(counts: ArrayLike) -> tuple[range, ...]:
     """Split the days wherever the traffic split changed.
 
     The split has changed if the days before some cut, or one day, differ from all others by the

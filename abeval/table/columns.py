@@ -13,13 +13,13 @@ from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
 from abeval.engines.duckdb_logs import RENAME
-from abeval.engines.sql import Engine, is_number, literal, number_cast, quoted, whole
+from abeval.engines.sql import Engine, is_number, literal, number_cast, quote, read_int
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import near_miss, suggestion
-from abeval.logs.prepare import uncomputable
+from abeval.logs.prepare import make_expression_error
 from abeval.metrics.definition import Missing
 from abeval.metrics.expressions import expression_problem, parse_expression
-from abeval.metrics.row_text import columns_of
+from abeval.metrics.row_text import list_columns
 
 MetricSpec = str | Mapping[str, Any]
 Metrics = str | Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str, Any]]
@@ -58,9 +58,9 @@ class TableOptions:
     @property
     def before(self) -> list[str]:
         """List the covariates of all metrics."""
-        own = self.covariates
-        listed = own.values() if isinstance(own, Mapping) else [own]
-        return list(dict.fromkeys(text for texts in listed for text in several(texts)))
+        covariates = self.covariates
+        groups = covariates.values() if isinstance(covariates, Mapping) else [covariates]
+        return list(dict.fromkeys(text for texts in groups for text in several(texts)))
 
 
 def _names_in(given: object) -> list[object]:
@@ -91,16 +91,16 @@ class Columns:
         self._engine, self._types = engine, engine.columns(TABLE)
         self._known = {column.lower(): column for column in self._types}
 
-    def named(self, name: str) -> str:
+    def find_column(self, name: str) -> str:
         """Find a column by its name, ignoring case."""
         if name.lower() not in self._known:
             raise LogError(
-                f"the table has no column {name!r}{near_miss(name, self._types)}", self.listed
+                f"the table has no column {name!r}{near_miss(name, self._types)}", self.hint
             )
         return self._known[name.lower()]
 
     @property
-    def listed(self) -> str:
+    def hint(self) -> str:
         """Write a hint that lists the columns."""
         return f"it has: {', '.join(self._types)}"
 
@@ -108,10 +108,10 @@ class Columns:
         """List the columns of numbers."""
         return [column for column, kind in self._types.items() if is_number(kind)]
 
-    def before(self, named: str) -> list[str]:
+    def list_covariates(self, text: str) -> list[str]:
         """List numeric columns from before the experiment that a text does not name."""
-        names = {words.whole(column) for column in self._types}
-        return [c for c in self.numbers() if c.lower() not in named and says_before(c, names)]
+        names = {words.join_words(column) for column in self._types}
+        return [c for c in self.numbers() if c.lower() not in text and says_before(c, names)]
 
     def sql(self, text: str) -> str:
         """Write SQL of a number: a column by its name, or an expression."""
@@ -119,8 +119,8 @@ class Columns:
         if column is not None and not is_number(self._types[column]):
             raise self._no_number(column)
         sql = text if column is None else reference(column)
-        for name in columns_of(sql):
-            self.named(name)
+        for name in list_columns(sql):
+            self.find_column(name)
         return sql
 
     def _no_number(self, column: str) -> LogError:
@@ -130,9 +130,9 @@ class Columns:
         what = f"column {column!r} is {kind}, but a metric is a number"
         if not is_text:
             return LogError(what)
-        name = quoted(column)
+        name = quote(column)
         number = f"try_cast({name} as double)"
-        ((known, numbers, example),) = self._engine.rows(
+        ((value_count, numbers, example),) = self._engine.rows(
             f"select count({name}), count({number}), min(case when {number} is null then {name} "
             f"end) from {TABLE}"
         )
@@ -141,17 +141,18 @@ class Columns:
         if cast is not None:
             what = f"column {column!r} is text such as {example!r}, but a metric is a number"
             return LogError(what, f'make numbers of it, as a metric: "{column} = {cast}"')
-        if not known:
+        if not value_count:
             return LogError(f"column {column!r} has no value in any row")
-        if numbers == known:
+        if numbers == value_count:
             cast = f"cast({reference(column)} as double)"
             return LogError(f"{what}: its numbers are written as text", f'name "{column} = {cast}"')
         if not numbers:
             metric = f"is_so = {reference(column)} = {literal(str(example))}"
             return LogError(what, f'name what is counted in it, such as "{metric}"')
-        odd = whole(known) - whole(numbers)
+        odd = read_int(value_count) - read_int(numbers)
         return LogError(
-            f"{what}: {odd:,} of its {whole(known):,} values are none, such as {example!r}",
+            f"{what}: {odd:,} of its {read_int(value_count):,} values are none, "
+            f"such as {example!r}",
             "make numbers of these values, or leave them empty",
         )
 
@@ -164,27 +165,29 @@ class Columns:
         # pandas turns whole numbers into decimals where a column has nulls.
         if not re.match("DOUBLE|FLOAT|DECIMAL", self._types[column]):
             return False
-        name = quoted(column)
+        name = quote(column)
         ((odd, example),) = self._engine.rows(
             f"select count_if(odd), min(case when odd then id end) from (select {name} as id, "
             # Beyond 2^53 a double has no longer every whole number: two ids may be one.
             f"{name} <> round({name}) or abs({name}) > {2**53} as odd from {TABLE})"
         )
         if odd:
-            what = f"column {column!r} has {whole(odd):,} values that are no ids, such as {example}"
+            what = (
+                f"column {column!r} has {read_int(odd):,} values that are no ids, such as {example}"
+            )
             raise LogError(what, "an id is a whole number or text")
         return True
 
-    def type_of(self, text: str) -> str | None:
+    def find_type(self, text: str) -> str | None:
         """Find the type of a column; None for an expression."""
         tree = parse_expression(text)
         if not isinstance(tree, exp.Column):
             return None
-        return self._types[self.named(columns_of(text)[0])]
+        return self._types[self.find_column(list_columns(text)[0])]
 
     def is_whole(self, text: str) -> bool:
         """Tell whether a column holds whole numbers, by its type."""
-        kind = self.type_of(text) or ""
+        kind = self.find_type(text) or ""
         return kind in ("BOOLEAN", "INTEGER") or kind.endswith("INT")
 
 
@@ -192,7 +195,7 @@ def reference(column: str) -> str:
     """Write SQL of a column, quoted if its name would be read as something else."""
     tree = None if expression_problem(column) else parse_expression(column)
     # A dotted name is that of a column, not of one in a table.
-    return column if isinstance(tree, exp.Column) and not tree.table else quoted(column)
+    return column if isinstance(tree, exp.Column) and not tree.table else quote(column)
 
 
 _DIGITS = 14
@@ -211,30 +214,30 @@ class Values:
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
         self._columns = columns
         texts = list(dict.fromkeys(text for group in groups for text in group))
-        listed = ", ".join(["count(*)", *map(_range_sql, texts)])
+        select_list = ", ".join(["count(*)", *map(_range_sql, texts)])
         try:
-            ((rows, *cells),) = engine.rows(f"select {listed} from {TABLE}")
+            ((rows, *cells),) = engine.rows(f"select {select_list} from {TABLE}")
         except QueryError:
             for text in texts:
                 with _computing(text):
                     engine.rows(f"select {_range_sql(text)} from {TABLE}")
             raise
-        self._rows = whole(rows)
+        self._rows = read_int(rows)
         self._ranges = {text: cells[6 * i : 6 * i + 6] for i, text in enumerate(texts)}
 
     def is_share(self, text: str) -> bool:
         """Tell whether values are only 0 and 1."""
         odd, most, least, *_ = self._ranges[text]
         # Zeros alone may be counts of something rare.
-        return not odd and (most != least or self._columns.type_of(text) == "BOOLEAN")
+        return not odd and (most != least or self._columns.find_type(text) == "BOOLEAN")
 
     def step(self, texts: Sequence[str]) -> float:
         """Choose the coarsest rounding step that changes no printed digit."""
         broken = [text for text in texts if not self._columns.is_whole(text)]
         sizes = [float(self._ranges[text][3] or 0) for text in texts]
         exponents = [math.ceil(math.log10(size)) for size in sizes if size]
-        places = max((whole(self._ranges[text][5] or 0) for text in broken), default=0)
-        least = -places if places <= _PLACES else -12
+        decimals = max((read_int(self._ranges[text][5] or 0) for text in broken), default=0)
+        least = -decimals if decimals <= _PLACES else -12
         # The smaller of two needs its digits too, as far as the larger one leaves room.
         exponent = max(min(exponents, default=6), max(exponents, default=6) - 1) - _DIGITS
         rounded = min(max(exponent, least), 0)
@@ -255,71 +258,78 @@ def _computing(text: str) -> Iterator[None]:
     try:
         yield
     except QueryError as error:
-        raise uncomputable(repr(text), error) from error
+        raise make_expression_error(repr(text), error) from error
 
 
 def _range_sql(text: str) -> str:
     """Write SQL of six facts: not 0 or 1, max, min, largest size, spread, decimals."""
     value = f"cast(({text}) as double)"
-    shown = [f"round({value} * 1e{p}) / 1e{p} = {value}" for p in range(_PLACES + 1)]
-    places = " ".join(f"when {is_so} then {p}" for p, is_so in enumerate(shown))
+    rounding_tests = [f"round({value} * 1e{p}) / 1e{p} = {value}" for p in range(_PLACES + 1)]
+    cases = " ".join(f"when {is_so} then {p}" for p, is_so in enumerate(rounding_tests))
     return (
         f"count_if({value} not in (0, 1)), max({value}), min({value}), "
         # Infinite values are refused later; here they must not hide the others.
         f"max(case when abs({value}) < 1e300 then abs({value}) end), "
         f"stddev_pop(case when abs({value}) < 1e150 then {value} end), "
-        f"max(case when not {shown[-1]} then {_PLACES + 1} {places} end)"
+        f"max(case when not {rounding_tests[-1]} then {_PLACES + 1} {cases} end)"
     )
 
 
 Entries = list[dict[str, Any]]
 
 
-def measures_of(engine: Engine, columns: Columns, options: TableOptions) -> tuple[Entries, Entries]:
+def read_measures(
+    engine: Engine, columns: Columns, options: TableOptions
+) -> tuple[Entries, Entries]:
     """Read the entries of metrics and covariates, with fitting resolutions."""
     before = options.before
     if not before and options.metrics is None:
         # All columns are read: those from before are no outcomes, and compared as such.
-        before = [reference(column) for column in columns.before(repr(options).lower())]
+        before = [reference(column) for column in columns.list_covariates(repr(options).lower())]
     covariates = [columns.sql(text) for text in before]
     entries = _specs(columns, options, before)
     if not entries:
-        raise LogError("the table has no column of numbers to compare", columns.listed)
+        raise LogError("the table has no column of numbers to compare", columns.hint)
     if len(entries) > MAX_METRICS:
         what = f"{len(entries):,} metrics, but at most {MAX_METRICS} are analysed at once"
         raise ExperimentError(what, "name some columns: metrics=[...] (--metric COLUMN)")
     names = [str(entry.get("name")) for entry in entries]
     missing, by_metric = options.missing, options.covariates
-    for key, named_by in (("missing", missing), ("covariates", by_metric)):
-        for name in named_by if isinstance(named_by, Mapping) else ():
+    for key, choices in (("missing", missing), ("covariates", by_metric)):
+        for name in choices if isinstance(choices, Mapping) else ():
             if name not in names:
                 what = f"{key}: no metric is called {name!r}{suggestion(name, names)}"
                 raise ExperimentError(what)
     if isinstance(by_metric, Mapping):
         # Those that are not named have none.
-        of = {name: [columns.sql(t) for t in several(texts)] for name, texts in by_metric.items()}
-        entries = [{"covariates": of.get(one.get("name", ""), []), **one} for one in entries]
-    summed = [_summed(columns, entry) for entry in entries]
+        metric_covariates = {
+            name: [columns.sql(t) for t in several(texts)] for name, texts in by_metric.items()
+        }
+        entries = [
+            {"covariates": metric_covariates.get(entry.get("name", ""), []), **entry}
+            for entry in entries
+        ]
+    summed = [_list_summed_expressions(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
     values = Values(engine, columns, groups)
     for i, texts in enumerate(summed):
         entry = entries[i]
         may_be_share = bool(texts) and "value" in entry and "quantile" not in entry
         unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
-        own = {"resolution": values.step(texts), **unit}
+        defaults = {"resolution": values.step(texts), **unit}
         does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
         # A quantile ranks values only.
         if does is not None and not ("quantile" in entry and does == "zero"):
-            own["missing"] = does
-        entries[i] = {**own, **entry} if texts else entry
+            defaults["missing"] = does
+        entries[i] = {**defaults, **entry} if texts else entry
     return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
 
 
-def segments_of(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+def read_segments(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
     """Read the segments: name → expression."""
     if isinstance(segments, Mapping):
         return dict(segments)
-    return {_word(name): reference(columns.named(name)) for name in several(segments)}
+    return {_word(name): reference(columns.find_column(name)) for name in several(segments)}
 
 
 def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> Entries:
@@ -329,42 +339,49 @@ def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> En
         segments = () if isinstance(options.segments, Mapping) else several(options.segments)
         used = {options.variant, options.unit, *before, *segments}
         taken = {name.lower() for name in used if name is not None}
-        own = [column for column in columns.numbers() if column.lower() not in taken]
+        outcome_columns = [column for column in columns.numbers() if column.lower() not in taken]
         # Nobody chose them: what may be better either way decides nothing.
-        either = {one for one in own if words.says(one, "either") and not words.says(one, "cost")}
+        either = {
+            column
+            for column in outcome_columns
+            if words.mentions_role(column, "either") and not words.mentions_role(column, "cost")
+        }
         more = {column: {"role": "diagnostic"} for column in either}
-        return [_entry(columns, *_value_of(one)) | more.get(one, {}) for one in own]
+        return [
+            _entry(columns, *_split_name(column)) | more.get(column, {})
+            for column in outcome_columns
+        ]
     return [
         dict(spec) if isinstance(spec, Mapping) else _entry(columns, name, spec)
-        for name, spec in _named(metrics)
+        for name, spec in _name_specs(metrics)
     ]
 
 
-def specs_of(metrics: Metrics) -> Entries:
+def list_specs(metrics: Metrics) -> Entries:
     """List metrics as entries, each with a value or a division as text."""
     return [
         dict(spec)
         if isinstance(spec, Mapping)
         else {"name": name, "value": " / ".join([spec] if isinstance(spec, str) else spec)}
-        for name, spec in _named(metrics)
+        for name, spec in _name_specs(metrics)
     ]
 
 
-def _named(metrics: Metrics) -> Iterator[tuple[str, MetricSpec | Sequence[str]]]:
+def _name_specs(metrics: Metrics) -> Iterator[tuple[str, MetricSpec | Sequence[str]]]:
     """Yield the name of each metric and its text, its two texts, or its entries."""
     if isinstance(metrics, Mapping):
         for name, spec in metrics.items():
             yield name, {"name": name, **spec} if isinstance(spec, Mapping) else spec
         return
-    for one in [metrics] if isinstance(metrics, str) else metrics:
-        yield _value_of(one) if isinstance(one, str) else ("", one)
+    for metric in [metrics] if isinstance(metrics, str) else metrics:
+        yield _split_name(metric) if isinstance(metric, str) else ("", metric)
 
 
-def _value_of(spec: str) -> tuple[str, str]:
+def _split_name(spec: str) -> tuple[str, str]:
     """Split `name = expression`; an expression alone is its own name."""
-    named = re.fullmatch(r"\s*([^\W\d][\w\u0900-\u0dff]*)\s*=(?!=)\s*(.+)", spec)
-    if named:
-        return named[1], named[2]
+    match = re.fullmatch(r"\s*([^\W\d][\w\u0900-\u0dff]*)\s*=(?!=)\s*(.+)", spec)
+    if match:
+        return match[1], match[2]
     # Letters of all scripts stay.
     return _word(spec) if spec.isascii() else " ".join(spec.replace('"', " ").split()), spec
 
@@ -372,7 +389,7 @@ def _value_of(spec: str) -> tuple[str, str]:
 def _entry(columns: Columns, name: str, spec: str | Sequence[str]) -> dict[str, Any]:
     """Make the entry of a metric: a mean, or a ratio of two sums."""
     # Less of a cost is better, and its name says that it is one.
-    less = {"direction": "decrease"} if words.says(name, "cost") else {}
+    less = {"direction": "decrease"} if words.mentions_role(name, "cost") else {}
     if isinstance(spec, str):
         return {"name": name, **less, **_mean_or_ratio(columns.sql(spec))}
     if len(spec) != 2:
@@ -389,11 +406,11 @@ def _mean_or_ratio(value: str) -> dict[str, str]:
         tree = tree.this
     if not isinstance(tree, exp.Div):
         return {"value": value}
-    parts = (side.sql(dialect="duckdb") for side in (tree.this, tree.expression))
-    return dict(zip(("numerator", "denominator"), parts, strict=True))
+    operands = (side.sql(dialect="duckdb") for side in (tree.this, tree.expression))
+    return dict(zip(("numerator", "denominator"), operands, strict=True))
 
 
-def _summed(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
+def _list_summed_expressions(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
     """List the expressions that an entry sums; none for a function of metrics."""
     if "function" in entry:
         return []

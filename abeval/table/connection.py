@@ -11,7 +11,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from sqlglot import exp
 
 from abeval.engines.duckdb_connection import seconds_left
-from abeval.errors import ExperimentError, QueryError, masked
+from abeval.errors import ExperimentError, QueryError, mask_secrets
 
 Rows = Sequence[Sequence[str | None]]
 """Rows of a query, as texts."""
@@ -36,8 +36,8 @@ class Warehouse(NamedTuple):
 
     def types(self, table: str) -> dict[str, str]:
         """Return the type of each column of a table, as the warehouse names it."""
-        named = exp.to_table(table, dialect="duckdb")
-        parts = {"name": table, "schema": named.db, "table": named.name}
+        table_name = exp.to_table(table, dialect="duckdb")
+        parts = {"name": table, "schema": table_name.db, "table": table_name.name}
         literals = {
             part: exp.Literal.string(text).sql(self.dialect) for part, text in parts.items()
         }
@@ -78,14 +78,16 @@ def connect(uri: str) -> Warehouse:
         case "postgresql" | "postgres":
             return _postgresql(uri)
         case "http" | "https":
-            return _clickhouse(_by_http(parts))
+            return _clickhouse(_open_http(parts))
         case "chdb":
-            return _in_process(uri.partition(":")[2])
-    raise ExperimentError(f"{masked(uri)!r} is no warehouse that abeval knows", f"give {_NAMES}")
+            return _open_in_process(uri.partition(":")[2])
+    raise ExperimentError(
+        f"{mask_secrets(uri)!r} is no warehouse that abeval knows", f"give {_NAMES}"
+    )
 
 
 def _postgresql(uri: str) -> Warehouse:
-    with _installed("postgresql"):
+    with _require_extra("postgresql"):
         from adbc_driver_postgresql import dbapi
     limit = _server_limit()
     timeout = "" if limit is None else f"{'&' if '?' in uri else '?'}connect_timeout={ceil(limit)}"
@@ -129,11 +131,11 @@ def _clickhouse(
         "and table = {table} order by position"
     )
     # Servers from before 2026 compute a CTE anew wherever it is read.
-    known = ask("select name from system.settings where name = 'enable_materialized_cte'")
-    return Warehouse("clickhouse", catalog, ask, close, bool(known))
+    settings = ask("select name from system.settings where name = 'enable_materialized_cte'")
+    return Warehouse("clickhouse", catalog, ask, close, bool(settings))
 
 
-def _by_http(parts: SplitResult) -> Callable[[str, float | None], str]:
+def _open_http(parts: SplitResult) -> Callable[[str, float | None], str]:
     """Return a function that sends a statement to a ClickHouse server."""
     from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
@@ -156,32 +158,32 @@ def _by_http(parts: SplitResult) -> Callable[[str, float | None], str]:
         finally:
             connection.close()
         if answer.status != 200:
-            raise _failed("ClickHouse", text)
+            raise _query_error("ClickHouse", text)
         return text
 
     return send
 
 
-def _in_process(folder: str) -> Warehouse:
-    with _installed("clickhouse"):
+def _open_in_process(folder: str) -> Warehouse:
+    with _require_extra("clickhouse"):
         from chdb import session
-    opened: Any = session
+    module: Any = session
     try:
-        own = opened.Session(folder or None)
+        chdb_session = module.Session(folder or None)
     except RuntimeError as error:
         what = f"chdb:{folder} is no folder in which ClickHouse can keep tables"
         raise ExperimentError(what, "name a folder that chdb wrote") from error
 
     def send(sql: str, limit: float | None) -> str:
         with _errors("ClickHouse"):
-            own.query(f"set max_execution_time = {limit or 0}")
-            return str(own.query(sql))
+            chdb_session.query(f"set max_execution_time = {limit or 0}")
+            return str(chdb_session.query(sql))
 
-    return _clickhouse(send, own.close)
+    return _clickhouse(send, chdb_session.close)
 
 
 @contextmanager
-def _installed(extra: str) -> Iterator[None]:
+def _require_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
@@ -199,7 +201,7 @@ def _errors(name: str, *secrets: str) -> Iterator[None]:
         text = str(error)
         for secret in secrets:
             text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
-        raise _failed(name, text) from error
+        raise _query_error(name, text) from error
 
 
 def _secrets(uri: str) -> list[str]:
@@ -211,5 +213,5 @@ def _secrets(uri: str) -> list[str]:
     return sorted(parts - {""}, key=len, reverse=True)
 
 
-def _failed(name: str, text: str) -> QueryError:
+def _query_error(name: str, text: str) -> QueryError:
     return QueryError(f"{name} could not run a query: {' '.join(text.split())[:500]}")

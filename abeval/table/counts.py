@@ -19,10 +19,10 @@ from abeval.drafts.counts import DAY_UNIT, CountTable, Outcome, Row, number
 from abeval.drafts.guess import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 from abeval.stats.resampling import MIN_DAYS
 from abeval.table.columns import reference
-from abeval.table.restated import check_restated, kind_of
+from abeval.table.restated import check_restated, classify_spread
 
 _MOST_DIGITS = 50
 """Most digits of a value; third powers of sums must stay finite."""
@@ -79,7 +79,7 @@ class _Cell(NamedTuple):
     yy: Fraction
 
 
-def sums_of(table: CountTable, unit: str, name: str) -> Sums:
+def sum_counts(table: CountTable, unit: str, name: str) -> Sums:
     """Turn a table of counts into sums.
 
     Raises:
@@ -89,29 +89,30 @@ def sums_of(table: CountTable, unit: str, name: str) -> Sums:
     days_are_units = table.day is not None and unit != ROW_UNIT
     if not days_are_units:
         _check_units(table, unit, name)
-    cells = [cell for one in table.outcomes for cell in _cells(table, one, name)]
+    cells = [cell for item in table.outcomes for cell in _cells(table, item, name)]
     # The sum of squares of counts is known only if each unit counts at most once.
-    more = {one.metric: one for one in cells if one.outcome.spread is None and one.y > one.n}
-    for metric, one in more.items() if not days_are_units else ():
+    more = {item.metric: item for item in cells if item.outcome.spread is None and item.y > item.n}
+    for metric, item in more.items() if not days_are_units else ():
         raise LogError(
-            f"{name}: {metric} of {one.variant} is {int(one.y):,} of {one.n:,}, more than one each",
+            f"{name}: {metric} of {item.variant} is {int(item.y):,} of {item.n:,}, "
+            "more than one each",
             "counts are of units that have it or not; where a unit has several, bring mean and sd, "
             "or sums by user (docs/data.md)",
         )
     unused = check_restated(table, name)
-    rows = _by_day(cells, name) if days_are_units else _by_unit(cells, table)
+    rows = _sum_days(cells, name) if days_are_units else _sum_units(cells, table)
     outcomes = {cell.metric: cell.outcome for cell in cells}
     return Sums(
         name,
         rows,
-        unit=DAY_UNIT if days_are_units else counts.unit_of(table.outcomes[0].n),
+        unit=DAY_UNIT if days_are_units else counts.name_unit(table.outcomes[0].n),
         entries={
             metric: _entry(outcome, metric not in more, days_are_units)
             for metric, outcome in outcomes.items()
         },
         segments={} if days_are_units else {words.slug(part): part for part in table.segments},
         days_are_units=days_are_units,
-        questions=tuple(counts.questions_of(table, unit)),
+        questions=tuple(counts.list_questions(table, unit)),
         notes=tuple(_notes(table, unused, days_are_units)),
     )
 
@@ -120,7 +121,9 @@ def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, st
     value, per = reference(outcome.column), reference(outcome.n)
     entry = {"numerator": value, "denominator": per} if is_ratio else {"value": value}
     entry |= {"unit": "share"} if may_be_share and outcome.spread is None else {}
-    return entry | ({"direction": "decrease"} if words.says(outcome.column, "cost") else {})
+    return entry | (
+        {"direction": "decrease"} if words.mentions_role(outcome.column, "cost") else {}
+    )
 
 
 def _check_labels(table: CountTable, name: str) -> None:
@@ -128,25 +131,25 @@ def _check_labels(table: CountTable, name: str) -> None:
     labels = [table.variant, *filter(None, (table.day, table.metric)), *table.parts]
     nulls = find_nulls({row[table.variant] for row in table.rows})
     seen: dict[tuple[str, ...], int] = {}
-    for place, row in enumerate(table.rows, start=1):
+    for row_number, row in enumerate(table.rows, start=1):
         key = tuple(row[label] for label in labels)
         for label, value in zip(labels, key, strict=True):
             if counts.is_total(value):
-                what = f"{name}, row {place}: {label} is {value!r}, the sum of other rows"
+                what = f"{name}, row {row_number}: {label} is {value!r}, the sum of other rows"
                 raise LogError(what, "leave it out: sums are made of the rows")
             if not value or (label == table.variant and value in nulls):
-                what = f"{name}, row {place}: {label} is {repr(value) if value else 'empty'}"
+                what = f"{name}, row {row_number}: {label} is {repr(value) if value else 'empty'}"
                 raise LogError(what, "name it in each row, or leave the row out")
         if key in seen:
-            both = f"rows {seen[key]} and {place} are both of {', '.join(key)}"
+            both = f"rows {seen[key]} and {row_number} are both of {', '.join(key)}"
             raise LogError(f"{name}: {both}", "give one row of each: add up those of other units")
-        seen[key] = place
+        seen[key] = row_number
 
 
 def _check_units(table: CountTable, unit: str, name: str) -> None:
     if unit == DAY_UNIT:
         raise LogError(f"{name} has no rows by day", "add a column `day`, or say another unit")
-    views = next((one.n for one in table.outcomes if one.of_views), None)
+    views = next((outcome.n for outcome in table.outcomes if outcome.counts_views), None)
     if views is not None and unit != ROW_UNIT:
         raise LogError(
             f"{name} counts {views}, not the units that were assigned: those of one user are "
@@ -157,18 +160,18 @@ def _check_units(table: CountTable, unit: str, name: str) -> None:
 
 
 def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
-    for place, row in enumerate(table.rows, start=1):
-        where = f"{name}, row {place}"
+    for row_number, row in enumerate(table.rows, start=1):
+        where = f"{name}, row {row_number}"
         n = _whole(row, outcome.n, where)
         if outcome.spread is not None:
-            y, yy = _of_mean(row, outcome, n, where)
+            y, yy = _expand_mean(row, outcome, n, where)
         else:
             # Values are 0 or 1, so their squares have the same sum.
             y = yy = Fraction(_whole(row, outcome.column, where))
         metric = outcome.metric
         if table.metric is not None:
-            own = words.slug(row[table.metric])
-            metric = own if len(table.outcomes) == 1 else f"{own}_{metric}"
+            metric_name = words.slug(row[table.metric])
+            metric = metric_name if len(table.outcomes) == 1 else f"{metric_name}_{metric}"
         parts = {part: row[part] for part in table.parts}
         day = "" if table.day is None else row[table.day]
         yield _Cell(metric, outcome, row[table.variant], day, parts, n, y, yy)
@@ -197,25 +200,25 @@ def _whole(row: Row, column: str, where: str) -> int:
     return int(value)
 
 
-def _of_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fraction, Fraction]:
+def _expand_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fraction, Fraction]:
     """Compute Σy and Σy² of n units from their mean and their spread."""
     spread = str(outcome.spread)
     mean, size = _value(row, outcome.column, where), _value(row, spread, where)
     if size < 0:
         raise LogError(f"{where}: {spread} is {row[spread]}", "a spread is not negative")
-    is_square, is_error = kind_of(spread)
+    is_square, is_error = classify_spread(spread)
     square = (size if is_square else size * size) * (n if is_error else 1)
     # Σy² = (n − 1) · variance + n · mean².
     return n * mean, max(n - 1, 0) * square + n * mean * mean
 
 
-def _added(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, Fraction, Fraction]]:
+def _add_cells(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, Fraction, Fraction]]:
     """Add up cells: metric and variant → units, Σy and Σy²."""
-    added: dict[tuple[str, str], tuple[int, Fraction, Fraction]] = {}
-    for one in cells:
-        n, y, yy = added.get((one.metric, one.variant), (0, Fraction(0), Fraction(0)))
-        added[one.metric, one.variant] = n + one.n, y + one.y, yy + one.yy
-    return added
+    totals: dict[tuple[str, str], tuple[int, Fraction, Fraction]] = {}
+    for cell in cells:
+        n, y, yy = totals.get((cell.metric, cell.variant), (0, Fraction(0), Fraction(0)))
+        totals[cell.metric, cell.variant] = n + cell.n, y + cell.y, yy + cell.yy
+    return totals
 
 
 def _rows(
@@ -223,19 +226,19 @@ def _rows(
 ) -> list[Summary]:
     return [
         Summary(*key, day, n, {"sum_y": y, "sum_yy": yy}, segment)
-        for key, (n, y, yy) in _added(cells).items()
+        for key, (n, y, yy) in _add_cells(cells).items()
     ]
 
 
-def _by_unit(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
+def _sum_units(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
     """Sum cells of units: all of them, by day and by segment."""
     rows = _rows(cells)
     for day in sorted({cell.day for cell in cells if parse_day(cell.day)}):
         rows += _rows((cell for cell in cells if cell.day == day), day)
     for part in table.segments:
         for value in sorted({cell.parts[part] for cell in cells}):
-            of_part = (cell for cell in cells if cell.parts[part] == value)
-            rows += _rows(of_part, segment=(words.slug(part), value))
+            part_cells = (cell for cell in cells if cell.parts[part] == value)
+            rows += _rows(part_cells, segment=(words.slug(part), value))
     return rows
 
 
@@ -246,7 +249,7 @@ def parse_day(text: str) -> str | None:
     return None
 
 
-def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
+def _sum_days(cells: Sequence[_Cell], name: str) -> list[Summary]:
     """Sum cells by day, where each day is one unit of both variants."""
     days = list(dict.fromkeys(cell.day for cell in cells))
     if not MIN_DAYS <= len(days) <= BUCKETS:
@@ -255,29 +258,29 @@ def _by_day(cells: Sequence[_Cell], name: str) -> list[Summary]:
         raise LogError(what, hint)
     keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), []
     for day in days:
-        of_day = _added(cell for cell in cells if cell.day == day)
+        day_cells = _add_cells(cell for cell in cells if cell.day == day)
         # Days are paired: one that lacks a variant compares nothing.
-        for metric, variant in (key for key in keys if key not in of_day):
+        for metric, variant in (key for key in keys if key not in day_cells):
             what = f"{name} has no {metric} of {variant} on {day}"
             hint = "variants are compared on the same days: add it, or leave out the day"
             raise LogError(what, hint)
-        for key, (n, y, _) in of_day.items():
+        for key, (n, y, _) in day_cells.items():
             rows.append(Summary(*key, day, n, {"sum_y": y, "sum_x": Fraction(n)}))
     return rows
 
 
-_NOTES = table_beside(__file__, "notes.toml")
+_NOTES = load_toml_next_to(__file__, "notes.toml")
 
 
-def noted(key: str, names: Collection[str]) -> list[str]:
+def write_note(key: str, names: Collection[str]) -> list[str]:
     """Write a note about names; none if there are no names."""
     return [_NOTES[key].format(names=", ".join(names))] if names else []
 
 
 def _notes(table: CountTable, unused: Sequence[str], days_are_units: bool) -> Iterator[str]:
     if days_are_units:
-        yield from noted("days", [table.variant])
-        yield from noted("parts", table.parts)
-        for one in table.outcomes:
-            yield from noted("spread", [one.spread] if one.spread else [])
-    yield from noted("unused", unused)
+        yield from write_note("days", [table.variant])
+        yield from write_note("parts", table.parts)
+        for outcome in table.outcomes:
+            yield from write_note("spread", [outcome.spread] if outcome.spread else [])
+    yield from write_note("unused", unused)

@@ -13,22 +13,22 @@ import numpy as np
 from abeval.aggregates.metric_queries import ReadLogs, write_unit_event
 from abeval.aggregates.wanted import spread_metrics
 from abeval.engines import statement
-from abeval.engines.sql import by_value, query, row_count, whole
+from abeval.engines.sql import count_rows, query, read_int, write_case
 from abeval.engines.statement import Recorder
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs.placing_sql import placed_sql
+from abeval.logs.placing_sql import write_assigned_units
 from abeval.logs.prepare import Prepared, prepare
-from abeval.logs.run import Run, opened
-from abeval.logs.shape import LogShape, value_columns
+from abeval.logs.run import Run, open_run
+from abeval.logs.shape import LogSchema, value_columns
 from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
 from abeval.metrics.definition import CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 from abeval.stats.catalogue import SEED
 
-_TEXTS = table_beside(__file__, "metric_sql.toml")
+_TEXTS = load_toml_next_to(__file__, "metric_sql.toml")
 _COMMENTS: Mapping[str, str] = _TEXTS["comments"]
 _VALUES: Mapping[str, str] = _TEXTS["values"]
 
@@ -38,12 +38,12 @@ join unit_names n on i.unit_id = n.logged_id
 join units u on n.unit_id = u.unit_id
 where i.counts
 """
-_OF_PERIOD = {"unit_id": "u.unit_id", "variant": "u.variant", "in_period": "i.in_period"}
+_PERIOD_COLUMNS = {"unit_id": "u.unit_id", "variant": "u.variant", "in_period": "i.in_period"}
 _DAY = {"day": "date_diff('day', date '1970-01-01', i.day)"}
-_LISTED = ("unit_id", "in_period", "time_ms", "request_id", "position", "click", "category")
-_DAILY = _DAY | {"item": "i.item_id"} | {name: f"i.{name}" for name in _LISTED}
+_DAILY_NAMES = ("unit_id", "in_period", "time_ms", "request_id", "position", "click", "category")
+_DAILY = _DAY | {"item": "i.item_id"} | {name: f"i.{name}" for name in _DAILY_NAMES}
 _GROUP = f"u.variant || ' ' || u.sub_bucket % {ITEM_GROUPS}"
-_SHOWN = _OF_PERIOD | _DAY | {"unit_group": _GROUP, "item": "i.item_id"}
+_SHOWN_COLUMNS = _PERIOD_COLUMNS | _DAY | {"unit_group": _GROUP, "item": "i.item_id"}
 """Columns of `analysed_rows` → SQL over impressions of analysed units."""
 
 
@@ -63,23 +63,23 @@ def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str,
     ]
     for metric in metrics:
         _check(experiment, metric)
-    of_past = [metric for metric in metrics if metric.source.of_past]
+    past_metrics = [metric for metric in metrics if metric.source.of_past]
     now = [metric for metric in metrics if not metric.source.of_past]
     texts = _statements(experiment, now, {"pre_period": None}) if now else {}
-    texts |= _statements(experiment, of_past, {}) if of_past else {}
+    texts |= _statements(experiment, past_metrics, {}) if past_metrics else {}
     return {metric.name: texts[metric.name] for metric in metrics}
 
 
 def _statements(
-    experiment: Experiment, metrics: Sequence[Metric], without: Mapping[str, object]
+    experiment: Experiment, metrics: Sequence[Metric], overrides: Mapping[str, object]
 ) -> dict[str, str]:
     """Write the statements of metrics, without the logs that none of them reads."""
-    bare: dict[str, object] = {"segments": {}, "cuts": {}, **without}
+    bare: dict[str, object] = {"segments": {}, "cuts": {}, **overrides}
     experiment, texts = experiment.model_copy(update=bare), dict[str, str]()
     recorder = Recorder(experiment.engine, experiment.folder)
-    with opened(experiment, {}, engine=recorder) as run:
+    with open_run(experiment, {}, engine=recorder) as run:
         prepared = _prepare_views(run, recorder, metrics)
-        has = prepared.shape.needs_met(experiment.unit)
+        has = prepared.schema.needs_met(experiment.unit)
         for metric in metrics:
             if lacking := ", ".join(sorted(metric.needs - has)):
                 what = f"{metric.name} has no statement: the logs have no {lacking}"
@@ -88,7 +88,7 @@ def _statements(
             value = recorder.relations["metric_value"]
             # Rows without an id are numbered, once.
             once = experiment.unit == ROW_UNIT
-            text = statement.joined(value, "duckdb", (), once, _COMMENTS)
+            text = statement.write_statement(value, "duckdb", (), once, _COMMENTS)
             texts[metric.name] = (
                 f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
             )
@@ -107,15 +107,15 @@ def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
     metrics = [*metrics, *spread_metrics(metrics)]
     _check_design(experiment)
     recorder = Recorder(experiment.engine, experiment.folder, is_absolute)
-    with opened(experiment, {}, engine=recorder) as run:
+    with open_run(experiment, {}, engine=recorder) as run:
         prepared = _prepare_views(run, recorder, metrics)
-        has = prepared.shape.needs_met(experiment.unit)
+        has = prepared.schema.needs_met(experiment.unit)
         recorder.note("impressions", "select * from logged_impressions")
         show_rows(recorder, "metric_rows", _DAILY, "logged_impressions i")
-        show_rows(recorder, "shown_rows", _SHOWN, _ROWS)
+        show_rows(recorder, "shown_rows", _SHOWN_COLUMNS, _ROWS)
         for metric in (metric for metric in metrics if metric.needs <= has):
             if metric.source is QUANTILE:
-                _write_events(run, prepared.shape, metric)
+                _write_events(run, prepared.schema, metric)
             elif metric.source.per_unit and metric.source is not UNIT_DAY:
                 _source_rows(run, prepared, metric)
         if "gauc" in recorder.relations:
@@ -150,98 +150,102 @@ def _check(experiment: Experiment, metric: Metric) -> None:
 def _prepare_views(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepared:
     """Make the views of the logs, with `units` as SQL."""
     prepared = prepare(run, metrics)
-    if len(prepared.placed.stretches) > 1:
+    if len(prepared.assignment.split_periods) > 1:
         why = "the split of the traffic changed, and values are weighed by stretches of days"
         raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
-    _write_units(run, recorder, prepared.shape)
+    _write_units(run, recorder, prepared.schema)
     return prepared
 
 
-def _write_units(run: Run, recorder: Recorder, shape: LogShape) -> None:
+def _write_units(run: Run, recorder: Recorder, schema: LogSchema) -> None:
     """Record `units` and `unit_names` as SQL."""
     if "first_rows" in recorder.relations:
-        _keep_first_rows(recorder, shape.impressions.raw)
+        _keep_first_rows(recorder, schema.impressions.raw)
     # An analysis makes them of arrays, which a statement cannot contain.
-    recorder.restate("units", placed_sql(run, shape, is_whole=True))
+    recorder.restate("units", write_assigned_units(run, schema, is_whole=True))
     recorder.restate("unit_names", "select unit_id, logged_id from units")
 
 
 def _keep_first_rows(recorder: Recorder, raw: str) -> None:
     """Drop duplicates in one simple step, if that keeps as many rows."""
-    found = re.search(
+    match = re.search(
         r"(row_number\(\) over \(.*?\)) as", str(recorder.relations["first_rows"].sql)
     )
-    text = f"select * from {raw} qualify {found[1]} = 1" if found else f"select * from {raw}"
+    text = f"select * from {raw} qualify {match[1]} = 1" if match else f"select * from {raw}"
     # The short form is easier to read, and right only if it keeps the same number of rows.
-    if row_count(recorder, f"({text}) as rows") == row_count(recorder, "kept_impressions"):
+    if count_rows(recorder, f"({text}) as rows") == count_rows(recorder, "kept_impressions"):
         recorder.restate("kept_impressions", text)
 
 
 def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metric) -> str:
     """Make the rows of a metric's source, and return its last step."""
-    engine, shape = run.engine, prepared.shape
+    engine, schema = run.engine, prepared.schema
     if metric.source is CATALOGUE:
         return _write_catalogue(recorder, metric.name)
     if metric.source is QUANTILE:
-        _write_events(run, shape, metric)
+        _write_events(run, schema, metric)
         return _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
     rows = _source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
     totals = {
-        name: _write_total(run, shape, term) for name, term in terms.items() if term is not None
+        name: _write_total(run, schema, term) for name, term in terms.items() if term is not None
     }
     counts = []
     if metric.among is not None:
-        counts.append(f"{_write_total(run, shape, metric.among)} = 1")
-    if metric.known is not None:
-        known, lacking = (_write_total(run, shape, term) for term in metric.known)
+        counts.append(f"{_write_total(run, schema, metric.among)} = 1")
+    if metric.presence_terms is not None:
+        present, lacking = (_write_total(run, schema, term) for term in metric.presence_terms)
         # A unit all of whose values are missing does not count; one without rows has 0.
-        counts.append(f"({known} <> 0 or {lacking} = 0)")
+        counts.append(f"({present} <> 0 or {lacking} = 0)")
     having = f"having {' and '.join(counts)}" if counts else ""
-    listed = ", ".join(f"{sql} as {name}" for name, sql in totals.items())
+    select_list = ", ".join(f"{sql} as {name}" for name, sql in totals.items())
     aside = "and s.set_aside is null" if metric.source is UNIT_DAY else ""
     engine.view(
-        "unit_values", _VALUES["unit"].format(totals=listed, rows=rows, having=having, aside=aside)
+        "unit_values",
+        _VALUES["unit"].format(totals=select_list, rows=rows, having=having, aside=aside),
     )
     if metric.cap is not None:
         caps = ", ".join(_VALUES["cap"].format(name=n, share=metric.cap) for n in totals)
         capped = ", ".join(f"least({name}, {name}_cap) as {name}" for name in totals)
         engine.view("capped_values", _VALUES["capped"].format(caps=caps, values=capped))
-    of_units = "unit_values" if metric.cap is None else "capped_values"
+    relation = "unit_values" if metric.cap is None else "capped_values"
     value, per = (
         f"sum({name}){'' if scale == 1 else f' * {scale!r}'}"
         for name, scale in zip(terms, scales(metric), strict=True)
     )
-    parts = f"{value} as numerator, {per} as denominator, " if metric.per else f"{value} as total, "
-    of = f"nullif({per}, 0)" if metric.per else "count(*)"
+    extra_columns = (
+        f"{value} as numerator, {per} as denominator, " if metric.per else f"{value} as total, "
+    )
+    divisor = f"nullif({per}, 0)" if metric.per else "count(*)"
     return (
-        f"select variant, {value} / {of} as value, {parts}count(*) as units from {of_units} "
+        f"select variant, {value} / {divisor} as value, {extra_columns}count(*) as "
+        f"units from {relation} "
         "group by variant order by variant"
     )
 
 
-def _write_events(run: Run, shape: LogShape, metric: Metric) -> None:
+def _write_events(run: Run, schema: LogSchema, metric: Metric) -> None:
     """Write the values that a quantile ranks, and how often each occurs."""
-    columns = value_columns(shape, run.experiment, metric)
+    columns = value_columns(schema, run.experiment, metric)
     value = _pick_by_variant({name: f"i.{column}" for name, column in columns.items()})
-    show_rows(run.engine, "valued", {**_OF_PERIOD, "value": value}, _ROWS)
+    show_rows(run.engine, "valued", {**_PERIOD_COLUMNS, "value": value}, _ROWS)
     run.engine.view("quantile", query(QUANTILE.query))
     run.engine.view("quantile_level", _VALUES["quantile_level"])
 
 
-def _write_total(run: Run, shape: LogShape, term: Term) -> str:
+def _write_total(run: Run, schema: LogSchema, term: Term) -> str:
     """Write the total of a unit's rows."""
 
     def total(column: str) -> str:
         return "count(distinct s.day)" if column == "c_days" else f"coalesce(sum(s.{column}), 0)"
 
-    return _pick_by_variant({v: total(shape.component(term, v)) for v in run.experiment.variants})
+    return _pick_by_variant({v: total(schema.component(term, v)) for v in run.experiment.variants})
 
 
 def _pick_by_variant(columns: Mapping[str, str]) -> str:
     """Write a column, or one per variant if variants read different columns."""
     first, *rest = {*columns.values()}
-    return by_value("u.variant", columns) if rest else first
+    return write_case("u.variant", columns) if rest else first
 
 
 def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
@@ -252,9 +256,9 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     if source.events is not None:
         write_unit_event(ReadLogs(run, prepared), [metric])
     elif source.scored:
-        scores = {name: f"i.{score}" for name, score in prepared.shape.score_of.items()}
+        scores = {name: f"i.{score}" for name, score in prepared.schema.score_of.items()}
         score = _pick_by_variant(dict.fromkeys(run.experiment.variants, "null") | scores)
-        show_rows(engine, "scored", {**_OF_PERIOD, "score": score, "click": "i.click"}, _ROWS)
+        show_rows(engine, "scored", {**_PERIOD_COLUMNS, "score": score, "click": "i.click"}, _ROWS)
     else:
         show_rows(engine, "metric_rows", _DAILY, "logged_impressions i")
     if source.of_past:
@@ -265,7 +269,7 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
 
 def _write_catalogue(engine: Recorder, name: str) -> str:
     """Write the coverage or evenness of shown items at equal numbers of units."""
-    show_rows(engine, "shown_rows", _SHOWN, _ROWS)
+    show_rows(engine, "shown_rows", _SHOWN_COLUMNS, _ROWS)
     engine.view("group_units", _VALUES["group_units"].format(groups=ITEM_GROUPS))
     engine.view("reach", query("4_metrics/reach"))
     engine.view("item_units", _VALUES["item_units"])
@@ -275,7 +279,7 @@ def _write_catalogue(engine: Recorder, name: str) -> str:
     if name == "coverage":
         return _VALUES["coverage"]
     rows = engine.rows("select distinct item_group from group_units order by 1")
-    groups = np.array([whole(group) for (group,) in rows])
+    groups = np.array([read_int(group) for (group,) in rows])
     # The order in which an analysis draws groups, so that both give the same value.
     order = np.random.default_rng(SEED).permutation(len(groups))
     drawn = groups[order].tolist()

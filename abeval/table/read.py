@@ -10,8 +10,8 @@ from abeval.bounds import MAX_VARIANTS
 from abeval.drafts import guess
 from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, likely_controls, names_control
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sources import entry, files_of
-from abeval.engines.sql import Engine, cast_query, quoted, row_count, whole
+from abeval.engines.sources import entry, find_files
+from abeval.engines.sql import Engine, cast_query, count_rows, quote, read_int
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment, reading
@@ -19,35 +19,35 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, suggestion
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
-from abeval.table.columns import TABLE, Columns, TableOptions, measures_of, segments_of
+from abeval.table.columns import TABLE, Columns, TableOptions, read_measures, read_segments
 
 
-def control_of(named: str | None, variants: Sequence[str]) -> str:
+def choose_control(control: str | None, variants: Sequence[str]) -> str:
     """Choose the control: the given variant, or one with a usual name."""
-    if named is not None:
-        if named not in variants:
-            hint = suggestion(named, variants)
-            raise ExperimentError(f"control: no variant is called {named!r}{hint}")
-        return named
+    if control is not None:
+        if control not in variants:
+            hint = suggestion(control, variants)
+            raise ExperimentError(f"control: no variant is called {control!r}{hint}")
+        return control
     likely = likely_controls(variants)
     if len(likely) > 1:
-        listed = ", ".join(map(repr, likely))
+        names = ", ".join(map(repr, likely))
         raise ExperimentError(
-            f"control: {listed} are all usual names of a control",
+            f"control: {names} are all usual names of a control",
             "name the one that the others are compared with: --control, or control=",
         )
     return (likely or list(variants))[0]
 
 
-def weights_of(
-    named: Mapping[str, float] | None, counts: Mapping[str, int]
+def choose_weights(
+    planned: Mapping[str, float] | None, counts: Mapping[str, int]
 ) -> tuple[Mapping[str, float], str]:
     """Choose the weights, and tell whether they are planned or observed."""
-    if named is not None:
-        missing = sorted({*counts} ^ {*named}, key=str)
+    if planned is not None:
+        missing = sorted({*counts} ^ {*planned}, key=str)
         if missing:
             raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
-        return named, "planned"
+        return planned, "planned"
     # Nobody gave a plan, and units refute an equal one: the result will ask about it.
     if guess.refutes_equal(counts):
         return counts, "observed"
@@ -77,7 +77,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         log["path"] = str(real(path))
     elif options.read:
         raise ExperimentError("read says how a file is read, but there is a frame", "remove it")
-    source = make_source(log).with_unit(options.unit or ROW_UNIT)
+    source = make_source(log).map_unit(options.unit or ROW_UNIT)
     with ExitStack() as stack:
         engine = stack.enter_context(closing(DuckDBEngine()))
         # Columns that no option names need not be read; without metrics all are.
@@ -87,7 +87,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         else:
             engine.add_log(TABLE, source, reads)
         if path is not None:
-            is_csv = files_of(TABLE, source, Path()).takes("decimal")
+            is_csv = find_files(TABLE, source, Path()).takes("decimal")
             _check_commas(engine, options, is_csv)
         entries = _entries(engine, options, "table" if path is None else path.stem or "table")
         entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
@@ -102,11 +102,11 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
 def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
     """Refuse metrics that are text because of a decimal comma."""
     metrics = options.metrics and repr((options.metrics, options.covariates)).lower()
-    others = repr((options.variant, options.unit, options.segments)).lower()
+    other_options = repr((options.variant, options.unit, options.segments)).lower()
     texts = [
         column
         for column, kind in engine.columns(TABLE).items()
-        if kind == "VARCHAR" and repr(column.lower()) not in others
+        if kind == "VARCHAR" and repr(column.lower()) not in other_options
         # Without named metrics, a column of text would silently be none.
         if metrics is None or column.lower() in metrics
     ]
@@ -122,19 +122,19 @@ def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
 def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
     """Make the entries of the experiment."""
     columns = Columns(engine)
-    variant = columns.named(options.variant)
-    unit = ROW_UNIT if options.unit is None else columns.named(options.unit)
+    variant = columns.find_column(options.variant)
+    unit = ROW_UNIT if options.unit is None else columns.find_column(options.unit)
     is_decimal = options.unit is not None and columns.check_id(unit)
     counts, questions = _counts(engine, variant), []
     if "variants" not in options.entries:
-        named = options.weights or {}
-        nulls = {name: counts.pop(name) for name in find_nulls(counts) if name not in named}
+        planned = options.weights or {}
+        nulls = {name: counts.pop(name) for name in find_nulls(counts) if name not in planned}
         if options.weights is None:
             answer = f"name all that are: {equal_weights(counts)}"
             questions += ask_nulls(nulls, answer)
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
-    control = control_of(options.control, list(options.entries.get("variants", counts)))
-    weights, whence = weights_of(options.weights, counts)
+    control = choose_control(options.control, list(options.entries.get("variants", counts)))
+    weights, whence = choose_weights(options.weights, counts)
     if options.control is None and not names_control(control):
         questions.append(
             f"control: is it {control!r}, the first by name? Say so: "
@@ -142,7 +142,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         )
     if options.weights is None:
         questions += ask_weights(counts, equal_weights(counts))
-    metrics, covariates = measures_of(engine, columns, options)
+    metrics, covariates = read_measures(engine, columns, options)
     log = {"columns": {"variant": variant}, "covariates": covariates}
     log |= {"query": cast_query({unit: "bigint"})} if is_decimal else {}
     return {
@@ -154,21 +154,21 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
         "variants": {label: {"weight": weights[label]} for label in counts},
         "logs": {"units": log},
         "inference": {"adjust": "cuped" if options.before else "none"},
-        "segments": segments_of(columns, options.segments),
+        "segments": read_segments(columns, options.segments),
         "metrics": metrics,
     }
 
 
 def _counts(engine: Engine, column: str) -> dict[str, int]:
     """Count the rows of each variant."""
-    value = f"cast({quoted(column)} as varchar)"
+    value = f"cast({quote(column)} as varchar)"
     rows = engine.rows(
         f"select {value}, count(*) from {TABLE} where {value} <> '' "
         f"group by {value} order by {value} limit {MAX_VARIANTS + 1}"
     )
     if 2 <= len(rows) <= MAX_VARIANTS:
-        return {str(variant): whole(count) for variant, count in rows}
-    if not row_count(engine, TABLE):
+        return {str(variant): read_int(count) for variant, count in rows}
+    if not count_rows(engine, TABLE):
         raise LogError("the table has no rows", "was it filtered, or read, as it was meant?")
     if len(rows) == 1:
         what = f"one value, {str(rows[0][0])!r}, so there is nothing to compare it with"

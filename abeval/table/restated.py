@@ -39,30 +39,30 @@ def check_restated(table: CountTable, name: str) -> list[str]:
         LogError: With the first row where the two differ.
     """
     unused, steps = [], {column: _step(table, column) for column in table.numbers}
-    for column in table.others:
+    for column in table.other_numbers:
         readings = [*_readings(table, column)]
         odd = [_first_odd(table, column, reading, steps) for reading in readings]
         if not readings:
             unused.append(column)
         # One meaning that fits is enough: the name of a column may have several.
         elif all(odd):
-            row, place = table.rows[odd[0] - 1], odd[0]
-            shown = ", ".join(f"{one} is {row[one]}" for one in readings[0].columns)
-            what = f"{name}, row {place}: {column} is {row[column]}, but {shown}"
+            row, row_number = table.rows[odd[0] - 1], odd[0]
+            values = ", ".join(f"{label} is {row[label]}" for label in readings[0].columns)
+            what = f"{name}, row {row_number}: {column} is {row[column]}, but {values}"
             raise LogError(what, f"correct one of them, or leave {column} out")
     return unused
 
 
 def _first_odd(table: CountTable, column: str, reading: Reading, steps: Mapping[str, float]) -> int:
     """Return the number of the first row that a reading does not fit, or 0."""
-    for place, row in enumerate(table.rows, start=1):
-        cells = [_span(row[one], steps[one]) for one in reading.columns]
+    for row_number, row in enumerate(table.rows, start=1):
+        cells = [_span(row[label], steps[label]) for label in reading.columns]
         # Printed numbers are rounded: the extremes are at the corners of what they leave open.
         ends = [end for corner in product(*cells) for end in reading.ends(*corner)]
         low, high = (reading.scale * end for end in _span(row[column], steps[column]))
         slack = _ROUNDED * max(abs(low), abs(high))
         if row[column] and not (low <= max(ends) + slack and min(ends) <= high + slack):
-            return place
+            return row_number
     return 0
 
 
@@ -85,38 +85,42 @@ def _span(cell: str, step: float) -> tuple[float, float]:
 def _readings(table: CountTable, column: str) -> Iterator[Reading]:
     """Yield the readings of a column, by its role and its name."""
     role, stem, numbers = table.numbers[column], metric_stem(column), table.numbers
-    alike = [one for one in table.outcomes if metric_stem(one.column) == stem]
+    alike = [item for item in table.outcomes if metric_stem(item.column) == stem]
     if not stem and len(table.outcomes) == 1:
         alike = [*table.outcomes]
     side = read_interval_end(column)
     if side and all(row[column] for row in table.rows):
-        for one, scale in product(alike, _scales(table, column)):
-            cells = (one.column, one.n, *filter(None, [one.spread]))
-            yield Reading(cells, partial(_ends, side, one.spread), scale)
+        for item, scale in product(alike, _scales(table, column)):
+            cells = (item.column, item.n, *filter(None, [item.spread]))
+            yield Reading(cells, partial(_ends, side, item.spread), scale)
     elif role == "spread":
-        for spread, n in ((one.spread, one.n) for one in alike):
+        for spread, n in ((item.spread, item.n) for item in alike):
             if spread is not None:
                 yield Reading((spread, n), partial(_spreads, spread, column))
     elif role in ("rate", "mean"):
-        is_any = not stem or any(words.says(one, "once", "several", "click") for one in stem)
-        own = [one.column for one in table.outcomes if one.spread is None] if is_any else []
+        is_any = not stem or any(
+            words.mentions_role(item, "once", "several", "click") for item in stem
+        )
+        counted_columns = (
+            [item.column for item in table.outcomes if item.spread is None] if is_any else []
+        )
         sums = [y for y in numbers if numbers[y] in (*_EXACT, "other") and not read_interval_end(y)]
-        of = [y for y in sums if any(map(metric_stem(y).count, stem))] or own
-        for one in (one for one in alike if one.spread is not None):
-            yield Reading((one.column,), lambda mean: (mean,))
+        of = [y for y in sums if any(map(metric_stem(y).count, stem))] or counted_columns
+        for item in (item for item in alike if item.spread is not None):
+            yield Reading((item.column,), lambda mean: (mean,))
         for y, d, scale in product(of, numbers, _scales(table, column)):
             if d != y and numbers[d] in _EXACT:
                 yield Reading((y, d), lambda of, n: (of / n,) if n else (-inf, inf), scale)
     else:
-        for one in (one for one in alike if one.spread is not None):
-            yield Reading((one.column, one.n), lambda mean, n: (mean * n,))
+        for item in (item for item in alike if item.spread is not None):
+            yield Reading((item.column, item.n), lambda mean, n: (mean * n,))
 
 
 def _scales(table: CountTable, column: str) -> Iterator[float]:
     """Yield the possible scales of a column: 1, and 0.01 for per cent."""
     cells = [row[column] for row in table.rows if row[column]]
     has_sign = any("%" in cell for cell in cells)
-    is_percent = "%" in column or words.says(column, "percent")
+    is_percent = "%" in column or words.mentions_role(column, "percent")
     if has_sign or not is_percent:
         yield 1.0
     if not has_sign and (is_percent or any(_span(cell, 0.0)[1] > 1 for cell in cells)):
@@ -125,13 +129,13 @@ def _scales(table: CountTable, column: str) -> Iterator[float]:
 
 def _variance(spread: str, size: float, n: float) -> float:
     """Return the variance between units that a spread implies."""
-    is_square, is_error = kind_of(spread)
+    is_square, is_error = classify_spread(spread)
     return (size if is_square else max(size, 0.0) ** 2) * (n if is_error else 1)
 
 
-def _spreads(spread: str, other: str, size: float, n: float) -> Ends:
+def _spreads(spread: str, target: str, size: float, n: float) -> Ends:
     """Return the range of another spread of the same units."""
-    is_square, is_error = kind_of(other)
+    is_square, is_error = classify_spread(target)
     square = max(_variance(spread, size, n), 0.0) / (n if is_error else 1)
     # A variance divides by n or by n − 1, and the table does not say by which.
     ends = square * (1 - 1 / max(n, 1)), square * (1 + 1 / max(n - 1, 1))
@@ -149,7 +153,7 @@ def _ends(side: str, spread: str | None, value: float, n: float, size: float = 0
     return value + sign * least, value + sign * most
 
 
-def kind_of(spread: str) -> tuple[bool, bool]:
+def classify_spread(spread: str) -> tuple[bool, bool]:
     """Tell whether a spread is a variance, and whether it is a standard error.
 
     >>> kind_of("revenue_se"), kind_of("variance")

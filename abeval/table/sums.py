@@ -10,11 +10,11 @@ from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, SEGMENT, SUM_NAMES, WHOLE, Group, SumsRow
-from abeval.drafts.columns import look
-from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, Named, counts_of, is_total, number
+from abeval.drafts.columns import measure_table
+from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, CallerNames, is_total, number, read_counts
 from abeval.drafts.guess import ask_weights
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import quoted
+from abeval.engines.sql import quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment
 from abeval.experiment.metrics import named_metrics
@@ -24,12 +24,12 @@ from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
 from abeval.logs.accounting import DayRows
-from abeval.logs.placing import planned_splits
+from abeval.logs.placing import list_planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
-from abeval.table.columns import TableOptions, reference, specs_of
-from abeval.table.counts import Summary, Sums, check_bounds, noted, parse_day, sums_of
-from abeval.table.read import control_of, equal_weights, weights_of
+from abeval.table.columns import TableOptions, list_specs, reference
+from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts, write_note
+from abeval.table.read import choose_control, choose_weights, equal_weights
 
 STEP = Fraction(1, 10**12)
 """Default value of one counted unit: decimals beyond it are rounded away."""
@@ -45,7 +45,7 @@ _LETTERS = {"y": "y", "x": "x", "y0": "c", "x0": "d", "z": "z"}
 """Value in `SUM_NAMES` → its letter in the names of sum columns."""
 
 
-def column_of(letters: Sequence[str]) -> str:
+def name_column(letters: Sequence[str]) -> str:
     """Name the column with the sum of a product of values.
 
     Example:
@@ -55,10 +55,12 @@ def column_of(letters: Sequence[str]) -> str:
     return f"sum_{''.join(sorted(letters))}"
 
 
-_COUNTED = {name: column_of([_LETTERS[part] for part in name.split("_")]) for name in SUM_NAMES}
+_SUM_COLUMNS = {
+    name: name_column([_LETTERS[part] for part in name.split("_")]) for name in SUM_NAMES
+}
 """Name in `SUM_NAMES` → column of a table of sums."""
 
-COLUMNS = (*LABELS, *SCALES, *_COUNTED.values())
+COLUMNS = (*LABELS, *SCALES, *_SUM_COLUMNS.values())
 """Columns of a table of sums; only labels and sums of y are required."""
 
 _ONE = Fraction(1)
@@ -77,33 +79,35 @@ _NEEDED = ("metric", "variant", "n", *VALUE)
 _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, sum_xy"
 
 
-def name_of(source: object) -> str:
+def name_source(source: object) -> str:
     """Name a table of sums for messages."""
     if isinstance(source, LogSource):
         return Path(*source.paths[:1]).name or str(source.table)
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
-def read_sums(source: object, named: Named | None = None, folder: Path = Path()) -> Sums:
+def read_sums(
+    source: object, caller_names: CallerNames | None = None, folder: Path = Path()
+) -> Sums:
     """Read a table of sums or of counts, a file or a frame.
 
     `caller_names` names columns of a table of counts; paths of a log begin in `folder`.
     """
-    named = named or Named()
+    caller_names = caller_names or CallerNames()
     with closing(DuckDBEngine(folder=folder)) as engine:
-        _add(engine, source, named.variant)
-        name = name_of(source)
-        known = {column.lower(): column for column in engine.columns(_TABLE)}
+        _add(engine, source, caller_names.variant)
+        name = name_source(source)
+        table_columns = {column.lower(): column for column in engine.columns(_TABLE)}
         # A table without any column of sums may be one of counts.
-        if not known.keys() & {*VALUE, *DENOMINATOR}:
-            counts = _counts(engine, source, named)
+        if not table_columns.keys() & {*VALUE, *DENOMINATOR}:
+            counts = _read_counts(engine, source, caller_names)
             if counts is not None:
                 return counts
-        _check_columns(known, name)
-        own = [column for column in COLUMNS if column in known]
-        listed = ", ".join(f"cast({quoted(known[c])} as varchar)" for c in own)
-        rows = engine.rows(f"select {listed} from {_TABLE}")
-    return Sums(name, summaries(own, rows, name))
+        _check_columns(table_columns, name)
+        used_columns = [column for column in COLUMNS if column in table_columns]
+        select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
+        rows = engine.rows(f"select {select_list} from {_TABLE}")
+    return Sums(name, summaries(used_columns, rows, name))
 
 
 def summaries(columns: Sequence[str], rows: Sequence[Sequence[object]], name: str) -> list[Summary]:
@@ -118,16 +122,18 @@ def summaries(columns: Sequence[str], rows: Sequence[Sequence[object]], name: st
     return checked
 
 
-def counts_of_table(table: object, options: TableOptions) -> Sums | None:
+def read_count_table(table: object, options: TableOptions) -> Sums | None:
     """Read a table of counts; None if it is another table, or has a unit column."""
     if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
         return None
-    metrics = None if options.metrics is None else dict(map(_columns_of, specs_of(options.metrics)))
+    metrics = (
+        None if options.metrics is None else dict(map(_metric_columns, list_specs(options.metrics)))
+    )
     segments = list(options.segments)
-    named = Named(options.variant, options.unit or "", metrics, segments)
+    caller_names = CallerNames(options.variant, options.unit or "", metrics, segments)
     with closing(DuckDBEngine()) as engine:
-        _add(engine, table, named.variant)
-        return _counts(engine, table, named)
+        _add(engine, table, caller_names.variant)
+        return _read_counts(engine, table, caller_names)
 
 
 _SMALL = 4_000_000
@@ -143,37 +149,37 @@ def _is_small(table: object) -> bool:
     return False
 
 
-def _columns_of(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
+def _metric_columns(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
     """Return a metric's name, its column and its column of units."""
     text = spec.get("value") or spec.get("numerator") or spec["name"]
     column, _, n = (part.strip(' "') for part in str(text).partition("/"))
     return spec["name"], (column, str(spec.get("denominator", n)).strip(' "') or None)
 
 
-def _counts(engine: DuckDBEngine, source: object, named: Named) -> Sums | None:
+def _read_counts(engine: DuckDBEngine, source: object, caller_names: CallerNames) -> Sums | None:
     """Read the engine's table as counts; None if it is no table of counts."""
-    table = counts_of(engine, look(engine, _TABLE), named)
+    table = read_counts(engine, measure_table(engine, _TABLE), caller_names)
     if table is None:
         return None
     if isinstance(source, str | Path | LogSource):
         # Names of variants in text files are text, whatever they look like.
         _add(engine, source, table.variant)
-        by_variant = named._replace(variant=table.variant)
-        table = counts_of(engine, look(engine, _TABLE), by_variant) or table
-    return sums_of(table, named.unit, name_of(source))
+        variant_names = caller_names._replace(variant=table.variant)
+        table = read_counts(engine, measure_table(engine, _TABLE), variant_names) or table
+    return sum_counts(table, caller_names.unit, name_source(source))
 
 
-def sums_of_experiment(experiment: Experiment, sums: object = None) -> Sums:
+def read_experiment_sums(experiment: Experiment, sums: object = None) -> Sums:
     """Read the sums of an experiment: given ones, or those of its file."""
     log = experiment.logs.sums
     # Without sums of its own, its metrics are expressions over a log.
     chosen = [] if log is None else experiment.metrics
-    columns = dict(_columns_of(one.model_dump(exclude_none=True)) for one in chosen)
+    columns = dict(_metric_columns(choice.model_dump(exclude_none=True)) for choice in chosen)
     variant = "" if log is None else log.columns.get("variant", "")
-    named = Named(variant, experiment.unit, columns or None)
+    caller_names = CallerNames(variant, experiment.unit, columns or None)
     if sums is None:
-        return read_sums(log, named, experiment.folder)
-    return read_sums(sums, named)
+        return read_sums(log, caller_names, experiment.folder)
+    return read_sums(sums, caller_names)
 
 
 def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
@@ -188,12 +194,12 @@ def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
         engine.add_frame(_TABLE, source, make_source({"columns": columns}))
 
 
-def _check_columns(known: Mapping[str, str], name: str) -> None:
+def _check_columns(table_columns: Mapping[str, str], name: str) -> None:
     for column in _NEEDED:
-        if column not in known:
-            what = f"{name} has no column {column!r}{suggestion(column, known)}"
+        if column not in table_columns:
+            what = f"{name} has no column {column!r}{suggestion(column, table_columns)}"
             raise LogError(what, f"its columns: {_FORM}")
-    for column in known:
+    for column in table_columns:
         if column not in COLUMNS:
             hint = suggestion(column, COLUMNS)
             what = f"{name} has a column {column!r} that sums do not have{hint}"
@@ -202,7 +208,7 @@ def _check_columns(known: Mapping[str, str], name: str) -> None:
             )
             raise LogError(what, f"its columns: {_FORM}; {before}")
     for group in (DENOMINATOR, BEFORE):
-        lacking = [column for column in group if column not in known]
+        lacking = [column for column in group if column not in table_columns]
         if 0 < len(lacking) < len(group):
             what = f"{name} has no column {lacking[0]!r}"
             raise LogError(what, f"{', '.join(group)} go together")
@@ -227,13 +233,13 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
         missing = [name for name in group if name not in sums]
         if missing and (group == VALUE or len(missing) < len(group)):
             raise LogError(f"{where}: {missing[0]} is empty", f"{', '.join(group)} go together")
-    for total, one, other in _PRODUCTS:
-        squares = (units if one == "n" else sums.get(one, 0)) * sums.get(other, 0)
+    for total, first, second in _PRODUCTS:
+        squares = (units if first == "n" else sums.get(first, 0)) * sums.get(second, 0)
         # A frequent mistake: squares summed over rows, not over each unit's total.
         if total in sums and sums[total] ** 2 > squares * (1 + _ROUNDED):
             raise LogError(
-                f"{where}: {one} · {other} is smaller than {total}², which no values have",
-                f"{other} is the sum of the squares of each unit's own total",
+                f"{where}: {first} · {second} is smaller than {total}², which no values have",
+                f"{second} is the sum of the squares of each unit's own total",
             )
     return Summary(metric, variant, _day(row, where), int(units), sums, steps=steps)
 
@@ -273,13 +279,13 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
                 "give one row for each metric, variant and day: add up the sums of different units",
             )
         keys[metric, variant, day] = None
-    whole = {(row.metric, row.variant): row.units for row in rows if row.day is None}
+    period_units = {(row.metric, row.variant): row.units for row in rows if row.day is None}
     for metric, variant, day, units, *_ in rows:
         # The units of a day are among those of the period.
-        if units > whole.get((metric, variant), units):
+        if units > period_units.get((metric, variant), units):
             what = f"{source} has {units:,} units with {metric} of {variant} on {day}"
             raise LogError(f"{what}, more than in all", "n of a day is of the same units")
-        if (metric, variant) not in whole:
+        if (metric, variant) not in period_units:
             raise LogError(
                 f"{source} has {metric} of {variant} by day only, and units return on other days",
                 "add a row with an empty day: the sums of each unit's total over the period",
@@ -291,11 +297,11 @@ def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
 
     Metrics of the options say more of some: a role, a direction.
     """
-    specs = specs_of(options.metrics or ())
+    specs = list_specs(options.metrics or ())
     more = {spec["name"]: {k: v for k, v in spec.items() if k not in _COLUMNS} for spec in specs}
     counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
-    shares, whence = weights_of(options.weights, counts)
+    shares, whence = choose_weights(options.weights, counts)
     is_asked = whence == "observed" and not table.days_are_units
     has_before = any(BEFORE[0] in row.sums for row in table.rows)
     ratios = {row.metric for row in table.rows if DENOMINATOR[0] in row.sums}
@@ -304,10 +310,10 @@ def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
         plain = {"numerator": "y", "denominator": "x"} if name in ratios else {"value": "y"}
         entry = {"role": "goal", **table.entries.get(name, plain), **more.get(name, {})}
         metrics.append({"name": name, **entry})
-    own = {
+    experiment_entries = {
         "name": table.name.partition(".")[0] or "sums",
         "unit": table.unit,
-        "control": control_of(options.control, list(counts)),
+        "control": choose_control(options.control, list(counts)),
         "weights": whence,
         "questions": ask_weights(counts, equal_weights(counts)) if is_asked else [],
         "variants": {name: {"weight": shares[name]} for name in counts},
@@ -316,18 +322,18 @@ def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
         "segments": {name: reference(column) for name, column in table.segments.items()},
         "metrics": metrics,
     }
-    return parse_experiment({**own, **options.entries}, source="the analysis")
+    return parse_experiment({**experiment_entries, **options.entries}, source="the analysis")
 
 
 _COLUMNS = ("value", "numerator", "denominator")
 
 
-def judged_sums(experiment: Experiment, table: Sums) -> Result:
+def judge_sums(experiment: Experiment, table: Sums) -> Result:
     """Analyse sums by metric, variant and day."""
-    return judge(*of_experiment(experiment, named_metrics(experiment), table))
+    return judge(*aggregate_sums(experiment, named_metrics(experiment), table))
 
 
-def of_experiment(
+def aggregate_sums(
     experiment: Experiment, metrics: Sequence[Metric], table: Sums
 ) -> tuple[Experiment, list[Metric], Aggregates]:
     """Turn a table of sums into the experiment, metrics and aggregates to judge."""
@@ -335,30 +341,38 @@ def of_experiment(
     check_supported(experiment, metrics, any(BEFORE[0] in row.sums for row in rows))
     _check_variants(experiment, rows, table.name)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
-    own = {m.name: _of_sums(m, by_metric[m.name], table) for m in metrics}
-    used = [row for row in rows if own.get(row.metric) is not None]
+    fitted_metrics = {m.name: _fit_metric(m, by_metric[m.name], table) for m in metrics}
+    used = [row for row in rows if fitted_metrics.get(row.metric) is not None]
     forms = {
         m.name: (m.per is not None, _steps(by_metric[m.name]))
-        for m in own.values()
+        for m in fitted_metrics.values()
         if m is not None
     }
     days = dict.fromkeys(row.day for row in used if table.days_are_units)
-    places = {day: str(place) for place, day in enumerate(days)}
+    day_numbers = {day: str(index) for index, day in enumerate(days)}
     units = _units(used)
     # What the table leaves open becomes an open question of the experiment.
     questions = list(dict.fromkeys([*experiment.questions, *table.questions]))
     unit = DAY_UNIT if table.days_are_units else experiment.unit
-    asked = experiment.model_copy(update={"questions": questions, "unit": unit})
+    judged_experiment = experiment.model_copy(update={"questions": questions, "unit": unit})
     aggregates = Aggregates(
-        moments=[_moments(row, _slice(row, places), *forms[row.metric]) for row in used],
+        moments=[_moments(row, _slice(row, day_numbers), *forms[row.metric]) for row in used],
         units=units,
         days=[] if table.days_are_units else _days(used),
-        refused={m: (_missing(by_metric[m], m),) for m, one in own.items() if one is None},
+        refused={
+            m: (_missing(by_metric[m], m),)
+            for m, metric in fitted_metrics.items()
+            if metric is None
+        },
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(experiment, table, used, own)),
+        notes=tuple(_notes(experiment, table, used, fitted_metrics)),
         days_are_units=table.days_are_units,
     )
-    return asked, [own[metric.name] or metric for metric in metrics], aggregates
+    return (
+        judged_experiment,
+        [fitted_metrics[metric.name] or metric for metric in metrics],
+        aggregates,
+    )
 
 
 def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_before: bool) -> None:
@@ -374,7 +388,7 @@ def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_befor
         f"inference.adjust = {inference.adjust!r} without {', '.join(BEFORE)}": (
             inference.adjust in ("cuped", "regression") and not has_before
         ),
-        "assignment.splits that change": len(planned_splits(experiment)) > 1,
+        "assignment.splits that change": len(list_planned_splits(experiment)) > 1,
         **{f"cap of {metric.name}": metric.cap is not None for metric in metrics},
     }
     refused = [name for name, is_there in needs.items() if is_there]
@@ -394,7 +408,7 @@ def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str
         raise LogError(what, "name it in [variants], or leave its rows out")
 
 
-def _of_sums(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | None:
+def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | None:
     """Adapt a metric to its sums; None if they are of another kind."""
     has_denominator = bool(rows) and DENOMINATOR[0] in rows[0].sums
     # A table of counts defines its metrics itself.
@@ -408,7 +422,9 @@ def _of_sums(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | N
         )
         for letter in "yx"
     )
-    bare = replace(metric, needs=frozenset(), left_out=(), lacking=(), known=None, covariates=())
+    bare = replace(
+        metric, needs=frozenset(), left_out=(), lacking=(), presence_terms=None, covariates=()
+    )
     if table.days_are_units:
         # Both variants have the same days: the jackknife of functions leaves a day out in both.
         return replace(bare, kind="function", value=value, per=per)
@@ -434,20 +450,20 @@ def _missing(rows: Sequence[Summary], name: str) -> str:
     return f"sums of {name} as it is defined: they have {has}"
 
 
-def _slice(row: Summary, places: Mapping[str | None, str]) -> tuple[str, str]:
+def _slice(row: Summary, day_numbers: Mapping[str | None, str]) -> tuple[str, str]:
     """Return the slice and the cell of a row; `day_numbers` are days as units."""
-    if row.day in places:
-        return BUCKET, places[row.day]
+    if row.day in day_numbers:
+        return BUCKET, day_numbers[row.day]
     if row.segment is not None:
         return SEGMENT + row.segment[0], row.segment[1]
     return (WHOLE, "") if row.day is None else (DAY, row.day)
 
 
 def _moments(
-    row: Summary, of: tuple[str, str], is_ratio: bool, steps: Mapping[str, Fraction]
+    row: Summary, slice_cell: tuple[str, str], is_ratio: bool, steps: Mapping[str, Fraction]
 ) -> SumsRow:
     """Convert a row to integer sums; third moments only if all are known."""
-    known, is_day = _known(row, is_ratio), of[0] == BUCKET
+    known_letters, is_day = _find_known_letters(row, is_ratio), slice_cell[0] == BUCKET
 
     def total(name: str) -> int | None:
         letters = [_LETTERS[part] for part in name.split("_")]
@@ -455,42 +471,42 @@ def _moments(
         letters = _factors(letters, is_ratio)
         if not letters:
             return row.units
-        column = column_of(letters)
-        if past or not (is_day or known.issuperset(letters)):
+        column = name_column(letters)
+        if past or not (is_day or known_letters.issuperset(letters)):
             return 0
         if column not in row.sums:
             # Of a day that is one unit only its totals are summed.
             return 0 if is_day else None
         return round(row.sums[column] / _worth(column, steps))
 
-    totals = {name: total(name) for name in _COUNTED}
+    totals = {name: total(name) for name in _SUM_COLUMNS}
     if None in totals.values():
         totals |= {name: None for name in totals if name.count("_") == 2}
     units = 1 if is_day else row.units
-    return SumsRow(row.metric, *of, Group(row.variant, 0), units, [*totals.values()])
+    return SumsRow(row.metric, *slice_cell, Group(row.variant, 0), units, [*totals.values()])
 
 
 def _factors(letters: Sequence[str], is_ratio: bool) -> list[str]:
     """Drop the factors of a product that do not change it."""
     # The denominator of a mean is 1, and z is 0 or 1, so that z · z = z.
-    own = [letter for letter in letters if letter != "z" and (is_ratio or letter != "x")]
-    return [*own, "z"] if "z" in letters else own
+    factors = [letter for letter in letters if letter != "z" and (is_ratio or letter != "x")]
+    return [*factors, "z"] if "z" in letters else factors
 
 
-def _known(row: Summary, is_ratio: bool) -> set[str]:
+def _find_known_letters(row: Summary, is_ratio: bool) -> set[str]:
     """Find the letters whose sums and products of two are all in a row."""
-    known = set[str]()
+    letters = set[str]()
     for letter in "yxcdz" if is_ratio else "ycz":
-        products = (_factors([letter, other], is_ratio) for other in {*known, letter})
-        if all(column_of(one) in row.sums for one in ([letter], *products)):
-            known.add(letter)
-    return known
+        products = (_factors([letter, factor], is_ratio) for factor in {*letters, letter})
+        if all(name_column(product) in row.sums for product in ([letter], *products)):
+            letters.add(letter)
+    return letters
 
 
 def _worth(column: str, steps: Mapping[str, Fraction]) -> Fraction:
     """Return the value of 1 in a column of sums."""
-    of_letter = {"d": steps.get("x", _ONE), "z": _ONE, **steps}
-    return prod((of_letter.get(letter, _ONE) for letter in column[len("sum_") :]), start=_ONE)
+    letter_worth = {"d": steps.get("x", _ONE), "z": _ONE, **steps}
+    return prod((letter_worth.get(letter, _ONE) for letter in column[len("sum_") :]), start=_ONE)
 
 
 def _units(rows: Sequence[Summary]) -> dict[str, int]:
@@ -508,21 +524,28 @@ def _days(rows: Sequence[Summary]) -> list[DayRows]:
     by_day: dict[str, dict[str, int]] = {}
     for row in rows:
         if row.day is not None:
-            of_day = by_day.setdefault(row.day, {})
-            of_day[row.variant] = max(of_day.get(row.variant, 0), row.units)
+            day_units = by_day.setdefault(row.day, {})
+            day_units[row.variant] = max(day_units.get(row.variant, 0), row.units)
     return [DayRows(day, sum(n.values()), 0, 0, 0, 0) for day, n in sorted(by_day.items())]
 
 
 def _notes(
     experiment: Experiment, table: Sums, rows: Sequence[Summary], metrics: Collection[str]
 ) -> Iterable[str]:
-    units, whole = _units(rows), [row for row in rows if row.day is None and row.segment is None]
-    yield from noted("sums", [table.name])
-    yield from noted("bare", dict.fromkeys(m.metric for m in whole if "sum_yyy" not in m.sums))
+    units, period_rows = (
+        _units(rows),
+        [row for row in rows if row.day is None and row.segment is None],
+    )
+    yield from write_note("sums", [table.name])
+    yield from write_note(
+        "bare", dict.fromkeys(m.metric for m in period_rows if "sum_yyy" not in m.sums)
+    )
     yield from table.notes
-    uneven = (row.metric for row in whole if row.units != units[row.variant])
-    yield from noted("uneven", dict.fromkeys(uneven))
-    yield from noted("others", sorted({row.metric for row in table.rows} - {*metrics}))
-    yield from noted("unseen", [one for one in experiment.segments if one not in table.segments])
+    uneven = (row.metric for row in period_rows if row.units != units[row.variant])
+    yield from write_note("uneven", dict.fromkeys(uneven))
+    yield from write_note("others", sorted({row.metric for row in table.rows} - {*metrics}))
+    yield from write_note(
+        "unseen", [segment for segment in experiment.segments if segment not in table.segments]
+    )
     if experiment.logs.exposures is not None:
-        yield from noted("exposures", ["exposures"])
+        yield from write_note("exposures", ["exposures"])

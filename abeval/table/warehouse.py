@@ -16,27 +16,27 @@ from sqlglot.errors import SqlglotError
 
 from abeval.engines import statement
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sources import logs_of, relation_of
-from abeval.engines.sql import Engine, by_value, literal, query, quoted
-from abeval.engines.statement import Recorder, known_dialect
-from abeval.engines.warehouse_rules import strange
+from abeval.engines.sources import list_logs, name_relation
+from abeval.engines.sql import Engine, literal, query, quote, write_case
+from abeval.engines.statement import Recorder, check_dialect
+from abeval.engines.warehouse_rules import find_strange_part
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.inference.judge import judge
 from abeval.logs import checks
-from abeval.logs.duplicates import has_id, keep_impressions
+from abeval.logs.duplicates import keep_impressions, write_has_id
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.logs.placing_sql import placed_sql
-from abeval.logs.prepare import click_join, show_sums, write_views
+from abeval.logs.placing_sql import write_assigned_units
+from abeval.logs.prepare import choose_click_join, show_sums, write_views
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.shape import LogSchema, build_schema
 from abeval.logs.views import show_rows
 from abeval.metrics import definition
 from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
-from abeval.metrics.row_text import columns_of, is_plain
-from abeval.packaged import table_beside
+from abeval.metrics.row_text import is_plain, list_columns
+from abeval.packaged import load_toml_next_to
 from abeval.progress import Step
 from abeval.results.analysis import Result
 from abeval.table import sums
@@ -55,7 +55,7 @@ _HERE = "let abeval read the logs"
 
 _KIND = {
     name: kind
-    for kind, names in table_beside(__file__, "types.toml").items()
+    for kind, names in load_toml_next_to(__file__, "types.toml").items()
     for name in names.split()
 }
 """SQLGlot's name of a type → DuckDB's type in the statement."""
@@ -75,34 +75,37 @@ class SumsStatement(NamedTuple):
     refused: Mapping[str, str]
 
 
-def analyzed(experiment: Experiment, uri: str, step: Step) -> Result:
+def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result:
     """Send the statement to a warehouse, and analyse its sums.
 
     Raises:
         ExperimentError: Sums cannot give what the experiment asks for.
         QueryError: The warehouse does not answer.
     """
-    has_before = experiment.of_units or experiment.pre_period is not None
+    has_before = experiment.is_unit_table or experiment.pre_period is not None
     sums.check_supported(experiment, named_metrics(experiment), has_before)
     step("connecting")
     with closing(connect(uri)) as warehouse:
-        made = sums_statement(
+        sums_query = sums_statement(
             experiment, warehouse.dialect, warehouse.types, warehouse.materializes
         )
         step("sums in the warehouse")
-        rows = warehouse.ask(made.text)
+        rows = warehouse.ask(sums_query.text)
     step("inference")
-    answer = sums.summaries(made.columns, rows, "the warehouse's answer")
-    asked, metrics, aggregates = sums.of_experiment(
+    answer = sums.summaries(sums_query.columns, rows, "the warehouse's answer")
+    judged_experiment, metrics, aggregates = sums.aggregate_sums(
         experiment, named_metrics(experiment), Sums("the warehouse", answer)
     )
     size = sum(len((cell or "").encode()) for row in rows for cell in row)
     notes = (
         *aggregates.notes,
-        *(f"One statement has no sums of {name}: {why}." for name, why in made.refused.items()),
+        *(
+            f"One statement has no sums of {name}: {why}."
+            for name, why in sums_query.refused.items()
+        ),
         f"{len(rows):,} rows of sums, {size:,} bytes, left the warehouse.",
     )
-    return judge(asked, metrics, replace(aggregates, notes=notes))
+    return judge(judged_experiment, metrics, replace(aggregates, notes=notes))
 
 
 def sums_statement(
@@ -119,11 +122,11 @@ def sums_statement(
     Raises:
         ExperimentError: One statement cannot do what the experiment asks for.
     """
-    named = named_metrics(experiment)
-    has_before = experiment.of_units or experiment.pre_period is not None
+    metrics = named_metrics(experiment)
+    has_before = experiment.is_unit_table or experiment.pre_period is not None
     # The sums of a look are those of any other plan.
-    sums.check_supported(experiment.at_one_look, named, has_before)
-    text, columns, refused = _write_statement(experiment, named, dialect, types_of, materializes)
+    sums.check_supported(experiment.single_look, metrics, has_before)
+    text, columns, refused = _write_statement(experiment, metrics, dialect, types_of, materializes)
     heading = "sums by metric, variant and day"
     notes = [
         *_note_tests(heading, dialect, TESTED),
@@ -172,46 +175,50 @@ def _write_comments(notes: Sequence[str]) -> str:
 
 def _write_statement(
     experiment: Experiment,
-    named: Sequence[Metric],
+    wanted_metrics: Sequence[Metric],
     dialect: str,
     types_of: TypesOf | None,
     materializes: bool,
     of_value: bool = False,
 ) -> SumsStatement:
     """Write the statement of sums, or of one value, without comments."""
-    known_dialect(dialect)
+    check_dialect(dialect)
     _check_statement(experiment)
-    refused = dict(_refused(experiment, named))
+    refused = dict(_list_refusals(experiment, wanted_metrics))
     # What a definition leaves out is not counted.
     metrics = [
-        replace(metric, left_out=(), lacking=()) for metric in named if metric.name not in refused
+        replace(metric, left_out=(), lacking=())
+        for metric in wanted_metrics
+        if metric.name not in refused
     ]
     # A table of units beside the impressions has covariates only.
-    units = experiment.logs.units if experiment.of_units else None
+    units = experiment.logs.units if experiment.is_unit_table else None
     logs = experiment.logs.model_copy(update={"units": units, "events": {}})
     bare = experiment.model_copy(update={"logs": logs, "segments": {}, "cuts": {}})
     # Views and queries run on empty tables of the same columns: the recorder keeps their SQL.
     with closing(Recorder()) as recorder:
         writer = _Writer(bare, dialect, recorder, types_of)
-        tables, shape = writer.write_logs(metrics)
+        tables, schema = writer.write_logs(metrics)
         refused |= {
             metric.name: f"the logs have no {', '.join(sorted(lacking))}"
             for metric in metrics
-            if (lacking := metric.needs - shape.needs_met(bare.unit))
+            if (lacking := metric.needs - schema.needs_met(bare.unit))
         }
         metrics = [metric for metric in metrics if metric.name not in refused]
         if not metrics:
-            listed = "; ".join(f"{name}: {why}" for name, why in refused.items())
-            raise ExperimentError(f"sums can give none of the metrics: {listed}", _HERE)
-        write_totals(Run(bare, recorder), shape, {m.source for m in metrics}, not of_value)
+            reasons = "; ".join(f"{name}: {why}" for name, why in refused.items())
+            raise ExperimentError(f"sums can give none of the metrics: {reasons}", _HERE)
+        write_totals(Run(bare, recorder), schema, {m.source for m in metrics}, not of_value)
         write = writer.write_value if of_value else writer.write_answer
-        sql, columns = write(shape, metrics)
+        sql, columns = write(schema, metrics)
         recorder.view("answer", sql)
-        text = statement.joined(recorder.relations["answer"], dialect, tables, materializes)
+        text = statement.write_statement(
+            recorder.relations["answer"], dialect, tables, materializes
+        )
         end = _END.get(dialect, "")
         if materializes and end:
             end = end.replace("settings ", "settings enable_materialized_cte = 1, ")
-    if unknown := statement.undefined(text):
+    if unknown := statement.find_undefined_calls(text):
         what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
         raise QueryError(what, "name a dialect close to it, such as postgres")
     return SumsStatement(text + end, columns, refused)
@@ -220,26 +227,26 @@ def _write_statement(
 def _check_statement(experiment: Experiment) -> None:
     """Refuse entries of an experiment that one statement cannot compute."""
     cleaning, logs = experiment.cleaning, experiment.logs
-    named = {name: log for name, log in logs.named.items() if name in _READ}
+    read_logs = {name: log for name, log in logs.logs_by_name.items() if name in _READ}
     needs = {
         "cleaning.duplicate_key, for warehouses order rows in different ways": (
             cleaning.duplicate_key is not None
         ),
-        **{f"logs.{name}.query": log.query is not None for name, log in named.items()},
-        **{f"logs.{name}.ts_zone": log.ts_zone is not None for name, log in named.items()},
+        **{f"logs.{name}.query": log.query is not None for name, log in read_logs.items()},
+        **{f"logs.{name}.ts_zone": log.ts_zone is not None for name, log in read_logs.items()},
     }
     refused = [name for name, is_there in needs.items() if is_there]
-    for name, log in named.items():
+    for name, log in read_logs.items():
         if log.where is not None and (odd := _strange(log.where)):
             refused.append(f"`{odd}` in logs.{name}.where, which warehouses may compute otherwise")
     if refused:
         raise ExperimentError(f"one statement cannot give: {'; '.join(refused)}", _HERE)
 
 
-def _refused(experiment: Experiment, named: Sequence[Metric]) -> Iterator[tuple[str, str]]:
+def _list_refusals(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[tuple[str, str]]:
     """Yield the metrics that one statement cannot sum, and why."""
     adjusts = experiment.inference.adjust != "none"
-    for metric in named:
+    for metric in metrics:
         terms = definition.row_terms(metric)
         odd = next((odd for term in terms if (odd := _strange(term.expression))), None)
         if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
@@ -257,13 +264,13 @@ def _refused(experiment: Experiment, named: Sequence[Metric]) -> Iterator[tuple[
 
 def _strange(text: str) -> str | None:
     """Find the part of an expression that may mean something else in a warehouse."""
-    if "ts" in columns_of(text):
+    if "ts" in list_columns(text):
         return "ts"
     if is_plain(text):
         return None
     from abeval.metrics.expressions import parse_expression
 
-    return strange(parse_expression(text))
+    return find_strange_part(parse_expression(text))
 
 
 @dataclass(frozen=True)
@@ -275,24 +282,26 @@ class _Writer:
     recorder: Recorder
     types_of: TypesOf | None
 
-    def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogShape]:
+    def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogSchema]:
         """Write the logs and their canonical views; return table names and the shape."""
         experiment, recorder = self.experiment, self.recorder
-        named = {name: log for name, log in experiment.logs.named.items() if name in _READ}
-        tables = {name: _table(name, log) for name, log in named.items()}
+        read_logs = {
+            name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ
+        }
+        tables = {name: _table(name, log) for name, log in read_logs.items()}
         texts = [term.expression for metric in metrics for term in definition.row_terms(metric)]
         columns = {
-            name: self._write_log(name, log, tables[name], texts) for name, log in named.items()
+            name: self._write_log(name, log, tables[name], texts) for name, log in read_logs.items()
         }
         checks.check_opened(experiment, columns)
-        shape = shape_of(experiment, metrics, columns)
-        log = shape.impressions
+        schema = build_schema(experiment, metrics, columns)
+        log = schema.impressions
         kinds = {name.lower(): kind for name, kind in log.types.items()}
-        if times := [name for name in shape.own_columns if kinds[name.lower()] in _TIMES]:
+        if times := [name for name in schema.own_columns if kinds[name.lower()] in _TIMES]:
             raise ExperimentError(f"sums cannot read column {times[0]!r}, which is a time", _HERE)
-        keep_impressions(recorder, _kept(experiment, log))
-        write_views(Run(experiment, recorder), shape, click_join(experiment, shape))
-        return [table.name for table in tables.values()], shape
+        keep_impressions(recorder, _deduplicate_sql(experiment, log))
+        write_views(Run(experiment, recorder), schema, choose_click_join(experiment, schema))
+        return [table.name for table in tables.values()], schema
 
     def _write_log(
         self, name: str, log: LogSource, table: exp.Table, texts: Sequence[str]
@@ -302,35 +311,46 @@ class _Writer:
         kinds = self._kinds(name, log)
         unit = experiment.unit
         column = log.columns.get("unit_id", unit).lower()
-        lacks = name == "clicks" and column not in {own.lower() for own in kinds}
+        lacks = name == "clicks" and column not in {
+            source_column.lower() for source_column in kinds
+        }
         has_unit = not lacks and name != "items" and unit != ROW_UNIT
         columns = map_columns(name, log, kinds, unit if has_unit else None)
-        mapped = {own: canonical for canonical, own in columns.mapped.items()}
+        mapped = {source_column: canonical for canonical, source_column in columns.mapped.items()}
         tests = [log.where] if log.where else []
         tests += [text for text in texts if _LOGIC.search(text)]
         # A column in a condition stays a boolean: engines do not read numbers as conditions.
-        logical = {own for text in tests for own in columns_of(text)}
-        for own in [own for own, kind in kinds.items() if kind == "BOOLEAN"]:
+        logical = {source_column for text in tests for source_column in list_columns(text)}
+        for source_column in [
+            source_column for source_column, kind in kinds.items() if kind == "BOOLEAN"
+        ]:
             # A warehouse need not read a boolean as a number.
-            if mapped.get(own, "") not in ("variant", "category") and own.lower() not in logical:
-                kinds[own] = "INTEGER"
+            if (
+                mapped.get(source_column, "") not in ("variant", "category")
+                and source_column.lower() not in logical
+            ):
+                kinds[source_column] = "INTEGER"
         if "variant" in columns and kinds[columns.mapped["variant"]] == "DOUBLE":
             what = f"logs.{name}: variants in {columns.mapped['variant']!r} have a fraction"
             raise LogError(what, "engines write these as different texts: map another column")
-        listed = ", ".join(
-            f"{self._cast(own, kind)} as {quoted(own)}" for own, kind in kinds.items()
+        select_list = ", ".join(
+            f"{self._cast(source_column, kind)} as {quote(source_column)}"
+            for source_column, kind in kinds.items()
         )
-        raw = relation_of("raw", name)
-        door = raw if log.where is None else relation_of("log", name)
-        empty = ", ".join(f"cast(null as {kind}) as {quoted(c)}" for c, kind in kinds.items())
+        raw = name_relation("raw", name)
+        door = raw if log.where is None else name_relation("log", name)
+        empty = ", ".join(f"cast(null as {kind}) as {quote(c)}" for c, kind in kinds.items())
         recorder.table(door, f"select {empty} where 1 = 0")
-        sql = f"select {listed} from {table.sql('duckdb')}"
+        sql = f"select {select_list} from {table.sql('duckdb')}"
         recorder.relations[door] = statement.Relation(door, sql, list(kinds), {})
         if log.where is not None:
-            from abeval.metrics.expressions import with_columns
+            from abeval.metrics.expressions import replace_columns
 
-            own_name = {own.lower(): own for own in kinds}
-            where = with_columns(log.where, lambda own: own_name.get(own.lower(), own))
+            source_names = {source_column.lower(): source_column for source_column in kinds}
+            where = replace_columns(
+                log.where,
+                lambda source_column: source_names.get(source_column.lower(), source_column),
+            )
             recorder.view(raw, f"select * from {door} where coalesce(({where}), false)")
         return map_columns(name, log, kinds, unit if has_unit else None)
 
@@ -338,8 +358,8 @@ class _Writer:
         """Find DuckDB's type of each column, from the warehouse or a sample in files."""
         if log.table is None or log.paths:
             with closing(DuckDBEngine(folder=self.experiment.folder)) as engine:
-                engine.confine(logs_of(self.experiment).values())
-                engine.add_log("log", log.with_unit(self.experiment.unit))
+                engine.confine(list_logs(self.experiment).values())
+                engine.add_log("log", log.map_unit(self.experiment.unit))
                 types, dialect = engine.columns("log"), "duckdb"
         elif self.types_of is not None:
             types, dialect = self.types_of(log.table), self.dialect
@@ -350,23 +370,29 @@ class _Writer:
 
     def _cast(self, column: str, kind: str) -> str:
         """Write a column cast to its type: text in binary order, times in UTC."""
-        own = quoted(column)
+        quoted_column = quote(column)
         if kind == "BLOB":
-            return own
+            return quoted_column
         if kind == "TIMESTAMPTZ":
             is_postgres = self.dialect == "postgres"
-            return f"timezone('UTC', {own})" if is_postgres else f"cast({own} as timestamp)"
+            return (
+                f"timezone('UTC', {quoted_column})"
+                if is_postgres
+                else f"cast({quoted_column} as timestamp)"
+            )
         if kind == "VARCHAR" and self.dialect == "postgres":
             # Other collations order text by language: the first and last would differ.
-            return f'cast({own} as varchar) collate "C"'
-        return f"cast({own} as {kind.lower()})"
+            return f'cast({quoted_column} as varchar) collate "C"'
+        return f"cast({quoted_column} as {kind.lower()})"
 
-    def write_answer(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
+    def write_answer(
+        self, schema: LogSchema, metrics: Sequence[Metric]
+    ) -> tuple[str, Sequence[str]]:
         """Write the sums of every metric by variant and day; return SQL and columns."""
-        cells = self._write_sums(shape, metrics)
+        cells = self._write_sums(schema, metrics)
         scaled = {
-            column: {m.name: literal(repr(scale)) for m in metrics for scale in [_scale(m, place)]}
-            for place, column in enumerate(sums.SCALES)
+            column: {m.name: literal(repr(scale)) for m in metrics for scale in [_scale(m, index)]}
+            for index, column in enumerate(sums.SCALES)
             if f"sum_{column[-1]}" in cells
         }
         day = self.recorder.local_time("w.on_day * 86400000", "UTC")
@@ -375,19 +401,23 @@ class _Writer:
             "variant": "w.variant",
             "day": f"cast(cast({day} as date) as varchar)",
             "n": "cast(w.units as varchar)",
-            **{name: by_value("m.metric", own) for name, own in scaled.items()},
-            **{n: f"cast({by_value('m.metric', own)} as varchar)" for n, own in cells.items()},
+            **{name: write_case("m.metric", cases) for name, cases in scaled.items()},
+            **{
+                n: f"cast({write_case('m.metric', cases)} as varchar)" for n, cases in cells.items()
+            },
         }
-        named = ", ".join(f"({literal(metric.name)})" for metric in metrics)
+        metric_values = ", ".join(f"({literal(metric.name)})" for metric in metrics)
         selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
-        return (f"select {selected} from wide_sums w cross join (values {named}) as m (metric)"), [
-            *columns
-        ]
+        return (
+            f"select {selected} from wide_sums w cross join (values {metric_values}) as m (metric)"
+        ), [*columns]
 
-    def write_value(self, shape: LogShape, metrics: Sequence[Metric]) -> tuple[str, Sequence[str]]:
+    def write_value(
+        self, schema: LogSchema, metrics: Sequence[Metric]
+    ) -> tuple[str, Sequence[str]]:
         """Write the value of a metric by variant; return SQL and columns."""
         (metric,) = metrics
-        cells = self._write_sums(shape, metrics, most=1)
+        cells = self._write_sums(schema, metrics, most=1)
         value, *per = (
             f"cast({cells[column][metric.name]} as double){'' if scale == 1 else f' * {scale!r}'}"
             for column, scale in zip(("sum_y", "sum_x"), definition.scales(metric), strict=True)
@@ -396,12 +426,15 @@ class _Writer:
         parts = {"numerator": value, "denominator": per[0]} if per else {"total": value}
         under = f"nullif({per[0]}, 0)" if per else "w.units"
         columns = {"variant": "w.variant", "value": f"{value} / {under}", **parts}
-        listed = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
-        sql = f"select {listed}, w.units from wide_sums w where w.on_day is null order by w.variant"
+        select_list = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        sql = (
+            f"select {select_list}, w.units from wide_sums w where w.on_day is null "
+            "order by w.variant"
+        )
         return sql, [*columns, "units"]
 
     def _write_sums(
-        self, shape: LogShape, metrics: Sequence[Metric], most: int = 3
+        self, schema: LogSchema, metrics: Sequence[Metric], most: int = 3
     ) -> dict[str, dict[str, str]]:
         """Write the sums of products of up to `most` values by variant and day.
 
@@ -410,71 +443,82 @@ class _Writer:
         products: dict[tuple[str, ...], str] = {}
         cells: dict[str, dict[str, str]] = {}
         for metric in metrics:
-            of_variants = [self._values(shape, metric, name) for name in self.experiment.variants]
-            for letters in _products(of_variants[0], most):
-                factors = [tuple(sorted(own[one] for one in letters)) for own in of_variants]
+            variant_values = [
+                self._values(schema, metric, name) for name in self.experiment.variants
+            ]
+            for letters in _products(variant_values[0], most):
+                factors = [
+                    tuple(sorted(variant_columns[item] for item in letters))
+                    for variant_columns in variant_values
+                ]
                 # Metrics share products: each is summed once.
-                names = [products.setdefault(one, f"p_{len(products) + 1}") for one in factors]
+                names = [products.setdefault(item, f"p_{len(products) + 1}") for item in factors]
                 sql = f"w.{names[0]}"
                 if len({*names}) > 1:
-                    own = dict(zip(self.experiment.variants, names, strict=True))
-                    sql = by_value("w.variant", {name: f"w.{one}" for name, one in own.items()})
+                    variant_columns = dict(zip(self.experiment.variants, names, strict=True))
+                    sql = write_case(
+                        "w.variant", {name: f"w.{item}" for name, item in variant_columns.items()}
+                    )
                 if len(letters) == 3 or {*letters} & {*"cdz"}:
                     # Days need no third moments and no covariates.
                     sql = f"case when w.on_day is null then {sql} end"
-                cells.setdefault(sums.column_of(letters), {})[metric.name] = sql
+                cells.setdefault(sums.name_column(letters), {})[metric.name] = sql
         # Sums of products can exceed 64 bits.
         wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
-        listed = [
+        select_list = [
             f"sum({' * '.join([f'cast({first} as {wide})', *rest])}) as {name}"
             for (first, *rest), name in products.items()
         ]
         self.recorder.view(
             "wide_sums",
-            f"select variant, on_day, count(*) as units, {', '.join(listed)} from unit_totals "
+            f"select variant, on_day, count(*) as units, {', '.join(select_list)} from unit_totals "
             "group by variant, on_day",
         )
         return cells
 
-    def _values(self, shape: LogShape, metric: Metric, variant: str) -> dict[str, str]:
+    def _values(self, schema: LogSchema, metric: Metric, variant: str) -> dict[str, str]:
         """Return letter → column of the totals that it sums, in one variant."""
 
         def column(term: Term) -> str:
-            return shape.component(term, variant)
+            return schema.component(term, variant)
 
         terms = {"y": metric.value, "x": metric.per}
         values = {letter: column(term) for letter, term in terms.items() if term is not None}
         if self.experiment.inference.adjust == "none":
             return values
-        if self.experiment.of_units:
+        if self.experiment.is_unit_table:
             return values | dict(zip("c", map(column, metric.covariates), strict=False))
         if self.experiment.pre_period is None:
             return values
         before = {"y": "c", "x": "d"}
-        return values | {before[one]: f"b_{own}" for one, own in values.items()} | {"z": "is_new"}
+        return (
+            values
+            | {before[letter]: f"b_{name}" for letter, name in values.items()}
+            | {"z": "is_new"}
+        )
 
 
 def write_totals(
-    run: Run, shape: LogShape, sources: Collection[Source], by_day: bool = True
+    run: Run, schema: LogSchema, sources: Collection[Source], by_day: bool = True
 ) -> None:
     """Write the totals of each unit, for the period and maybe by day."""
     experiment, engine = run.experiment, run.engine
-    are_units = experiment.of_units or experiment.unit == ROW_UNIT
-    show_sums(run, shape, are_units)
+    are_units = experiment.is_unit_table or experiment.unit == ROW_UNIT
+    show_sums(run, schema, are_units)
     engine.view("logged_cells", "select * from dated_sums")
-    has_days = by_day and experiment.period is not None and shape.has_time
+    has_days = by_day and experiment.period is not None and schema.has_time
     days = " union all select 1 as is_day" if has_days else ""
     engine.view("spans", f"select 0 as is_day{days}")
     if not are_units:
-        engine.view("placed", placed_sql(run, shape, is_whole=False))
-        _write_counted(engine, shape, sources)
+        engine.view("placed", write_assigned_units(run, schema, is_whole=False))
+        _write_counted(engine, schema, sources)
     engine.view("unit_totals", query(f"2_units/{'row_totals' if are_units else 'totals'}"))
 
 
-def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source]) -> None:
+def _write_counted(engine: Engine, schema: LogSchema, sources: Collection[Source]) -> None:
     """Write the rows that are counted: cells of the log, and rows of other sources."""
-    own = [*shape.components.values()]
-    columns = {"logged_cells": own}
+    components = [*schema.components.values()]
+    columns = {"logged_cells": components}
     day = f"{engine.epoch_ms('cast(day as timestamp)')} // 86400000"
     read = {name: name for name in ("unit_id", "in_period", "time_ms", "request_id")}
     counted = "logged where counts and unit_id is not null"
@@ -483,17 +527,17 @@ def _write_counted(engine: Engine, shape: LogShape, sources: Collection[Source])
         engine.view(source.name, query(source.query))
         columns[source.name] = [c for c in engine.columns(source.name) if c[:2] == "c_"]
     every = [column for of_source in columns.values() for column in of_source]
-    parts = [
+    selects = [
         "select unit_id, cast(null as varchar) as variant, in_period, day, "
         f"{', '.join(c if c in has else f'0 as {c}' for c in every)} from {name}"
-        f"{' where set_aside is null' if has is own else ''}"
+        f"{' where set_aside is null' if has is components else ''}"
         for name, has in columns.items()
     ]
-    parts.append(
+    selects.append(
         "select unit_id, variant, cast(null as boolean) as in_period, "
         f"cast(null as bigint) as day, {', '.join(f'0 as {c}' for c in every)} from placed"
     )
-    engine.view("counted", " union all ".join(parts))
+    engine.view("counted", " union all ".join(selects))
 
 
 def _products(letters: Collection[str], most: int) -> Iterator[tuple[str, ...]]:
@@ -506,10 +550,10 @@ def _products(letters: Collection[str], most: int) -> Iterator[tuple[str, ...]]:
                 yield product
 
 
-def _scale(metric: Metric, place: int) -> float:
+def _scale(metric: Metric, index: int) -> float:
     """Return the value of one counted unit of y, x or c."""
-    of_unit = [term.scale for term in metric.covariates if isinstance(term, RowTerm)]
-    return (*definition.scales(metric), *of_unit, definition.scales(metric)[0])[place]
+    unit_scales = [term.scale for term in metric.covariates if isinstance(term, RowTerm)]
+    return (*definition.scales(metric), *unit_scales, definition.scales(metric)[0])[index]
 
 
 def _table(name: str, log: LogSource) -> exp.Table:
@@ -542,20 +586,20 @@ def _kind(text: str, dialect: str) -> str:
     return _KIND.get(kind.this.name, "BLOB")
 
 
-def _kept(experiment: Experiment, log: LogColumns) -> str:
+def _deduplicate_sql(experiment: Experiment, log: LogColumns) -> str:
     """Write the rows of a log without duplicates; in a table of units one per unit."""
     kept = f"select * from {log.raw}"
     ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
     if ids and experiment.cleaning.duplicates == "drop":
-        identified = has_id(log)
+        identified = write_has_id(log)
         kept = (
             # Rows without an id may be of different people: equal ones are kept.
             f"select distinct * from {log.raw} where {identified} "
             f"union all select * from {log.raw} where not ({identified})"
         )
-    if not (experiment.of_units and "unit_id" in log):
+    if not (experiment.is_unit_table and "unit_id" in log):
         return kept
-    unit, rows = quoted(log.mapped["unit_id"]), quoted(log.unused("rows_of_unit"))
+    unit, rows = quote(log.mapped["unit_id"]), quote(log.make_unused_name("rows_of_unit"))
     return (
         f"select * from (select *, count(*) over (partition by {unit}) as {rows} from ({kept}) "
         f"as once) as counted where {unit} is null or {rows} = 1"

@@ -11,7 +11,7 @@ from abeval.inference.trust.split import unexplained_words
 from abeval.logs.placing import knows_assignment
 from abeval.logs.run import Run
 from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 from abeval.results import Ramp
 from abeval.results.windows import (
     TIME_SCHEMA_VERSION,
@@ -29,13 +29,13 @@ from abeval.time.time_sums import (
     By,
     Timeline,
     build_timeline,
-    find_stretches,
+    find_entry_periods,
     load_days,
     read_logs,
     split_given,
 )
 
-_NOTES = table_beside(__file__, "notes.toml")
+_NOTES = load_toml_next_to(__file__, "notes.toml")
 
 
 @dataclass(frozen=True)
@@ -64,46 +64,46 @@ def windows(
     # Of sources without days only those of `time/cut.py` have windows.
     dated = [m for m in metrics if m.source.no_days is None or m.source in (QUANTILE, CATALOGUE)]
     read = read or read_logs(run, metrics, dated, by_day=True)
-    (given, refused), words = split_given(read, metrics), ""
+    (given, refused), reason = split_given(read, metrics), ""
     if run.experiment.design is not None:
         # Windows are of single units, whose variance says nothing of randomised clusters.
-        words = _NOTES["clustered"]
-    elif not knows_assignment(run.experiment) and (stretches := find_stretches(read)):
-        words = f"split_changed: {unexplained_words(run.experiment, stretches)}"
-    if words:
-        refused |= {metric.name: words for metric in given}
+        reason = _NOTES["clustered"]
+    elif not knows_assignment(run.experiment) and (split_periods := find_entry_periods(read)):
+        reason = f"split_changed: {unexplained_words(run.experiment, split_periods)}"
+    if reason:
+        refused |= {metric.name: reason for metric in given}
         given = ()
     daily = load_days(read, given, refused, run.step)
-    clocks = [cut.CLOCKS[one](daily, run.step) for one in cut.CLOCKS if one in by]
+    clocks = [cut.CLOCKS[name](daily, run.step) for name in cut.CLOCKS if name in by]
     cuts = cut.cut_windows(daily, widths, run.step)
     run.step("windows")
     line = replace(build_timeline(daily), widths=widths, looks=looks, cuts=cuts, clocks=clocks)
     # The cells of the log are large, and nothing reads them any more.
     del read, daily
-    return time_result(line, metrics)
+    return build_time_result(line, metrics)
 
 
-def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
+def build_time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     """Build the result from a timeline; reads no log."""
     experiment = line.experiment
-    parts = [one for metric in metrics for one in metric_over_time(line, metric)]
+    parts = [part for metric in metrics for part in follow_metric(line, metric)]
     # Those without a verdict come last.
-    parts.sort(key=lambda one: one.stability is None)
+    parts.sort(key=lambda part: part.stability is None)
     clocks = [cut.clock_rows(line, metrics, clock) for clock in line.clocks]
-    rows = [*(one.windows for one in parts), *(rows for rows, _ in clocks)]
+    rows = [*(part.windows for part in parts), *(rows for rows, _ in clocks)]
     return TimeResult(
         schema_version=TIME_SCHEMA_VERSION,
         name=experiment.name,
         alpha=experiment.alpha,
         days=line.days,
         partial=tuple(sorted(line.partial)),
-        stability=tuple(one.stability for one in parts if one.stability is not None),
-        novelty=tuple(one.novelty for one in parts if one.novelty is not None),
+        stability=tuple(part.stability for part in parts if part.stability is not None),
+        novelty=tuple(part.novelty for part in parts if part.novelty is not None),
         windows=tuple(chain(*rows)),
-        looks=tuple(row for one in parts for row in one.looks),
-        events=tuple(row for one in parts for row in one.events),
+        looks=tuple(row for part in parts for row in part.looks),
+        events=tuple(row for part in parts for row in part.events),
         ramps=_ramps(line),
-        refused=_refused(line, metrics),
+        refused=_explain_refusals(line, metrics),
         notes=tuple(_notes(line, metrics)),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         before=balance(experiment, metrics, line.before),
@@ -112,32 +112,36 @@ def time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     )
 
 
-def metric_over_time(line: Timeline, metric: Metric) -> list[MetricOverTime]:
+def follow_metric(line: Timeline, metric: Metric) -> list[MetricOverTime]:
     """Follow one metric in every variant, from its sums or its windows."""
     control, strata, by_day = line.experiment.control, line.strata, line.metrics.get(metric.name)
     if by_day is None:
         # Its days do not add up, and have no known covariance.
         axis = axes.calendar(None, control, strata, line.days, line.partial)
-        own = {key: windows for key, windows in line.cuts.items() if key[0] == metric.name}
+        cut_windows = {key: windows for key, windows in line.cuts.items() if key[0] == metric.name}
         return [
-            _of_windows(line, axes.Course(metric, variant, axis), windows)
-            for (_, variant), windows in own.items()
+            _follow_windows(line, axes.Course(metric, variant, axis), windows)
+            for (_, variant), windows in cut_windows.items()
         ]
-    known = {name: line.known(metric, name) for name in line.experiment.treatments}
+    skewness_inputs = {
+        name: line.find_skewness(metric, name) for name in line.experiment.treatments
+    }
     axis, since = axes.since_entry(by_day, control, strata), []
-    for name, of_variant in known.items():
+    for name, of_variant in skewness_inputs.items():
         course = axes.Course(metric, name, axis, of_variant)
-        windows = axes.windows_of(course, line.rule, line.widths)
-        rows = [axes.row_of(course, *window) for window in windows]
+        windows = axes.compute_windows(course, line.rule, line.widths)
+        rows = [axes.build_row(course, *window) for window in windows]
         since.append((rows, change.find_decay(course)))
     # Sums by days since entry and those of the calendar are large: one is gone before the other.
     del axis, course
     axis = axes.calendar(by_day.sum_days(), control, strata, line.days, line.partial)
-    courses = [axes.Course(metric, name, axis, of_variant) for name, of_variant in known.items()]
-    return [_on_calendar(line, *one) for one in zip(courses, since, strict=True)]
+    courses = [
+        axes.Course(metric, name, axis, of_variant) for name, of_variant in skewness_inputs.items()
+    ]
+    return [_follow_calendar(line, *pair) for pair in zip(courses, since, strict=True)]
 
 
-def _of_windows(
+def _follow_windows(
     line: Timeline, course: axes.Course, windows: Sequence[axes.Window]
 ) -> MetricOverTime:
     """Follow a metric by its windows alone."""
@@ -145,20 +149,20 @@ def _of_windows(
     # them cannot be compared.
     is_looked_at = course.metric.kind != "catalogue"
     looks = _looks(line, course, windows) if is_looked_at else ()
-    return MetricOverTime([axes.row_of(course, *window) for window in windows], looks)
+    return MetricOverTime([axes.build_row(course, *window) for window in windows], looks)
 
 
-def _on_calendar(
+def _follow_calendar(
     line: Timeline, course: axes.Course, since: tuple[Sequence[WindowRow], tuple[Novelty, float]]
 ) -> MetricOverTime:
     metric, (rows_since, decay) = course.metric, since
     windows = line.cuts.get((metric.name, course.variant))
     if windows is None:
-        windows = axes.windows_of(course, line.rule, line.widths)
-    rows = [axes.row_of(course, *window) for window in windows]
-    verdict, series = change.stability_of(course, decay)
+        windows = axes.compute_windows(course, line.rule, line.widths)
+    rows = [axes.build_row(course, *window) for window in windows]
+    verdict, series = change.judge_stability(course, decay)
     looks = _looks(line, course, windows)
-    sign_share, significance_share = change.agreement(metric, rows)
+    sign_share, significance_share = change.compare_rolling_windows(metric, rows)
     dated = () if series is None else line.experiment.events
     events = tuple(change.event_row(course, event, series) for event in dated if series)
     verdict = replace(
@@ -178,9 +182,9 @@ def _looks(line: Timeline, course: axes.Course, windows: Sequence[axes.Window]) 
     share = None
     if experiment.period is not None:
         # The log may be longer than the planned period.
-        share = min(1.0, len(line.days) / peeking.length_of(experiment.period))
+        share = min(1.0, len(line.days) / peeking.count_days(experiment.period))
     try:
-        held = peeking.follow(peeking.snapshots(course.metric, windows), alpha, share)
+        held = peeking.follow(peeking.take_snapshots(course.metric, windows), alpha, share)
         return peeking.look_rows(course, held, days, spending, alpha)
     except Refusal:
         return ()
@@ -188,18 +192,18 @@ def _looks(line: Timeline, course: axes.Course, windows: Sequence[axes.Window]) 
 
 def _ramps(line: Timeline) -> tuple[Ramp, ...]:
     """Return the split periods; all days are one where the split did not change."""
-    if line.stretches:
-        return ramps(line.stretches)
-    units = {name: int(entered.sum()) for name, entered in line.entered.items()}
+    if line.split_periods:
+        return ramps(line.split_periods)
+    units = {name: int(entered.sum()) for name, entered in line.entry_counts.items()}
     total = max(sum(units.values()), 1)
     return (Ramp(line.days[0], line.days[-1], {name: n / total for name, n in units.items()}),)
 
 
-def _refused(line: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
+def _explain_refusals(line: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
     """Say why metrics have no windows."""
     cut_names = {name for name, _ in line.cuts}
     refused = {name: why for name, why in line.refused.items() if name not in cut_names}
-    if not line.stretches:
+    if not line.split_periods:
         return refused
     no_days, changed = {m.name: m.source.no_days for m in metrics}, _NOTES["split_changed"]
     # Where the split changed, that is why windows by rows are missing, too.
@@ -207,8 +211,8 @@ def _refused(line: Timeline, metrics: Sequence[Metric]) -> dict[str, str]:
 
 
 def _notes(line: Timeline, metrics: Sequence[Metric]) -> Iterator[str]:
-    if line.stretches and line.metrics:
-        yield _NOTES["stretches"].format(count=len(line.stretches))
+    if line.split_periods and line.metrics:
+        yield _NOTES["stretches"].format(count=len(line.split_periods))
     if line.partial:
         yield _NOTES["partial"].format(names=", ".join(sorted(line.partial)))
     if "gauc" in line.metrics:
@@ -217,6 +221,6 @@ def _notes(line: Timeline, metrics: Sequence[Metric]) -> Iterator[str]:
         yield _NOTES["clock"].format(by=clock.by, names=", ".join(clock.refused))
     cut_names = {name for name, _ in line.cuts} & line.metrics.keys()
     adjusts = line.experiment.inference.adjust != "none"
-    own = [m.name for m in metrics if m.name in cut_names and (adjusts or m.cap is not None)]
-    if own:
-        yield _NOTES["own"].format(names=", ".join(own))
+    names = [m.name for m in metrics if m.name in cut_names and (adjusts or m.cap is not None)]
+    if names:
+        yield _NOTES["own"].format(names=", ".join(names))

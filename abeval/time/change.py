@@ -21,9 +21,9 @@ from abeval.results.windows import (
 )
 from abeval.stats import shapes
 from abeval.stats.distributions import two_sided
-from abeval.stats.effects import from_difference
+from abeval.stats.effects import effect_from_difference
 from abeval.stats.records import Bools, Floats, Integers, Refusal
-from abeval.time.peeking import declared
+from abeval.time.peeking import conclude
 from abeval.time.windows import Course
 
 LEVEL = 0.01
@@ -94,7 +94,7 @@ class Change(NamedTuple):
         return None if self.shape is None else self.shape.shape.kind
 
 
-def series_of(course: Course) -> Series:
+def build_series(course: Course) -> Series:
     """Build the series of whole days on which both variants can be measured.
 
     Raises:
@@ -111,7 +111,7 @@ def series_of(course: Course) -> Series:
             f"{len(days)} whole days with {MIN_UNITS} units in each variant and values "
             f"that vary; {MIN_DAYS} are needed",
         )
-    control, treatment = course.by_day(days)
+    control, treatment = course.sum_each_day(days)
     # With no more units than days, the covariance of days has no inverse.
     if min(control.n, treatment.n) <= len(days):
         raise Refusal("too_few_units", f"{len(days)} days need more units than days")
@@ -125,11 +125,11 @@ def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
         >>> [len(week) for week in whole_weeks(range(1, 17))], whole_weeks([0, 2, 3])
         ([7, 7], ())
     """
-    place = {day: i for i, day in enumerate(days)}
+    index = {day: i for i, day in enumerate(days)}
     starts = range(days[0], days[-1] - WEEK + 2, WEEK)
     weeks = [range(start, start + WEEK) for start in starts]
     return tuple(
-        tuple(place[day] for day in week) for week in weeks if all(day in place for day in week)
+        tuple(index[day] for day in week) for week in weeks if all(day in index for day in week)
     )
 
 
@@ -188,7 +188,7 @@ def find_decay(course: Course) -> tuple[Novelty, float]:
     """
     bare = Novelty(course.metric.name, course.variant, None, None, 0)
     try:
-        series = series_of(course)
+        series = build_series(course)
         change = find_change(series)
     except Refusal as refusal:
         return replace(bare, reason=str(refusal)), 0.0
@@ -240,7 +240,9 @@ def event_row(course: Course, event: Event, series: Series) -> EventRow:
     try:
         fit, level = series.fit(series.ones, inside.astype(float)), series.fit(series.ones)
         outside, more = (float(c) for c in fit.coefficients)
-        test = from_difference(outside, outside + more, more, math.sqrt(fit.covariance[1, 1]))
+        test = effect_from_difference(
+            outside, outside + more, more, math.sqrt(fit.covariance[1, 1])
+        )
     except Refusal as refusal:
         return replace(row, reason=str(refusal))
     return replace(
@@ -260,14 +262,16 @@ TOLERANCE = 0.05
 """Share of control: a change smaller than this, or than the effect, leaves an effect stable."""
 
 
-def stability_of(course: Course, decay: tuple[Novelty, float]) -> tuple[Stability, Series | None]:
+def judge_stability(
+    course: Course, decay: tuple[Novelty, float]
+) -> tuple[Stability, Series | None]:
     """Judge the stability of one metric in one variant by calendar day.
 
     Also returns its daily effects, if there are any.
     """
     bare = Stability(course.metric.name, course.variant, "too_early", "")
     try:
-        series = series_of(course)
+        series = build_series(course)
         change = find_change(series)
         row = _evidence(bare, series, change, course.axis.labels)
     except Refusal as refusal:
@@ -349,7 +353,9 @@ def _verdict(
     return "stable", f"no change detected{apart}; one of {change_of} would have been detected"
 
 
-def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, float | None]:
+def compare_rolling_windows(
+    metric: Metric, rows: Sequence[WindowRow]
+) -> tuple[float | None, float | None]:
     """Count which of the widest rolling windows agree with the whole effect."""
     rows = [row for row in rows if row.difference is not None]
     rolling = [row for row in rows if row.kind == "rolling"]
@@ -359,14 +365,14 @@ def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, 
     widest = max(row.days for row in rolling)
     of_widest = [row for row in rolling if row.days == widest]
     # The last cumulative window is the whole test.
-    falls, conclusion = _seen(metric, cumulative[-1])
-    seen = [_seen(metric, row) for row in of_widest]
+    falls, conclusion = _conclude_row(metric, cumulative[-1])
+    seen = [_conclude_row(metric, row) for row in of_widest]
     same_sign = sum(sign == falls for sign, _ in seen)
-    agree = sum(one == conclusion for _, one in seen)
+    agree = sum(rolling_conclusion == conclusion for _, rolling_conclusion in seen)
     return same_sign / len(of_widest), agree / len(of_widest)
 
 
-def _seen(metric: Metric, row: WindowRow) -> tuple[bool, Declared]:
+def _conclude_row(metric: Metric, row: WindowRow) -> tuple[bool, Declared]:
     """Return whether an effect is below zero, and the conclusion of its interval."""
     ends = row.difference_low or 0.0, row.difference_high or 0.0
-    return (row.difference or 0.0) < 0, declared(metric.direction, *ends)
+    return (row.difference or 0.0) < 0, conclude(metric.direction, *ends)

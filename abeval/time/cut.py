@@ -8,12 +8,12 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import Aggregates, grouped
+from abeval.aggregates.aggregates import Aggregates, group_by_label
 from abeval.aggregates.collect import listed_items
-from abeval.aggregates.quantiles import quantiles_of, values_of
+from abeval.aggregates.quantiles import compute_quantiles, find_ranked_values
 from abeval.aggregates.reach import Reach
-from abeval.aggregates.source_values import by_unit
-from abeval.aggregates.sums import sums_of
+from abeval.aggregates.source_values import sum_units
+from abeval.aggregates.sums import sum_slices
 from abeval.inference.compare import Analysis, compare_all
 from abeval.inference.comparison import MIN_UNITS, Key
 from abeval.logs.cells import HOURS
@@ -26,7 +26,7 @@ from abeval.stats.records import Refusal
 from abeval.time import time_sums
 from abeval.time.change import has_effect
 from abeval.time.daily_table import MetricDays, Places, Span
-from abeval.time.windows import Axis, Course, Window, row_of, spans
+from abeval.time.windows import Axis, Course, Window, build_row, spans
 
 
 def cut_windows(
@@ -37,25 +37,25 @@ def cut_windows(
     These are such as have no sums, are capped or adjusted, or leave units without a value out.
     """
     windows: dict[Key, list[Window]] = {}
-    experiment = daily.read.experiment.at_one_look
+    experiment = daily.read.experiment.single_look
     # Where the split changed, only sums over units are compared.
-    of_rows = () if daily.stretches else ("quantile", "catalogue")
-    own = [
+    of_rows = () if daily.split_periods else ("quantile", "catalogue")
+    chosen = [
         m
         for m in daily.metrics
         if m.kind in of_rows
-        or (m.cap is not None and m.source.capped)
-        or (m.known is not None and m.source.daily)
+        or (m.cap is not None and m.source.can_cap)
+        or (m.presence_terms is not None and m.source.daily)
         or (experiment.inference.adjust != "none" and m.is_mean_or_ratio and m.source.daily)
     ]
-    for source, group in grouped(own, lambda metric: metric.source).items():
+    for source, group in group_by_label(chosen, lambda metric: metric.source).items():
         step(f"windows of {source}, one by one")
         read = _READERS.get(source, _totals)(daily, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
         by_kind = spans(len(daily.days), () if source is CATALOGUE else widths)
-        for kind, span in [(kind, span) for kind, own in by_kind.items() for span in own]:
-            units = _units_of(daily, span, by_entry=kind == "cumulative")
-            window = read(_of_units(daily, units), span, units)
+        for kind, span in [(kind, span) for kind, chosen in by_kind.items() for span in chosen]:
+            units = _find_active_units(daily, span, by_entry=kind == "cumulative")
+            window = read(_count_window_units(daily, units), span, units)
             # Catalogue metrics are tested by the jackknife, not by permutations.
             comparisons = compare_all(Analysis(experiment, group, window), permutations=0)
             for key, comparison in comparisons.items():
@@ -63,16 +63,16 @@ def cut_windows(
     return {key: tuple(of_key) for key, of_key in windows.items()}
 
 
-def _units_of(daily: time_sums.DailyLogs, span: Span, by_entry: bool) -> Places:
+def _find_active_units(daily: time_sums.DailyLogs, span: Span, by_entry: bool) -> Places:
     """Find the units active in a window, or by entry those entered by its end."""
     table = daily.table
     chosen = np.zeros(len(table.entry), dtype=bool)
-    chosen[table.unit[table.within(span)]] = True
+    chosen[table.unit[table.find_rows(span)]] = True
     # In a cumulative window a unit counts from its entry on, active or not.
     return np.flatnonzero(chosen | (by_entry & (table.entry <= span[1])))
 
 
-def _of_units(daily: time_sums.DailyLogs, units: Places) -> Aggregates:
+def _count_window_units(daily: time_sums.DailyLogs, units: Places) -> Aggregates:
     """Count the units of a window, as aggregates without any sums."""
     variants = daily.table.variants
     counts = np.bincount(daily.table.variant[units], minlength=len(variants)).tolist()
@@ -80,7 +80,7 @@ def _of_units(daily: time_sums.DailyLogs, units: Places) -> Aggregates:
         units=dict(zip(variants, counts, strict=True)),
         # Not counted in a window: 1 says that there are some.
         facts={"clicks": 1, "scored": 1},
-        stretches=daily.stretches,
+        split_periods=daily.split_periods,
     )
 
 
@@ -93,58 +93,58 @@ def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
     catalogue = daily.read.rows.catalogue
 
     def reach(span: Span) -> Reach:
-        return catalogue.of_days(*(daily.first + day for day in span))
+        return catalogue.select_days(*(daily.first + day for day in span))
 
     # Items that could have been shown, over the whole log.
-    whole = reach((0, len(daily.days) - 1))
-    shown = {whole.items[item] for item in np.unique(whole.item).tolist()}
-    size = len(listed_items(daily.read) | shown)
+    period_reach = reach((0, len(daily.days) - 1))
+    shown_items = {period_reach.items[item] for item in np.unique(period_reach.item).tolist()}
+    size = len(listed_items(daily.read) | shown_items)
 
-    def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
+    def add_window(window: Aggregates, span: Span, units: Places) -> Aggregates:
         groups = catalogue.group_units(units)
         return replace(window, reach=reach(span), group_units=groups, catalogue_size=size)
 
-    return read
+    return add_window
 
 
 def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
     """Make a reader of the quantiles of a window."""
-    events = values_of(daily.read, metrics)
+    events = find_ranked_values(daily.read, metrics)
 
-    def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
+    def add_window(window: Aggregates, span: Span, units: Places) -> Aggregates:
         first, last = (daily.first + day for day in span)
-        values = [one.of_days(units, first, last) for one in events]
-        return replace(window, quantiles=quantiles_of(metrics, values))
+        values = [unit_values.select_days(units, first, last) for unit_values in events]
+        return replace(window, quantiles=compute_quantiles(metrics, values))
 
-    return read
+    return add_window
 
 
 def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
     """Make a reader of a window's totals by unit, with earlier values."""
     table = daily.table
     source = metrics[0].source
-    by_day, whole = daily.by_day[source], daily.whole[source]
-    columns = time_sums.columns_of(daily.read, metrics)
+    by_day, period_values = daily.by_day[source], daily.period_values[source]
+    columns = time_sums.list_term_columns(daily.read, metrics)
     size = len(table.entry)
     # Windows do not say what is left out.
     counted = [replace(metric, left_out=(), lacking=()) for metric in metrics]
 
-    def read(window: Aggregates, span: Span, units: Places) -> Aggregates:
-        rows = table.within(span)
+    def add_window(window: Aggregates, span: Span, units: Places) -> Aggregates:
+        rows = table.find_rows(span)
         unit = table.unit[rows]
-        now = {name: by_unit(unit, by_day.now[name][rows], size)[units] for name in columns}
+        now = {name: sum_units(unit, by_day.now[name][rows], size)[units] for name in columns}
         # What units did before the period is the same for all windows.
-        before = {name: whole.before[name][units] for name in columns}
-        values = whole.at(units, now, before)
-        slices = [one for metric in counted for one in values.slices(metric)]
+        before = {name: period_values.before[name][units] for name in columns}
+        values = period_values.take_units(units, now, before)
+        slices = [metric_slice for metric in counted for metric_slice in values.slices(metric)]
         return replace(
             window,
-            moments=sums_of(slices, values.groups),
+            moments=sum_slices(slices, values.groups),
             covariates={m.name: values.covariate_moments(m) for m in metrics if m.covariates},
             caps={m.name: values.caps(m) for m in metrics if m.cap is not None},
         )
 
-    return read
+    return add_window
 
 
 _READERS = {CATALOGUE: _catalogue, QUANTILE: _quantiles}
@@ -155,12 +155,12 @@ _NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "S
 def _hours(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
     """Sum metrics of impressions by local hour of the day."""
     step("hours of the day")
-    read, known = daily.read, daily.metrics
-    metrics = [m for m in known if m.source is UNIT_DAY and _of_rows(m)]
+    read, all_metrics = daily.read, daily.metrics
+    metrics = [m for m in all_metrics if m.source is UNIT_DAY and _is_row_metric(m)]
     cells = read.prepared.cells
-    unit = read.prepared.placed.unit_of[cells.unit]
+    unit = read.prepared.assignment.unit_index[cells.unit]
     rows = np.flatnonzero(cells.counts & cells.in_period & (unit != NONE) & (cells.hour != NO_DAY))
-    columns = {name: cells.sums[name][rows] for name in time_sums.columns_of(read, metrics)}
+    columns = {name: cells.sums[name][rows] for name in time_sums.list_term_columns(read, metrics)}
     hours = unit[rows], cells.hour[rows] % HOURS, HOURS
     return time_sums.ClockSums(
         by="hour",
@@ -168,7 +168,7 @@ def _hours(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
         days=(len(daily.days),) * HOURS,
         partial=(bool(daily.partial),) * HOURS,
         metrics=_clock(daily, metrics, hours, {UNIT_DAY: columns}),
-        refused=[metric.name for metric in known if metric not in metrics],
+        refused=[metric.name for metric in all_metrics if metric not in metrics],
     )
 
 
@@ -182,7 +182,7 @@ def _weekdays(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
         by="weekday",
         labels=_NAMES,
         days=tuple(np.bincount(weekday, minlength=7).tolist()),
-        partial=tuple(place in partial for place in range(7)),
+        partial=tuple(number in partial for number in range(7)),
         metrics=_clock(daily, metrics, (table.unit, weekday[table.day], 7), columns),
     )
 
@@ -193,7 +193,7 @@ CLOCKS: Mapping[time_sums.By, Callable[[time_sums.DailyLogs, Step], time_sums.Cl
 }
 
 
-def _of_rows(metric: Metric) -> bool:
+def _is_row_metric(metric: Metric) -> bool:
     return all(isinstance(term, RowTerm) for term in (metric.value, metric.per) if term is not None)
 
 
@@ -209,16 +209,16 @@ def _clock(
     """
     if not metrics:
         return {}
-    unit, place, size = rows
+    unit, hour, size = rows
     # A unit may come at the same hour on several days.
-    groups = Groups.of(unit.astype(np.int64) * size + place)
-    unit, place = (of[groups.first].astype(np.int32) for of in (unit, place))
-    table = replace(daily.table, unit=unit, day=place, days=size)
+    groups = Groups.build(unit.astype(np.int64) * size + hour)
+    unit, hour = (column[groups.first].astype(np.int32) for column in (unit, hour))
+    table = replace(daily.table, unit=unit, day=hour, days=size)
     values = {
-        source: daily.whole[source].at(
-            table.unit, {name: groups.sum(column) for name, column in own.items()}
+        source: daily.period_values[source].take_units(
+            table.unit, {name: groups.sum(column) for name, column in source_columns.items()}
         )
-        for source, own in columns.items()
+        for source, source_columns in columns.items()
     }
     return {m.name: time_sums.metric_days(m, values[m.source], table) for m in metrics}
 
@@ -229,35 +229,37 @@ def clock_rows(
     """Return the effect in every hour or weekday, and a test of equality."""
     rows: list[WindowRow] = []
     tests: list[Rhythm] = []
-    places = range(len(clock.labels))
+    positions = range(len(clock.labels))
     # Every cohort is in all of them.
-    last_cohort = (len(line.days) - 1,) * len(places)
+    last_cohort = (len(line.days) - 1,) * len(positions)
     control = line.experiment.control
     for metric in (m for m in metrics if m.name in clock.metrics):
         sums = clock.metrics[metric.name].sum_days()
         axis = Axis(clock.by, clock.labels, sums, control, line.strata, last_cohort, clock.partial)
         for variant in line.experiment.treatments:
-            course = Course(metric, variant, axis, line.known(metric, variant))
-            for place, days in enumerate(clock.days):
-                span = place, place
-                row = row_of(course, "recurring", span, course.effect(span, line.rule))
+            course = Course(metric, variant, axis, line.find_skewness(metric, variant))
+            for number, days in enumerate(clock.days):
+                span = number, number
+                row = build_row(course, "recurring", span, course.effect(span, line.rule))
                 rows.append(replace(row, days=days))
-            tests.append(_rhythm_of(course))
+            tests.append(_test_rhythm(course))
     return rows, tests
 
 
-def _rhythm_of(course: Course) -> Rhythm:
+def _test_rhythm(course: Course) -> Rhythm:
     """Test whether the effect is the same in all hours or weekdays."""
-    parts = [place for place, arms in enumerate(course.each_day()) if has_effect(arms)]
-    rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(parts))
-    if len(parts) < 2:
+    positions = [number for number, arms in enumerate(course.each_day()) if has_effect(arms)]
+    rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(positions))
+    if len(positions) < 2:
         return replace(
             rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
         )
     try:
         # The same units are in several hours, so the effects are correlated.
-        windows = shapes.window_effects(*course.by_day(parts))
-        level = shapes.fit(windows.effect, windows.covariance, np.ones((len(parts), 1)), windows.df)
+        windows = shapes.window_effects(*course.sum_each_day(positions))
+        level = shapes.fit(
+            windows.effect, windows.covariance, np.ones((len(positions), 1)), windows.df
+        )
     except Refusal as refusal:
         return replace(rhythm, reason=str(refusal))
     return replace(

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.sums import exact_gram
-from abeval.logs.unit_arrays import Whole
+from abeval.logs.unit_arrays import Integers
 from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Floats
 
@@ -49,14 +49,16 @@ class DailyTable:
     row: Places | None = None
     counts: NDArray[np.bool_] | None = None
 
-    def within(self, span: Span) -> Places:
+    def find_rows(self, span: Span) -> Places:
         """Find the rows of some days."""
         return np.flatnonzero((self.day >= span[0]) & (self.day <= span[1]))
 
     def restrict_to(self, kept: NDArray[np.bool_]) -> "DailyTable":
         """Keep the selected rows; drop units left without any."""
         rows, size = np.flatnonzero(kept), len(self.entry)
-        had, has = (np.bincount(of, minlength=size) > 0 for of in (self.unit, self.unit[rows]))
+        had, has = (
+            np.bincount(units, minlength=size) > 0 for units in (self.unit, self.unit[rows])
+        )
         # Units that never had a row still count, with 0 on every day.
         return self._keep(rows, self.day[rows], counts=has | ~had)
 
@@ -90,11 +92,11 @@ class DailyTable:
         )
 
     @property
-    def entered(self) -> Whole:
+    def entry_counts(self) -> Integers:
         """Count units by day of entry, shape (variants, cohorts)."""
         return np.diff(self._order[1]).reshape(len(self.variants), self.cohorts)
 
-    def units_of(self, variant: str, cohorts: Sequence[int]) -> slice:
+    def find_unit_columns(self, variant: str, cohorts: Sequence[int]) -> slice:
         """Find the columns of `cumulate` of consecutive days of entry."""
         if not cohorts:
             return slice(0)
@@ -106,14 +108,16 @@ class DailyTable:
 
         The last row has the totals of all days.
         """
-        order, own = self._order[0], values if self.row is None else values[self.row]
-        place = np.empty(len(self.entry), dtype=np.intp)
-        place[order] = np.arange(len(order))
-        largest = np.bincount(self.unit, np.abs(own)).max(initial=0)
-        kind = next((one for one in _KINDS if largest < np.iinfo(one).max), np.int64)
+        order, row_values = self._order[0], values if self.row is None else values[self.row]
+        column_index = np.empty(len(self.entry), dtype=np.intp)
+        column_index[order] = np.arange(len(order))
+        largest = np.bincount(self.unit, np.abs(row_values)).max(initial=0)
+        kind = next(
+            (candidate for candidate in _KINDS if largest < np.iinfo(candidate).max), np.int64
+        )
         table = np.zeros((self.days + 1, len(order)), dtype=kind)
         # Row 0 stays 0, so that a window is a difference of two rows.
-        table[self.day + 1, place[self.unit]] = own
+        table[self.day + 1, column_index[self.unit]] = row_values
         return np.add.accumulate(table, axis=0, dtype=kind, out=table)
 
 
@@ -142,7 +146,7 @@ class MetricDays:
         return self._cumulate(self.table.since_entry)
 
     def _cumulate(self, table: DailyTable) -> "DaySums":
-        active, y = (table.cumulate(own) for own in (np.ones(len(self.y), np.int8), self.y))
+        active, y = (table.cumulate(values) for values in (np.ones(len(self.y), np.int8), self.y))
         x = active if self.per_unit else table.cumulate(self.x)
         return DaySums(table, self.scales, active, y, x)
 
@@ -173,11 +177,13 @@ class DaySums:
     ) -> Moments:
         """Return moments of (y, x) over the units of some days of entry in a window.
 
-        If `entered`, units count from their entry on, instead of those active in the window.
+        If `entry_counts`, units count from their entry on, instead of those active in the window.
         """
-        units, (first, last) = self.table.units_of(variant, cohorts), span
+        units, (first, last) = self.table.find_unit_columns(variant, cohorts), span
         tables = (self.active,) if self.is_per_unit else (self.active, self.x)
-        y, active, *x = (of[last + 1, units] - of[first, units] for of in (self.y, *tables))
+        y, active, *x = (
+            table[last + 1, units] - table[first, units] for table in (self.y, *tables)
+        )
         is_active = active > 0
         gram = exact_gram([np.ones_like(is_active) if entered else is_active, y, *x])
         n, pair = int(gram[0, 0]), [1, 2 if x else 0]
@@ -188,11 +194,12 @@ class DaySums:
             moments = _add_heavy(moments, [y[kept], below[kept]], self.scales)
         return moments
 
-    def by_day(self, variant: str, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
+    def sum_each_day(self, variant: str, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Return moments of y on each day, then of x on each, over all units."""
-        units, places = self.table.units_of(variant, cohorts), np.array(days)
+        units, day_index = self.table.find_unit_columns(variant, cohorts), np.array(days)
         y, x, active = (
-            of[places + 1, units] - of[places, units] for of in (self.y, self.x, self.active)
+            table[day_index + 1, units] - table[day_index, units]
+            for table in (self.y, self.x, self.active)
         )
         columns = [*y, *x]
         gram = exact_gram([np.ones_like(columns[0]), *columns])

@@ -72,7 +72,7 @@ class Snapshot(NamedTuple):
         return skewed.interval(self.values, max(two_sided(half / effect.se), _SMALLEST))
 
 
-class Held(NamedTuple):
+class AlwaysValidLook(NamedTuple):
     """Hold a look of the always-valid test.
 
     `information` is the share of the planned one; without a plan, a multiple of that at which looks
@@ -84,24 +84,24 @@ class Held(NamedTuple):
     information: float
 
 
-def snapshots(metric: Metric, windows: Sequence[Window]) -> list[Snapshot]:
+def take_snapshots(metric: Metric, windows: Sequence[Window]) -> list[Snapshot]:
     """Take a snapshot at the end of each day with enough units."""
     looks = []
-    for kind, (_, day), one in windows:
-        units, effect = (one.units_control, one.units), one.effect
+    for kind, (_, day), comparison in windows:
+        units, effect = (comparison.units_control, comparison.units), comparison.effect
         if kind != "cumulative" or effect is None or min(units) < START_UNITS:
             continue
-        variances = (0.0, 0.0) if one.spread is None else one.spread[:2]
+        variances = (0.0, 0.0) if comparison.spread is None else comparison.spread[:2]
         total = units[0] * effect.control + units[1] * effect.treatment
         scale = abs(total) / sum(units) if metric.kind == "mean" else 1.0
         error = relative_error(effect, variances, units)
-        looks.append(Snapshot(day, effect, scale, error, one.permuted))
+        looks.append(Snapshot(day, effect, scale, error, comparison.permuted))
     return looks
 
 
 def follow(
     snapshots: Sequence[Snapshot], alpha: float, planned_share: float | None = None
-) -> list[Held]:
+) -> list[AlwaysValidLook]:
     """Infer with looks at any time; skip looks whose intervals lack an end.
 
     `planned_share` is the share of the planned days that the looks have covered. Without a plan,
@@ -116,7 +116,7 @@ def follow(
     if planned_share is None:
         # From the first look with enough information on.
         kept = list(dropwhile(lambda look: look.error > START_PRECISION, snapshots))
-        look_at = sequential.from_start
+        look_at = sequential.look_from_start
     if not kept:
         raise Refusal("too_few_units", f"no day with {START_UNITS} units in each variant")
     ses = [look.effect.se for look in kept]
@@ -138,14 +138,18 @@ def follow(
                 look = look._replace(low=low, high=high)
         except Refusal:
             continue
-        held.append(Held(snapshot, look, share))
+        held.append(AlwaysValidLook(snapshot, look, share))
     if not held:
         raise Refusal("too_few_units", "no look has an interval with both ends")
     return held
 
 
 def look_rows(
-    course: Course, held: Sequence[Held], days: Sequence[int], spending: Spending, alpha: float
+    course: Course,
+    held: Sequence[AlwaysValidLook],
+    days: Sequence[int],
+    spending: Spending,
+    alpha: float,
 ) -> tuple[Look, ...]:
     """Return one row per day; looks on planned days have their bound."""
     bounds = planned_bounds(held, days, spending, alpha)
@@ -156,7 +160,7 @@ def look_rows(
         if bound is not None:
             planned = "unclear"
             with suppress(Refusal):
-                planned = declared(direction, *snapshot.interval(bound * effect.se))
+                planned = conclude(direction, *snapshot.interval(bound * effect.se))
         row = Look(
             metric=course.metric.name,
             variant=course.variant,
@@ -170,15 +174,15 @@ def look_rows(
             always_p_value=look.p_value,
             information=share,
             bound=None if bound is None or math.isinf(bound) else bound,
-            fixed_declares=declared(direction, effect.low, effect.high),
-            always_declares=declared(direction, look.low, look.high),
+            fixed_declares=conclude(direction, effect.low, effect.high),
+            always_declares=conclude(direction, look.low, look.high),
             planned_declares=planned,
         )
         rows.append(row)
     return tuple(rows)
 
 
-def length_of(period: Period) -> float:
+def count_days(period: Period) -> float:
     """Count the days of a period, whole or not."""
     start, end = period.bounds
     return (end - start) / timedelta(days=1)
@@ -191,7 +195,7 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
     """
     if experiment.inference.looks != "group_sequential" or experiment.period is None:
         return ()
-    start, length = experiment.period.bounds[0], length_of(experiment.period)
+    start, length = experiment.period.bounds[0], count_days(experiment.period)
     # Days count from the first of the log, looks from the start of the period.
     late = (start.date() - date.fromisoformat(days[0])).days
     shares = planned_fractions(experiment)
@@ -199,10 +203,10 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
 
 
 def planned_bounds(
-    looks: Sequence[Held], planned: Sequence[int], spending: Spending, alpha: float
+    looks: Sequence[AlwaysValidLook], planned: Sequence[int], spending: Spending, alpha: float
 ) -> dict[int, float]:
     """Return day → critical z of each planned look so far (Lan and DeMets)."""
-    share_of = {one.snapshot.day + 1: one.information for one in looks}
+    share_of = {look.snapshot.day + 1: look.information for look in looks}
     held = sorted(day for day in set(planned) if day in share_of)
     # A look without new information does not count: the first day of each fraction does.
     first = {share_of[day] / share_of[held[-1]]: day for day in reversed(held)}
@@ -216,7 +220,7 @@ def planned_bounds(
     return dict(zip(days, critical, strict=True))
 
 
-def declared(direction: Direction, low: float, high: float) -> Declared:
+def conclude(direction: Direction, low: float, high: float) -> Declared:
     """Conclude from an interval of the difference.
 
     Example:

@@ -11,10 +11,10 @@ import numpy as np
 from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected
 from abeval.aggregates.metric_queries import ReadLogs
-from abeval.aggregates.source_values import SourceValues, rows_of
-from abeval.aggregates.sums import DAY, WHOLE, ByStretch, by_stretch, slices_of
+from abeval.aggregates.source_values import SourceValues, find_unit_day_rows
+from abeval.aggregates.sums import DAY, WHOLE, MomentsByPeriod, index_rows, make_moments_by_period
 from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
-from abeval.aggregates.wanted import refusals, wanted_of
+from abeval.aggregates.wanted import plan_sums, refusals
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
 from abeval.errors import LogError
@@ -22,12 +22,12 @@ from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Key, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import estimate
-from abeval.inference.outlook import Growth, dates_of
-from abeval.logs.accounting import accounts, check_all_counted, check_some_left, days_of
-from abeval.logs.placing import Stretches, entry_stretches
+from abeval.inference.outlook import Growth, list_dates
+from abeval.logs.accounting import check_all_counted, check_some_left, count_log_rows, list_days
+from abeval.logs.placing import SplitPeriods, find_enrollment_periods
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Groups, Labels, Whole, key_of
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Groups, Integers, Labels, pack_key
 from abeval.logs.units import sub_buckets
 from abeval.metrics.definition import CATALOGUE, Metric, Source, UnitTerm, scales
 from abeval.progress import Step
@@ -39,8 +39,8 @@ from abeval.time.windows import (
     Strata,
     ThirdMoments,
     Window,
-    skewness_inputs,
-    strata_of,
+    find_skewness_inputs,
+    group_entry_days,
 )
 
 _DAY_MS = 86_400_000
@@ -57,26 +57,26 @@ def read_logs(
     """
     prepared = prepare(run, metrics, by_arrays=ROW_SOURCES, units_read=False)
     check_some_left(run.experiment, prepared, run.engine)
-    check_all_counted(prepared, accounts(prepared, run.engine))
-    wanted = wanted_of(run.experiment, of_rows, prepared)._replace(spreads=())
+    check_all_counted(prepared, count_log_rows(prepared, run.engine))
+    plan = plan_sums(run.experiment, of_rows, prepared)._replace(spreads=())
     bucket = np.zeros(0, dtype=np.int16)
-    if CATALOGUE in wanted.sources:
-        bucket = sub_buckets(run.engine, run.experiment, prepared.placed.units.hash)
-    return ReadLogs(run, prepared, row_sums(run, prepared, wanted, bucket, by_day))
+    if CATALOGUE in plan.sources:
+        bucket = sub_buckets(run.engine, run.experiment, prepared.assignment.units.hash)
+    return ReadLogs(run, prepared, row_sums(run, prepared, plan, bucket, by_day))
 
 
 def split_given(
     read: ReadLogs, metrics: Sequence[Metric]
 ) -> tuple[tuple[Metric, ...], dict[str, str]]:
     """Separate the metrics that the logs can give, and say why not others."""
-    lacks = refusals(metrics, read.shape.needs_met(read.experiment.unit))
+    lacks = refusals(metrics, read.schema.needs_met(read.experiment.unit))
     why = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()}
     return tuple(metric for metric in metrics if metric.name not in why), why
 
 
-def find_stretches(read: ReadLogs) -> Stretches:
+def find_entry_periods(read: ReadLogs) -> SplitPeriods:
     """Find the split periods; none where the split did not change."""
-    return entry_stretches(read.experiment, read.prepared.placed.entered)
+    return find_enrollment_periods(read.experiment, read.prepared.assignment.enrollments)
 
 
 By = Literal["hour", "weekday"]
@@ -100,13 +100,13 @@ class DailyLogs(NamedTuple):
     read: ReadLogs
     metrics: Sequence[Metric]
     refused: Mapping[str, str]
-    stretches: Stretches
+    split_periods: SplitPeriods
     days: tuple[str, ...]
     first: int
     partial: frozenset[str]
     table: DailyTable
     by_day: dict[Source, SourceValues]
-    whole: dict[Source, SourceValues]
+    period_values: dict[Source, SourceValues]
 
 
 class ClockSums(NamedTuple):
@@ -146,11 +146,11 @@ class Timeline:
     experiment: Experiment
     days: tuple[str, ...]
     partial: frozenset[str]
-    entered: Mapping[str, Whole]
+    entry_counts: Mapping[str, Integers]
     metrics: Mapping[str, MetricDays]
     refused: Mapping[str, str] = field(default_factory=dict)
-    before: Mapping[str, ByStretch] = field(default_factory=dict)
-    stretches: Stretches = ()
+    before: Mapping[str, MomentsByPeriod] = field(default_factory=dict)
+    split_periods: SplitPeriods = ()
     thirds: Mapping[str, ThirdMoments] = field(default_factory=dict)
     widths: Sequence[int] = ()
     looks: Sequence[int] = ()
@@ -160,17 +160,17 @@ class Timeline:
     @cached_property
     def strata(self) -> Strata:
         """Return groups of entry days whose traffic was split at the same shares."""
-        return strata_of(self.stretches, self.days)
+        return group_entry_days(self.split_periods, self.days)
 
     @property
     def rule(self) -> Rule:
         """Return how effects are judged: at a fixed horizon, without adjustment."""
         return Rule(self.experiment.alpha, self.experiment.inference.relative)
 
-    def known(self, metric: Metric, variant: str) -> SkewnessInputs | None:
+    def find_skewness(self, metric: Metric, variant: str) -> SkewnessInputs | None:
         """Find how skewed a metric is in a variant and control, None if unknown."""
         thirds, arms = self.thirds.get(metric.name), Arms(self.experiment.control, variant)
-        return None if thirds is None else skewness_inputs(metric, thirds, arms, self.days)
+        return None if thirds is None else find_skewness_inputs(metric, thirds, arms, self.days)
 
 
 def load_days(
@@ -183,12 +183,12 @@ def load_days(
         QueryError: The engine could not run a query.
     """
     experiment, units = read.experiment, read.units
-    if not read.shape.has_time:
+    if not read.schema.has_time:
         raise LogError(
             "windows need a time, but the impressions log has no column `ts`",
             'map it: [logs.impressions] columns = { ts = "..." }',
         )
-    days, partial = _days(experiment, read.prepared)
+    days, partial = _list_days(experiment, read.prepared)
     first = (date.fromisoformat(days[0]) - date(1970, 1, 1)).days
     entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
     has_entry = units.first_ms != NO_FIRST
@@ -206,26 +206,35 @@ def load_days(
         # A partial last day is no day since entry that was observed.
         observed=len(days) - (len(days) > 1 and days[-1] in partial),
     )
-    by_day, whole = dict[Source, SourceValues](), dict[Source, SourceValues]()
-    for source, group in aggregates.grouped(metrics, lambda metric: metric.source).items():
+    by_day, period_values = dict[Source, SourceValues](), dict[Source, SourceValues]()
+    for source, group in aggregates.group_by_label(metrics, lambda metric: metric.source).items():
         if source.no_days is not None:
             continue
         step(f"days of {source}")
-        of_source, names = read.days(source, group, by_day=True), columns_of(read, group)
+        of_source, names = read.days(source, group, by_day=True), list_term_columns(read, group)
         of_source = of_source._replace(columns={name: of_source.columns[name] for name in names})
-        rows = rows_of(of_source, table.unit, active.day[chosen])
+        rows = find_unit_day_rows(of_source, table.unit, active.day[chosen])
         # Row -1, for days that the source lacks, is the appended 0.
-        columns = {name: np.append(own, 0)[rows] for name, own in of_source.columns.items()}
-        whole[source] = read.values(of_source)
-        whole[source].check_none_missing(group)
-        by_day[source] = whole[source].at(table.unit, columns)
-    stretches = find_stretches(read)
+        columns = {name: np.append(column, 0)[rows] for name, column in of_source.columns.items()}
+        period_values[source] = read.values(of_source)
+        period_values[source].check_none_missing(group)
+        by_day[source] = period_values[source].take_units(table.unit, columns)
+    split_periods = find_entry_periods(read)
     return DailyLogs(
-        read, metrics, refused, stretches, days, first, partial, table, by_day=by_day, whole=whole
+        read,
+        metrics,
+        refused,
+        split_periods,
+        days,
+        first,
+        partial,
+        table,
+        by_day=by_day,
+        period_values=period_values,
     )
 
 
-def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
+def list_term_columns(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
     """List the columns that metrics of one source read, each once."""
     terms = [
         term
@@ -234,13 +243,13 @@ def columns_of(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
             m.value,
             m.per,
             *m.covariates,
-            *(m.known or ()),
+            *(m.presence_terms or ()),
             *(t for _, t in m.lacking if m.missing == "refuse"),
         )
     ]
     logged = [term for term in terms if term is not None and not isinstance(term, UnitTerm)]
     variants = read.experiment.variants
-    return list(dict.fromkeys(read.shape.component(t, v) for t in logged for v in variants))
+    return list(dict.fromkeys(read.schema.component(t, v) for t in logged for v in variants))
 
 
 def build_timeline(daily: DailyLogs) -> Timeline:
@@ -248,63 +257,74 @@ def build_timeline(daily: DailyLogs) -> Timeline:
     metrics, experiment, table = daily.metrics, daily.read.experiment, daily.table
     of_days = [metric for metric in metrics if metric.source in daily.by_day]
     no_days = {m.name: m.source.no_days for m in metrics if m.source.no_days is not None}
-    before, thirds = dict[str, ByStretch](), dict[str, ThirdMoments]()
-    for source, whole in daily.whole.items():
+    before, thirds = dict[str, MomentsByPeriod](), dict[str, ThirdMoments]()
+    for source, values in daily.period_values.items():
         group = [metric for metric in of_days if metric.source == source and source.daily]
         if experiment.pre_period is not None:
-            before |= _sum_before(daily, whole, group)
-        if not daily.stretches:
+            before |= _sum_before(daily, values, group)
+        if not daily.split_periods:
             thirds |= _sum_thirds(daily, source, group)
     return Timeline(
         experiment,
         daily.days,
         daily.partial,
-        entered=dict(zip(table.variants, table.entered, strict=True)),
+        entry_counts=dict(zip(table.variants, table.entry_counts, strict=True)),
         metrics={m.name: metric_days(m, daily.by_day[m.source], table) for m in of_days},
         refused={**daily.refused, **no_days},
         before=before,
-        stretches=daily.stretches,
+        split_periods=daily.split_periods,
         thirds=thirds,
     )
 
 
 def metric_days(metric: Metric, values: SourceValues, table: DailyTable) -> MetricDays:
     """Return the values of a metric on the rows of a table."""
-    among, size = values.among(metric), len(table.unit)
+    among, size = values.included_units(metric), len(table.unit)
     y, x = (np.broadcast_to(value, size) for value in values.pair(metric, values.now))
     kept = table if among is None else table.restrict_to(among)
     return MetricDays(kept, y, x, scales(metric), per_unit=metric.per is None)
 
 
 def _sum_before(
-    daily: DailyLogs, whole: SourceValues, metrics: Sequence[Metric]
-) -> dict[str, ByStretch]:
+    daily: DailyLogs, values: SourceValues, metrics: Sequence[Metric]
+) -> dict[str, MomentsByPeriod]:
     """Compute moments of (y, x) before the period by metric."""
-    rows, places = slices_of(whole.by_cell(metrics, WHOLE, before=True)), len(daily.stretches) or 1
-    return {m.name: by_stretch(rows[m.name, WHOLE][""], places, scales(m), 2) for m in metrics}
+    rows, periods = (
+        index_rows(values.sum_cells(metrics, WHOLE, before=True)),
+        len(daily.split_periods) or 1,
+    )
+    return {
+        m.name: make_moments_by_period(rows[m.name, WHOLE][""], periods, scales(m), 2)
+        for m in metrics
+    }
 
 
 def _sum_thirds(
     daily: DailyLogs, source: Source, metrics: Sequence[Metric]
 ) -> dict[str, ThirdMoments]:
     """Compute third moments by metric, of a split that did not change."""
-    days = daily.by_day[source].by_cell(metrics, DAY, Labels(daily.table.day, daily.days))
-    rows = slices_of([*days, *daily.whole[source].by_cell(metrics, WHOLE)])
+    days = daily.by_day[source].sum_cells(metrics, DAY, Labels(daily.table.day, daily.days))
+    rows = index_rows([*days, *daily.period_values[source].sum_cells(metrics, WHOLE)])
 
     def moments(metric: Metric, name: str) -> dict[str, Mapping[str, Moments]]:
         cells = rows.get((metric.name, name), {})
-        return {cell: by_stretch(own, 1, scales(metric), 2)[0] for cell, own in cells.items()}
+        return {
+            cell: make_moments_by_period(groups, 1, scales(metric), 2)[0]
+            for cell, groups in cells.items()
+        }
 
     return {m.name: ThirdMoments(moments(m, DAY), moments(m, WHOLE)[""]) for m in metrics}
 
 
-def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], frozenset[str]]:
+def _list_days(
+    experiment: Experiment, prepared: Prepared
+) -> tuple[tuple[str, ...], frozenset[str]]:
     """List all days from first to last impression, and those not covered."""
-    with_units = days_of(prepared)
+    with_units = list_days(prepared)
     if not with_units:
         raise LogError("no analysed unit has an impression with a time in the period")
-    known = [one.day for one in with_units]
-    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
+    active_days = [row.day for row in with_units]
+    first, last = date.fromisoformat(active_days[0]), date.fromisoformat(active_days[-1])
     size = (last - first).days + 1
     if size > MAX_WINDOW_DAYS:
         # Such as a log with a row of 1970.
@@ -314,18 +334,18 @@ def _days(experiment: Experiment, prepared: Prepared) -> tuple[tuple[str, ...], 
             "set or shorten [period]; a row with a wrong time may be the cause",
         )
     days = tuple(str(first + timedelta(days=i)) for i in range(size))
-    return days, frozenset(partial_days(experiment, with_units) | ({*days} - {*known}))
+    return days, frozenset(partial_days(experiment, with_units) | ({*days} - {*active_days}))
 
 
-def growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
+def find_growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
     """Find the growth of each metric whose days add up."""
     if not len(collected.aggregates.days):
         return {}
     if collected.aggregates.clusters is not None:
-        return _growth_of_clusters(collected, metrics)
+        return _find_cluster_growth(collected, metrics)
     read = collected.logs
     line = build_timeline(load_days(read, *split_given(read, metrics), read.run.step))
-    units = np.cumsum(sum(line.entered.values())).astype(float).tolist()
+    units = np.cumsum(sum(line.entry_counts.values())).astype(float).tolist()
     # A last day that is not over would look like fewer new units.
     ended = len(units) - (len(units) > 1 and line.days[-1] in line.partial)
     growths = dict[str, Growth]()
@@ -335,22 +355,24 @@ def growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[st
     return growths
 
 
-def _growth_of_clusters(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
+def _find_cluster_growth(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
     """Find the growth of each metric whose days add up, of clusters."""
-    read, of = collected.logs, collected.aggregates
-    experiment, clusters, dates = read.experiment, read.units.clusters, dates_of(of)
+    read, totals = collected.logs, collected.aggregates
+    experiment, clusters, dates = read.experiment, read.units.clusters, list_dates(totals)
     if clusters is None:
         return {}
     size, units = len(dates), [float(len(clusters.variant))] * len(dates)
-    ended = size - (size > 1 and dates[-1] in partial_days(experiment, of.days))
+    ended = size - (size > 1 and dates[-1] in partial_days(experiment, totals.days))
     growths = dict[str, Growth]()
-    wanted = [m for m in metrics if m.source.daily and m.name not in of.refused]
-    for source, group in aggregates.grouped(wanted, lambda metric: metric.source).items():
+    daily_metrics = [m for m in metrics if m.source.daily and m.name not in totals.refused]
+    for source, group in aggregates.group_by_label(
+        daily_metrics, lambda metric: metric.source
+    ).items():
         days = read.days(source, group)
         rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
         cluster = clusters.of_unit[days.unit[rows]]
         day = days.day[rows] - np.datetime64(dates[0]).astype(np.int32)
-        cells = Groups.of(key_of(cluster, day))
+        cells = Groups.build(pack_key(cluster, day))
         table = DailyTable(
             variants=[*experiment.variants],
             # The clusters stay and see more units: the number of clusters does not grow.
@@ -385,13 +407,13 @@ def find_growth(
         sums.window(control, range(min(day + 1, cohorts)), (0, day), entered=True) for day in days
     )
     estimates = [_relative(metric, moments) for moments in windows]
-    known = [estimate for estimate in estimates if estimate is not None]
-    if not known:
+    estimated = [estimate for estimate in estimates if estimate is not None]
+    if not estimated:
         return {}
     filled: list[tuple[float, float]] = []
     for relative in estimates:
         # Days at the start without an estimate take that of the first day that has one.
-        filled.append(relative or (filled[-1] if filled else known[0]))
+        filled.append(relative or (filled[-1] if filled else estimated[0]))
     values, spreads = zip(*filled, strict=True)
     is_total = metric.per is None
     return {metric.name: Growth([*units], values, spreads, is_total=is_total, ended=ended)}

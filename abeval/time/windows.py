@@ -4,12 +4,12 @@ from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from abeval.aggregates.sums import ByStretch
+from abeval.aggregates.sums import MomentsByPeriod
 from abeval.inference import means_and_ratios
-from abeval.inference.aa import skewness_of
+from abeval.inference.aa import compute_skewness
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.special_tests import Shape
-from abeval.logs.placing import Stretches
+from abeval.logs.placing import SplitPeriods
 from abeval.metrics.definition import Metric
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
@@ -24,7 +24,7 @@ Strata = tuple[tuple[int, ...], ...]
 """Places of entry days, in groups of one traffic split each: units are compared within them."""
 
 
-def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
+def group_entry_days(split_periods: SplitPeriods, days: Sequence[str]) -> Strata:
     """Group the entry days by split period.
 
     A day within which the split changed, by a schedule, is a group of its own.
@@ -36,14 +36,14 @@ def strata_of(stretches: Stretches, days: Sequence[str]) -> Strata:
         >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
         ((0, 1), (2,))
     """
-    begins = [stretch.start for stretch in stretches[1:]]
+    begins = [split_period.start for split_period in split_periods[1:]]
     groups: dict[tuple[int, int], list[int]] = {}
-    for place, day in enumerate(days):
+    for number, day in enumerate(days):
         # Local times sort after their day, so that a day which a split divides has two numbers.
         at_dawn = sum(start <= day for start in begins)
         at_night = sum(start[:10] <= day for start in begins)
-        groups.setdefault((at_dawn, at_night), []).append(place)
-    return tuple(tuple(places) for places in groups.values())
+        groups.setdefault((at_dawn, at_night), []).append(number)
+    return tuple(tuple(group) for group in groups.values())
 
 
 ByVariant = Mapping[str, Moments]
@@ -55,7 +55,7 @@ class ThirdMoments:
     """Hold one metric's moments with third ones: of each day, and of all days."""
 
     days: Mapping[str, ByVariant]
-    whole: ByVariant
+    all_days: ByVariant
 
 
 class SkewnessInputs(NamedTuple):
@@ -69,29 +69,29 @@ class SkewnessInputs(NamedTuple):
     shape: Shape
 
 
-def skewness_inputs(
+def find_skewness_inputs(
     metric: Metric, thirds: ThirdMoments, arms: Arms, days: Sequence[str]
 ) -> SkewnessInputs | None:
     """Find what is known of a metric's skewness in two variants.
 
     None where nothing is.
     """
-    whole = ((0, len(days) - 1), True)
+    all_days = ((0, len(days) - 1), True)
     moments = {((i, i), False): thirds.days.get(day, {}) for i, day in enumerate(days)}
     windows = {
         key: (of_arms[arms.control], of_arms[arms.treatment])
-        for key, of_arms in {**moments, whole: thirds.whole}.items()
+        for key, of_arms in {**moments, all_days: thirds.all_days}.items()
         if all(name in of_arms for name in arms)
     }
     compared = {key: _compare_skewed(metric, *pair) for key, pair in windows.items()}
-    of_all = compared.pop(whole, None)
+    of_all = compared.pop(all_days, None)
     of_days = [day for day in compared.values() if day is not None]
     if of_all is None or not of_days:
         return None
     units = sum(day.units for day in of_days)
-    of_day = sum(skewness_of(day) * day.units for day in of_days) / units
+    of_day = sum(compute_skewness(day) * day.units for day in of_days) / units
     scaled = of_all.scaled and all(day.scaled for day in of_days)
-    return SkewnessInputs(windows, Shape(of_day, skewness_of(of_all), len(days), scaled))
+    return SkewnessInputs(windows, Shape(of_day, compute_skewness(of_all), len(days), scaled))
 
 
 def _compare_skewed(metric: Metric, control: Moments, treatment: Moments) -> Skewed | None:
@@ -124,20 +124,22 @@ class Axis:
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
     # Every variant is compared with the same control: all are summed once.
-    _summed: dict[tuple[object, ...], ByStretch] = field(
+    _summed: dict[tuple[object, ...], MomentsByPeriod] = field(
         default_factory=dict, init=False, repr=False
     )
 
-    def window(self, span: Span, entered: bool) -> ByStretch:
+    def window(self, span: Span, entered: bool) -> MomentsByPeriod:
         """Return moments of (y, x) in a window, by cohort group and variant."""
         return self._sum_cohorts(DaySums.window, span[1], span, entered)
 
-    def by_day(self, days: tuple[int, ...]) -> ByStretch:
+    def sum_each_day(self, days: tuple[int, ...]) -> MomentsByPeriod:
         """Return moments of the days' y and x, by cohort group and variant."""
         last = min(days) if self.name == "exposure" else max(days)
-        return self._sum_cohorts(DaySums.by_day, last, days)
+        return self._sum_cohorts(DaySums.sum_each_day, last, days)
 
-    def _sum_cohorts(self, add: Callable[..., Moments], day: int, *inputs: object) -> ByStretch:
+    def _sum_cohorts(
+        self, add: Callable[..., Moments], day: int, *inputs: object
+    ) -> MomentsByPeriod:
         """Add up the cohorts that were observed to the end of a day."""
         sums, key = self.sums, (add, *inputs)
         if sums is None:
@@ -146,7 +148,8 @@ class Axis:
             self._summed[key] = [
                 {name: add(sums, name, cohorts, *inputs) for name in sums.table.variants}
                 # So all units of a window of days since entry had the same time.
-                for cohorts in _kept(self.strata, range(self.last_cohort[day] + 1)) or ((),)
+                for cohorts in _restrict_strata(self.strata, range(self.last_cohort[day] + 1))
+                or ((),)
             ]
         return self._summed[key]
 
@@ -161,7 +164,7 @@ class Course:
     metric: Metric
     variant: str
     axis: Axis
-    known: SkewnessInputs | None = None
+    skewness_inputs: SkewnessInputs | None = None
 
     @property
     def arms(self) -> Arms:
@@ -171,15 +174,17 @@ class Course:
     def each_day(self) -> list[means_and_ratios.Pair]:
         """Return moments of (y, x) of each day, in control and in the variant."""
         windows = (self.axis.window((day, day), False) for day in range(len(self.axis.labels)))
-        return [means_and_ratios.pair_of(moments, self.arms) for moments in windows]
+        return [means_and_ratios.pool_pair(moments, self.arms) for moments in windows]
 
-    def by_day(self, days: Sequence[int]) -> tuple[Moments, Moments]:
+    def sum_each_day(self, days: Sequence[int]) -> tuple[Moments, Moments]:
         """Return moments of the days' y and x, in control and in the variant.
 
         Raises:
             Refusal: `too_few_units` where the two have no split period in common.
         """
-        control, treatment = means_and_ratios.pair_of(self.axis.by_day(tuple(days)), self.arms)
+        control, treatment = means_and_ratios.pool_pair(
+            self.axis.sum_each_day(tuple(days)), self.arms
+        )
         if control is None or treatment is None:
             why = f"{self.axis.control} and {self.variant} have no units at the same share"
             raise Refusal("too_few_units", why)
@@ -190,15 +195,19 @@ class Course:
 
         If `entered`, units count from their entry on, instead of those active in it.
         """
-        metric, known = self.metric, self.known
-        if known is not None and self.axis.name == "calendar" and (span, entered) in known.windows:
-            return means_and_ratios.compare_moments(metric, *known.windows[span, entered], rule)
+        metric, inputs = self.metric, self.skewness_inputs
+        if (
+            inputs is not None
+            and self.axis.name == "calendar"
+            and (span, entered) in inputs.windows
+        ):
+            return means_and_ratios.compare_moments(metric, *inputs.windows[span, entered], rule)
         window = self.axis.window(span, entered)
-        if known is None:
+        if inputs is None:
             return means_and_ratios.compare_within(metric, window, self.arms, rule)
         days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
-        pair = means_and_ratios.pair_of(window, self.arms)
-        skewness = known.shape.skewness(days), known.shape.scaled
+        pair = means_and_ratios.pool_pair(window, self.arms)
+        skewness = inputs.shape.skewness(days), inputs.shape.scaled
         return means_and_ratios.compare_moments(metric, *pair, rule, skewness=skewness)
 
 
@@ -222,13 +231,13 @@ def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
         labels=tuple(str(age) for age in range(observed)),
         sums=metric.sum_days_since_entry(),
         control=control,
-        strata=_kept(strata, range(observed)),
+        strata=_restrict_strata(strata, range(observed)),
         last_cohort=tuple(observed - 1 - age for age in range(observed)),
         partial=(False,) * observed,
     )
 
 
-def _kept(strata: Strata, cohorts: Container[int]) -> Strata:
+def _restrict_strata(strata: Strata, cohorts: Container[int]) -> Strata:
     """Restrict strata to some cohorts, without empty ones."""
     kept = (tuple(cohort for cohort in group if cohort in cohorts) for group in strata)
     return tuple(group for group in kept if group)
@@ -263,7 +272,7 @@ class Window(NamedTuple):
     comparison: Comparison
 
 
-def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
+def compute_windows(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
     """Compute every window of a metric on one axis."""
     return tuple(
         Window(kind, span, course.effect(span, rule, entered=kind == "cumulative"))
@@ -272,7 +281,7 @@ def windows_of(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Windo
     )
 
 
-def row_of(
+def build_row(
     course: Course, kind: Kind | Literal["recurring"], span: Span, comparison: Comparison
 ) -> "WindowRow":
     """Build the row of a window from its comparison."""

@@ -17,7 +17,7 @@ import pandas as pd
 
 import abeval
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.sums import WHOLE, Groups, Slice, Terms, sums_of
+from abeval.aggregates.sums import WHOLE, Slice, Terms, UnitGroups, sum_slices
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
@@ -101,12 +101,12 @@ def analysis_of(experiment: Experiment, drawn: Users) -> Analysis:
         columns = (y, x, 0 * y, 0 * y, y * 1.0 * y, y * 1.0 * x, x * 1.0 * x, np.ones(len(y)))
         sums = {"ctr": np.stack([np.bincount(code, one) for one in columns], axis=1)}
         units = np.bincount(variant, minlength=2)
-    groups = Groups(variant[drawn.store], np.zeros(len(y), np.int16), names, clusters and code)
+    groups = UnitGroups(variant[drawn.store], np.zeros(len(y), np.int16), names, clusters and code)
     return Analysis(
         experiment,
         chosen_metrics(experiment),
         Aggregates(
-            moments=sums_of([Slice("ctr", WHOLE, Terms(y, x))], groups),
+            moments=sum_slices([Slice("ctr", WHOLE, Terms(y, x))], groups),
             units=dict(zip(names, units.tolist(), strict=True)),
             clusters=clusters,
             cluster_sums=sums,

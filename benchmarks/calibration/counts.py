@@ -18,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.drafts.columns import look
-from abeval.drafts.counts import Named, counts_of
+from abeval.drafts.columns import measure_table
+from abeval.drafts.counts import CallerNames, read_counts
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.table.columns import TableOptions
-from abeval.table.counts import sums_of
-from abeval.table.sums import judged_sums, sums_experiment
+from abeval.table.counts import sum_counts
+from abeval.table.sums import judge_sums, sums_experiment
 
 ALPHA = 0.05
 EVEN, UNEVEN = (0.5, 0.5), (0.9, 0.1)
@@ -114,7 +114,7 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
     weights = dict(zip("ab", world.split, strict=True))
     with closing(DuckDBEngine()) as engine:
         engine.add_frame("counts", world.table(random))
-        known = counts_of(engine, look(engine, "counts"), Named())
+        known = read_counts(engine, measure_table(engine, "counts"), CallerNames())
     if known is None:
         raise TypeError(f"no table of counts: {world.data}")
     results = []
@@ -122,8 +122,8 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
         frame = world.table(random)
         columns = [frame[name].astype(str) for name in frame]
         rows = [dict(zip(map(str, frame), row, strict=True)) for row in zip(*columns, strict=True)]
-        sums = sums_of(replace(known, rows=rows), world.unit or "", "counts")
-        result = judged_sums(sums_experiment(sums, TableOptions(weights=weights)), sums)
+        sums = sum_counts(replace(known, rows=rows), world.unit or "", "counts")
+        result = judge_sums(sums_experiment(sums, TableOptions(weights=weights)), sums)
         (row,), (verdict,) = result.scorecard, result.verdicts
         rejected = row.p_value is not None and row.p_value < ALPHA
         results.append((rejected, verdict.decision in ("ship", "do_not_ship")))

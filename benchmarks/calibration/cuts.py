@@ -210,7 +210,7 @@ def _cells(units: Units, treated: Bools) -> list[Comparison]:
     for clicks, impressions in zip(units.clicks.T, units.impressions.T, strict=True):
         there = impressions > 0
         control, treatment = (
-            Moments.with_third(clicks[there & of], impressions[there & of])
+            Moments.build_with_third(clicks[there & of], impressions[there & of])
             for of in (~treated, treated)
         )
         if min(control.n, treatment.n) >= MIN_UNITS:

@@ -3,7 +3,7 @@
     python -m benchmarks.calibration.decisions
 
 Each experiment is the estimates of its goals and guardrails, correlated at .3, judged by
-`scorecard.judged_rows` and `verdict.decide` as an analysis is.
+`scorecard.build_rows` and `verdict.decide` as an analysis is.
 """
 
 import argparse
@@ -16,7 +16,7 @@ import numpy as np
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Comparison
-from abeval.inference.scorecard import judged_rows
+from abeval.inference.scorecard import build_rows
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric
 from abeval.results import Decision
@@ -111,12 +111,12 @@ def decision_of(
         (metric.name, TREATMENT): _comparison(float(one), se)
         for metric, one in zip(metrics, z, strict=True)
     }
-    (verdict,) = decide((), tuple(judged_rows(experiment, metrics, comparisons)), ())
+    (verdict,) = decide((), tuple(build_rows(experiment, metrics, comparisons)), ())
     return verdict.decision
 
 
 def _comparison(z: float, se: float) -> Comparison:
-    effect = effects.from_difference(1.0, 1.0 + z * se, z * se, se)
+    effect = effects.effect_from_difference(1.0, 1.0 + z * se, z * se, se)
     lift = Lift(effect.difference, effect.low, effect.high, bounded=True, method="fieller")
     return Comparison(10_000, 10_000, 1.0, 1.0 + z * se, effect, lift)
 

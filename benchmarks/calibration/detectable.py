@@ -18,9 +18,9 @@ import numpy as np
 
 from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Rule
-from abeval.inference.looks import AlwaysValid, Looks, Planned
+from abeval.inference.looks import AlwaysValidLooks, Looks, PlannedLooks
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.scorecard import judged_rows
+from abeval.inference.scorecard import build_rows
 from abeval.metrics.definition import Margin, Metric
 from abeval.results import Row as ScoreRow
 from abeval.stats.moments import Moments
@@ -31,8 +31,8 @@ UNITS = 2_000
 _READ = 20
 """Experiments without an effect, whose mean says what can be seen."""
 
-HALFWAY = Planned((0.25, 0.5), (0.5, 1.0), "obrien_fleming", of=4)
-LAST = Planned((0.25, 0.5, 0.75, 1.0), (0.25, 0.5, 0.75, 1.0), "obrien_fleming", of=4)
+HALFWAY = PlannedLooks((0.25, 0.5), (0.5, 1.0), "obrien_fleming", total_looks=4)
+LAST = PlannedLooks((0.25, 0.5, 0.75, 1.0), (0.25, 0.5, 0.75, 1.0), "obrien_fleming", total_looks=4)
 
 
 class World(NamedTuple):
@@ -52,9 +52,11 @@ WORLDS: Mapping[str, World] = {
     "planned looks, the second of four": World(looks=HALFWAY),
     "planned looks, the last of four": World(looks=LAST),
     "planned looks, the second, two goals": World(goals=2, looks=HALFWAY),
-    "always valid": World(looks=AlwaysValid(UNITS, UNITS)),
-    "always valid, halfway to the planned units": World(looks=AlwaysValid(UNITS, UNITS, 4 * UNITS)),
-    "always valid, three variants": World(variants=3, looks=AlwaysValid(UNITS, UNITS)),
+    "always valid": World(looks=AlwaysValidLooks(UNITS, UNITS)),
+    "always valid, halfway to the planned units": World(
+        looks=AlwaysValidLooks(UNITS, UNITS, 4 * UNITS)
+    ),
+    "always valid, three variants": World(variants=3, looks=AlwaysValidLooks(UNITS, UNITS)),
 }
 
 
@@ -111,7 +113,7 @@ def judged(
             moved = effect if (metric.name, name) == ("goal0", "v0") else 0.0
             treatment = moments(rng, moved)
             comparisons[metric.name, name] = compare_moments(metric, control, treatment, rule)
-    rows = judged_rows(experiment, metrics, comparisons)
+    rows = build_rows(experiment, metrics, comparisons)
     return {(row.metric, row.variant): row for row in rows}
 
 

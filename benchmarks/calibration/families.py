@@ -56,7 +56,7 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
     p_values = np.array([[two_sided(x) for x in row] for row in z])
     weights = np.where(np.arange(tests) < 2, 4.0, 1.0)
     adjusted = [[multiplicity.adjust(p, method).min() for p in p_values] for method in methods]
-    weighted = [multiplicity.weighted(p, weights).min() for p in p_values]
+    weighted = [multiplicity.adjust_weighted(p, weights).min() for p in p_values]
     names: list[tuple[str, Promise]] = [(f"multiplicity.adjust, {m}", "at_most") for m in methods]
     data = f"{tests} correlated metrics, none moves"
     return [
@@ -106,7 +106,7 @@ def exact_split(seed: int, runs: int, units: int = 300) -> list[Outcome]:
     rng = np.random.default_rng([seed, 23])
     treated = rng.binomial(units, 0.5, size=runs).tolist()
     half = np.array([0.5, 0.5])
-    p_values = np.array([[srm.of_split(np.array([units - n, n]), half) for n in treated]])
+    p_values = np.array([[srm.split_p_value(np.array([units - n, n]), half) for n in treated]])
     return outcomes([("srm_exact.of_split", "at_most")], f"{units} units, 50/50", p_values <= ALPHA)
 
 
@@ -119,7 +119,7 @@ def small_segments(seed: int, runs: int) -> list[Outcome]:
         units = rng.poisson(np.geomspace(5000, 2, 12))
         treated = rng.binomial(units, weights[1])
         counts = np.stack([units - treated, treated], axis=1)
-        result = srm.by_segment(names, counts, weights)
+        result = srm.check_segments(names, counts, weights)
         flags[0, run] = min(row.p_adjusted for row in result.segments) <= ALPHA
         flags[1, run] = result.homogeneity.p_value <= ALPHA
     tests: tuple[tuple[str, Promise], ...] = (
@@ -139,7 +139,7 @@ def ramped_segments(seed: int, runs: int) -> list[Outcome]:
         units = rng.poisson(sizes)
         treated = rng.binomial(units, [0.01, 0.5])
         counts = np.stack([units - treated, treated], axis=2)
-        p_values = [srm.stratified(one, weights).p_value for one in counts if one.sum()]
+        p_values = [srm.check_strata(one, weights).p_value for one in counts if one.sum()]
         flags[0, run] = multiplicity.adjust(p_values, "holm").min() <= ALPHA
     data = "1 % then 50 %, 12 segments of 5,000 down to 2 units"
     return outcomes([("srm.stratified, Holm", "at_most")], data, flags)

@@ -80,7 +80,7 @@ def cell(world: str, split: tuple[int, int], effect: str, runs: int, seed: int =
     for _ in range(runs):
         pair = zip(split, ((1.0, 1.0), EFFECTS[effect]), strict=True)
         control, treatment = (
-            Moments.with_third(values(random, world, n, e), np.ones(n)) for n, e in pair
+            Moments.build_with_third(values(random, world, n, e), np.ones(n)) for n, e in pair
         )
         judged = compare_moments(METRIC, control, treatment, Rule(ALPHA))
         test, lift = judged.effect, judged.lift

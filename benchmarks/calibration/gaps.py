@@ -379,7 +379,7 @@ def judge(case: tuple[str, float, int]) -> Row:
     fault = next(fault for fault in (*FAULTS, CLEAN) if fault.name == name)
     log = draw_log(fault, strength, seed)
     agreement = agree(log)
-    named = tuple(cause.name for cause in agreement.found)
+    named = tuple(cause.name for cause in agreement.confirmed_causes)
     gap = agreement.gap or Gap("treatment", "ctr")
     low, high = gap.unexplained_low, gap.unexplained_high
     return Row(

@@ -114,7 +114,7 @@ def of_users(world: str, sizes: tuple[int, int], runs: int) -> Cell:
     counts, top = Counter[str](), 0.0
     for run in range(runs):
         pair = [users(random, world, size) for size in sizes]
-        control, treatment = (Moments.with_third(*one) for one in pair)
+        control, treatment = (Moments.build_with_third(*one) for one in pair)
         top += max(float((x / x.sum()).max()) for _, x in pair)
         one, plain = compare_moments(RATIO, control, treatment, Rule()), _delta(control, treatment)
         _count(counts, one, plain)
@@ -122,7 +122,7 @@ def of_users(world: str, sizes: tuple[int, int], runs: int) -> Cell:
             continue
         # A gain that the delta method would find in four of five.
         gain = POWER_AT * plain.se
-        moved = Moments.with_third(pair[1][0] + gain * pair[1][1], pair[1][1])
+        moved = Moments.build_with_third(pair[1][0] + gain * pair[1][1], pair[1][1])
         found, also = compare_moments(RATIO, control, moved, Rule()), _delta(control, moved)
         counts["with gain"] += 1
         counts["found"] += found.effect is not None and found.effect.p_value < 0.05

@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from abeval.history.measures import measures_of
+from abeval.history.measures import build_measures
 from abeval.history.report import report
-from abeval.history.table import Kept
+from abeval.history.table import StoredRows
 from abeval.results.history import HistoryRow
 from abeval.stats import shrinkage
 from abeval.stats.records import Floats
@@ -158,7 +158,7 @@ def correlations(world: Pair, repetitions: int, seed: int = 1) -> Correlations:
 def _reported(world: Pair, random: np.random.Generator) -> tuple[float, ...]:
     x, x_se, y, y_se, true = drawn(world, random, world.experiments)
     rows = [row for i in range(len(x)) for row in _rows(i, x[i], x_se[i], y[i], y_se[i])]
-    kept = Kept(tuple(rows), is_signed=True)
+    kept = StoredRows(tuple(rows), is_signed=True)
     outcome = report(Path("history.parquet"), kept, None, None, 0.05)
     (row,), (gained,) = outcome.predictions, outcome.gained
     said = any(choice.sentence.startswith("auc predicts") for choice in outcome.choices)
@@ -167,7 +167,7 @@ def _reported(world: Pair, random: np.random.Generator) -> tuple[float, ...]:
     total = float(true[shipped].sum())
     each = [one for one in outcome.effects if one.shrunk is not None]
     held = [_held(e.shrunk_low, t, e.shrunk_high) for e, t in zip(each, true, strict=True)]
-    online = measures_of(rows).of("online")[0]
+    online = build_measures(rows).select_side("online")[0]
     prior = shrinkage.prior(online.values, online.ses)
     # A next experiment whose estimate is of the size that the report speaks of.
     ahead = drawn(world, random, 200)

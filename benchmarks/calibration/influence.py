@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.experiment.sections import TrustOptions
-from abeval.inference.trust.influence import Population, apart, units_apart
+from abeval.inference.trust.influence import Population, count_units_apart, find_outlier_group
 from abeval.stats.influence import Unit
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats
@@ -83,8 +83,10 @@ def _look(
     others = _drawn(random, units, buyers, draw)[1][:20].tolist()
     top = [Unit(float(y), 1.0) for y in value[:20]]
     squares = float(deviations @ deviations)
-    valued = units_apart(Moments.of(value, np.ones(units)), top)
-    one = apart(deviations[:20].tolist(), others, Population(units, 2 * units, valued, squares))
+    valued = count_units_apart(Moments.of(value, np.ones(units)), top)
+    one = find_outlier_group(
+        deviations[:20].tolist(), others, Population(units, 2 * units, valued, squares)
+    )
     return (0.0, 0.0) if one is None else (float(deviations[0]) ** 2 / squares, one.times)
 
 

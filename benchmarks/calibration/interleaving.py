@@ -20,9 +20,9 @@ from abeval.simulate.interleaved import (
     MOST_LISTS,
     Draft,
     Queries,
-    drafted,
     draw_queries,
     draw_sizes,
+    make_draft,
     show,
 )
 from abeval.stats.interleaving import preference, symmetry, units_in_test, units_needed
@@ -75,7 +75,7 @@ def log(seed: int, own: Queries, draft: Draft, users: int = USERS) -> Log:
 
 def forced(share: float, seed: int) -> Draft:
     """Draft by teams, but let the second ranker begin in a share of the other's lists."""
-    rng, draft = np.random.default_rng(seed), drafted("team_draft", "s")
+    rng, draft = np.random.default_rng(seed), make_draft("team_draft", "s")
 
     def faulty(lists: Mapping[str, Sequence[Hashable]], request: str) -> Sequence[Drafted]:
         shown = draft(lists, request)
@@ -89,7 +89,7 @@ def forced(share: float, seed: int) -> Draft:
 
 def outcome(seed: int, own: Queries, method: Method, users: int = USERS) -> tuple[float, float]:
     """Return the preference and its p-value; 0 and 1 where it is refused."""
-    one = log(seed, own, drafted(method, "s"), users)
+    one = log(seed, own, make_draft(method, "s"), users)
     try:
         found = preference(one.a, one.b)
     except Refusal:
@@ -147,7 +147,7 @@ def users_needed(
     per user, and by the latter as `abeval power` says it.
     """
     own = world(3, (1.0, noise))
-    one = log(3, own, drafted(method, "s"), users)
+    one = log(3, own, make_draft(method, "s"), users)
     seen = preference(one.a, one.b)
     arms = [estimate_ratio(_clicks(side, own.alone(side))) for side in (0, 1)]
     difference = float(own.alone(1).sum() - own.alone(0).sum()) / len(own.lists)

@@ -4,8 +4,8 @@
     python -m benchmarks.calibration.looks --part speed
 
 A/A experiments whose users come back, looked at daily over 90 days and hourly over 28; and
-experiments looked at after each new user. Every look is judged by `inference.looks.at_look`'s
-rules: it may begin, and its boundary.
+experiments looked at after each new user. Every look is judged by the rules of
+`inference.looks.adjust_to_look`: whether it may begin, and its boundary.
 """
 
 import argparse

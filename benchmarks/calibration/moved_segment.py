@@ -17,7 +17,7 @@ from abeval.aggregates.sums import SUM_NAMES, Group, SumsRow
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.finding import Finding, decided
+from abeval.inference.trust.finding import RawCheck, apply_thresholds
 from abeval.inference.trust.split import moved_segments, segment_checks, srm_check
 from abeval.stats.records import Integers
 
@@ -92,12 +92,12 @@ def counts_of(seed: int, world: World) -> Integers:
 def shares(seeds: int, world: World, families: int) -> Shares:
     """What the checks say over many seeds, among so many other families of tests."""
     experiment, said = experiment_of(world.known), []
-    others = [Finding(1.0, "", name=f"other{i}") for i in range(families - 1)]
+    others = [RawCheck(1.0, "", name=f"other{i}") for i in range(families - 1)]
     for seed in range(seeds):
         analysis = Analysis(experiment, [], aggregates_of(counts_of(seed, world)))
         whole = srm_check(analysis)._replace(name="srm")
         found = [whole, *segment_checks(analysis), *others]
-        checks = decided(found, experiment.trust)
+        checks = apply_thresholds(found, experiment.trust)
         failed = any(check.status == "fail" for check in checks)
         said.append((failed, bool(moved_segments(experiment, checks))))
     failed_share, moved = np.mean(said, axis=0)

@@ -52,7 +52,7 @@ def verdict(plant: str, seed: int, impressions: int = IMPRESSIONS) -> Verdict:
     with tempfile.TemporaryDirectory() as folder:
         truth = simulate_plant(folder, plant, impressions, seed)
         agreement = abeval.load(Path(folder) / "experiment.toml").agree()
-    named = tuple(cause.name for cause in agreement.found)
+    named = tuple(cause.name for cause in agreement.confirmed_causes)
     return Verdict(plant, truth.cause, seed, agreement.explanations[0].standing, named)
 
 

@@ -24,7 +24,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Rule
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.outlook import Growth, detectable
-from abeval.inference.scorecard import judged_rows
+from abeval.inference.scorecard import build_rows
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric, RowTerm
 from abeval.results import Decision
@@ -144,7 +144,7 @@ def growths(seed: int, users: str) -> dict[Metric, Growth]:
         y, x = parts(metric, logged)
         arm = Arm(entry, on, y, on if x is None else x)
         days = metric_days({"control": arm}, per_unit=x is None)
-        units = np.cumsum(days.table.entered[0]).astype(float).tolist()
+        units = np.cumsum(days.table.entry_counts[0]).astype(float).tolist()
         growths = find_growth(metric, days.sum_days(), "control", units, None)
         found[metric] = growths[metric.name]
     return found
@@ -324,7 +324,7 @@ def decisions(units: int, effects: tuple[float, ...], runs: int, seed: int = 1) 
                 Moments.of(y[side], np.ones(side.sum())) for side in (~treated, treated)
             )
             comparisons[metric.name, "b"] = compare_moments(metric, control, treatment, Rule())
-        verdict = decide((), tuple(judged_rows(experiment, metrics, comparisons)), ())
+        verdict = decide((), tuple(build_rows(experiment, metrics, comparisons)), ())
         found.append(verdict[0].decision)
     return found
 

@@ -11,12 +11,12 @@ from abeval.stats.quantiles import (
     PARTS,
     SidedEstimate,
     beyond,
+    build_distribution,
     design_effect,
-    distribution_of,
     ends,
-    from_ends,
-    place,
-    pooled,
+    estimate_from_ends,
+    pool_design_effects,
+    quantile_position,
     sides,
 )
 from abeval.stats.records import Effect, Floats, finite
@@ -49,7 +49,7 @@ def compare(
         (0.04, 4.55, 0.046)
     """
     low, high = sides(control, treatment)
-    return effects.joined(
+    return effects.merge_sides(
         effects.compare(*low, alpha, method), effects.compare(*high, alpha, method)
     )
 
@@ -95,7 +95,7 @@ def clustered(*variants: tuple[ArrayLike, ArrayLike], level: float) -> list[Side
     """
     data = [(finite(values), np.asarray(units)) for values, units in variants]
     counts = [_counts(values, units, level) for values, units in data]
-    effects_ = pooled([design_effect(c, level) for c in counts], [c.n for c in counts])
+    effects_ = pool_design_effects([design_effect(c, level) for c in counts], [c.n for c in counts])
     return [
         _estimate(values, one.n, level, effect)
         for (values, _), one, effect in zip(data, counts, effects_, strict=True)
@@ -104,8 +104,8 @@ def clustered(*variants: tuple[ArrayLike, ArrayLike], level: float) -> list[Side
 
 def _counts(values: Floats, units: NDArray[np.generic], level: float) -> Moments:
     """Moments over units of (values below the quantile, values)."""
-    at = place(values.size, level)
-    step = distribution_of(values).step(at) if values.size else None
+    at = quantile_position(values.size, level)
+    step = build_distribution(values).step(at) if values.size else None
     if step is None:
         raise beyond(values.size, level)
     at_lower, at_upper = step.weights(at)
@@ -119,12 +119,12 @@ def _counts(values: Floats, units: NDArray[np.generic], level: float) -> Moments
 
 def _estimate(values: Floats, units: int, level: float, effect: float) -> SidedEstimate:
     """The quantile with its errors, by the design effect to use."""
-    distribution, n = distribution_of(values), values.size
-    places = [place(n, at) for at in (level, *ends(n, level, effect))]
+    distribution, n = build_distribution(values), values.size
+    places = [quantile_position(n, at) for at in (level, *ends(n, level, effect))]
     steps = [distribution.step(at) for at in places]
     value, low, high = (
         math.nan if step is None else step.value(at) for step, at in zip(steps, places, strict=True)
     )
     if None in steps:
         raise beyond(n, level)
-    return from_ends(value, low, high, units)
+    return estimate_from_ends(value, low, high, units)

@@ -122,7 +122,7 @@ def _z(values: Floats, treated: Integers, stretch: Integers) -> Floats:
 
 
 def _moments(values: Floats) -> Moments:
-    return Moments.with_third(*values.T, np.ones(len(values)))
+    return Moments.build_with_third(*values.T, np.ones(len(values)))
 
 
 def _signed(one: Comparison) -> float:

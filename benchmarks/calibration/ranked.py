@@ -280,7 +280,7 @@ def main() -> None:
         for seed in range(options.first, options.first + options.seeds):
             agreement = agreement_of(world, drawn(world, seed, options.users))
             standing = agreement.explanations[0].standing
-            causes = {cause.name for cause in agreement.found}
+            causes = {cause.name for cause in agreement.confirmed_causes}
             stands[standing] += 1
             named.update(causes)
             accused += bool(causes - world.true)

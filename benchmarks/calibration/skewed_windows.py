@@ -19,7 +19,7 @@ from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments
 from abeval.stats.records import Bools, Floats, Integers
 from abeval.time.daily_table import Span
-from abeval.time.windows import Course, ThirdMoments, calendar, since_entry, skewness_inputs
+from abeval.time.windows import Course, ThirdMoments, calendar, find_skewness_inputs, since_entry
 from benchmarks.calibration.logs import Split
 from benchmarks.calibration.worlds import Arm, metric_days
 
@@ -92,7 +92,7 @@ def courses(control: Units, treatment: Units, known: bool = True) -> tuple[Cours
     axis = calendar(by_day.sum_days(), "a", strata, labels, frozenset())
     what = None
     if known:
-        what = skewness_inputs(METRIC, _thirds(arms, labels), Arms("a", "b"), labels)
+        what = find_skewness_inputs(METRIC, _thirds(arms, labels), Arms("a", "b"), labels)
     return Course(METRIC, "b", axis, what), Course(
         METRIC, "b", since_entry(by_day, "a", strata), what
     )
@@ -100,7 +100,7 @@ def courses(control: Units, treatment: Units, known: bool = True) -> tuple[Cours
 
 def _thirds(arms: Mapping[str, Units], labels: tuple[str, ...]) -> ThirdMoments:
     def moments(values: Floats) -> Moments:
-        return Moments.with_third(values, np.ones(len(values)))
+        return Moments.build_with_third(values, np.ones(len(values)))
 
     days = {
         label: {name: moments(one.spent[one.active[:, d], d]) for name, one in arms.items()}

@@ -16,7 +16,7 @@ import numpy as np
 
 from abeval.stats import heterogeneity
 from abeval.stats.effects import compare
-from abeval.stats.heterogeneity import pooled
+from abeval.stats.heterogeneity import pool_variances
 from abeval.stats.records import Estimate, Floats
 from benchmarks.calibration.logs import Split
 
@@ -108,7 +108,11 @@ def main() -> None:
         rejected = np.zeros(6)
         for _ in range(repetitions):
             cells = cells_of(world, random)
-            judged = ([_known(pair) for pair in cells], cells, [pooled(*pair) for pair in cells])
+            judged = (
+                [_known(pair) for pair in cells],
+                cells,
+                [pool_variances(*pair) for pair in cells],
+            )
             rejected += [p <= ALPHA for pairs in judged for p in p_values(pairs)]
         shares = " | ".join(f"{100 * one / repetitions:.1f}" for one in rejected)
         write(f"| {world.name} | {world.cells} | {world.split} | {shares} |\n")

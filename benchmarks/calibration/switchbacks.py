@@ -24,10 +24,10 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.assignment.switchbacks import Schedule
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
-from abeval.inference.clustered import Lagged, carry_over
+from abeval.inference.clustered import LaggedSlots, carry_over
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
-from abeval.logs.clusters import PARTS, slots_of
+from abeval.logs.clusters import PARTS, find_slots
 from abeval.logs.unit_arrays import Labels
 from abeval.results.analysis import Result
 from abeval.simulate.turns import (
@@ -41,8 +41,8 @@ from abeval.simulate.turns import (
     SLOTS,
     START,
     Minutes,
+    build_log,
     draw_minutes,
-    log_of,
 )
 from abeval.stats import randomisation
 from abeval.stats.distributions import two_sided_quantile
@@ -128,7 +128,7 @@ def analysis_of(world: World, drawn: Minutes) -> Analysis:
     turns = experiment.switchback
     if turns is None:
         raise TypeError("the plan is a switchback")
-    slots = slots_of(experiment, turns, variant, labels)
+    slots = find_slots(experiment, turns, variant, labels)
     rows = [np.bincount(slots.of_unit, one[known]) for one in (y, x)]
     parts = [
         np.bincount(slots.of_unit, one[known] * (of_part == which))
@@ -170,7 +170,7 @@ def judged(world: World, seed: int) -> Judged:
         own = compare(analysis, metric, Arms(*ARMS))
         if own.effect is None or own.lift is None:
             raise ValueError(f"{world}: no effect")
-        slots = Lagged.of(metric, analysis.aggregates)
+        slots = LaggedSlots.build(metric, analysis.aggregates)
         p_carried = slots and carry_over(slots)
         carried = p_carried is not None and p_carried <= analysis.experiment.alpha
         outcomes.append((own, carried, _by_rows(drawn)))
@@ -200,7 +200,7 @@ def _by_rows(drawn: Minutes) -> tuple[float, float]:
 
 def through_command(world: World, seed: int, lift: float) -> Result:
     """Analyse an experiment through the whole command."""
-    log = log_of(world.draw(seed, lift), seed)
+    log = build_log(world.draw(seed, lift), seed)
     return abeval.define(entries(world)).analyze(logs={"impressions": log})
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from abeval.stats import effects, quantiles
 from abeval.stats.means import estimate_ratio as ratio
 from abeval.stats.moments import Moments
-from abeval.stats.quantiles import PARTS, Step, place
+from abeval.stats.quantiles import PARTS, Step, quantile_position
 from abeval.stats.records import Effect, Estimate, Floats, Integers, Refusal
 from benchmarks.calibration import quantiles as arrays
 from benchmarks.calibration.logs import Split
@@ -110,7 +110,7 @@ def mid_quantiles(arms: Sequence[Arm], level: float) -> list[quantiles.SidedEsti
     if None in counts:
         return None
     own = [quantiles.design_effect(one, level) for one in counts if one is not None]
-    used = quantiles.pooled(own, [arm.units for arm in arms])
+    used = quantiles.pool_design_effects(own, [arm.units for arm in arms])
     try:
         return [_sided(arm, level, effect) for arm, effect in zip(arms, used, strict=True)]
     except Refusal:
@@ -118,7 +118,7 @@ def mid_quantiles(arms: Sequence[Arm], level: float) -> list[quantiles.SidedEsti
 
 
 def _counts(arm: Arm, level: float) -> Moments | None:
-    at = place(arm.values.size, level)
+    at = quantile_position(arm.values.size, level)
     step = arm.step(at)
     if step is None:
         return None
@@ -130,14 +130,14 @@ def _counts(arm: Arm, level: float) -> Moments | None:
 
 def _sided(arm: Arm, level: float, effect: float) -> quantiles.SidedEstimate:
     n = arm.values.size
-    places = [place(n, at) for at in (level, *quantiles.ends(n, level, effect))]
+    places = [quantile_position(n, at) for at in (level, *quantiles.ends(n, level, effect))]
     steps = [arm.step(at) for at in places]
     if None in steps:
         raise quantiles.beyond(n, level)
     value, low, high = (
         step.value(at) for step, at in zip(steps, places, strict=True) if step is not None
     )
-    return quantiles.from_ends(value, low, high, arm.units)
+    return quantiles.estimate_from_ends(value, low, high, arm.units)
 
 
 def sample_quantile(arm: Arm, level: float) -> Estimate | None:
@@ -173,7 +173,7 @@ def _test(effect: Effect, truth: float) -> Test:
 def true_values(kind: str, grain: float, factor: float, units: int = 1_000_000) -> list[float]:
     """The quantiles of the mid-distribution of a very large log."""
     arm = clicks(kind, grain, units, factor, np.random.default_rng(99))
-    places = [place(arm.values.size, level) for level in LEVELS]
+    places = [quantile_position(arm.values.size, level) for level in LEVELS]
     return [math.nan if (step := arm.step(at)) is None else step.value(at) for at in places]
 
 

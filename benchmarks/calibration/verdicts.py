@@ -16,9 +16,9 @@ from functools import partial
 
 from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
-from abeval.time.analysis import metric_over_time
-from abeval.time.peeking import follow, snapshots
-from abeval.time.windows import Course, calendar, windows_of
+from abeval.time.analysis import follow_metric
+from abeval.time.peeking import follow, take_snapshots
+from abeval.time.windows import Course, calendar, compute_windows
 from benchmarks.calibration.worlds import (
     DAYS,
     WORLDS,
@@ -75,7 +75,7 @@ class PeekingRates:
 
 def verdict_of(seed: int, world: str, days: int = DAYS, units: int = 8000) -> str:
     """Stability verdict on one simulated experiment in the world of this name."""
-    (result,) = metric_over_time(time_sums(units_of(_NAMED[world], seed, units, days)), CTR)
+    (result,) = follow_metric(time_sums(units_of(_NAMED[world], seed, units, days)), CTR)
     return "" if result.stability is None else result.stability.verdict
 
 
@@ -95,8 +95,8 @@ def looks_of(seed: int, units: int = 3000) -> list[tuple[bool, bool, bool]]:
         by_day = days_of(simulated, per_unit=metric.kind == "mean")
         labels = [str(day) for day in range(DAYS)]
         axis = calendar(by_day.sum_days(), "control", (tuple(range(DAYS)),), labels, frozenset())
-        windows = windows_of(Course(metric, "treatment", axis), Rule(), ())
-        held = follow(snapshots(metric, windows), 0.05)
+        windows = compute_windows(Course(metric, "treatment", axis), Rule(), ())
+        held = follow(take_snapshots(metric, windows), 0.05)
         p_values = [snapshot.effect.p_value for snapshot, _, _ in held]
         always = min(look.p_value for _, look, _ in held) <= 0.05
         rejected.append((always, min(p_values) <= 0.05, p_values[-1] <= 0.05))

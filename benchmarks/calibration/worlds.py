@@ -9,7 +9,7 @@ import numpy as np
 
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.placing import Entered, entry_stretches
+from abeval.logs.placing import Enrollment, find_enrollment_periods
 from abeval.results.windows import StabilityVerdict
 from abeval.stats.records import Bools, Floats, Integers
 from abeval.time.daily_table import DailyTable, MetricDays
@@ -158,12 +158,12 @@ def time_sums(units: Units, name: str = "ctr") -> Timeline:
     clicks = days_of(units)
     first = date(2027, 3, 1)
     days = tuple(str(first + timedelta(days=i)) for i in range(units.shown.shape[1]))
-    entered = dict(zip(clicks.table.variants, clicks.table.entered, strict=True))
+    entered = dict(zip(clicks.table.variants, clicks.table.entry_counts, strict=True))
     rows = [
-        Entered(0, day, 12, variant, int(of_variant[i]))
+        Enrollment(0, day, 12, variant, int(of_variant[i]))
         for variant, of_variant in entered.items()
         for i, day in enumerate(days)
     ]
     experiment = experiment_of()
-    stretches = entry_stretches(experiment, rows)
-    return Timeline(experiment, days, frozenset(), entered, {name: clicks}, stretches=stretches)
+    stretches = find_enrollment_periods(experiment, rows)
+    return Timeline(experiment, days, frozenset(), entered, {name: clicks}, split_periods=stretches)

@@ -66,7 +66,7 @@ def small() -> Aggregates:
 def test_sums_beyond_what_a_double_holds_are_exact(small: Aggregates) -> None:
     y, x = [ROOT + 1, ROOT + 3, ROOT + 8], [ROOT - 5, ROOT, ROOT + 2]
     rows = [row_of({"y": y, "x": x})]
-    moments = replace(small, moments=rows).of("m", WHOLE, "", (1.0, 1.0))[0]["a"]
+    moments = replace(small, moments=rows).find_moments("m", WHOLE, "", (1.0, 1.0))[0]["a"]
     mean_y, mean_x = Fraction(sum(y), 3), Fraction(sum(x), 3)
     between = sum((b - mean_y) * (a - mean_x) for b, a in zip(y, x, strict=True)) / 2
     assert moments.covariance[0, 0] == pytest.approx(float(sum((b - mean_y) ** 2 for b in y) / 2))
@@ -76,7 +76,9 @@ def test_sums_beyond_what_a_double_holds_are_exact(small: Aggregates) -> None:
 
 def test_scales_say_what_a_counted_unit_is_worth(small: Aggregates) -> None:
     columns = {"y": [1, 5], "x": [2, 3], "y0": [1, 2], "x0": [4, 9]}
-    found = replace(small, moments=[row_of(columns)]).of("m", WHOLE, "", (0.5, 0.1))[0]["a"]
+    found = replace(small, moments=[row_of(columns)]).find_moments("m", WHOLE, "", (0.5, 0.1))[0][
+        "a"
+    ]
     assert found.mean.tolist() == pytest.approx([1.5, 0.25, 0.75, 0.65, 0.0])
     expected = np.cov([[0.5, 2.5], [0.2, 0.3], [0.5, 1.0], [0.4, 0.9]])
     assert found.covariance[:4, :4] == pytest.approx(expected)
@@ -123,7 +125,7 @@ def _variables(log: pd.DataFrame, cut: str) -> dict[str, Moments]:
         .join(log[log.now].sort_values("ts").groupby("user_id").variant.first())
     )
     return {
-        str(variant): Moments.with_third(*(units[v] for v in VARIABLES))
+        str(variant): Moments.build_with_third(*(units[v] for v in VARIABLES))
         for variant, units in by_unit.groupby("variant")
     }
 
@@ -138,14 +140,14 @@ def test_third_moments_are_those_of_the_units() -> None:
     one = np.eye(5)
     one[[1, 3]] = 0
     for variant, moments in expected.items():
-        ratio = found.of("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
+        ratio = found.find_moments("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
         assert ratio.third == pytest.approx(moments.third, rel=1e-9, abs=1e-6)
-        mean = found.of("clicks_per_user", WHOLE, "", (1.0, 1.0))[0][variant]
+        mean = found.find_moments("clicks_per_user", WHOLE, "", (1.0, 1.0))[0][variant]
         without = np.einsum("ia,jb,kc,abc", one, one, one, moments.third)
         assert mean.third == pytest.approx(without, rel=1e-9, abs=1e-6)
         for metric, wanted in (("ctr", ratio.third), ("clicks_per_user", mean.third)):
             cells = [
-                found.of(metric, SEGMENT + "kind", cell, (1.0, 1.0))[0][variant]
+                found.find_moments(metric, SEGMENT + "kind", cell, (1.0, 1.0))[0][variant]
                 for cell in found.cells(metric, SEGMENT + "kind")
             ]
             together = cells[0].merge(cells[1]).merge(cells[2]).third
@@ -172,9 +174,11 @@ def test_cubes_beyond_128_bits_are_exact(before: bool) -> None:
     for name in ("mean", "ratio"):
         for variant in "ab":
             x = 1e-6 if name == "ratio" else 1.0
-            exact = fine.of(name, WHOLE, "", (1e-6, x))[0][variant].third
+            exact = fine.find_moments(name, WHOLE, "", (1e-6, x))[0][variant].third
             assert exact == pytest.approx(
-                coarse.of(name, WHOLE, "", (1.0, 1.0))[0][variant].third, rel=1e-12, abs=1e-6
+                coarse.find_moments(name, WHOLE, "", (1.0, 1.0))[0][variant].third,
+                rel=1e-12,
+                abs=1e-6,
             )
 
 
@@ -182,9 +186,9 @@ def test_moments_of_disjoint_units_merge_to_those_of_all(small: Aggregates) -> N
     log = small_log()
     parts = [aggregate(log[log.user_id % 3 == n]) for n in range(3)]
     for variant in "ab":
-        arms = [part.of("ctr", WHOLE, "", (1.0, 1.0))[0][variant] for part in parts]
+        arms = [part.find_moments("ctr", WHOLE, "", (1.0, 1.0))[0][variant] for part in parts]
         merged = arms[0].merge(arms[1]).merge(arms[2])
-        whole = small.of("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
+        whole = small.find_moments("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
         assert merged.n == whole.n
         assert merged.mean == pytest.approx(whole.mean, rel=1e-14)
         assert merged.comoment == pytest.approx(whole.comoment, rel=1e-13, abs=1e-13)
@@ -196,9 +200,9 @@ def test_cells_are_in_order_and_only_of_their_slice(small: Aggregates) -> None:
     assert list(small.cells("ctr", WHOLE)) == [""]
     assert list(small.cells("ctr", "day")) == []
     assert list(small.cells("nothing", WHOLE)) == []
-    by_cell = [small.of("ctr", SEGMENT + "kind", cell, (1.0, 1.0))[0] for cell in "xyz"]
+    by_cell = [small.find_moments("ctr", SEGMENT + "kind", cell, (1.0, 1.0))[0] for cell in "xyz"]
     for variant in "ab":
-        whole = small.of("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
+        whole = small.find_moments("ctr", WHOLE, "", (1.0, 1.0))[0][variant]
         assert sum(arms[variant].n for arms in by_cell) == whole.n
 
 
@@ -213,4 +217,4 @@ def test_what_is_left_out_is_counted(small: Aggregates) -> None:
 
 def test_units_of_a_variant(small: Aggregates) -> None:
     sizes = small_log().groupby("variant").user_id.nunique()
-    assert (small.units_of("a"), small.units_of("b"), small.units_of("c")) == (*sizes, 0)
+    assert (small.count_units("a"), small.count_units("b"), small.count_units("c")) == (*sizes, 0)

@@ -8,11 +8,11 @@ from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.aggregates.audit_arrays import (
     CLUSTERS,
     AuditedUnits,
-    Hours,
+    HourlyRows,
+    find_machines,
     hour_rows,
     list_shares,
     machine_shares,
-    machines,
 )
 from abeval.logs.unit_arrays import NONE, Labels
 from abeval.stats.faults import Sums
@@ -40,14 +40,16 @@ def units(*groups: int, variants: tuple[int, ...] = (), **segments: list[int]) -
     )
 
 
-def hours_of(unit: list[int], hour: list[int], impressions: list[int], untimed: int = 0) -> Hours:
+def hours_of(
+    unit: list[int], hour: list[int], impressions: list[int], untimed: int = 0
+) -> HourlyRows:
     """Impressions by hour; of the last rows without a time."""
     known = np.unique(hour[: len(hour) - untimed]).astype(np.int64)
     place = np.searchsorted(known, hour)
     place[len(hour) - untimed :] = NONE
     rows = np.array(impressions, np.int64)
     at = np.array(hour, np.int64) * HOUR_MS
-    return Hours(np.array(unit, np.int64), known, place, at, at, rows, rows // 2)
+    return HourlyRows(np.array(unit, np.int64), known, place, at, at, rows, rows // 2)
 
 
 def columns(**values: list[int]) -> dict[str, np.ndarray]:
@@ -58,7 +60,7 @@ def counted(rows: list[AuditSums] | list[UnitShares], audit: str) -> dict[str, t
     """Cell → clusters, or units, y and x of `a`."""
     return {
         row.cell: (own.clusters, own.y, own.x)
-        if isinstance(own := row.own, Sums)
+        if isinstance(own := row.sums, Sums)
         else (own.units, row.y, row.x)
         for row in rows
         if row.audit == audit and row.variant == "a"
@@ -80,8 +82,8 @@ def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> No
 
 def test_hours_of_a_ramp_are_counted_by_the_stretch_in_which_units_entered() -> None:
     shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 6], [3, 2, 5])
-    both = units(0, 1)._replace(stretch=np.array([0, 1]))
-    rows = list(hour_rows(both, shown, both.grouped(shown.unit, shown.impressions)))
+    both = units(0, 1)._replace(split_period=np.array([0, 1]))
+    rows = list(hour_rows(both, shown, both.sum_groups(shown.unit, shown.impressions)))
     first, second = (counted(rows, f"hour_of_stretch:{number}") for number in (0, 1))
     assert (first[str(DAY_0)], first[str(DAY_0 + 6)]) == ((1, 3, 3), (1, 2, 2))
     assert second == {str(DAY_0 + 6): (1, 5, 5)}
@@ -93,7 +95,7 @@ def test_hours_of_a_ramp_are_counted_by_the_stretch_in_which_units_entered() -> 
 def test_the_mean_direction_of_the_clock_is_that_of_the_hours() -> None:
     shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 12], [3, 2, 5])
     both = units(0, 1, device=[0, 1])
-    rows = list(hour_rows(both, shown, both.grouped(shown.unit, shown.impressions)))
+    rows = list(hour_rows(both, shown, both.sum_groups(shown.unit, shown.impressions)))
     whole, of_device = counted(rows, "rhythm"), counted(rows, "rhythm:device")
     assert (whole["cos 0"], whole["sin 0"]) == ((2, 3_000 - 5_000, 10), (2, 2_000, 10))
     assert (of_device["cos 0 x"], of_device["cos 0 y"]) == ((1, 3_000, 5), (1, -5_000, 5))
@@ -144,7 +146,7 @@ def test_a_list_that_begins_at_0_or_behind_1_is_counted_as_such() -> None:
 def machines_of(gaps: list[float]) -> tuple[bool, bool, int]:
     """Whether a unit is looked at, and is regular, and the usual distance of its lists."""
     time = np.round(np.cumsum([0.0, *gaps]) * SECOND).astype(np.int64)
-    found = machines(units(0, 1), hours_of([], [], []), np.ones_like(time), time, DAY_MS)
+    found = find_machines(units(0, 1), hours_of([], [], []), np.ones_like(time), time, DAY_MS)
     assert not found.regular[0]
     return bool(found.looked_at[1]), bool(found.regular[1]), int(found.gap_ms[1])
 
@@ -162,14 +164,16 @@ def test_lists_at_one_distance_are_of_a_machine_and_those_of_people_are_not() ->
 
 def test_a_distance_longer_than_what_was_read_at_once_is_none() -> None:
     unit, time = np.zeros(60, np.int64), np.arange(60) * 2 * HOUR_MS
-    of_hours = [machines(units(0), hours_of([], [], []), unit, time, h * HOUR_MS) for h in (1, 2)]
+    of_hours = [
+        find_machines(units(0), hours_of([], [], []), unit, time, h * HOUR_MS) for h in (1, 2)
+    ]
     assert [bool(one.regular[0]) for one in of_hours] == [False, True]
 
 
 def test_who_is_active_in_22_hours_of_a_day_is_no_person() -> None:
     hours = [*range(DAY_0, DAY_0 + 22), *range(DAY_0, DAY_0 + 42, 2), *[DAY_0] * 9, 0]
     shown = hours_of([0] * 22 + [1] * 31, hours, [1] * 53, untimed=1)
-    found = machines(units(0, 1), shown, *NO_LISTS, DAY_MS)
+    found = find_machines(units(0, 1), shown, *NO_LISTS, DAY_MS)
     assert found.awake.tolist() == [True, False]
 
 
@@ -177,11 +181,11 @@ def test_machines_make_a_share_of_all_that_their_variant_has() -> None:
     everyone = units(0, 1, 0, 2, variants=(0, 0, 0, 1))
     by_day_and_night = [*range(DAY_0, DAY_0 + 22)]
     shown = hours_of([0, 1, 3, *[2] * 22], [DAY_0] * 3 + by_day_and_night, [10, 20, 7, *[6] * 22])
-    found = machines(everyone, shown, *NO_LISTS, DAY_MS)
+    found = find_machines(everyone, shown, *NO_LISTS, DAY_MS)
     rows = list(machine_shares(everyone, found, shown, has_clicks=True))
     assert counted(rows, "machine") == {
         "impressions": (3, 132, 162),
         "clicks": (3, 66, 81),
         "gap": (0, 0, 1),
     }
-    assert [row.own for row in rows if row.cell == "clicks"] == [(3, 1, 1), (1, 0, 0)]
+    assert [row.sums for row in rows if row.cell == "clicks"] == [(3, 1, 1), (1, 0, 0)]

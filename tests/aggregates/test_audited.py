@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from abeval.aggregates.audits import PARTS, Sample, flags, show_audited
+from abeval.aggregates.audits import PARTS, Sample, list_flags, show_audited
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import map_columns
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.shape import LogSchema, build_schema
 from tests.relations import Row, answer, relation
 
 DELAYS = [
@@ -194,10 +194,10 @@ def experiment(**entries: Any) -> Experiment:
     return parse_experiment({**base, "logs": {"impressions": {}}, **entries})
 
 
-def shape_for(types: dict[str, str], **entries: Any) -> LogShape:
+def shape_for(types: dict[str, str], **entries: Any) -> LogSchema:
     own = experiment(**entries)
     log = map_columns("impressions", own.logs.rows, types, "user_id")
-    return shape_of(own, [], {"impressions": log})
+    return build_schema(own, [], {"impressions": log})
 
 
 HOUR = 3_600_000
@@ -245,7 +245,7 @@ IDS = {"user_id": "BIGINT", "variant": "VARCHAR"}
 def test_what_is_flagged_follows_from_the_columns(
     columns: dict[str, str], names: list[str]
 ) -> None:
-    found = flags(experiment(), shape_for({**IDS, **columns}), frozenset())
+    found = list_flags(experiment(), shape_for({**IDS, **columns}), frozenset())
     assert [f"{flag.audit} {flag.name}" for flag in found] == names
 
 
@@ -257,10 +257,10 @@ MODELS: dict[str, Any] = {
 
 def test_a_score_is_missing_if_the_model_of_the_variant_has_none() -> None:
     types = {**IDS, "old": "DOUBLE", "new": "DOUBLE"}
-    chosen = flags(experiment(**MODELS), shape_for(types, **MODELS), frozenset())
+    chosen = list_flags(experiment(**MODELS), shape_for(types, **MODELS), frozenset())
     assert [(flag.name, flag.variants) for flag in chosen] == [("score", ["a"]), ("score", ["b"])]
     same = {**MODELS, "variants": {"a": {"model": "old"}, "b": {"model": "old"}}}
-    (flag,) = flags(experiment(**same), shape_for(types, **same), frozenset())
+    (flag,) = list_flags(experiment(**same), shape_for(types, **same), frozenset())
     assert flag.variants == ["a", "b"]
     rows = [
         ("one", 5, None, 1.0, True, None),

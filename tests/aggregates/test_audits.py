@@ -69,7 +69,7 @@ def aggregated(
 
 def counted(aggregates: Aggregates, audit: str) -> dict[tuple[str, str], tuple[int, int]]:
     hours, shares = aggregates.audits.get(audit, ()), aggregates.shares.get(audit, ())
-    of_hours = {(row.cell, row.variant): (row.own.y, row.own.x) for row in hours}
+    of_hours = {(row.cell, row.variant): (row.sums.y, row.sums.x) for row in hours}
     return of_hours | {(row.cell, row.variant): (row.y, row.x) for row in shares}
 
 
@@ -145,7 +145,7 @@ def test_exposed_units_without_an_impression_are_counted_by_variant(
 
 
 def test_the_clusters_of_a_variant_are_its_units_by_hash(aggregates: Aggregates) -> None:
-    clusters = [one.own.clusters for one in aggregates.audits["impressions"]]
+    clusters = [one.sums.clusters for one in aggregates.audits["impressions"]]
     assert len(clusters) == 2
     assert all(30 < count <= 64 for count in clusters)
 
@@ -222,7 +222,7 @@ def test_machines_of_a_long_log_are_seen_in_hours_of_which_nothing_else_is_read(
     )
     long = aggregated(pd.concat([log, own]), clicks)
     gap = {
-        one.variant: (one.own.total, one.y) for one in long.shares["machine"] if one.cell == "gap"
+        one.variant: (one.sums.total, one.y) for one in long.shares["machine"] if one.cell == "gap"
     }
     assert gap == {"a": (0, 0), "b": (machines, 10_000)}
 
@@ -232,7 +232,7 @@ def test_the_hours_of_a_long_log_lie_on_every_day_and_at_all_times_of_a_day() ->
     hour = np.arange(24 * days)
     at = hour * 3_600_000
     shown = np.full(hour.size, 10_000)
-    sample = audits._sample(audits.Hours(hour, hour, hour, at, at + 9, shown, shown))
+    sample = audits._sample(audits.HourlyRows(hour, hour, hour, at, at + 9, shown, shown))
     chosen = [first // 3_600_000 for first, _ in sample.spans]
     assert sample.spans == [(one * 3_600_000, one * 3_600_000 + 9) for one in chosen]
     assert len(chosen) == 60

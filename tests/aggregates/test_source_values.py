@@ -13,7 +13,7 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import map_columns
-from abeval.logs.shape import shape_of
+from abeval.logs.shape import build_schema
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units
 from abeval.metrics.definition import Metric
 from tests.logs.cells import plan
@@ -37,7 +37,7 @@ def units_of(variants: Sequence[int]) -> Units:
     return Units(
         hash=np.arange(size),
         variant=np.array(variants, dtype=np.int8),
-        stretch=np.zeros(size, dtype=np.int16),
+        split_period=np.zeros(size, dtype=np.int16),
         is_new=np.ones(size, dtype=np.int8),
         first_ms=np.zeros(size, dtype=np.int64),
         segments={},
@@ -56,7 +56,7 @@ def values_of(
     types = {"user_id": "BIGINT", "variant": "VARCHAR", "y": "BIGINT", "x": "BIGINT"}
     metrics = {metric.name: metric for metric in chosen_metrics(own)}
     log = map_columns("impressions", own.logs.rows, types, "user_id")
-    shape = shape_of(own, [*metrics.values()], {"impressions": log})
+    shape = build_schema(own, [*metrics.values()], {"impressions": log})
     zeros = np.zeros(len(pairs), dtype=np.int64)
     now = {f"c_{n}": zeros for n in range(1, len(shape.components) + 1)}
     ratio = metrics["rate"]
@@ -88,7 +88,7 @@ def test_a_unit_has_its_sums_of_the_period_and_of_before_or_zeros() -> None:
 
 def test_an_active_day_of_a_unit_has_the_sums_of_its_source_or_zeros() -> None:
     of, metrics = values_of([(0, 0)] * 3, [0, 1, 0])
-    component = of.shape.component(metrics["rate"].value, "a")  # type: ignore[arg-type]
+    component = of.schema.component(metrics["rate"].value, "a")  # type: ignore[arg-type]
     active = days_of(
         *((0, True, 0, 1), (0, True, 1, 1), (1, True, 0, 1), (1, True, NO_DAY, 1)),
         (2, False, 0, 1),
@@ -110,7 +110,7 @@ def test_a_cap_is_the_value_at_its_rank_or_the_next(level: float) -> None:
     at = math.ceil(level * 4)
     assert of.caps(metrics["rate"]) == (sorted(y)[at], sorted(x)[at])
     assert of.caps(metrics["y"]) == (sorted(y)[at], None)
-    judged = of.judged(metrics["y"])
+    judged = of.scorecard_terms(metrics["y"])
     assert np.asarray(judged.y).tolist() == [min(one, sorted(y)[at]) for one in y]
 
 

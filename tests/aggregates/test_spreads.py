@@ -15,7 +15,7 @@ import abeval
 from abeval.aggregates.wanted import COMPARED, CURVE
 from abeval.report.page import page_html
 from abeval.results.analysis import Result
-from abeval.results.study import study_of
+from abeval.results.study import build_study
 from abeval.stats import catalogue
 from tests.logs.small import analyze
 from tests.report.pages import parse, whole, words
@@ -136,7 +136,7 @@ def test_what_is_not_read_has_no_summary(log: pd.DataFrame) -> None:
 
 
 def sections(result: Result) -> dict[str, str]:
-    page = parse(whole(page_html(study_of(result))))
+    page = parse(whole(page_html(build_study(result))))
     return {e.attributes["id"]: words(e) for e in page.all("section")}
 
 
@@ -163,7 +163,7 @@ def test_the_parts_say_what_to_see(result: Result) -> None:
 
 
 def test_the_markdown_says_which_quantiles_moved(result: Result) -> None:
-    said = study_of(result).to_markdown()
+    said = build_study(result).to_markdown()
     assert "**Quantiles of dwell of clicks:** Intervals that exclude zero: " in said
     assert "GAUC:" not in said
     assert "p50 \u2212" in said

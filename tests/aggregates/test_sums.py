@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from abeval.aggregates.sums import (
     SUM_NAMES,
-    Groups,
     Slice,
     Terms,
+    UnitGroups,
     exact_sums,
-    sums_of,
+    sum_slices,
 )
 from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Labels
@@ -60,21 +60,23 @@ def test_values_that_are_too_large_are_refused() -> None:
     with pytest.raises(OverflowError):
         exact_sums([large], [(0, 0, 0)])
     assert exact_sums([large], [(0, 0)]) == {(0, 0): [100 * 2**124]}
-    groups = Groups(np.zeros(100, dtype=np.int8), np.zeros(100, dtype=np.int16), ["a"])
+    groups = UnitGroups(np.zeros(100, dtype=np.int8), np.zeros(100, dtype=np.int16), ["a"])
     small = Slice("small", "whole", Terms(np.ones(100, dtype=np.int64)))
     with pytest.raises(ExperimentError, match=r"metric 'large': .* too large"):
-        sums_of([small, Slice("large", "whole", Terms(large))], groups)
+        sum_slices([small, Slice("large", "whole", Terms(large))], groups)
 
 
 Label = tuple[str, str, str, tuple[str, int]]
 
 
-def summed(one: Slice, groups: Groups) -> dict[Label, list[int]]:
+def summed(one: Slice, groups: UnitGroups) -> dict[Label, list[int]]:
     """The units and the sums of a slice by its labels, unit by unit."""
     rows: dict[Label, list[int]] = defaultdict(lambda: [0] * (1 + len(SUM_NAMES)))
     factors = [name.split("_") for name in SUM_NAMES]
-    for unit, (variant, stretch) in enumerate(zip(groups.variant, groups.stretch, strict=True)):
-        if one.of is not None and not one.of[unit]:
+    for unit, (variant, stretch) in enumerate(
+        zip(groups.variant, groups.split_period, strict=True)
+    ):
+        if one.mask is not None and not one.mask[unit]:
             continue
         cell = one.cell if isinstance(one.cell, str) else one.cell.names[one.cell.code[unit]]
         values = {
@@ -96,7 +98,7 @@ def test_sums_of_slices_are_those_of_their_units(
     rng = np.random.default_rng(seed)
     y, x, y0, x0 = rng.integers(-size, size + 1, (4, units))
     new = rng.integers(0, 2, units)
-    groups = Groups(
+    groups = UnitGroups(
         rng.integers(0, 3, units).astype(np.int8),
         rng.integers(0, stretches, units).astype(np.int16),
         ["b", "a", "c"],
@@ -110,11 +112,11 @@ def test_sums_of_slices_are_those_of_their_units(
         *(Slice("ratio", "segment:s", Terms(y, x), labels), Slice("ratio", "day", Terms(x, y))),
         *(
             Slice("mean", "segment:s", Terms(y), labels, mask),
-            Slice("some", "whole", past, of=mask),
+            Slice("some", "whole", past, mask=mask),
         ),
         *(Slice("count", "left_out", Terms(x, 0), "why"), Slice("none", "whole", Terms(0))),
     ]
-    rows = sums_of(slices, groups)
+    rows = sum_slices(slices, groups)
     expected = {label: sums for one in slices for label, sums in summed(one, groups).items()}
     assert {row[:4]: [row.units, *row.sums] for row in rows} == expected
     assert len(rows) == len(expected)
@@ -122,9 +124,9 @@ def test_sums_of_slices_are_those_of_their_units(
 
 def test_products_with_newness_are_summed_where_covariates_of_new_units_are_known() -> None:
     """Those of a table of units are known of units that were not there before."""
-    groups = Groups(np.zeros(4, dtype=np.int8), np.zeros(4, dtype=np.int16), ["a"])
+    groups = UnitGroups(np.zeros(4, dtype=np.int8), np.zeros(4, dtype=np.int16), ["a"])
     y, age, new = np.array([1, 2, 3, 4]), np.array([5, 6, 7, 8]), np.array([0, 1, 1, 0])
-    (row,) = sums_of([Slice("m", "covariates", Terms(y, 1, age, 0, new), "0,1")], groups)
+    (row,) = sum_slices([Slice("m", "covariates", Terms(y, 1, age, 0, new), "0,1")], groups)
     assert row.sum("y0", "z") == 13
     assert row.sum("y", "z") == 5
 
@@ -147,8 +149,10 @@ def test_heavy_units_are_kept_by_group() -> None:
     rng = np.random.default_rng(4)
     x = rng.integers(1, 9, 600)
     y, x[[3, 400]] = rng.integers(0, 9, 600), (900, 70)
-    groups = Groups((np.arange(600) >= 300).astype(np.int8), np.zeros(600, np.int16), ["a", "b"])
-    rows = sums_of([Slice("m", "whole", Terms(y, x)), Slice("n", "whole", Terms(y))], groups)
+    groups = UnitGroups(
+        (np.arange(600) >= 300).astype(np.int8), np.zeros(600, np.int16), ["a", "b"]
+    )
+    rows = sum_slices([Slice("m", "whole", Terms(y, x)), Slice("n", "whole", Terms(y))], groups)
     assert [row.heavy for row in rows] == [
         [[int(y[3]), 900, 0, 0, 0]],
         [[int(y[400]), 70, 0, 0, 0]],

@@ -24,8 +24,8 @@ from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, value_sql
-from abeval.logs.unit_arrays import Units, half_away, key_of
+from abeval.logs.shape import LogSchema, value_sql
+from abeval.logs.unit_arrays import Units, pack_key, round_half_away
 from abeval.logs.units import sub_buckets
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
@@ -36,7 +36,7 @@ from abeval.metrics.definition import (
     SESSIONS,
     Source,
 )
-from abeval.stats.quantiles import place
+from abeval.stats.quantiles import quantile_position
 
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
 BACK = 19_800 * DAY + 6 * HOUR
@@ -84,13 +84,13 @@ def experiment() -> Experiment:
     ).experiment
 
 
-def shape(by_item: bool, own_category: bool) -> LogShape:
+def shape(by_item: bool, own_category: bool) -> LogSchema:
     named = ["item_id", *(["category"] if own_category else [])]
     log = LogColumns("impressions", {}, dict.fromkeys(named, "x"))
     items = LogColumns("items", {}, {"category": "x"}) if by_item else None
     value = value_sql(P50.value)
     served = {"a": "score_1", "b": "score_2"}
-    return LogShape(
+    return LogSchema(
         log, None, items, None, {"s": "score_1", "t": "score_2"}, served, {}, events={value: "v_1"}
     )
 
@@ -131,7 +131,7 @@ def held(
 
 def summed(
     engine: DuckDBEngine,
-    of: LogShape,
+    of: LogSchema,
     sources: frozenset[Source] = ROW_SOURCES,
     rows: int = 3_000_000,
     values: Sequence[tuple[str, ...]] = (("v_1", "v_1", "v_1"),),
@@ -151,7 +151,7 @@ def units_of(engine: DuckDBEngine) -> Units:
     return Units(
         hash=known["unit_hash"].to_numpy(np.int64),
         variant=(number % 2).astype(np.int8),
-        stretch=(number // 3).astype(np.int16),
+        split_period=(number // 3).astype(np.int16),
         is_new=np.zeros(len(number), np.int8),
         first_ms=np.zeros(len(number), np.int64),
         segments={},
@@ -301,19 +301,19 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
     spans = {span, (span[0], span[0]), (span[0], span[1] - 1), (span[1], span[1])}
     with held(frame) as engine:
         found = summed(engine, of, sources, rows, by_day=True)
-        windows = {one: shown(found.catalogue.of_days(*one)) for one in spans}
+        windows = {one: shown(found.catalogue.select_days(*one)) for one in spans}
     (events,) = found.values.values()
     for first, last in spans:
         with held(frame[(number >= first) & (number <= last)]) as engine:
             alone = summed(engine, of, sources, rows)
         assert windows[first, last] == shown(alone.catalogue.reach)
         (own,) = alone.values.values()
-        of_days = events.of_days(np.arange(len(events.arm)), first, last)
-        for name, mine in of_days.by_variant.items():
-            other = own.by_variant[name]
+        of_days = events.select_days(np.arange(len(events.arm)), first, last)
+        for name, mine in of_days.variant_values.items():
+            other = own.variant_values[name]
             assert mine.size == other.size
             assert [x.tolist() for x in mine.levels] == [x.tolist() for x in other.levels]
-            middle = place(mine.size, 0.5)
+            middle = quantile_position(mine.size, 0.5)
             assert repr(mine.below(middle)) == repr(other.below(middle))
         if first == last:
             of_day, whole = found.by_day[GAUC], alone.days[GAUC]
@@ -365,11 +365,11 @@ def test_halves_round_away_from_zero_as_in_sql():
     values = np.array([0.5, 1.5, -0.5, -2.5, 0.49999999999999994, 7.0])
     engine = DuckDBEngine()
     asked = ", ".join(f"cast(round({v!r}::double) as bigint)" for v in values.tolist())
-    assert half_away(values).tolist() == list(engine.rows(f"select {asked}")[0])
+    assert round_half_away(values).tolist() == list(engine.rows(f"select {asked}")[0])
     engine.close()
 
 
 def test_columns_wider_than_one_number_are_grouped_as_well():
     wide = np.array([2**62, -(2**62), 0, 0])
-    key = key_of(wide, wide[::-1], np.array([1, 0, 1, 0]))
+    key = pack_key(wide, wide[::-1], np.array([1, 0, 1, 0]))
     assert np.argsort(key).tolist() == [1, 2, 3, 0]

@@ -48,7 +48,7 @@ def test_a_fault_that_shrinks_a_gain_is_named_first_and_sized(
     log, agreement = planted(name, strength)
     gap = bill(name, strength)
     truth = log.came - log.clean
-    assert agreement.found[0].name == cause
+    assert agreement.confirmed_causes[0].name == cause
     assert (gap.causes[0].name, gap.causes[0].p_value) != ("", None)
     assert abs(gap.causes[0].points - truth) < 0.25 * abs(truth)
     assert gap.causes[0].points_low < gap.causes[0].points < gap.causes[0].points_high < 0
@@ -60,7 +60,7 @@ def test_a_fault_that_shrinks_a_gain_is_named_first_and_sized(
 def test_the_promise_of_a_clean_log_is_its_lift_and_nothing_is_named() -> None:
     log, agreement = planted("clean", 1.1)
     gap = bill("clean", 1.1)
-    assert agreement.found == ()
+    assert agreement.confirmed_causes == ()
     assert gap.causes == ()
     assert gap.promised_low is not None
     assert gap.promised_high is not None

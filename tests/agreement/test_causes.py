@@ -8,14 +8,14 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.agreement.case import Case, Finding, Unchecked
+from abeval.agreement.case import CauseContext, Finding, Unchecked
 from abeval.agreement.causes import CAUSES
-from abeval.agreement.compare import compare, explanation
-from abeval.agreement.standing import Gain, standing
+from abeval.agreement.compare import compare, write_explanation
+from abeval.agreement.standing import SignedInterval, find_standing
 from abeval.results.agreement import Agreement, AgreementRow, Backtest
 from abeval.results.analysis import Ramp
 from abeval.results.effects import CutRow
-from abeval.results.record import columns_of
+from abeval.results.record import list_columns
 from abeval.results.replay import ReplayResult
 from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit
@@ -38,7 +38,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Agreement]:
 
 @pytest.mark.whole
 def test_nothing_is_found_where_nothing_is_planted(planted: dict[str, Agreement]) -> None:
-    assert planted["none"].found == ()
+    assert planted["none"].confirmed_causes == ()
     assert planted["none"].explanations[0].standing == "agree"
     assert planted["none"].explanations[0].sentences[-1] == "There is no gap to explain."
 
@@ -49,7 +49,7 @@ def test_nothing_is_found_where_nothing_is_planted(planted: dict[str, Agreement]
     [("position", "position"), ("promotion", "promotion"), ("miscalibration", "calibration")],
 )
 def test_a_planted_cause_is_first(planted: dict[str, Agreement], world: str, cause: str) -> None:
-    first = planted[world].found[0]
+    first = planted[world].confirmed_causes[0]
     assert (first.name, first.rank) == (cause, 1)
     assert first.remedy
     assert first.p_adjusted is not None
@@ -71,14 +71,14 @@ def test_calibration_names_the_position_that_is_furthest_from_its_clicks(
     assert worst.low > 1 or (worst.high or 1) < 1
 
 
-def case(**changes: object) -> Case:
+def case(**changes: object) -> CauseContext:
     result = abeval.load("sample_logs/experiment.toml").replace(metrics=[{"name": "ctr"}]).analyze()
-    known = Case("control", "treatment", "baseline", "candidate", 0.05, result, None)
+    known = CauseContext("control", "treatment", "baseline", "candidate", 0.05, result, None)
     return replace(known, **changes)
 
 
 @pytest.fixture(scope="module")
-def plain() -> Case:
+def plain() -> CauseContext:
     return case()
 
 
@@ -87,11 +87,11 @@ def gauc() -> ReplayResult:
     return abeval.load("sample_logs/experiment.toml").replay(metrics=["gauc[impressions]"])
 
 
-def judged(name: str, of: Case) -> Finding | Unchecked:
+def judged(name: str, of: CauseContext) -> Finding | Unchecked:
     return CHECKS[name].judge(of)
 
 
-def test_support_counts_items_that_control_never_showed(plain: Case) -> None:
+def test_support_counts_items_that_control_never_showed(plain: CauseContext) -> None:
     cluster = np.arange(64)
     even = cluster[cluster % 2 == 0]
     sides = pd.concat(
@@ -111,7 +111,7 @@ def test_support_counts_items_that_control_never_showed(plain: Case) -> None:
     ).exceeds
 
 
-def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: Case) -> None:
+def test_a_changed_split_a_short_window_and_a_failed_check_are_facts(plain: CauseContext) -> None:
     assert not judged("split", plain).exceeds
     ramps = (Ramp("2026-09-14", "2026-09-15", {"treatment": 0.1}),)
     ramps += (Ramp("2026-09-16", "2026-09-27", {"treatment": 0.5}),)
@@ -131,10 +131,10 @@ def cut(cell: str, lift: float, half: float) -> CutRow:
     ends = (lift, lift - half, lift + half)
     head = ("ctr", "treatment", "scene", cell, 900, 900, 0.5, 0.5, 0.1, 0.1 * (1 + lift))
     values = (*head, *(0.1 * end for end in ends), *ends, 0.01, 0.02, None)
-    return CutRow(**dict(zip(columns_of(CutRow), values, strict=True)))
+    return CutRow(**dict(zip(list_columns(CutRow), values, strict=True)))
 
 
-def test_a_cut_whose_effect_turns_is_a_reversal(plain: Case) -> None:
+def test_a_cut_whose_effect_turns_is_a_reversal(plain: CauseContext) -> None:
     row = AgreementRow(
         *("treatment", "auc", "ctr", "goal", 0.05, 0.04, 0.06, 0.01, -0.02, 0.04, "offline only"),
         reason=None,
@@ -153,7 +153,7 @@ def test_a_cut_whose_effect_turns_is_a_reversal(plain: Case) -> None:
 
 
 def test_a_reversal_of_what_should_fall_has_the_signs_of_the_scorecard(
-    plain: Case, gauc: ReplayResult
+    plain: CauseContext, gauc: ReplayResult
 ) -> None:
     """More is worse: the effect of -2 % is good, and offline says better too."""
     row = AgreementRow(
@@ -177,7 +177,7 @@ def test_a_reversal_of_what_should_fall_has_the_signs_of_the_scorecard(
     assert finding.accounts_for == pytest.approx(0.9)
 
 
-def test_who_has_a_gauc_explains_no_auc(plain: Case, gauc: ReplayResult) -> None:
+def test_who_has_a_gauc_explains_no_auc(plain: CauseContext, gauc: ReplayResult) -> None:
     rows = tuple(
         replace(
             r, left_out=(("single_class_units", r.units // (2 if r.traffic == "control" else 5)),)
@@ -193,7 +193,7 @@ def test_who_has_a_gauc_explains_no_auc(plain: Case, gauc: ReplayResult) -> None
     assert finding.evidence[2].value == pytest.approx(0.3, abs=0.01)
 
 
-def test_a_backtest_is_found_by_its_z(plain: Case) -> None:
+def test_a_backtest_is_found_by_its_z(plain: CauseContext) -> None:
     row = Backtest("treatment", "control", "treatment", "snips", 0.1, 0.09, 0.11, 0.2, -5.0, None)
     assert judged("backtest", replace(plain, backtests=(row,))).exceeds
     near = replace(row, z=0.4)
@@ -215,7 +215,7 @@ def test_open_bandit_has_the_backtest_of_off_policy_both_ways() -> None:
     assert z["random", "bts"] == loaded.off_policy("random", to="bts")["snips"].z
 
 
-def test_another_experiments_replay_is_refused(plain: Case, gauc: ReplayResult) -> None:
+def test_another_experiments_replay_is_refused(plain: CauseContext, gauc: ReplayResult) -> None:
     with pytest.raises(ValueError, match="another"):
         compare(plain.result, replace(gauc, name="another"))
 
@@ -241,7 +241,7 @@ def test_a_missing_column_is_named_and_fails_no_run(tmp_path: Path) -> None:
         metrics=[{"name": "ctr", "role": "goal"}],
     )
     agreement = loaded.agree(metrics=["auc"], logs={"impressions": rows})
-    assert agreement.found == ()
+    assert agreement.confirmed_causes == ()
     assert "no column item_id" in agreement.notes[0]
     assert agreement.rows == ()
     assert agreement["position"].needs == ("position",)
@@ -276,16 +276,16 @@ def test_one_model_is_no_replay_and_fails_no_run(models: dict[str, str | None]) 
 
 
 def test_a_side_without_an_interval_is_inconclusive_and_never_no_difference() -> None:
-    unknown, better = Gain(None, None, "not_replayed"), Gain(0.1, 0.3)
-    assert standing(unknown, better) == standing(better, unknown) == "inconclusive"
-    assert standing(Gain(-0.1, 0.1), better) == "online only"
+    unknown, better = SignedInterval(None, None, "not_replayed"), SignedInterval(0.1, 0.3)
+    assert find_standing(unknown, better) == find_standing(better, unknown) == "inconclusive"
+    assert find_standing(SignedInterval(-0.1, 0.1), better) == "online only"
 
 
-def test_a_variant_without_a_model_of_its_own_says_so(plain: Case) -> None:
+def test_a_variant_without_a_model_of_its_own_says_so(plain: CauseContext) -> None:
     row = AgreementRow(
         *("treatment", "auc", "ctr", "goal", None, None, None, 0.01, -0.02, 0.04, "inconclusive"),
         reason="not_replayed",
     )
-    said = explanation(replace(plain, candidate="baseline"), row, ())
+    said = write_explanation(replace(plain, candidate="baseline"), row, ())
     assert "no two models" in said.sentences[0]
     assert "cannot be compared (not replayed)" in said.sentences[0]

@@ -9,8 +9,8 @@ import pytest
 
 import abeval
 from abeval.agreement import clusters
-from abeval.agreement.causes.serving import clips, rounds
-from abeval.agreement.clusters import single
+from abeval.agreement.causes.serving import is_clipped, is_rounded
+from abeval.agreement.clusters import estimate_single_auc
 from abeval.errors import ExperimentError
 from abeval.results.agreement import Agreement
 from abeval.stats.records import Estimate
@@ -57,7 +57,7 @@ def planted(folders: dict[str, Path]) -> dict[str, Agreement]:
 @pytest.mark.whole
 @pytest.mark.parametrize(("world", "cause"), PLANTED.items())
 def test_a_planted_fault_is_first(planted: dict[str, Agreement], world: str, cause: str) -> None:
-    first = planted[world].found[0]
+    first = planted[world].confirmed_causes[0]
     assert first.name == cause
     assert first.p_adjusted is not None
     assert first.p_adjusted <= 0.05
@@ -68,7 +68,7 @@ def test_a_planted_fault_is_first(planted: dict[str, Agreement], world: str, cau
 @pytest.mark.whole
 def test_only_overfitting_is_named_beside_a_fault(planted: dict[str, Agreement]) -> None:
     """An overlap is learned by heart, so it is overfitting too."""
-    beside = {w: {c.name for c in planted[w].found[1:]} & FAULTS for w in PLANTED}
+    beside = {w: {c.name for c in planted[w].confirmed_causes[1:]} & FAULTS for w in PLANTED}
     assert {world: names for world, names in beside.items() if names} == {
         "overlap": {"overfitting"}
     }
@@ -119,7 +119,7 @@ def test_without_times_and_features_no_leak_is_claimed(folders: dict[str, Path])
     leak = loaded.replace(agreement={"served_score": "served_score"}).agree(metrics=METRICS)
     assert leak["leakage"].status == "cannot be checked"
     assert leak["leakage"].needs == ("agreement.feature_time", "agreement.features")
-    assert leak.found[0].name == "served_score"
+    assert leak.confirmed_causes[0].name == "served_score"
 
 
 @pytest.mark.whole
@@ -161,21 +161,21 @@ def served(values: np.ndarray, own: np.ndarray) -> dict[str, float]:
 
 def test_rounding_keeps_the_order_and_loses_values() -> None:
     own = np.random.default_rng(3).uniform(0.01, 0.4, 5_000)
-    assert rounds(served(np.round(own, 2), own))
-    assert rounds(served(own.astype(np.float16).astype(np.float64), own))
-    assert not rounds(served(own, own))
-    assert not rounds(served(np.round(own[::-1], 2), own))
+    assert is_rounded(served(np.round(own, 2), own))
+    assert is_rounded(served(own.astype(np.float16).astype(np.float64), own))
+    assert not is_rounded(served(own, own))
+    assert not is_rounded(served(np.round(own[::-1], 2), own))
 
 
 def test_a_cap_or_a_floor_moves_only_what_is_beyond_it() -> None:
     own = np.random.default_rng(3).uniform(0.01, 0.4, 5_000)
     for capped in (np.minimum(own, 0.02), np.maximum(own, 0.3), np.clip(own, 0.1, 0.2)):
-        assert clips(served(capped, own))
-        assert not rounds(served(capped, own))
-    assert clips(served(np.full(5_000, 0.005), own))
-    assert not clips(served(np.full(5_000, 0.2), own))
-    assert not clips(served(np.round(own, 2), own))
-    assert not clips(served(own, own))
+        assert is_clipped(served(capped, own))
+        assert not is_rounded(served(capped, own))
+    assert is_clipped(served(np.full(5_000, 0.005), own))
+    assert not is_clipped(served(np.full(5_000, 0.2), own))
+    assert not is_clipped(served(np.round(own, 2), own))
+    assert not is_clipped(served(own, own))
 
 
 def test_a_share_is_tested_against_its_limit() -> None:
@@ -213,7 +213,7 @@ def test_the_auc_of_one_value_is_that_of_its_pairs() -> None:
         }
     )
     sums = rows.groupby(["part", "variant", "cluster"], as_index=False).sum()
-    auc = single(sums, "a", "x")
+    auc = estimate_single_auc(sums, "a", "x")
     assert auc is not None
     assert auc.value == pytest.approx(above + tied / 2)
     assert not math.isnan(auc.variance)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from abeval.agreement import causes
-from abeval.agreement.case import Case, CauseCheck, Finding, Frames, Unchecked
+from abeval.agreement.case import CauseCheck, CauseContext, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES, serving
 from abeval.results.agreement import AgreementRow
 from tests import builders
@@ -26,11 +26,11 @@ GAP = AgreementRow(
 )
 
 
-def of(facts: Frames | None = None, **differences: tuple[float, float]) -> Case:
+def of(facts: Frames | None = None, **differences: tuple[float, float]) -> CauseContext:
     """A variant whose candidate loses offline and wins online."""
     replay = replayed("ranker_v2", {"auc": (-0.05, 0.005), **differences})
     names = ("control", "treatment", "ranker_v1", "ranker_v2")
-    return Case(*names, 0.05, builders.result(), replay, facts=facts, gap=GAP)
+    return CauseContext(*names, 0.05, builders.result(), replay, facts=facts, gap=GAP)
 
 
 def judged(name: str, facts: Frames) -> Finding:

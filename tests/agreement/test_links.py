@@ -44,7 +44,7 @@ def links(agreement: Agreement) -> dict[str, str]:
 def test_a_planted_link_is_first_and_no_other_is_named(
     planted: Mapping[str, Agreement], name: str
 ) -> None:
-    first = planted[name].found[0]
+    first = planted[name].confirmed_causes[0]
     assert first.name == name
     assert first.remedy
     assert first.accounts_for is not None

@@ -31,7 +31,7 @@ def agreement(name: str) -> Agreement:
 def test_nothing_is_named_where_offline_and_online_agree(name: str) -> None:
     said = agreement(name)
     assert said.explanations[0].standing == "agree"
-    assert said.found == ()
+    assert said.confirmed_causes == ()
     # The columns say that the model ranks one surface alone, but it ranks both: no fault of lists.
     is_declared_wrong = "columns" not in name
     last = said.explanations[0].sentences[-1]
@@ -44,7 +44,7 @@ def test_a_gap_of_chosen_tops_has_no_cause() -> None:
     """The range of the score that chose is narrow, so equal models differ offline."""
     said = agreement("equal, no bias")
     assert said.explanations[0].standing == "offline only"
-    assert said.found == ()
+    assert said.confirmed_causes == ()
     assert said.explanations[0].sentences[-1].startswith("No cause found explains the gap (")
 
 
@@ -52,8 +52,8 @@ def test_a_gap_of_chosen_tops_has_no_cause() -> None:
 def test_position_is_named_where_it_hides_a_better_candidate() -> None:
     said = agreement("better, steep")
     assert said.explanations[0].standing == "conflict"
-    assert [cause.name for cause in said.found] == ["position"]
-    assert said.found[0].accounts_for == 1
+    assert [cause.name for cause in said.confirmed_causes] == ["position"]
+    assert said.confirmed_causes[0].accounts_for == 1
 
 
 @pytest.mark.whole
@@ -104,7 +104,7 @@ def test_clipped_scores_stop_at_a_cap_and_are_no_other_fault(share: float) -> No
     assert expected in said["served_score"].message
     assert said["half_precision"].status == "not found"
     assert said["leakage"].status == "cannot be checked"
-    assert {cause.name for cause in said.found} <= {"served_score"}
+    assert {cause.name for cause in said.confirmed_causes} <= {"served_score"}
     assert "32 bits" not in " ".join(said.explanations[0].sentences)
 
 

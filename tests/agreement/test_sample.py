@@ -60,7 +60,7 @@ def test_auc_on_controls_traffic_and_ctr_are_a_conflict(agreement: Agreement) ->
 
 @pytest.mark.whole
 def test_position_is_the_first_cause_and_no_fault_is_found(agreement: Agreement) -> None:
-    first = agreement.found[0]
+    first = agreement.confirmed_causes[0]
     assert (first.name, first.rank, first.accounts_for) == ("position", 1, 1.0)
     within = [e for e in first.evidence if e.name == "AUC difference within positions"]
     values = {e.where: e.value for e in within}

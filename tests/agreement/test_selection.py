@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from abeval.agreement.selection import BINS, Ranked, examine, fit_chances, list_value
+from abeval.agreement.selection import BINS, RankedCandidates, examine, fit_chances, list_value
 from abeval.stats.records import Floats
 
 
@@ -71,12 +71,14 @@ def test_a_list_in_the_order_that_was_shown_has_the_clicks_that_it_had() -> None
     items = np.linspace(0.2, 0.05, BINS)
     views = np.where(np.arange(BINS) >= BINS // 2, items, 0.0)
     worth = np.linspace(0.0, 0.3, BINS)
-    value = list_value(Ranked(items, items * worth), Ranked(items, views))
+    value = list_value(RankedCandidates(items, items * worth), RankedCandidates(items, views))
     assert abs(value - float((views * worth).sum())) < 1e-12
 
 
 def test_a_better_order_of_the_same_items_has_more_clicks() -> None:
     items = np.full(BINS, 0.1)
-    seen = Ranked(items, np.where(np.arange(BINS) >= BINS // 2, 0.1, 0.0))
+    seen = RankedCandidates(items, np.where(np.arange(BINS) >= BINS // 2, 0.1, 0.0))
     rising, falling = items * np.linspace(0, 1, BINS), items * np.linspace(1, 0, BINS)
-    assert list_value(Ranked(items, rising), seen) > 2 * list_value(Ranked(items, falling), seen)
+    assert list_value(RankedCandidates(items, rising), seen) > 2 * list_value(
+        RankedCandidates(items, falling), seen
+    )

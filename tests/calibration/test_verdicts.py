@@ -8,9 +8,9 @@ import pytest
 from abeval.experiment.sections import Event
 from abeval.inference.comparison import Rule
 from abeval.stats.records import Refusal
-from abeval.time.analysis import metric_over_time
-from abeval.time.peeking import follow, snapshots
-from abeval.time.windows import Course, calendar, windows_of
+from abeval.time.analysis import follow_metric
+from abeval.time.peeking import follow, take_snapshots
+from abeval.time.windows import Course, calendar, compute_windows
 from benchmarks.calibration import verdicts as calibration
 from benchmarks.calibration.verdicts import CTR, looks_of, verdicts
 from benchmarks.calibration.worlds import (
@@ -27,7 +27,7 @@ NAMED = {world.name: world for world in WORLDS}
 
 def analysed(made, experiment=None):
     line = replace(time_sums(made), experiment=experiment or experiment_of(), widths=(7,))
-    (result,) = metric_over_time(line, CTR)
+    (result,) = follow_metric(line, CTR)
     return result
 
 
@@ -87,7 +87,7 @@ def test_a_ramp_is_found_and_its_paradox_undone():
     sums = time_sums(made)
     strata = sums.strata
     assert strata == (tuple(range(7)), tuple(range(7, DAYS)))
-    assert sums.stretches[0].shares["treatment"] == pytest.approx(0.1, abs=0.02)
+    assert sums.split_periods[0].shares["treatment"] == pytest.approx(0.1, abs=0.02)
     lifts = {}
     for name, groups in (("naive", (tuple(range(DAYS)),)), ("by share", strata)):
         ctr = sums.metrics["ctr"]
@@ -100,7 +100,7 @@ def test_a_ramp_is_found_and_its_paradox_undone():
 
 def test_an_even_split_has_one_stratum():
     sums = time_sums(units_of(NAMED["constant"], 5))
-    assert sums.stretches == ()
+    assert sums.split_periods == ()
 
 
 def test_days_without_the_metric_are_left_out():
@@ -163,8 +163,8 @@ def test_a_real_effect_is_declared_by_looks():
     by_day = days_of(made)
     strata = (tuple(range(DAYS)),)
     axis = calendar(by_day.sum_days(), "control", strata, [""] * DAYS, frozenset())
-    windows = windows_of(Course(CTR, "treatment", axis), Rule(), ())
-    _, looks, information = zip(*follow(snapshots(CTR, windows), 0.05), strict=True)
+    windows = compute_windows(Course(CTR, "treatment", axis), Rule(), ())
+    _, looks, information = zip(*follow(take_snapshots(CTR, windows), 0.05), strict=True)
     assert looks[-1].p_value < 0.01
     assert information[0] >= 1
     assert list(information) == sorted(information)

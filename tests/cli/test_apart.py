@@ -15,7 +15,7 @@ import pytest
 from typer.main import get_command
 
 from abeval.cli.main import app
-from abeval.cli.options import Reads, Writes, marks_of
+from abeval.cli.options import Reads, Writes, find_file_params
 from tests.cli.test_cli import call
 from tests.cli.test_outputs import EXPERIMENT, contents, unread
 from tests.logs.small import small_log
@@ -50,7 +50,7 @@ def commands(
 
 
 def named(command: Any) -> list[Named]:
-    marks = marks_of(command.callback)
+    marks = find_file_params(command.callback)
     return [Named(p, *marks[p.name]) for p in command.params if p.name in marks]
 
 
@@ -66,7 +66,7 @@ TARGETS = [
 
 @pytest.mark.parametrize(("names", "command"), ALL)
 def test_every_option_that_names_a_file_is_marked(names: tuple[str, ...], command: Any) -> None:
-    marks = marks_of(command.callback)
+    marks = find_file_params(command.callback)
     for name, parameter in inspect.signature(command.callback).parameters.items():
         shown = str(parameter.annotation)
         metavars = [getattr(one, "metavar", None) for one in parameter.annotation.__metadata__]

@@ -42,7 +42,7 @@ def test_it_says_what_an_analysis_says_of_the_split_and_the_log(tmp_path: Path) 
         name: check.status for name, check in checks.items()
     }
     assert alone["srm"].value == checks["srm"].value
-    assert alone.failed == ()
+    assert alone.failed_checks == ()
     assert not [name for name in alone.to_frame()["name"] if "gauc" in name]
 
 

@@ -26,7 +26,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import known_metrics
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
-from abeval.results.record import columns_of
+from abeval.results.record import list_columns
 from abeval.simulate import simulate
 
 Capture = pytest.CaptureFixture[str]
@@ -105,7 +105,7 @@ def test_the_json_has_the_documented_fields_in_order(
     assert list(found) == [*(f.name for f in fields(Result)), "digest"]
     assert found["schema_version"] == "1"
     for row in found["scorecard"]:
-        assert list(row) == columns_of(Row)
+        assert list(row) == list_columns(Row)
         assert list(row)[:5] == ["metric", "kind", "role", "direction", "variant"]
     assert [row["metric"] for row in found["scorecard"]][:2] == ["ctr", "dwell_per_user"]
     for account in found["accounting"]:

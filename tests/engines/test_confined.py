@@ -20,7 +20,7 @@ from abeval.experiment.metrics import named_metrics
 from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 from abeval.inference.judge import judge
-from abeval.logs.run import opened
+from abeval.logs.run import open_run
 from tests.logs.small import small_log
 
 WORDS = "what another file says"
@@ -248,7 +248,7 @@ def test_a_token_of_spark_is_masked(folder: Path) -> None:
 
 def test_secrets_are_masked_in_json_page_and_terminal(folder: Path) -> None:
     loaded = experiment(folder)
-    with opened(loaded.experiment, {}) as run:
+    with open_run(loaded.experiment, {}) as run:
         aggregates = collect(run, named_metrics(loaded.experiment))
     noted = replace(aggregates, notes=tuple(f"{path} lacks click" for path in SECRETS))
     result = judge(loaded.experiment, named_metrics(loaded.experiment), noted)

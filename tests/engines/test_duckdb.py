@@ -328,7 +328,7 @@ class TestSpareTables:
     def test_a_log_of_the_same_rows_takes_it_over(self, engine, tmp_path, ids):
         file = tmp_path / "units.csv"
         file.write_text("id,group,y\n" + "".join(f"{i},a,1\n" for i in ids.split(", ")))
-        source = LogSource(path=str(file), columns={"variant": "group"}).with_unit("id")
+        source = LogSource(path=str(file), columns={"variant": "group"}).map_unit("id")
         engine.add_log("log_units", source)
         engine.add_log("looked_at", source)
         engine.spare("looked_at")
@@ -341,7 +341,7 @@ class TestSpareTables:
     def test_it_is_taken_once_and_only_by_the_same_reading(self, engine, tmp_path):
         file = tmp_path / "units.csv"
         file.write_text("id,group,other\n1,a,7\n")
-        source = LogSource(path=str(file), columns={"variant": "group"}).with_unit("id")
+        source = LogSource(path=str(file), columns={"variant": "group"}).map_unit("id")
         engine.add_log("looked_at", source)
         engine.spare("looked_at")
         # Names of variants are text, so this one is read in another way.

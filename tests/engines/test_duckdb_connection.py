@@ -13,7 +13,7 @@ import pytest
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.duckdb_connection import message, open_database, time_limit
-from abeval.engines.sources import files_of
+from abeval.engines.sources import find_files
 from abeval.errors import AbevalError, LogError, QueryError
 from abeval.experiment.sources import LogSource
 from abeval.files import reading_only
@@ -237,7 +237,7 @@ def test_an_engine_that_nobody_confined_confines_itself_to_its_first_log(
     file = hostile("text", tmp_path, there)
     for first in (
         lambda engine: engine.add_log("raw_log", LogSource(path=str(file), table="t")),
-        lambda engine: engine.tables_in(files_of("log", LogSource(path=str(file)), Path())),
+        lambda engine: engine.tables_in(find_files("log", LogSource(path=str(file)), Path())),
     ):
         engine = DuckDBEngine()
         try:

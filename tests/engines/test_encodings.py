@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import abeval
-from abeval.engines.copies import encoding_error, likely_encodings
+from abeval.engines.copies import likely_encodings, make_encoding_error
 from abeval.errors import LogError
 
 TEXTS = {
@@ -42,7 +42,7 @@ def test_of_few_letters_there_are_several(tmp_path: Path) -> None:
 
 def test_without_words_the_error_lists_what_there_is(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes("price\n5 £\n".encode("cp1252"))
-    said = str(encoding_error("clicks", str(tmp_path / "a.csv")))
+    said = str(make_encoding_error("clicks", str(tmp_path / "a.csv")))
     assert "cp1252 is of Western Europe, cp1251 of Cyrillic" in said
     assert 'encoding = "cp1252" in [logs.clicks]' in said
 

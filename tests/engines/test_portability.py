@@ -8,7 +8,7 @@ import pytest
 from sqlglot import exp
 
 from abeval.engines.sql import query, query_names
-from abeval.engines.statement import parsed, transpiled, with_columns
+from abeval.engines.statement import expand_columns, parse_query, transpile
 from abeval.errors import QueryError
 
 COLUMNS = [
@@ -22,7 +22,7 @@ INTEGERS = ("TINYINT", "SMALLINT", "INT", "BIGINT")
 
 
 def spark(sql: str, trusted: bool = False) -> str:
-    return transpiled(parsed(sql), "spark", lambda _: COLUMNS, trusted=trusted)
+    return transpile(parse_query(sql), "spark", lambda _: COLUMNS, trusted=trusted)
 
 
 @cache
@@ -32,7 +32,7 @@ def translated(name: str) -> str:
 
 @cache
 def tree(name: str) -> exp.Query:
-    return with_columns(parsed(query(name)), lambda _: COLUMNS)
+    return expand_columns(parse_query(query(name)), lambda _: COLUMNS)
 
 
 def fractions(node: exp.Expr) -> list[exp.Expr]:
@@ -71,7 +71,7 @@ class TestEveryQuery:
     def test_leaves_the_place_of_nulls_to_no_engine(self) -> None:
         # The names of the columns of totals follow from an experiment; warehouses run them.
         for name in (name for name in query_names() if not name.endswith("totals")):
-            for ordered in parsed(translated(name)).find_all(exp.Ordered):
+            for ordered in parse_query(translated(name)).find_all(exp.Ordered):
                 assert ordered.args.get("nulls_first") is not None, name
 
 

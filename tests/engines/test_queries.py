@@ -16,7 +16,7 @@ from sqlglot.tokens import TokenType
 
 from abeval.aggregates.collect import collect, collect_prepared
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import query, query_names, quoted
+from abeval.engines.sql import query, query_names, quote
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics, known_metrics
@@ -107,7 +107,7 @@ def relations() -> dict[str, Types]:
     engine = Recorder(found)
     by_time = log[log.click == 1][["user_id", "item_id", "ts", "dwell"]]
     run = Run(experiment, engine, {**frames, "clicks": by_time})
-    collect_prepared(run, chosen, by_day=True).logs.rows.catalogue.of_days(0, 1)
+    collect_prepared(run, chosen, by_day=True).logs.rows.catalogue.select_days(0, 1)
     engine.close()
     return found
 
@@ -189,8 +189,8 @@ def test_runs_as_it_stands(name: str, relations: Mapping[str, Types]) -> None:
     """On nothing but empty tables of the relations that its header names."""
     with duckdb.connect() as connection:
         for relation in sorted(named_relations(name)):
-            columns = ", ".join(f"{quoted(c)} {t}" for c, t in relations[relation].items())
-            connection.execute(f"create table {quoted(relation)} ({columns})")
+            columns = ", ".join(f"{quote(c)} {t}" for c, t in relations[relation].items())
+            connection.execute(f"create table {quote(relation)} ({columns})")
         given = [row[0] for row in connection.execute(f"describe {query(name)}").fetchall()]
         rows = connection.execute(query(name)).fetchall()
     assert len(set(given)) == len(given)

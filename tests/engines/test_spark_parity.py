@@ -27,10 +27,10 @@ from abeval.errors import LogError, QueryError
 from abeval.experiment.metrics import chosen_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
-from abeval.interleaving.log import dealt, read_lists
+from abeval.interleaving.log import deal_units, read_lists
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.logs.units import expected_by_rule, places_of_hashes
+from abeval.logs.units import apply_rule, find_hash_indices
 from abeval.metrics.definition import Metric
 from abeval.off_policy.log import PolicyChoice
 from abeval.off_policy.run import OffPolicyOptions, off_policy
@@ -97,7 +97,7 @@ def _spelled(engine: Any) -> None:
     }
     log = nasty.spelled(nasty.tied()["impressions"])
     run = Run(nasty.tied_experiment(**entries).experiment, engine, {"impressions": log})
-    write_totals(run, prepare(run, metrics(run.experiment)).shape, set())
+    write_totals(run, prepare(run, metrics(run.experiment)).schema, set())
     assert engine.rows("select * from placed")
 
 
@@ -111,8 +111,8 @@ def _sums(engine: Any) -> None:
         (table, nasty.units()),
     ):
         run = Run(experiment, engine, frames)
-        chosen = metrics(experiment, () if experiment.of_units else named)
-        shape = prepare(run, chosen).shape
+        chosen = metrics(experiment, () if experiment.is_unit_table else named)
+        shape = prepare(run, chosen).schema
         write_totals(run, shape, {metric.source for metric in chosen})
         assert engine.rows("select * from unit_totals")
 
@@ -162,7 +162,7 @@ def _interleaved(engine: Any) -> None:
         ],
     ).experiment
     assert experiment.interleaving is not None
-    run = Run(dealt(experiment), engine, {"impressions": shown, "orders": orders})
+    run = Run(deal_units(experiment), engine, {"impressions": shown, "orders": orders})
     assert read_lists(run, experiment.interleaving).credit.keys() == {"clicks_per_user", "revenue"}
 
 
@@ -331,10 +331,10 @@ def test_every_rule_gives_ten_thousand_odd_ids_the_variant_that_python_gives(ses
     engine.view("logged_names", f"select logged_id, {unit_hash} as unit_hash from ids")
     known = engine.frame("select logged_id, unit_hash from logged_names")
     hashes = np.sort(known["unit_hash"].to_numpy())
-    place = places_of_hashes(known["unit_hash"].to_numpy(), hashes)
+    place = find_hash_indices(known["unit_hash"].to_numpy(), hashes)
     for name, rule in rules.items():
         names = sorted({v for v in rule.variants(units) if v is not None})
-        codes = expected_by_rule(engine, rule, hashes, names)[place]
+        codes = apply_rule(engine, rule, hashes, names)[place]
         expected = [None if code < 0 else names[code] for code in codes]
         assert expected == rule.variants(known["logged_id"]), name
     engine.close()
@@ -390,7 +390,7 @@ def test_a_file_of_any_kind_has_the_same_rows(session: Any, tmp_path: Path, name
     source = LogSource.model_validate(entries)
     both = Both(DuckDBEngine(folder=tmp_path), SparkEngine(folder=tmp_path, session=session))
     try:
-        both.add_log("raw_units", source.with_unit(unit))
+        both.add_log("raw_units", source.map_unit(unit))
         assert both.columns("raw_units")[unit] == "BIGINT"
         assert len(both.rows("select * from raw_units")) == len(users)
     finally:

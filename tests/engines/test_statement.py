@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from abeval.cli.main import main
 from abeval.engines.sql import query, query_names
-from abeval.engines.statement import parsed, plain_statement, transpiled
+from abeval.engines.statement import parse_query, plain_statement, transpile
 from abeval.errors import QueryError
 
 NEEDS_EXPERIMENT = [name for name in query_names() if "columns(" in query(name)]
@@ -54,7 +54,7 @@ def test_a_named_window_is_that_of_its_own_select() -> None:
     inner = "(select g, sum(q) over w as a from u window w as (order by z)) as t"
     outer = f"select sum(a) over (w order by a) as x, sum(a) over W as y from {inner}"
     text = f"{outer} window w as (partition by g)"
-    said = transpiled(parsed(text), "postgres", lambda _: [])
+    said = transpile(parse_query(text), "postgres", lambda _: [])
     assert said == (
         "SELECT SUM(a) OVER (PARTITION BY g ORDER BY a) AS x, SUM(a) OVER (PARTITION BY g) AS y "
         "FROM (SELECT g, SUM(q) OVER (ORDER BY z) AS a FROM u) AS t"

@@ -31,12 +31,12 @@ from abeval.cli.main import main
 from abeval.engines.duckdb_connection import time_limit
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.metrics import named_metrics
-from abeval.logs.run import opened
+from abeval.logs.run import open_run
 from abeval.results.analysis import Result
 from abeval.simulate import simulate
 from abeval.table.connection import connect
 from abeval.table.counts import Sums
-from abeval.table.sums import of_experiment, summaries
+from abeval.table.sums import aggregate_sums, summaries
 from abeval.table.warehouse import sums_statement, value_statement
 from tests.engines.sessions import spark_session
 from tests.sample import at_one_look
@@ -348,7 +348,7 @@ def moments_of(
     loaded: LoadedExperiment, frames: dict[str, object]
 ) -> dict[tuple[str, str, str, Group], SumsRow]:
     """What the analysis of the log sums."""
-    with opened(loaded.experiment, {"logs": frames}) as run:
+    with open_run(loaded.experiment, {"logs": frames}) as run:
         rows = collect(run, named_metrics(loaded.experiment)).moments
     return {row[:4]: row for row in rows if row.slice in (WHOLE, DAY)}
 
@@ -369,10 +369,10 @@ def same_sums(
     assert not made.refused
     experiment = loaded.experiment
     answer = Sums("it", summaries(made.columns, rows, "it"))
-    _, _, aggregates = of_experiment(experiment, named_metrics(experiment), answer)
+    _, _, aggregates = aggregate_sums(experiment, named_metrics(experiment), answer)
     of_log = moments_of(loaded, frames)
     # Covariates of a table of units have sums of their own.
-    adjusts = experiment.inference.adjust != "none" and not experiment.of_units
+    adjusts = experiment.inference.adjust != "none" and not experiment.is_unit_table
     means = {metric.name for metric in named_metrics(experiment) if metric.kind == "mean"}
     numbers = 0
     for row in aggregates.moments:
@@ -419,7 +419,7 @@ def test_sums_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> Non
     loaded = abeval.define({**BASE, **WORLDS[world]})
     names = {"impressions": "shown", "units": "people"}
     frames: dict[str, object] = {
-        name: LOGS[names.get(name, name)] for name in loaded.experiment.logs.named
+        name: LOGS[names.get(name, name)] for name in loaded.experiment.logs.logs_by_name
     }
     uri = load({names.get(name, name): LOGS[names.get(name, name)] for name in frames})
     # Of older servers of ClickHouse a CTE is computed wherever it is read, which takes long.
@@ -483,7 +483,7 @@ def test_values_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> N
     loaded = abeval.define({**BASE, **WORLDS[world]})
     frames: dict[str, object] = {
         name: LOGS["shown" if name == "impressions" else name]
-        for name in loaded.experiment.logs.named
+        for name in loaded.experiment.logs.logs_by_name
     }
     known = {metric.name for metric in named_metrics(loaded.experiment)}
     with closing(connect(load(LOGS))) as warehouse:

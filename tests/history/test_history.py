@@ -15,9 +15,9 @@ import pytest
 
 import abeval
 from abeval.errors import AbevalError, ExperimentError
-from abeval.files import held
+from abeval.files import hold_lock
 from abeval.history import table
-from abeval.history.measures import measures_of
+from abeval.history.measures import build_measures
 from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.study import Study
 from abeval.scratch import Scratch
@@ -157,7 +157,7 @@ def test_a_failed_write_leaves_the_file_as_it_was(
 @BOTH
 def test_a_second_run_waits_for_the_first(tmp_path: Path, suffix: str) -> None:
     file = tmp_path / f"h{suffix}"
-    with ThreadPoolExecutor() as pool, held(tmp_path / f"{file.name}.lock", "it"):
+    with ThreadPoolExecutor() as pool, hold_lock(tmp_path / f"{file.name}.lock", "it"):
         adds = [pool.submit(abeval.History(file).add, one(f"e{i}")) for i in range(3)]
         time.sleep(0.3)
         assert not file.exists()
@@ -170,7 +170,7 @@ def test_a_run_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(table, "WAIT", 0.1)
     file = tmp_path / "h.parquet"
     with (
-        held(tmp_path / "h.parquet.lock", "it"),
+        hold_lock(tmp_path / "h.parquet.lock", "it"),
         pytest.raises(ExperimentError, match=r"h\.parquet is in use by another run"),
     ):
         abeval.History(file).add(one())
@@ -182,7 +182,7 @@ def test_two_names_of_one_history_have_one_lock(
     monkeypatch.setattr(table, "WAIT", 0.1)
     (tmp_path / "link.parquet").symlink_to(tmp_path / "h.parquet")
     with (
-        held(tmp_path / "h.parquet.lock", "it"),
+        hold_lock(tmp_path / "h.parquet.lock", "it"),
         pytest.raises(ExperimentError, match=r"link\.parquet is in use"),
     ):
         abeval.History(tmp_path / "link.parquet").add(one())
@@ -278,7 +278,7 @@ def test_the_connection_of_a_history_opens_nothing_else(tmp_path: Path, statemen
     with (
         closing(Scratch(None, "abeval-history-")) as scratch,
         pytest.raises(ExperimentError, match="is no history of abeval"),
-        table._opened(tmp_path / "h.parquet", scratch) as (connection, _),
+        table._open_copy(tmp_path / "h.parquet", scratch) as (connection, _),
     ):
         connection.execute(statement.format(secret))
     assert secret.read_text() == "a\n1\n"
@@ -371,7 +371,7 @@ def test_a_study_gives_every_result_that_it_has_and_its_agreement_too(tmp_path: 
     (offline,) = [one for one in history.rows() if one.side == "offline"]
     assert (offline.metric, offline.variant, offline.effect) == ("auc", "treatment", 0.02)
     assert offline.se == pytest.approx(0.01 / 1.96, rel=1e-3)
-    measures = {one.metric: one for one in measures_of(history.rows()).of("offline")}
+    measures = {one.metric: one for one in build_measures(history.rows()).select_side("offline")}
     assert list(measures["auc"].effects) == [(name, "treatment")]
     with pytest.raises(ExperimentError, match="the study has no effects"):
         history.add(Study())
@@ -399,4 +399,4 @@ def test_preferences_stand_beside_the_lift_of_the_same_experiment(tmp_path: Path
     broken = lists.assign(team=lists.team.where(lists.position > 1, "A"))
     untrusted = experiment(name="e0").preferences(logs={"impressions": broken})
     history.add(untrusted)
-    assert measures_of(history.rows()).left_out["untrusted"] > 0
+    assert build_measures(history.rows()).left_out["untrusted"] > 0

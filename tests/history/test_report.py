@@ -13,8 +13,8 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.history.entries import Addable, rows_of
-from abeval.history.table import changing
+from abeval.history.entries import Addable, build_rows
+from abeval.history.table import edit_rows
 from abeval.report.history_page import gained_words, sentences, verdict
 from abeval.report.page import history_html
 from abeval.report.terminal import as_text
@@ -34,8 +34,8 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def filled(path: Path, results: Sequence[Addable]) -> Path:
     """A history of many results, written once."""
-    with changing(path) as rows:
-        rows += [row for result in results for row in rows_of(result, None)]
+    with edit_rows(path) as rows:
+        rows += [row for result in results for row in build_rows(result, None)]
     return path
 
 

@@ -276,7 +276,7 @@ class TestFamilies:
     def test_weights_share_alpha_out(self):
         result = self.three("weighted", weight=3)
         p = [row.p_value for row in result.scorecard]
-        expected = multiplicity.weighted(p, [3, 3, 1, 1])
+        expected = multiplicity.adjust_weighted(p, [3, 3, 1, 1])
         assert [row.p_adjusted for row in result.scorecard] == pytest.approx(list(expected))
         assert [i.level for i in result.family_intervals] == pytest.approx(
             [1 - 0.05 * w / 8 for w in (3, 3, 1, 1)]

@@ -16,7 +16,7 @@ from abeval.report.next_step import next_step
 from abeval.report.page import page_html
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
-from abeval.stats.randomisation import Randomised, assignments
+from abeval.stats.randomisation import RandomisationTest, permuted_assignments
 
 METRICS: list[dict[str, Any]] = [
     {"name": "ctr", "role": "goal"},
@@ -107,11 +107,11 @@ def test_few_clusters_are_judged_by_the_draws_of_the_design() -> None:
     for design, strata in (({}, None), ({"pairs": "pair"}, np.arange(16) // 2)):
         result = analyze(table, design={"cluster": "store", **design})
         row = result["ctr"]
-        test = Randomised(
+        test = RandomisationTest(
             sums["y"].to_numpy(float),
             sums["x"].to_numpy(float),
             treated,
-            assignments(treated, strata),
+            permuted_assignments(treated, strata),
         )
         assert row.p_value == pytest.approx(test.p_value())
         assert (row.difference_low, row.difference_high) == pytest.approx(test.interval())

@@ -12,7 +12,7 @@ import pytest
 import abeval
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
-from abeval.results.study import study_of
+from abeval.results.study import build_study
 from tests.logs.small import analyze
 
 GOAL = {"name": "ctr", "numerator": "clicks", "denominator": "views", "role": "goal"}
@@ -77,7 +77,7 @@ def test_the_total_stands_beside_the_ratio() -> None:
     assert f"ctr {100 * result['ctr'].lift:+.1f}%" in result.verdicts[0].sentence
     assert f"cannot decide: {said}" in result.verdicts[0].sentence
     assert "denominator moved" in as_text(result)
-    assert "Judge by totals per unit" in study_of(result).to_markdown()
+    assert "Judge by totals per unit" in build_study(result).to_markdown()
 
 
 @pytest.mark.parametrize(

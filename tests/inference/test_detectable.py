@@ -16,11 +16,11 @@ import abeval
 from abeval.aggregates.collect import collect_prepared
 from abeval.api import LoadedExperiment
 from abeval.experiment.metrics import named_metrics
-from abeval.logs.run import opened
+from abeval.logs.run import open_run
 from abeval.report.next_step import next_step
 from abeval.report.page import page_html
 from abeval.results.study import Study
-from abeval.study import analysed
+from abeval.study import analyze_with_outlook
 from benchmarks.calibration import detectable
 from tests import real_logs
 
@@ -142,8 +142,8 @@ class Seen(NamedTuple):
 def seen(name: str) -> Seen:
     of = WORLDS[name]
     loaded, inputs = defined(of), {"impressions": log(of, 101 + list(WORLDS).index(name))}
-    with opened(loaded.experiment, {"logs": inputs}) as run:
-        study = analysed(run, collect_prepared(run, named_metrics(run.experiment)))
+    with open_run(loaded.experiment, {"logs": inputs}) as run:
+        study = analyze_with_outlook(run, collect_prepared(run, named_metrics(run.experiment)))
     return Seen(study, next_step(study.analysis, study.outlook))
 
 

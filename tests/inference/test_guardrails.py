@@ -10,7 +10,7 @@ import abeval
 from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.families import guardrail_p_values
-from abeval.inference.scorecard import judged_rows
+from abeval.inference.scorecard import build_rows
 from abeval.inference.trust.groups import compare_bottoms
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric
@@ -49,7 +49,7 @@ def metrics_of(guardrails: int) -> list[Metric]:
 
 def compared(z: float, se: float = 0.01) -> Comparison:
     """A metric of 1 in control that moved by so many standard errors."""
-    effect = effects.from_difference(1.0, 1.0 + z * se, z * se, se)
+    effect = effects.effect_from_difference(1.0, 1.0 + z * se, z * se, se)
     lift = Lift(effect.difference, effect.low, effect.high, bounded=True, method="fieller")
     return Comparison(1000, 1000, 1.0, 1.0 + z * se, effect, lift)
 
@@ -60,12 +60,12 @@ def test_a_guardrail_that_is_worse_by_chance_does_not_stop() -> None:
     comparisons = {(m.name, v): compared(0.0, 0.03) for m in metrics for v in "bc"}
     comparisons["goal", "b"] = compared(5.0)
     comparisons["g2", "b"] = compared(-2.17, 0.03)
-    rows = {(r.metric, r.variant): r for r in judged_rows(experiment_of(5), metrics, comparisons)}
+    rows = {(r.metric, r.variant): r for r in build_rows(experiment_of(5), metrics, comparisons)}
     assert rows["g2", "b"].p_value == pytest.approx(0.03, abs=1e-3)
     assert rows["g2", "b"].p_adjusted == pytest.approx(0.15, abs=5e-3)
     assert rows["g2", "b"].status == "unclear"
     unadjusted = experiment_of(5, family="none")
-    rows = {(r.metric, r.variant): r for r in judged_rows(unadjusted, metrics, comparisons)}
+    rows = {(r.metric, r.variant): r for r in build_rows(unadjusted, metrics, comparisons)}
     assert rows["g2", "b"].status == "worse"
 
 
@@ -75,7 +75,7 @@ def test_a_guardrail_that_is_plainly_worse_stops_its_own_variant() -> None:
     for variant in "bc":
         comparisons["goal", variant] = compared(5.0)
     comparisons["g2", "b"] = compared(-6.0)
-    rows = tuple(judged_rows(experiment_of(5), metrics, comparisons))
+    rows = tuple(build_rows(experiment_of(5), metrics, comparisons))
     decisions = {verdict.variant: verdict.decision for verdict in decide((), rows, ())}
     assert decisions == {"b": "do_not_ship", "c": "ship"}
 
@@ -186,7 +186,10 @@ def test_the_denominators_of_sound_ramps_seldom_move() -> None:
         for sizes in ((2_000, 60), (120, 120)):
             seen = [np.ceil(random.lognormal(1, 1.5, n)) for n in sizes]
             stretches.append(
-                {name: Moments.with_third(one, one) for name, one in zip("ab", seen, strict=True)}
+                {
+                    name: Moments.build_with_third(one, one)
+                    for name, one in zip("ab", seen, strict=True)
+                }
             )
         compared = compare_bottoms(ratio, stretches, Arms("a", "b"), Rule())
         if compared.effect is not None:

@@ -8,7 +8,7 @@ from abeval.aggregates.collect import collect
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
-from abeval.logs.run import opened
+from abeval.logs.run import open_run
 from abeval.stats import adjustment, multiplicity
 from tests import sample
 from tests.logs.people import arms, experiment, log_of, users
@@ -22,7 +22,7 @@ def loaded():
 @pytest.fixture(scope="module")
 def judged(loaded):
     """The sample by another `[inference]`, from sums made once."""
-    with opened(loaded.experiment, {}) as run:
+    with open_run(loaded.experiment, {}) as run:
         sums = collect(run, named_metrics(loaded.experiment))
 
     def by(**inference):

@@ -101,14 +101,14 @@ def test_the_interval_agrees_with_the_p_value_at_every_growth() -> None:
     for growth in (1.0, 3.0, 1e4):
         critical = sequential.critical_from_start(growth)
         for z, inside in ((critical * 1.0001, False), (critical * 0.9999, True)):
-            look = sequential.from_start(z, 1.0, growth)
+            look = sequential.look_from_start(z, 1.0, growth)
             assert (look.low <= 0 <= look.high) == inside == (look.p_value > 0.05)
-    at_start = sequential.from_start(2.9, 1.0, 1.0)
+    at_start = sequential.look_from_start(2.9, 1.0, 1.0)
     assert at_start.p_value == pytest.approx(stats.chi2.sf(2.9**2, 3), rel=1e-12)
-    far = sequential.from_start(30.0, 1.0, 10.0)
+    far = sequential.look_from_start(30.0, 1.0, 10.0)
     expected = stats.chi2.sf(30.0**2 - np.log(10), 3)
     assert far.p_value == pytest.approx(expected, rel=1e-9)
-    assert sequential.from_start(60.0, 1.0, 10.0).p_value == 0.0
+    assert sequential.look_from_start(60.0, 1.0, 10.0).p_value == 0.0
 
 
 def test_a_thousandfold_information_is_looked_at_all_the_time() -> None:
@@ -219,7 +219,7 @@ def test_progress_says_the_day_the_look_and_the_next_one(
     inference: dict[str, Any], said: str
 ) -> None:
     result = analyzed(log_of(2_000, days=14), **inference)
-    p = fmt.p_of(result.boundaries[0].z, 2) if result.boundaries else ""
+    p = fmt.format_z_p_value(result.boundaries[0].z, 2) if result.boundaries else ""
     said = said.replace("P_OPEN", f"ctr p {p} is above its boundary 0.00305")
     assert result.progress == said
     assert result_from_dict(json.loads(result.to_json())).progress == said

@@ -20,7 +20,7 @@ from abeval.report.markdown import markdown
 from abeval.report.page import page_html
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result, result_from_dict
-from abeval.results.study import read_results, study_of
+from abeval.results.study import build_study, read_results
 from abeval.simulate import simulate
 from tests.report.pages import parse, words
 
@@ -93,7 +93,7 @@ def test_who_reads_the_first_screen_reads_draft_first(file: Path) -> None:
     assert text.startswith(SAID[:60])
     assert text.count("DRAFT:") == 1
     assert "Scorecard (DRAFT)" in text
-    page = parse(page_html(study_of(draft)))
+    page = parse(page_html(build_study(draft)))
     (section,) = page.all("section", id="verdict")
     assert words(section).startswith(SAID.replace(":", "", 1))
     assert "Answer each question" in words(section)
@@ -102,7 +102,7 @@ def test_who_reads_the_first_screen_reads_draft_first(file: Path) -> None:
     ]
     chips = {words(e) for e in page.all("span") if _class(e).startswith("chip")}
     assert chips == {"draft"}
-    written = markdown(study_of(draft))
+    written = markdown(build_study(draft))
     assert written.splitlines()[2].startswith("**DRAFT** 2 questions are open")
     for shown in (text, written, words(section)):
         assert not re.search("ship|better|worse|roll out", shown, re.IGNORECASE)
@@ -166,11 +166,11 @@ def test_other_results_say_it_before_their_tables(
     assert "DRAFT" not in str(answered)
     assert replace(result, **_without(result)) == answered
     if command in ("windows", "replay"):
-        page = parse(page_html(study_of(result)))
+        page = parse(page_html(build_study(result)))
         assert [words(e) for e in page.all("div") if _class(e) == "verdict draft"] == [
             SAID.replace(":", "", 1).rstrip(".")
         ]
-        assert markdown(study_of(result)).splitlines()[2].startswith("**DRAFT** 2 questions")
+        assert markdown(build_study(result)).splitlines()[2].startswith("**DRAFT** 2 questions")
 
 
 def _without(result: Any) -> dict[str, Any]:

@@ -223,7 +223,7 @@ def test_simulated_families_are_those_of_the_statistics(family: str) -> None:
             case "none":
                 expected = row
             case "weighted":
-                expected = multiplicity.weighted(row.tolist(), weights)
+                expected = multiplicity.adjust_weighted(row.tolist(), weights)
             case _:
                 expected = multiplicity.adjust(row, family)
         assert (np.asarray(expected) < 0.05).tolist() == found.tolist()

@@ -9,7 +9,7 @@ from scipy.stats import hypergeom
 
 from abeval.inference import special_tests
 from abeval.inference.comparison import Rule
-from abeval.inference.looks import AlwaysValid
+from abeval.inference.looks import AlwaysValidLooks
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
 from abeval.results import Row
@@ -69,7 +69,7 @@ def test_the_rule(control: tuple[int, int], treatment: tuple[int, int], few: boo
 def test_looks_that_repeat_keep_their_own_test() -> None:
     arms = rare.moments(995, 1000), rare.moments(993, 1000)
     effect = compare_moments(
-        MEAN, *arms, Rule(looks=AlwaysValid(1000, 1000, planned_units=4000))
+        MEAN, *arms, Rule(looks=AlwaysValidLooks(1000, 1000, planned_units=4000))
     ).effect
     assert effect is not None
     assert effect.method == "always_valid_welch"

@@ -13,8 +13,8 @@ import pytest
 import abeval
 from abeval.inference import special_tests
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.looks import AlwaysValid, Planned
-from abeval.inference.means_and_ratios import compare_moments, compare_within, strata_of
+from abeval.inference.looks import AlwaysValidLooks, PlannedLooks
+from abeval.inference.means_and_ratios import build_strata, compare_moments, compare_within
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import Result
 from abeval.stats import adjustment, skewed
@@ -73,7 +73,7 @@ def analyzed(frame: pd.DataFrame, **entries: Any) -> Result:
 def drawn(seed: int, units: int, times: float = 1.0, buyers: float = 0.2) -> Moments:
     random = np.random.default_rng(seed)
     y = np.where(random.random(units) < buyers, random.lognormal(0, 1, units), 0.0)
-    return Moments.with_third(times * y, np.ones(units))
+    return Moments.build_with_third(times * y, np.ones(units))
 
 
 class TestRule:
@@ -130,14 +130,16 @@ class TestRule:
 
     def test_shares_at_an_even_split_keep_their_test(self) -> None:
         random = np.random.default_rng(1)
-        arms = [Moments.with_third(random.random(600) < 0.03, np.ones(600)) for _ in "ab"]
+        arms = [Moments.build_with_third(random.random(600) < 0.03, np.ones(600)) for _ in "ab"]
         assert _effect(compare_moments(MEAN, *arms, Rule())).method == "welch_t"
-        spent = [Moments.with_third(3.5 * (random.random(600) < 0.03), np.ones(600)) for _ in "ab"]
+        spent = [
+            Moments.build_with_third(3.5 * (random.random(600) < 0.03), np.ones(600)) for _ in "ab"
+        ]
         assert _effect(compare_moments(MEAN, *spent, Rule())).method == "permutation_moments"
 
     def test_values_that_are_not_skewed_keep_it_at_any_split(self) -> None:
         random = np.random.default_rng(1)
-        arms = [Moments.with_third(random.normal(5, 1, n), np.ones(n)) for n in (20_000, 200)]
+        arms = [Moments.build_with_third(random.normal(5, 1, n), np.ones(n)) for n in (20_000, 200)]
         assert _effect(compare_moments(MEAN, *arms, Rule())).method == "welch_t"
 
     def test_skewed_values_at_an_uneven_split_are_permuted(self) -> None:
@@ -220,9 +222,12 @@ class TestOneMethod:
     """P-value, intervals, families and looks agree."""
 
     @pytest.mark.parametrize(
-        "looks", [None, AlwaysValid(9000, 1000), Planned((0.3, 0.6), (0.5, 1.0), "pocock")]
+        "looks",
+        [None, AlwaysValidLooks(9000, 1000), PlannedLooks((0.3, 0.6), (0.5, 1.0), "pocock")],
     )
-    def test_p_value_and_intervals_agree(self, looks: AlwaysValid | Planned | None) -> None:
+    def test_p_value_and_intervals_agree(
+        self, looks: AlwaysValidLooks | PlannedLooks | None
+    ) -> None:
         decided = set()
         for seed in range(40):
             arms = drawn(seed, 9000), drawn(seed + 60, 1000, 0.6 + seed / 33)
@@ -307,7 +312,7 @@ class TestAdjusted:
         treatment = {"x": drawn(3, 300), "y": drawn(4, 400, 3.0)}
         whole = control["x"] + control["y"], treatment["x"] + treatment["y"]
         of_cells = [[{"a": control[cell], "b": treatment[cell]}] for cell in ("x", "y")]
-        strata = strata_of(of_cells, Arms("a", "b"))
+        strata = build_strata(of_cells, Arms("a", "b"))
         row = compare_moments(MEAN, *whole, Rule(), strata)
         effect = _effect(row)
         assert effect.method == "post_stratified_permutation_moments"

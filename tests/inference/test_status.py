@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule, Spread
-from abeval.inference.families import in_range, own_p_value, status_of
-from abeval.inference.looks import AlwaysValid, LookBoundary, Planned
+from abeval.inference.families import check_range, decide_status, uncorrected_p_value
+from abeval.inference.looks import AlwaysValidLooks, LookBoundary, PlannedLooks
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
 from abeval.stats import decisions, effects
@@ -30,7 +30,7 @@ def comparison(
     control: float, treatment: float, half: float, *, units: int = 500, lift: bool = True
 ) -> Comparison:
     """A difference whose interval at 95 % is this wide to either side."""
-    effect = effects.from_difference(
+    effect = effects.effect_from_difference(
         control, treatment, treatment - control, half / 1.959963984540054
     )
     ends = [value / abs(control) for value in (effect.difference, effect.low, effect.high)]
@@ -40,8 +40,8 @@ def comparison(
 
 def status(found: Comparison, p_value: float | None = None, **of: object) -> str:
     own = metric(**of)
-    p = own_p_value(own, found, 0.05)
-    return status_of(own, found, p if p_value is None else p_value, 0.05)
+    p = uncorrected_p_value(own, found, 0.05)
+    return decide_status(own, found, p if p_value is None else p_value, 0.05)
 
 
 @pytest.mark.parametrize("role", ["goal", "diagnostic"])
@@ -119,7 +119,7 @@ def test_a_metric_with_a_target_has_no_better_side() -> None:
 def ranged(value: float, half: float) -> Comparison:
     """A variant whose value has an interval at 95 % this wide to either side."""
     own = Estimate(value, (half / 1.959963984540054) ** 2, 500, math.inf)
-    return replace(comparison(1.0, value, half), own=own)
+    return replace(comparison(1.0, value, half), treatment_estimate=own)
 
 
 RANGED = [
@@ -141,11 +141,11 @@ def test_a_range_holds_where_two_one_sided_tests_reject(
 ) -> None:
     own = metric("guardrail", within=(0.9, 1.1))
     found = ranged(value, half)
-    assert status_of(own, found, own_p_value(own, found, 0.05), 0.05) == expected
-    shown = in_range(own, found, 0.05)
+    assert decide_status(own, found, uncorrected_p_value(own, found, 0.05), 0.05) == expected
+    shown = check_range(own, found, 0.05)
     assert shown.interval == pytest.approx((value - half, value + half), rel=1e-3)
     # Whether it is worse waits for the correction; whether it holds does not.
-    assert status_of(own, found, 1.0, 0.05) == ("unclear" if expected == "worse" else expected)
+    assert decide_status(own, found, 1.0, 0.05) == ("unclear" if expected == "worse" else expected)
 
 
 @pytest.mark.whole
@@ -160,7 +160,7 @@ def test_a_value_at_a_bound_passes_as_often_as_the_one_sided_level(bound: float)
     for i in range(len(y)):
         arms = [Moments.of(y[i, arm], x[i, arm]) for arm in (0, 1)]
         found = compare_moments(own, *arms, Rule())
-        judged = status_of(own, found, own_p_value(own, found, 0.05), 0.05)
+        judged = decide_status(own, found, uncorrected_p_value(own, found, 0.05), 0.05)
         held += judged == "non_inferior"
         worse += judged == "worse"
     assert 0.025 - 3 * 0.0035 < held / len(y) < 0.025 + 3 * 0.0035
@@ -170,21 +170,21 @@ def test_a_value_at_a_bound_passes_as_often_as_the_one_sided_level(bound: float)
 def test_a_range_is_not_judged_where_no_large_sample_test_is() -> None:
     own = metric("guardrail", within=(0.9, 1.1))
     for value in (None, Estimate(1.0, 0.0, 500, math.inf)):
-        found = replace(ranged(1.0, 0.01), own=value)
-        assert own_p_value(own, found, 0.05) is None
-        assert status_of(own, found, None, 0.05) == "too_little_data"
+        found = replace(ranged(1.0, 0.01), treatment_estimate=value)
+        assert uncorrected_p_value(own, found, 0.05) is None
+        assert decide_status(own, found, None, 0.05) == "too_little_data"
 
 
 def test_a_range_is_read_at_the_look_of_its_row() -> None:
     own, found = metric("guardrail", within=(0.9, 1.1)), ranged(1.0, 0.09)
-    fixed = in_range(own, found, 0.05).interval
+    fixed = check_range(own, found, 0.05).interval
     for looks in (
-        AlwaysValid(500, 500, 1_000),
-        AlwaysValid(500, 500),
-        Planned((0.5,), (1.0,), "obrien_fleming"),
+        AlwaysValidLooks(500, 500, 1_000),
+        AlwaysValidLooks(500, 500),
+        PlannedLooks((0.5,), (1.0,), "obrien_fleming"),
     ):
         boundary = LookBoundary(1.0, 0.0, 3.0, False, looks)
-        wider = in_range(own, replace(found, boundary=boundary), 0.05)
+        wider = check_range(own, replace(found, boundary=boundary), 0.05)
         assert wider.interval.low < fixed.low
         assert not wider.holds
 
@@ -199,7 +199,7 @@ def test_too_little_data(role: str) -> None:
     enough = comparison(10, 20, 0.1, units=MIN_UNITS)
     assert status(enough, role=role, margin=margin) == "better"
     nothing = Comparison(500, 500, None, None, None, None, "no_clicks")
-    assert status_of(metric(role), nothing, None, 0.05) == "too_little_data"
+    assert decide_status(metric(role), nothing, None, 0.05) == "too_little_data"
 
 
 def test_holm_runs_over_goals_and_variants() -> None:
@@ -224,7 +224,7 @@ def test_holm_runs_over_goals_and_variants() -> None:
 def exact(low: float, high: float, p_value: float, control: float = 10.0) -> Comparison:
     """An effect with these very ends; its lift is a tenth of it."""
     middle = (low + high) / 2
-    effect = effects.from_difference(control, control + middle, middle, 0.1)
+    effect = effects.effect_from_difference(control, control + middle, middle, 0.1)
     effect = effect._replace(low=low, high=high, p_value=p_value)
     lift = Lift(middle / 10, low / 10, high / 10, bounded=True, method="fieller")
     return Comparison(500, 500, control, control + middle, effect, lift, None)
@@ -257,7 +257,7 @@ def test_no_effect_at_all_is_neither_better_nor_worse(role: str, direction: Dire
 
 
 def test_no_share_of_a_control_of_exactly_zero_is_held() -> None:
-    effect = effects.from_difference(0.0, 0.0, 0.0, 0.1)
+    effect = effects.effect_from_difference(0.0, 0.0, 0.0, 0.1)
     found = Comparison(500, 500, 0.0, 0.0, effect, spread=Spread(0.005, 0.005, -0.005))
     assert status(found, role="guardrail", margin=Margin(0.5, relative=True)) == "unclear"
     assert status(found, role="guardrail", margin=Margin(0.5, relative=False)) == "non_inferior"

@@ -11,12 +11,12 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.assignment.switchbacks import Schedule, schedule_of
+from abeval.assignment.switchbacks import Schedule, build_schedule
 from abeval.errors import ExperimentError, LogError
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
-from abeval.simulate.turns import ARMS, LIFT, draw_minutes, log_of
-from abeval.stats.randomisation import Randomised, tossed
+from abeval.simulate.turns import ARMS, LIFT, build_log, draw_minutes
+from abeval.stats.randomisation import RandomisationTest, coin_flip_assignments
 
 START = datetime(2026, 9, 14)
 DAYS, CITIES = 14, ("Lima", "Oslo", "Rome")
@@ -29,7 +29,7 @@ def log(
     """Impressions of three cities; the variant before acts for `carry` minutes of a slot."""
     rng = np.random.default_rng(seed)
     period, length = (START, START + timedelta(DAYS)), timedelta(hours=2)
-    slots = pd.DataFrame(schedule_of(CITIES, ("a", "b"), period, length, "salt", schedule))
+    slots = pd.DataFrame(build_schedule(CITIES, ("a", "b"), period, length, "salt", schedule))
     treated = (slots["variant"] == "b").to_numpy().reshape(len(CITIES), -1)
     rows = 60_000
     city, second = rng.integers(0, len(CITIES), rows), rng.integers(0, DAYS * 86_400, rows)
@@ -97,7 +97,7 @@ def test_slots_are_compared_within_city_and_hour_by_the_draws_of_the_schedule() 
     within = sums.groupby(["city", hour]).ngroup().to_numpy()
     treated = (sums["variant"] == "b").to_numpy()
     y, x = sums["y"].to_numpy(float), sums["x"].to_numpy(float)
-    test = Randomised(y, x, treated, tossed(treated, coin), within)
+    test = RandomisationTest(y, x, treated, coin_flip_assignments(treated, coin), within)
     row, arms = result["ctr"], sums.groupby("variant")[["y", "x"]].sum()
     assert (row.units_control, row.units) == (252, 252)
     assert row.treatment == pytest.approx(arms.loc["b", "y"] / arms.loc["b", "x"])
@@ -149,7 +149,7 @@ def test_carry_over_is_named_and_a_longer_burn_in_takes_it_out() -> None:
 
 @pytest.mark.whole
 def test_carry_over_of_the_first_quarter_is_found_in_a_log_of_usual_size() -> None:
-    drawn = [log_of(draw_minutes("balanced", 30, seed, LIFT), seed) for seed in range(4)]
+    drawn = [build_log(draw_minutes("balanced", 30, seed, LIFT), seed) for seed in range(4)]
     plan = {"variants": {name: {} for name in ARMS}, "control": ARMS[0]}
     results = [analyze(table, burn_in="0m", **plan) for table in drawn]
     assert sum("carry_over" in faults(result) for result in results) >= 3
@@ -225,7 +225,7 @@ def test_another_schedule_than_the_file_says_is_refused() -> None:
 
 def test_a_schedule_gives_rows_their_variant_by_a_query() -> None:
     table, period = log(lift=0.2), (START, START + timedelta(DAYS))
-    slots = pd.DataFrame(schedule_of(CITIES, ("a", "b"), period, timedelta(hours=2), "salt"))
+    slots = pd.DataFrame(build_schedule(CITIES, ("a", "b"), period, timedelta(hours=2), "salt"))
     query = (
         "select log.*, s.variant from log join schedule s "
         "on log.city = s.cluster and log.ts >= s.start and log.ts < s.end"

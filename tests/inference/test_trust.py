@@ -111,7 +111,7 @@ def test_excluding_crossovers_from_an_uneven_split_is_said(honest: Aggregates) -
 def test_rows_set_aside(honest: Aggregates, log: str, reason: str, rows: int, status: str) -> None:
     accounts = [LogRows(log, "used", 1000 - rows), LogRows(log, reason, rows)]
     name = f"{log}_{'duplicate' if reason == 'duplicate' else 'set_aside'}"
-    found = check(name, replace(honest, accounts=accounts))
+    found = check(name, replace(honest, row_counts=accounts))
     assert (found.status, found.value) == (status, rows / 1000)
 
 

@@ -11,13 +11,19 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError
 from abeval.experiment.sections import TrustOptions
-from abeval.inference.trust.finding import Finding, Limits, Row, decided, skipped
+from abeval.inference.trust.finding import (
+    CheckDefinition,
+    Limits,
+    RawCheck,
+    apply_thresholds,
+    skip_check,
+)
 from abeval.results.analysis import Result
 from tests.logs.small import PERIOD, analyze, small_log
 
 
-def a_test(name: str, p_value: float) -> Finding:
-    return Finding(p_value, "calm", "alarm", name=name, remedy="do something")
+def a_test(name: str, p_value: float) -> RawCheck:
+    return RawCheck(p_value, "calm", "alarm", name=name, remedy="do something")
 
 
 @pytest.mark.whole
@@ -33,7 +39,7 @@ def test_no_number_of_checks_raises_the_rate_of_false_alarms() -> None:
             for k, p in enumerate(random.random(size))
         ]
         tests.append(a_test("srm", float(random.random())))
-        statuses = {check.status for check in decided(tests, TrustOptions())}
+        statuses = {check.status for check in apply_thresholds(tests, TrustOptions())}
         warned += bool(statuses & {"warn", "fail"})
         failed += "fail" in statuses
     # Independent tests: 1 - (1 - .01) (1 - .03 / 40) ** 40.
@@ -44,7 +50,7 @@ def test_no_number_of_checks_raises_the_rate_of_false_alarms() -> None:
 def test_the_split_keeps_its_customary_level_among_any_number_of_checks() -> None:
     others = [a_test(f"check{i}", 0.5) for i in range(30)]
     for p_value, status in ((0.0086, "warn"), (0.0009, "fail"), (0.011, "pass")):
-        srm, *rest = decided([a_test("srm", p_value), *others], TrustOptions())
+        srm, *rest = apply_thresholds([a_test("srm", p_value), *others], TrustOptions())
         assert (srm.status, srm.warn_threshold, srm.threshold) == (status, 0.01, 0.001)
         assert {check.threshold for check in rest} == {0.0001}
         assert "alpha_fail = 0.004" in srm.threshold_reason
@@ -52,12 +58,12 @@ def test_the_split_keeps_its_customary_level_among_any_number_of_checks() -> Non
 
 def test_tests_of_one_family_are_adjusted_over_it() -> None:
     tests = [a_test(f"pre_period:{i}", p) for i, p in enumerate((0.0009, 0.02, 0.9))]
-    first, second, third = decided(tests, TrustOptions())
+    first, second, third = apply_thresholds(tests, TrustOptions())
     assert (first.value, second.value, third.value) == pytest.approx((0.0027, 0.04, 0.9))
     assert [first.status, second.status] == ["fail", "pass"]
-    warns = decided([tests[0]._replace(worst="warn")], TrustOptions())[0]
+    warns = apply_thresholds([tests[0]._replace(worst="warn")], TrustOptions())[0]
     assert (warns.status, warns.threshold) == ("warn", None)
-    assert decided([tests[2]._replace(least="warn")], TrustOptions())[0].status == "warn"
+    assert apply_thresholds([tests[2]._replace(least="warn")], TrustOptions())[0].status == "warn"
 
 
 @pytest.mark.parametrize(
@@ -71,7 +77,9 @@ def test_a_number_reaches_its_limits_or_goes_beyond_them(
     value: float, beyond: bool, status: str
 ) -> None:
     limits = Limits(0.02, 0.2, beyond)
-    (check,) = decided([Finding(value, "few", "many", limits, name="lost")], TrustOptions())
+    (check,) = apply_thresholds(
+        [RawCheck(value, "few", "many", limits, name="lost")], TrustOptions()
+    )
     assert (check.status, check.value, check.is_test) == (status, value, False)
     assert check.message == ("few" if status == "pass" else "many")
     assert (check.warn_threshold, check.threshold) == (0.02, 0.2)
@@ -79,38 +87,44 @@ def test_a_number_reaches_its_limits_or_goes_beyond_them(
 
 def test_numbers_and_checks_that_cannot_be_made_spend_no_budget() -> None:
     limits = Limits(None, None)
-    number, none, test = decided(
-        [Finding(9.0, "much", limits=limits, name="b"), skipped("no log", "c"), a_test("d", 0.02)],
+    number, none, test = apply_thresholds(
+        [
+            RawCheck(9.0, "much", limits=limits, name="b"),
+            skip_check("no log", "c"),
+            a_test("d", 0.02),
+        ],
         TrustOptions(),
     )
     assert (number.status, number.message) == ("pass", "much")
     assert (none.status, none.message, none.threshold_reason) == ("skipped", "no log", "")
     assert (test.status, test.warn_threshold) == ("warn", 0.03)
-    failed = decided([Finding(None, "no split", least="fail", name="srm")], TrustOptions())
+    failed = apply_thresholds(
+        [RawCheck(None, "no split", least="fail", name="srm")], TrustOptions()
+    )
     assert [check.status for check in failed] == ["fail"]
 
 
 def test_parts_of_a_check_are_told_together_and_the_worst_decides() -> None:
     limits, seldom = Limits(0.001, 0.005), Limits(0.005, None)
     parts = [
-        Finding(0.0, "whole", "holes", limits, name="lists", remedy="load them"),
-        Finding(0.02, "once", "repeats", seldom, ("ctr",), name="lists", remedy="clear the cache"),
-        skipped("no positions", "lists"),
+        RawCheck(0.0, "whole", "holes", limits, name="lists", remedy="load them"),
+        RawCheck(0.02, "once", "repeats", seldom, ("ctr",), name="lists", remedy="clear the cache"),
+        skip_check("no positions", "lists"),
     ]
-    (calm,), (bad,) = (decided(own, TrustOptions()) for own in (parts[::2], parts))
+    (calm,), (bad,) = (apply_thresholds(own, TrustOptions()) for own in (parts[::2], parts))
     assert (calm.status, calm.message, calm.threshold) == ("pass", "whole", 0.005)
     assert (bad.status, bad.message, bad.value) == ("warn", "repeats", 0.02)
     assert (bad.metrics, bad.remedy, bad.threshold) == (("ctr",), "clear the cache", None)
     worse = [parts[0]._replace(value=0.01), parts[1]]
-    (both,) = decided(worse, TrustOptions())
+    (both,) = apply_thresholds(worse, TrustOptions())
     assert (both.status, both.message, both.metrics) == ("fail", "holes; repeats", None)
     assert both.remedy == "load them; clear the cache"
-    assert decided(parts[2:], TrustOptions())[0].status == "skipped"
+    assert apply_thresholds(parts[2:], TrustOptions())[0].status == "skipped"
 
 
 def test_a_row_gives_its_name_to_findings_without_one() -> None:
-    found = [Finding(0.5, "calm"), Finding(0.5, "calm", name="nulls:score")]
-    assert [one.name for one in Row("nulls", lambda _: found).findings(None)] == [
+    found = [RawCheck(0.5, "calm"), RawCheck(0.5, "calm", name="nulls:score")]
+    assert [one.name for one in CheckDefinition("nulls", lambda _: found).findings(None)] == [
         "nulls",
         "nulls:score",
     ]

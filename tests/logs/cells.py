@@ -14,17 +14,31 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE, Cells, hashed_cells, read_cells
+from abeval.logs.cells import (
+    BEFORE,
+    IN_PERIOD,
+    NO_TIME,
+    OUTSIDE,
+    LogCells,
+    read_cells,
+    write_hashed_cells,
+)
 from abeval.logs.duplicates import Repeats
 from abeval.logs.files import FileFacts
 from abeval.logs.mapping import map_columns
-from abeval.logs.placing import Logged, Placed, exposed_units, place_units, seen_units
+from abeval.logs.placing import (
+    ObservedUnits,
+    UnitAssignment,
+    assign_units,
+    find_exposed_units,
+    find_observed_units,
+)
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
-from abeval.logs.shape import LogShape, shape_of
+from abeval.logs.shape import LogSchema, build_schema
 from abeval.logs.unit_arrays import NO_FIRST, NONE
-from abeval.logs.units import places_of_hashes, write_names
-from abeval.logs.views import not_compared
+from abeval.logs.units import find_hash_indices, write_names
+from abeval.logs.views import write_not_compared
 from tests.relations import Row, relation
 
 HOUR = 3_600_000
@@ -103,8 +117,8 @@ class SmallLog:
     """
 
     run: Run
-    shape: LogShape
-    cells: Cells
+    shape: LogSchema
+    cells: LogCells
     names: dict[int, str]
 
     def seen(self, *others: str) -> dict[str, Where]:
@@ -113,13 +127,15 @@ class SmallLog:
 
     def exposed(self) -> dict[str, Where]:
         """Where the exposures show units, or else the impressions."""
-        return self._where(exposed_units(self.run.engine, self._seen()))
+        return self._where(find_exposed_units(self.run.engine, self._seen()))
 
-    def _seen(self, others: Sequence[str] = ()) -> Logged:
+    def _seen(self, others: Sequence[str] = ()) -> ObservedUnits:
         named = {kind.variant for kind in self.cells.kinds if kind.variant is not None}
-        return seen_units(self.cells, sorted(named | {*self.run.experiment.variants, *others}))
+        return find_observed_units(
+            self.cells, sorted(named | {*self.run.experiment.variants, *others})
+        )
 
-    def _where(self, logged: Logged) -> dict[str, Where]:
+    def _where(self, logged: ObservedUnits) -> dict[str, Where]:
         names = [*logged.names, None]
         codes = zip(*(logged[column].tolist() for column in (2, 3, 4)), strict=True)
         return {
@@ -133,18 +149,18 @@ class SmallLog:
         """The units of hashes."""
         return [self.names[one] for one in hashes.tolist()]
 
-    def placed(self) -> Placed:
+    def placed(self) -> UnitAssignment:
         """Who is placed where."""
-        return place_units(self.run, self.shape, self.cells)
+        return assign_units(self.run, self.shape, self.cells)
 
     def prepared(self) -> Prepared:
         """The log as accounts read it, without duplicates."""
         rows = int(self.cells.sums["c_1"].sum()) + sum(self.cells.nameless)
         return Prepared(
-            shape=self.shape,
+            schema=self.shape,
             repeats=Repeats(None, 0, 0, 0),
             cells=self.cells,
-            placed=self.placed(),
+            assignment=self.placed(),
             variants=[*self.run.experiment.variants],
             covered={},
             files=FileFacts(),
@@ -159,7 +175,7 @@ class SmallLog:
     def place(self, unit: str, hashes: NDArray[np.int64]) -> int:
         """The place of a unit among hashes."""
         (own,) = (one for one, name in self.names.items() if name == unit)
-        return int(places_of_hashes(np.array([own]), hashes)[0])
+        return int(find_hash_indices(np.array([own]), hashes)[0])
 
 
 @contextmanager
@@ -186,7 +202,7 @@ def small_log(
         for name, source in sources.items()
         if source is not None
     }
-    shape = replace(shape_of(experiment, [], columns), segments={"city": "city"})
+    shape = replace(build_schema(experiment, [], columns), segments={"city": "city"})
     with closing(DuckDBEngine()) as engine:
         engine.table("sums", relation(_SUMS, *map(_sums, shown)))
         engine.view("periods", relation(*_PERIODS))
@@ -197,9 +213,11 @@ def small_log(
         # Where a salt assigns units, no variant of the log is set aside.
         by_log = experiment if only else plan(assignment={"salt": "s"})
         none = "cast(null as varchar) as slot_aside"
-        engine.view("timed_sums", f"select *, {not_compared(by_log, shape)}, {none} from sums")
+        engine.view(
+            "timed_sums", f"select *, {write_not_compared(by_log, shape)}, {none} from sums"
+        )
         engine.view("dated_sums", query("2_units/dated_sums"))
-        engine.view("logged_cells", hashed_cells(engine, shape, "dated_sums"))
+        engine.view("logged_cells", write_hashed_cells(engine, shape, "dated_sums"))
         cells = read_cells(engine, shape)
         write_names(engine, shape)
         rows = engine.rows("select unit_hash, logged_id from logged_names")

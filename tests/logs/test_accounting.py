@@ -13,13 +13,13 @@ from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.logs.accounting import (
-    accounts,
     check_all_counted,
     check_some_left,
+    count_expected_variants,
+    count_facts,
+    count_log_rows,
     count_other_variants,
-    expected_variants,
-    facts,
-    other_variants,
+    parse_other_variants,
 )
 from abeval.logs.cells import BEFORE, OUTSIDE
 from abeval.logs.checks import USED, USED_BEFORE
@@ -41,8 +41,8 @@ def test_every_impression_is_used_or_set_aside_for_one_reason() -> None:
     ]
     with small_log(shown) as log:
         prepared = log.prepared()
-        rows = [row[1:] for row in accounts(prepared, log.run.engine)]
-        check_all_counted(prepared, accounts(prepared, log.run.engine))
+        rows = [row[1:] for row in count_log_rows(prepared, log.run.engine)]
+        check_all_counted(prepared, count_log_rows(prepared, log.run.engine))
     assert rows == [
         *((USED, 30 + 12 + 512), (USED_BEFORE, 0)),
         *(("no_variant", 64 + 128 + 256), ("not_in_experiment", 5), ("null_unit", 2)),
@@ -57,7 +57,7 @@ def test_crossovers_and_ties_are_counted() -> None:
         *(Shown("d", "e", 2), Shown("past", "a", 1, phase=BEFORE)),
     ]
     with small_log(shown) as log:
-        counts = facts(log.prepared())
+        counts = count_facts(log.prepared())
     assert {name: counts[name] for name in ("units", "crossovers", "tied", "tied_out")} == {
         **{"units": 6 - 1, "crossovers": 3, "tied": 1, "tied_out": 1}
     }
@@ -72,7 +72,7 @@ def test_units_are_counted_by_first_day_and_by_logged_and_expected_variant() -> 
         *(Shown("u5", "b", 1), Shown("u6", "b", None), Shown("u7", "b", 1, phase=BEFORE)),
     ]
     with small_log(shown, assignment={"salt": "s"}) as log:
-        rows = expected_variants(log.prepared())
+        rows = count_expected_variants(log.prepared())
     days = {"u1": ("1970-01-01", "a"), "u2": ("1970-01-02", "b"), "u4": ("1970-01-02", "a")}
     days["u6"] = (None, "b")
     expected = Counter((*row, split.assign(unit).variant) for unit, row in days.items())
@@ -103,8 +103,8 @@ def test_of_other_variants_the_ten_largest_and_other_spellings_are_counted() -> 
     for only in (True, False):
         with small_log(shown, only=only) as log:
             counts = count_other_variants(log.run.experiment, log.prepared())
-        assert other_variants({**counts, "units": 3}) == {**ten, "B ": 1}
-        assert list(other_variants(counts)) == [*reversed(NAMES[2:]), "B "]
+        assert parse_other_variants({**counts, "units": 3}) == {**ten, "B ": 1}
+        assert list(parse_other_variants(counts)) == [*reversed(NAMES[2:]), "B "]
     with small_log([Shown("u", "a", 1)]) as log:
         assert count_other_variants(log.run.experiment, log.prepared()) == {}
 

@@ -12,9 +12,9 @@ from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import chosen_metrics
 from abeval.logs.mapping import map_columns
-from abeval.logs.prepare import faulty_expression
+from abeval.logs.prepare import find_faulty_expression
 from abeval.logs.run import Run
-from abeval.logs.shape import shape_of
+from abeval.logs.shape import build_schema
 from tests.logs.small import analyze, small_log
 
 SOUND = [{"name": "one", "value": "position"}, {"name": "two", "value": "position * 2"}]
@@ -73,10 +73,10 @@ def blamed(error: QueryError, seen: str) -> str:
     types = engine.columns("raw")
     columns = map_columns("impressions", experiment.logs.rows, types, "user_id")
     chosen = chosen_metrics(experiment)
-    shape = shape_of(experiment, chosen, {"impressions": columns})
+    shape = build_schema(experiment, chosen, {"impressions": columns})
     if seen:
         engine.view("seen", seen)
-    found = faulty_expression(Run(experiment, engine), chosen, shape, error)
+    found = find_faulty_expression(Run(experiment, engine), chosen, shape, error)
     engine.close()
     return str(found)
 

@@ -9,16 +9,16 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from abeval.engines.sources import files_of
+from abeval.engines.sources import find_files
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
 from abeval.logs.files import (
     FileFacts,
-    columns_of_files,
+    count_file_rows,
+    describe_mixed_id,
     file_facts,
-    mixed_id,
-    notes_of,
-    rows_of_files,
+    read_file_columns,
+    write_file_notes,
 )
 from abeval.logs.run import check_all_read
 from tests.logs.small import small_log
@@ -42,22 +42,22 @@ def files(count: int) -> list[str]:
     ],
 )
 def test_up_to_five_files_are_named(count: int, named: str) -> None:
-    notes = notes_of("clicks", FileFacts(empty=files(count)), ["click"], ["click"])
+    notes = write_file_notes("clicks", FileFacts(empty=files(count)), ["click"], ["click"])
     assert [*notes] == [f"The clicks have {named}"]
-    assert [*notes_of("clicks", FileFacts(), ["click"], ["click"])] == []
+    assert [*write_file_notes("clicks", FileFacts(), ["click"], ["click"])] == []
 
 
 def test_the_type_of_most_files_comes_first() -> None:
     first, *others = files(3)
     by_type = {"text": [first], "number": others}
     facts = FileFacts(files(3), drift={"score": by_type})
-    (note,) = notes_of("impressions", facts, [], ["Score", "click"])
+    (note,) = write_file_notes("impressions", facts, [], ["Score", "click"])
     assert "is number in 2 of 3 files, but text in day-1.csv" in note
 
 
 def test_a_column_that_files_lack_is_said_of_those_that_are_read() -> None:
     facts = FileFacts(files(3), lacking={"score": files(2)})
-    (note,) = notes_of("impressions", facts, ["Score", "click"], [])
+    (note,) = write_file_notes("impressions", facts, ["Score", "click"], [])
     assert note.startswith("2 of 3 files of the impressions lack the column 'Score'")
 
 
@@ -67,11 +67,14 @@ def test_an_id_is_mixed_if_some_files_have_it_as_text_and_some_as_a_number() -> 
 
     def mixed(*kinds: dict[str, list[str]], has_types: bool = True) -> str | None:
         drift = {"user": {kind: names for one in kinds for kind, names in one.items()}}
-        return mixed_id(FileFacts(files(2), drift=drift, has_types=has_types), "User")
+        return describe_mixed_id(FileFacts(files(2), drift=drift, has_types=has_types), "User")
 
     assert mixed(text, whole) == "text in day-1.csv, but a number in day-2.csv"
     assert mixed(text) is mixed(number, whole) is mixed(text, whole, has_types=False) is None
-    assert mixed_id(FileFacts(files(2), drift={"user": {**text, **whole}}), "user") is not None
+    assert (
+        describe_mixed_id(FileFacts(files(2), drift={"user": {**text, **whole}}), "user")
+        is not None
+    )
 
 
 def write(folder: Path, kind: str, parts: int) -> FileFacts:
@@ -134,9 +137,9 @@ def write_parquet(folder: Path, rows: int, column: str = "x") -> None:
 
 def known(folder: Path) -> tuple[int | None, list[str]]:
     """Rows and columns, as an analysis looks at them."""
-    files = files_of("impressions", LogSource(path="log.parquet"), folder)
-    (columns,) = columns_of_files("impressions", files).values()
-    return rows_of_files("impressions", files), list(columns)
+    files = find_files("impressions", LogSource(path="log.parquet"), folder)
+    (columns,) = read_file_columns("impressions", files).values()
+    return count_file_rows("impressions", files), list(columns)
 
 
 def test_a_file_that_changed_within_its_time_is_read_again(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ import abeval
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.prepare import coverage
+from abeval.logs.prepare import find_covered_until
 from abeval.results.analysis import Result
 from tests.logs.small import aside, values
 from tests.relations import Value, answer, relation
@@ -117,12 +117,12 @@ def utc_ms(time: str) -> int:
 def test_a_log_that_ends_within_the_last_hour_of_a_day_has_the_day(
     last: str, whole_until: str, entries: dict[str, Any]
 ) -> None:
-    covered = coverage(plan(timezone="America/New_York", **entries), utc_ms(last))
+    covered = find_covered_until(plan(timezone="America/New_York", **entries), utc_ms(last))
     assert covered == utc_ms(whole_until)
 
 
 def test_a_log_without_a_row_is_whole_up_to_no_time() -> None:
-    assert coverage(plan(), None) is None
+    assert find_covered_until(plan(), None) is None
 
 
 ORDERS = {"columns": {"unit_id": "customer", "ts": "at"}}

@@ -10,7 +10,7 @@ import pytest
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.logs.outputs import Read, check_apart, reads_of
+from abeval.logs.outputs import RunInput, check_apart, list_reads
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def reading(folder: Path, path: str) -> Experiment:
 def test_an_output_that_the_path_of_a_log_names_is_refused(
     folder: Path, path: str, output: str, refused: bool
 ) -> None:
-    reads, writes = reads_of(reading(folder, path)), [("--json", folder / output)]
+    reads, writes = list_reads(reading(folder, path)), [("--json", folder / output)]
     if refused:
         with pytest.raises(ExperimentError):
             check_apart(reads, writes)
@@ -65,7 +65,7 @@ def test_an_output_that_the_path_of_a_log_names_is_refused(
 
 
 def test_an_input_that_is_not_there_yet_is_not_written(folder: Path) -> None:
-    ids = Read("the ids", folder / "ids.csv")
+    ids = RunInput("the ids", folder / "ids.csv")
     with pytest.raises(ExperimentError, match="--json would replace the ids"):
         check_apart([ids], [("--json", folder / "logs" / ".." / "ids.csv")])
 
@@ -78,13 +78,13 @@ def test_one_file_under_several_names_is_one(folder: Path) -> None:
     names = ("logs/one.parquet", "hard", "soft", "linked/one.parquet", "logs/ONE.parquet")
     for read, write in [*product(names[:-1], repeat=2), (names[0], names[-1])]:
         with pytest.raises(ExperimentError, match="--json would replace --sums"):
-            check_apart([Read("--sums", folder / read)], [("--json", folder / write)])
+            check_apart([RunInput("--sums", folder / read)], [("--json", folder / write)])
         with pytest.raises(ExperimentError, match="--csv and --json would write the same file"):
             check_apart([], [("--csv", folder / read), ("--json", folder / write)])
 
 
 def test_a_device_is_read_and_written(folder: Path) -> None:
-    check_apart([Read("the ids", Path("/dev/null"))], [("--json", Path("/dev/null"))])
+    check_apart([RunInput("the ids", Path("/dev/null"))], [("--json", Path("/dev/null"))])
 
 
 def test_what_includes_name_is_read_too(folder: Path) -> None:
@@ -96,14 +96,14 @@ def test_what_includes_name_is_read_too(folder: Path) -> None:
     experiment = parse_experiment({**raw, "include": ["a.toml"]}, folder)
     for name in ("a.toml", "more/b.toml"):
         with pytest.raises(ExperimentError, match="would replace the included"):
-            check_apart(reads_of(experiment), [("--json", folder / name)])
+            check_apart(list_reads(experiment), [("--json", folder / name)])
 
 
 def test_the_log_of_a_database_has_another_file(folder: Path) -> None:
     (folder / "d.duckdb").touch()
     raw = {"name": "e", "unit": "u", "control": "a", "variants": {"a": {}, "b": {}}}
     logs = {"impressions": {"path": "d.duckdb", "table": "rows"}}
-    reads = reads_of(parse_experiment({**raw, "logs": logs}, folder))
+    reads = list_reads(parse_experiment({**raw, "logs": logs}, folder))
     for name in ("d.duckdb", "d.duckdb.wal"):
         with pytest.raises(ExperimentError, match="would replace the log impressions"):
             check_apart(reads, [("--json", folder / name)])

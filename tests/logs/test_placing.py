@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from abeval.assignment import Assignment
 from abeval.errors import LogError
 from abeval.logs import placing
-from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE, hashed_cells, read_cells
+from abeval.logs.cells import BEFORE, IN_PERIOD, NO_TIME, OUTSIDE, read_cells, write_hashed_cells
 from abeval.logs.placing import REASONS
 from abeval.logs.unit_arrays import NO_FIRST, NONE
 from tests.logs.cells import Exposed, Shown, SmallLog, Where, small_log
@@ -241,9 +241,9 @@ def test_what_is_known_of_an_analysed_unit() -> None:
         assert sorted(units.hash.tolist()) == units.hash.tolist()
         for unit in ("old", "new", "untimed"):
             of_cells = log.place(unit, log.cells.hashes)
-            assert placed.unit_of[of_cells] == log.place(unit, units.hash)
+            assert placed.unit_index[of_cells] == log.place(unit, units.hash)
         for unit in ("out", "past"):
-            assert placed.unit_of[log.place(unit, log.cells.hashes)] == NONE
+            assert placed.unit_index[log.place(unit, log.cells.hashes)] == NONE
 
 
 VARIANTS = st.sampled_from(["a", "b", "c", None])
@@ -329,7 +329,7 @@ def test_units_of_equal_hashes_are_never_taken_for_one(
         engine, hash64 = log.run.engine, log.run.engine.hash64
         same = ["unit_id"] if twin == "hash(unit_id)" else ["unit_id", "1"]
         monkeypatch.setattr(engine, "hash64", lambda v: "7" if list(v) == same else hash64(v))
-        engine.view("logged_cells", hashed_cells(engine, log.shape, "dated_sums"))
+        engine.view("logged_cells", write_hashed_cells(engine, log.shape, "dated_sums"))
         if same == ["unit_id"]:
             with pytest.raises(LogError, match="two units have the same hash"):
                 read_cells(engine, log.shape)
@@ -341,7 +341,7 @@ def test_kinds_of_equal_hashes_are_refused(monkeypatch: pytest.MonkeyPatch) -> N
     with small_log([Shown("u", "a", 10), Shown("v", "b", 10)]) as log:
         engine, hash64 = log.run.engine, log.run.engine.hash64
         monkeypatch.setattr(engine, "hash64", lambda v: "7" if v[0] == "phase" else hash64(v))
-        engine.view("logged_cells", hashed_cells(engine, log.shape, "dated_sums"))
+        engine.view("logged_cells", write_hashed_cells(engine, log.shape, "dated_sums"))
         with pytest.raises(LogError, match="two kinds of impressions have the same hash"):
             read_cells(engine, log.shape)
 

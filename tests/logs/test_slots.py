@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from abeval.assignment.switchbacks import Schedule, turns
+from abeval.assignment.switchbacks import Schedule, draw_slot_coins
 from tests.relations import answer, relation
 
 DATED = "cluster, slot, since_ms, variant, set_aside, in_period"
@@ -64,7 +64,7 @@ def test_rows_of_a_slot_are_of_a_quarter_or_set_aside() -> None:
 @pytest.mark.parametrize("days", [1, 2, 6, 7, 8, 13, 14, 15, 21, 27, 28])
 def test_each_coin_of_a_balanced_schedule_decides_two_days_at_one_time(days: int) -> None:
     slots = np.arange(days * 12)
-    drawn = turns("balanced", slots, 12, days)
+    drawn = draw_slot_coins("balanced", slots, 12, days)
     for coin in np.unique(drawn.coin):
         own = slots[drawn.coin == coin]
         assert len({*(own % 12)}) == 1
@@ -82,5 +82,5 @@ def test_each_coin_of_a_balanced_schedule_decides_two_days_at_one_time(days: int
 def test_other_schedules_toss_a_coin_a_slot_or_a_day(
     schedule: Schedule, coins: list[int], sides: list[int]
 ) -> None:
-    drawn = turns(schedule, [0, 1, 2, 3], 2, 2)
+    drawn = draw_slot_coins(schedule, [0, 1, 2, 3], 2, 2)
     assert (drawn.coin.tolist(), drawn.side.tolist()) == (coins, [bool(side) for side in sides])

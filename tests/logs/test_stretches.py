@@ -15,11 +15,11 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.logs.placing import (
-    Entered,
-    Stretch,
-    entry_stretches,
-    planned_splits,
-    stretches_of,
+    Enrollment,
+    SplitPeriod,
+    find_enrollment_periods,
+    find_split_periods,
+    list_planned_splits,
 )
 
 DAYS = 6
@@ -329,8 +329,8 @@ def test_a_schedule_needs_times_and_logged_variants():
         )
 
 
-def entries_of(*rows: tuple[int, str, int, str, int]) -> list[Entered]:
-    return [Entered(*row) for row in rows]
+def entries_of(*rows: tuple[int, str, int, str, int]) -> list[Enrollment]:
+    return [Enrollment(*row) for row in rows]
 
 
 def plan(**entries: Any) -> Experiment:
@@ -348,16 +348,18 @@ RAMP = entries_of(
 
 def test_a_stretch_has_the_units_of_all_hours_of_its_days() -> None:
     exposures = plan(logs=EXPOSED)
-    assert stretches_of(exposures, RAMP) == (
-        Stretch("2026-01-05", "2026-01-06", {"a": 1800, "b": 200}, None),
-        Stretch("2026-01-07", "2026-01-10", {"a": 1500, "b": 1500}, None),
+    assert find_split_periods(exposures, RAMP) == (
+        SplitPeriod("2026-01-05", "2026-01-06", {"a": 1800, "b": 200}, None),
+        SplitPeriod("2026-01-07", "2026-01-10", {"a": 1500, "b": 1500}, None),
     )
-    assert stretches_of(exposures, [one for one in RAMP if one.entry_day <= "2026-01-06"]) == ()
+    assert (
+        find_split_periods(exposures, [one for one in RAMP if one.entry_day <= "2026-01-06"]) == ()
+    )
     # First impressions alone are no assignments.
-    assert stretches_of(plan(), RAMP) == ()
-    assert entry_stretches(plan(), RAMP) == stretches_of(exposures, RAMP)
+    assert find_split_periods(plan(), RAMP) == ()
+    assert find_enrollment_periods(plan(), RAMP) == find_split_periods(exposures, RAMP)
     # Rows of one user come together, so that counts of rows show no split.
-    assert entry_stretches(plan(unit="row"), RAMP) == ()
+    assert find_enrollment_periods(plan(unit="row"), RAMP) == ()
 
 
 def test_a_schedule_is_believed_and_nothing_is_sought_within_its_splits() -> None:
@@ -367,14 +369,14 @@ def test_a_schedule_is_believed_and_nothing_is_sought_within_its_splits() -> Non
     counts = [*before, *(one._replace(planned=1) for one in RAMP)]
     weights = {"a": {"weight": 1}, "b": {"weight": 1}}
     two = plan(variants=weights, assignment={"splits": [first, second]})
-    ramps = stretches_of(two, counts)
+    ramps = find_split_periods(two, counts)
     assert [(ramp.start, ramp.end) for ramp in ramps] == [
         ("2026-01-04", "2026-01-04"),
         ("2026-01-05 06:00:00", "2026-01-10"),
     ]
     assert [ramp.weights for ramp in ramps] == [{"a": 1, "b": 1}, second["weights"]]
     constant = plan(variants=weights, assignment={"splits": [{**first, "from": "2026-01-05"}]})
-    assert entry_stretches(constant, RAMP) == ()
+    assert find_enrollment_periods(constant, RAMP) == ()
 
 
 @pytest.mark.parametrize(
@@ -392,7 +394,7 @@ def test_weights_of_the_same_shares_are_one_split(
 ) -> None:
     variants = {name: {"weight": weight} for name, weight in zip("ab", weights, strict=True)}
     split = {"from": "2026-01-05", "weights": dict(zip("ab", then, strict=True))}
-    plans = planned_splits(plan(variants=variants, assignment={"splits": [split]}))
+    plans = list_planned_splits(plan(variants=variants, assignment={"splits": [split]}))
     assert len(plans) == 1 + changes
 
 
@@ -403,5 +405,5 @@ def test_shares_of_a_stretch_are_of_its_units(
     units: tuple[int, int], shares: tuple[float, float]
 ) -> None:
     counts = dict(zip("ab", units, strict=True))
-    stretch = Stretch("2026-01-05", "2026-01-06", counts, None)
+    stretch = SplitPeriod("2026-01-05", "2026-01-06", counts, None)
     assert stretch.shares == dict(zip("ab", shares, strict=True))

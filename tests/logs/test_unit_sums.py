@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.logs.accounting import days_of
-from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, days_of_units
+from abeval.logs.accounting import list_days
+from abeval.logs.cells import BEFORE, NO_TIME, OUTSIDE, sum_unit_days
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import NO_DAY
-from abeval.logs.units import segments_of
+from abeval.logs.units import find_segments
 from tests.logs.cells import DAY, Exposed, Shown, SmallLog, plan, small_log
 from tests.relations import answer, relation
 
@@ -114,7 +114,7 @@ def test_cells_are_read_with_the_units_together_and_the_nameless_apart() -> None
 
 def days_by_unit(log: SmallLog, *units: str) -> list[tuple[object, ...]]:
     """Unit, phase, day, and the sums."""
-    days = days_of_units(log.cells, log.unit_of(*units))
+    days = sum_unit_days(log.cells, log.unit_of(*units))
     names = ("c_days", "c_1", "c_2")
     columns = [days.in_period, days.day, *(days.columns[name] for name in names)]
     rows = zip(days.unit.tolist(), *(one.tolist() for one in columns), strict=True)
@@ -160,7 +160,7 @@ def test_a_day_with_analysed_units_counts_them_and_the_new_ones_among_them() -> 
         *(Shown("u6", "a", DAY + 50, impressions=256), Shown("u6", "a", None, phase=NO_TIME)),
     ]
     with small_log(shown) as log:
-        assert days_of(log.prepared()) == [
+        assert list_days(log.prepared()) == [
             (FIRST, 1, 1, 2, 10, 20),
             (SECOND, 3, 2, 265, DAY + 12, DAY + 90),
             (THIRD, 1, 0, 16, 2 * DAY, 2 * DAY),
@@ -184,7 +184,7 @@ def cities(log: SmallLog, *units: str) -> dict[str, str]:
     own = hashes[[name in units for name in log.units(hashes)]]
     unit_of = log.unit_of(*names)
     run = log.run
-    one = segments_of(run, log.shape, log.cells, own, unit_of)["city"]
+    one = find_segments(run, log.shape, log.cells, own, unit_of)["city"]
     return dict(zip(names, (one.names[code] for code in one.code.tolist()), strict=True))
 
 

@@ -31,7 +31,7 @@ def test_a_pass_over_a_table_of_units_draws_what_their_ids_draw() -> None:
     analysed = [user for user, arm in zip(users, arms, strict=True) if arm != "c"]
     with closing(DuckDBEngine()) as engine:
         prepared = prepare(Run(experiment, engine, {"units": frame}), [], units_read=False)
-        hashes = prepared.placed.units.hash
+        hashes = prepared.assignment.units.hash
         assert prepared.cells.sub_bucket is not None
         drawn = sub_buckets(engine, experiment, hashes, prepared.cells).tolist()
         assert drawn == sub_buckets(engine, experiment, hashes).tolist()

@@ -57,7 +57,7 @@ def test_a_number_too_large_to_be_a_time_is_none(
     assert pd.Timestamp(LAST, unit="s").isoformat() == "9998-12-31T23:59:59"
     source = ImpressionLog.model_validate({"time_unit": unit})
     frame = pd.DataFrame({"ts": [first - 1, first, 0, last, last + 1]})
-    sql = views.time_ms(columns(engine, frame, source), engine)
+    sql = views.write_time_ms(columns(engine, frame, source), engine)
     rows = [time for (time,) in engine.rows(f"select {sql} from rows order by ts")]
     assert rows == [None, milliseconds(first), 0, milliseconds(last), None]
 
@@ -70,7 +70,7 @@ def test_a_timestamp_of_no_day_is_no_time_where_no_period_leaves_it_out(
     known = []
     for entries in ({}, {"period": PERIOD}):
         log = columns(engine, frame, ImpressionLog())
-        sql = views.known_time(experiment(**entries), log)
+        sql = views.write_valid_time(experiment(**entries), log)
         known.append([time is not None for (time,) in engine.rows(f"select {sql} from rows")])
     assert known == [[False, True, True, False], [True] * 4]
 
@@ -115,7 +115,7 @@ def test_decimals_and_short_floats_are_doubles_in_an_expression(engine: DuckDBEn
     row = ", ".join(f"cast(7 as {kind}) as {name}" for name, kind in kinds.items())
     engine.table("rows", f"select {row}")
     log = LogColumns("impressions", engine.columns("rows"), {})
-    read = views.own_columns(log, [name.lower() for name in kinds])
+    read = views.write_own_columns(log, [name.lower() for name in kinds])
     engine.view("read", f"select {', '.join(read)} from rows")
     types = ["DOUBLE", "DOUBLE", "INTEGER", "VARCHAR", "DOUBLE", "DECIMAL(20,0)"]
     assert [*engine.columns("read").values()] == types

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple, NoReturn
 import abeval
 from abeval.cli.main import main
 from abeval.errors import AbevalError
-from abeval.server import server_of
+from abeval.server import make_server
 from tests.malformed import data
 from tests.malformed.world import write_world
 
@@ -100,7 +100,7 @@ def calls(*asked: tuple[str, Mapping[str, Any]]) -> Act:
     async def talk() -> bool:
         import mcp
 
-        async with mcp.Client(server_of([Path()])) as client:
+        async with mcp.Client(make_server([Path()])) as client:
             for tool, arguments in asked:
                 answer = await client.call_tool(tool, dict(arguments))
                 print(*(part.text for part in answer.content), file=sys.stderr)  # noqa: T201

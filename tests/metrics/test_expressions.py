@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
 from abeval.metrics.expressions import (
-    columns_of,
     expression_problem,
+    list_columns,
     parse_expression,
 )
 from tests.logs.small import analyze, aside, small_log
@@ -186,7 +186,7 @@ def test_an_endless_expression_is_refused_in_few_words(text: str) -> None:
 
 def test_columns_are_named_once_and_as_sql_names_them() -> None:
     tree = parse_expression('Click * "Price" + click')
-    assert columns_of(tree) == ["click", "price"]
+    assert list_columns(tree) == ["click", "price"]
 
 
 def accepted_or_refused(text: str) -> bool:
@@ -255,4 +255,4 @@ def test_what_a_row_set_aside_holds_stops_no_run() -> None:
 
 def test_a_dotted_name_is_that_of_a_field() -> None:
     assert parse_expression("stats.Clicks + a.b.c").sql("duckdb") == '"stats.clicks" + "a.b.c"'
-    assert [*columns_of(parse_expression("stats.clicks / x"))] == ["stats.clicks", "x"]
+    assert [*list_columns(parse_expression("stats.clicks / x"))] == ["stats.clicks", "x"]

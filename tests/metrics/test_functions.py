@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import abeval
 from abeval.assignment import Assignment
 from abeval.errors import ExperimentError
-from abeval.metrics.row_text import evaluate, function_problem, names_of
+from abeval.metrics.row_text import evaluate, function_problem, list_metric_names
 from abeval.stats import resampling
 from tests.aggregates.test_quantiles import visits
 from tests.logs.small import analyze
@@ -148,7 +148,7 @@ def test_arithmetic_is_that_of_python(a, b, c):
     for text, expected in cases.items():
         assert function_problem(text) is None
         assert float(evaluate(text, values)) == pytest.approx(expected, rel=1e-12, abs=1e-12)
-    assert names_of("a / b + a") == ["a", "b"]
+    assert list_metric_names("a / b + a") == ["a", "b"]
 
 
 def test_functions_have_no_windows_and_say_so():

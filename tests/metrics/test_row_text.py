@@ -24,10 +24,12 @@ def test_plain_texts_say_what_a_parser_reads(text: str) -> None:
     assert row_text.is_plain(text)
     assert expressions.expression_problem(text) is None
     tree = expressions.parse_expression(text)
-    assert {*row_text.columns_of(text)} == {*expressions.columns_of(tree)}
-    plain = row_text.renamed(text, lambda column: f'"raw_{column}"')
-    whole = expressions.with_columns(text, lambda column: f"raw_{column}")
-    assert expressions.parsed(plain).sql("duckdb") == expressions.parsed(whole).sql("duckdb")
+    assert {*row_text.list_columns(text)} == {*expressions.list_columns(tree)}
+    plain = row_text.replace_plain_columns(text, lambda column: f'"raw_{column}"')
+    whole = expressions.replace_columns(text, lambda column: f"raw_{column}")
+    assert expressions.parse_tree(plain).sql("duckdb") == expressions.parse_tree(whole).sql(
+        "duckdb"
+    )
 
 
 @pytest.mark.parametrize("text", ["sum", "a b", "a + 1", "case when a then 1 end", "Click", '"a"'])
@@ -42,7 +44,7 @@ def test_no_word_of_sql_is_taken_for_a_column() -> None:
     assert len(plain) > 500
     columns = [text for text in plain if expressions.expression_problem(text) is None]
     assert columns == plain
-    assert all(expressions.columns_of(expressions.parsed(text)) == [text] for text in plain)
+    assert all(expressions.list_columns(expressions.parse_tree(text)) == [text] for text in plain)
 
 
 @pytest.mark.parametrize(

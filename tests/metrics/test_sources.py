@@ -15,7 +15,7 @@ def test_a_source_says_in_one_way_what_its_values_are_by_day(days):
 
 
 def test_totals_are_capped_where_windows_have_them_by_day():
-    assert [source.capped for source in (SESSIONS, GAUC, AUC)] == [True, True, False]
+    assert [source.can_cap for source in (SESSIONS, GAUC, AUC)] == [True, True, False]
 
 
 def test_every_source_that_reads_impressions_reads_whether_they_are_in_the_period():

@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import abeval
-from abeval.offline.curves import elbow
+from abeval.offline.curves import find_elbow
 from tests.offline.frames import one_list
 
 ENTRIES = {
@@ -73,7 +73,7 @@ def test_a_curve_has_every_cut_off_and_its_elbow(log):
     ],
 )
 def test_the_elbow_is_furthest_from_the_line_between_the_ends(points, expected):
-    assert elbow(points) == expected
+    assert find_elbow(points) == expected
 
 
 def test_the_mean_of_dcg_over_windows_is_that_of_the_seed_document():

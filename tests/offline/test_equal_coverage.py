@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.offline.groups import Listed
+from abeval.offline.groups import ListedItems
 from tests.offline.test_replay import small
 
 
@@ -92,7 +92,7 @@ def test_more_units_never_cover_less_and_all_cover_what_they_cover(shown, data):
     of = np.array([float(len(shown))])
 
     def at(equal):
-        return Listed.of(rows, of, of, equal, 6).values("coverage_equal")[0]
+        return ListedItems.build(rows, of, of, equal, 6).values("coverage_equal")[0]
 
     few = data.draw(st.integers(1, len(shown)))
     sizes = [len(set().union(*some)) for some in combinations(shown, few)]

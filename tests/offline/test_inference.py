@@ -9,7 +9,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import abeval
 from abeval.offline.groups import GroupValues
-from abeval.offline.inference import Columns, compare, estimate, smooth
+from abeval.offline.inference import Columns, compare, estimate, make_smooth
 from abeval.stats.moments import Moments
 
 EVERYONE = np.ones(400, dtype=bool)
@@ -31,8 +31,8 @@ def columns(form, seed=1, n=400):
 )
 def test_the_derivative_of_every_form_is_its_slope(form):
     given = columns(form)
-    mean = Moments.of(*given.stacked(EVERYONE)).mean
-    at = smooth(form, 0, 400)
+    mean = Moments.of(*given.select_units(EVERYONE)).mean
+    at = make_smooth(form, 0, 400)
     _, slope = at(mean)
     for i in range(mean.size):
         step = np.zeros(mean.size)
@@ -62,7 +62,7 @@ def test_two_alike_models_are_told_apart_no_more_often_than_they_may_be(form):
         rng = np.random.default_rng(seed)
         base = columns(form, seed)
         models = [
-            Columns(base.above * rng.lognormal(0, 0.2, 400), base.below, base.others, form)
+            Columns(base.above * rng.lognormal(0, 0.2, 400), base.below, base.extra, form)
             for _ in range(2)
         ]
         effect = compare(*models, EVERYONE, 0.05)

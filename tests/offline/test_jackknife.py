@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from abeval.offline.candidates import UNIT_GROUPS
-from abeval.offline.groups import Bins, Listed
+from abeval.offline.groups import Bins, ListedItems
 from abeval.stats.resampling import jackknife_se
 
 GROUPS, USERS, ITEMS = UNIT_GROUPS, 640, 60
@@ -31,15 +31,15 @@ def listed_rows(rng: np.random.Generator) -> pd.DataFrame:
     return frame
 
 
-def of_groups(frame: pd.DataFrame, groups: int) -> Listed:
+def of_groups(frame: pd.DataFrame, groups: int) -> ListedItems:
     """The lists of so many groups of units."""
     columns = {str(name): frame[name].to_numpy() for name in frame.columns}
     total = np.zeros(GROUPS)
     total[:groups] = USERS / GROUPS
-    return Listed.of(columns, 2 * total, total, USERS // 4, ITEMS + 10)
+    return ListedItems.build(columns, 2 * total, total, USERS // 4, ITEMS + 10)
 
 
-def lists(rng: np.random.Generator) -> Listed:
+def lists(rng: np.random.Generator) -> ListedItems:
     return of_groups(listed_rows(rng), GROUPS)
 
 
@@ -64,7 +64,7 @@ def curve(rng: np.random.Generator, wrong: float) -> Bins:
     frame = pd.DataFrame({**rows, "unit_group": np.repeat(user % GROUPS, 20)})
     frame["clicks"], frame["predicted"] = click.ravel(), np.rint(1e9 * score.ravel())
     bins = frame.groupby(["bin", "unit_group"], as_index=False).sum()
-    return Bins.of({str(name): bins[name].to_numpy() for name in bins.columns}, GROUPS)
+    return Bins.build({str(name): bins[name].to_numpy() for name in bins.columns}, GROUPS)
 
 
 def test_the_error_of_a_wrong_model_has_a_right_interval():

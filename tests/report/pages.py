@@ -16,7 +16,7 @@ import pytest
 from abeval.report.assets import island
 from abeval.report.page import page_html
 from abeval.results.analysis import Result
-from abeval.results.study import study_of
+from abeval.results.study import build_study
 from tests import builders
 
 VOID = {"meta", "link", "br", "img", "input", "hr", "line", "circle", "path", "rect"}
@@ -80,7 +80,7 @@ class Page(HTMLParser):
 
 @cache
 def html(name: str) -> str:
-    return page_html(study_of(RESULTS[name]()))
+    return page_html(build_study(RESULTS[name]()))
 
 
 @cache

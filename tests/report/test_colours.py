@@ -22,8 +22,8 @@ from abeval.report.figures import (
     LAYOUT,
     SYMBOLS,
     colour,
+    colour_indices,
     faint,
-    places,
 )
 from abeval.report.page import page_html
 from abeval.results.study import Study
@@ -242,7 +242,7 @@ def test_the_colours_of_figures_and_of_the_page_are_the_same() -> None:
 @pytest.mark.parametrize("name", ["ship", "three_variants"])
 def test_a_variant_has_one_colour_on_all_of_a_page(name: str) -> None:
     """In the forest, in every table, in every figure; control has its own."""
-    order = places(result(name).experiment)
+    order = colour_indices(result(name).experiment)
     assert order[result(name).experiment.control] == 0
     for variant, place in order.items():
         for cell in page(name).all("td"):
@@ -267,7 +267,7 @@ def test_a_variant_keeps_its_colour_where_another_one_is_missing() -> None:
     assert alone
     text = page_html(Study(analysis=replace(shown, daily=alone)))
     trace = figures(text)["daily-ctr"]["data"][0]
-    assert trace["marker"]["color"] == colour(places(shown.experiment)["challenger"])
+    assert trace["marker"]["color"] == colour(colour_indices(shown.experiment)["challenger"])
 
 
 def test_no_word_is_written_in_the_colour_of_a_variant() -> None:

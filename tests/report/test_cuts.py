@@ -10,7 +10,7 @@ from abeval.report.tables import CELLS, cut_tables
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
 from abeval.results.effects import CutRow, CutSplit, NoCut
-from abeval.results.study import study_of
+from abeval.results.study import build_study
 from tests.builders import HOSTILE, METRICS, effect, result
 from tests.report.pages import parse, whole, words
 
@@ -48,7 +48,7 @@ def with_cuts(*rows: CutRow) -> Result:
 
 def section(shown: Result) -> str:
     """What the page says of cuts."""
-    (cuts,) = parse(whole(page_html(study_of(shown)))).all("section", id="cuts")
+    (cuts,) = parse(whole(page_html(build_study(shown)))).all("section", id="cuts")
     return words(cuts)
 
 
@@ -57,7 +57,7 @@ def test_the_page_has_a_section_of_cuts() -> None:
     for text in ("feed", "+10.0% [+5.5%, +14.5%]", "By scene", "(none)", "it needs whole sessions"):
         assert text in said
     assert "4\u202f000 / 4\u202f000" in said
-    assert '<section id="cuts">' not in whole(page_html(study_of(result())))
+    assert '<section id="cuts">' not in whole(page_html(build_study(result())))
 
 
 def test_each_metric_has_its_cuts() -> None:
@@ -80,7 +80,7 @@ def test_the_terminal_says_what_the_mix_did() -> None:
 
 def test_p_is_that_after_holm() -> None:
     assert {row.p_value for row in cut_rows(with_cuts())} == {0.02}
-    rows = [words(e) for e in parse(whole(page_html(study_of(with_cuts())))).all("tr")]
+    rows = [words(e) for e in parse(whole(page_html(build_study(with_cuts())))).all("tr")]
     assert [row[-5:] for row in rows if row.startswith(("feed", "home"))] == ["0.020"] * 2
 
 
@@ -92,7 +92,7 @@ def test_the_terminal_shows_the_largest_cells() -> None:
 
 
 def test_names_of_cells_are_text() -> None:
-    assert HOSTILE not in whole(page_html(study_of(with_cuts(cut(HOSTILE)))))
+    assert HOSTILE not in whole(page_html(build_study(with_cuts(cut(HOSTILE)))))
 
 
 def test_a_table_of_lifts_has_every_cut_beside_the_whole() -> None:

@@ -16,7 +16,7 @@ from abeval.report.page import page_html
 from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.study import Study, study_of
+from abeval.results.study import Study, build_study
 from benchmarks.report_worlds import WORLDS
 from tests import builders, sample
 from tests.report.pages import Element, parse, whole, words
@@ -111,9 +111,9 @@ def test_beside_ship_it_says_what_to_expect_less_of() -> None:
     # A goal that is better does not ship by itself.
     stopped = builders.do_not_ship()
     assert stopped["ctr"].status == "better"
-    assert screen_of(study_of(stopped)).said == ()
+    assert screen_of(build_study(stopped)).said == ()
     falls = replace(builders.ship(), scorecard=tuple(map(fallen, builders.ship().scorecard)))
-    (said,) = screen_of(study_of(falls)).said
+    (said,) = screen_of(build_study(falls)).said
     assert "ctr \u22123.1%" in said
 
 
@@ -239,7 +239,7 @@ def test_numbers_are_those_of_the_result(name: str) -> None:
         texts = [one.text for one in shown.rows if one.metric == metric]
         lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
         effect = fmt.typographic(lift.text) if lift else fmt.MISSING
-        status = codes.status(row.status, row.reason)
+        status = codes.describe_status(row.status, row.reason)
         assert any(
             effect in t and status in t and printed_name(row.variant) in t for t in texts
         ) or (len(result.verdicts) == 1 and any(effect in t and status in t for t in texts))
@@ -252,7 +252,7 @@ def printed_name(name: str) -> str:
 
 def test_of_many_rows_the_first_are_shown_and_the_others_counted() -> None:
     rows = tuple(builders.row(f"m{i:02}") for i in range(30))
-    many = screen_of(study_of(builders.result(scorecard=rows)))
+    many = screen_of(build_study(builders.result(scorecard=rows)))
     assert len(many.rows) == 24
     assert "6 more among every lift." in many.text
 
@@ -265,14 +265,14 @@ def test_an_early_ship_says_that_its_look_allows_it_and_names_the_boundary() -> 
         boundaries=(crossed,),
     )
     said = "Roll out treatment before the planned end: look 2 of 3 allows it."
-    assert screen_of(study_of(early)).actions == (said,)
+    assert screen_of(build_study(early)).actions == (said,)
     crossing = (
         "look 2 of 3: ctr p 2.6e-12 is below its boundary 0.00308, so an early stop is allowed"
     )
     assert early.progress.startswith(crossing)
     assert "next look" not in early.progress
     last = replace(early, schedule=results.analysis.Schedule(look=3, looks=3))
-    assert screen_of(study_of(last)).actions == ("Roll out treatment.",)
+    assert screen_of(build_study(last)).actions == ("Roll out treatment.",)
 
 
 def test_units_have_their_share_beside_the_planned_one() -> None:
@@ -286,7 +286,7 @@ def test_an_undecided_headline_says_whether_to_stop_or_to_run_on() -> None:
     verdict = results.Verdict("treatment", "keep_running", "UNDECIDED: ctr could be anywhere.")
     base = builders.result(scorecard=(open_row,), verdicts=(verdict,))
     running = replace(base, experiment=replace(base.experiment, end="2099-01-01T00:00:00"))
-    for shown, word in ((ended, "UNDECIDED, STOP"), (study_of(running), "UNDECIDED, RUN ON")):
+    for shown, word in ((ended, "UNDECIDED, STOP"), (build_study(running), "UNDECIDED, RUN ON")):
         assert shown.analysis is not None
         texts = (screen_of(shown).verdicts[0], shown.to_markdown(), as_text(shown.analysis))
         assert all(word in text for text in texts), texts
@@ -295,6 +295,6 @@ def test_an_undecided_headline_says_whether_to_stop_or_to_run_on() -> None:
 def test_a_ship_without_a_guardrail_says_so_beside_its_word() -> None:
     base = builders.ship()
     alone = replace(base, scorecard=tuple(r for r in base.scorecard if r.role == "goal"))
-    assert "SHIP, NO GUARDRAIL SET ctr" in screen_of(study_of(alone)).verdicts[0]
+    assert "SHIP, NO GUARDRAIL SET ctr" in screen_of(build_study(alone)).verdicts[0]
     assert as_text(alone).startswith("SHIP, NO GUARDRAIL SET: ")
     assert "NO GUARDRAIL" not in as_text(base)

@@ -22,7 +22,7 @@ from abeval.report.page import PARTS, page_html
 from abeval.results import Check, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import result_from_dict
-from abeval.results.study import Study, study_of
+from abeval.results.study import Study, build_study
 from abeval.views import view
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
@@ -137,7 +137,9 @@ def test_every_scorecard_row_is_plain_html(name: str) -> None:
         lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
         shown = fmt.typographic(lift.text) if lift else fmt.MISSING
         assert any(
-            row.metric in words(e) and shown in words(e) and codes.words(row.status) in words(e)
+            row.metric in words(e)
+            and shown in words(e)
+            and codes.describe_code(row.status) in words(e)
             for e in rows
         )
 
@@ -262,7 +264,7 @@ def test_islands_cannot_end_their_script() -> None:
 
 @EVERY
 def test_the_same_page_every_time(name: str) -> None:
-    assert page_html(study_of(RESULTS[name]())) == html(name)
+    assert page_html(build_study(RESULTS[name]())) == html(name)
 
 
 @pytest.mark.whole
@@ -281,7 +283,7 @@ def test_the_same_page_in_another_process_and_from_json() -> None:
     )
     assert other.stdout.decode() == html("hostile")
     again = result_from_dict(json.loads(RESULTS["hostile"]().to_json()))
-    assert page_html(study_of(again)) == html("hostile")
+    assert page_html(build_study(again)) == html("hostile")
 
 
 def test_downloads_hold_the_result() -> None:
@@ -333,7 +335,7 @@ def test_the_report_is_written_whole(tmp_path: Path) -> None:
 
 def test_where_there_is_no_lift_the_difference_stands() -> None:
     row = builders.row(lift=None, lift_low=None, lift_high=None, reason="control_near_zero")
-    text = whole(page_html(study_of(builders.result(scorecard=(row,), daily=(), segments=()))))
+    text = whole(page_html(build_study(builders.result(scorecard=(row,), daily=(), segments=()))))
     assert 'class="glyph' not in text
     assert "unbounded" not in text
     assert "+0.61 pp [+0.32, +0.90]" in text
@@ -342,4 +344,4 @@ def test_where_there_is_no_lift_the_difference_stands() -> None:
 def test_passed_checks_fold_away_where_they_are_many() -> None:
     many = tuple(Check(f"check_{i}", "pass", 0.1, 0.2, "fine") for i in range(7))
     assert '<details class="data" open>' in html("ship")
-    assert '<details class="data" open>' not in page_html(study_of(builders.result(trust=many)))
+    assert '<details class="data" open>' not in page_html(build_study(builders.result(trust=many)))

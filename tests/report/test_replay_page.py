@@ -24,7 +24,7 @@ from abeval.report.tables import TextTable
 from abeval.report.terminal import as_text
 from abeval.results import format as fmt
 from abeval.results.replay import Curve, CurvePoint
-from abeval.results.study import study_of
+from abeval.results.study import build_study
 from tests.offline.test_replay import SAMPLE, random_rows, small
 from tests.report.pages import close, figures, parse, whole, words
 
@@ -52,7 +52,7 @@ def full():
 
 @pytest.fixture(scope="module")
 def page(full):
-    return whole(page_html(study_of(full)))
+    return whole(page_html(build_study(full)))
 
 
 def section(page, name):
@@ -92,8 +92,8 @@ def test_terminal_markdown_and_page_have_the_same_tables(full):
             assert all(cell in short for cell in row)
     # A study has a place for the first of them.
     (first, *others) = on_page
-    assert first.title in study_of(full).to_markdown()
-    assert not any(table.title in study_of(full).to_markdown() for table in others)
+    assert first.title in build_study(full).to_markdown()
+    assert not any(table.title in build_study(full).to_markdown() for table in others)
 
 
 def test_every_part_of_the_result_is_on_the_page(page):
@@ -151,7 +151,7 @@ def test_the_page_carries_the_numbers_along(full, page):
 def test_one_model_alone_has_values_and_no_differences():
     run = pd.DataFrame({"request_id": [1, 1], "item_id": ["a", "b"], "score": [0.9, 0.8]})
     truth = pd.DataFrame({"request_id": [1], "item_id": ["b"]})
-    page = whole(page_html(study_of(abeval.evaluate(run, truth, metrics=["mrr@2"]).result)))
+    page = whole(page_html(build_study(abeval.evaluate(run, truth, metrics=["mrr@2"]).result)))
     assert "0.500" in section(page, "offline")
     assert "too few units" in section(page, "offline")
     assert 'id="plotly-gz"' not in page

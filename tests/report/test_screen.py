@@ -14,7 +14,7 @@ import abeval
 from abeval.report.page import page_html
 from abeval.results.agreement import Agreement
 from abeval.results.power import MetricOutlook, PowerOutlook
-from abeval.results.study import Study, study_of
+from abeval.results.study import Study, build_study
 from benchmarks.report_worlds import WORLDS
 from tests import builders
 from tests.report.pages import html
@@ -57,7 +57,7 @@ def agreement() -> Agreement:
 def text_of(name: str) -> str:
     """A page; `study` has all that two metrics of the sample can show."""
     if name == "agreement":
-        return page_html(study_of(agreement()))
+        return page_html(build_study(agreement()))
     if name != "study":
         return html(name)
     metrics = ["ctr", "clicks_per_user"]

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app, main
-from abeval.history.entries import Addable, rows_of
-from abeval.history.table import changing
+from abeval.history.entries import Addable, build_rows
+from abeval.history.table import edit_rows
 from abeval.report.replay_page import choose
 from abeval.report.short import tabulate
 from abeval.report.terminal import as_text
@@ -99,8 +99,8 @@ def history(path: Path) -> abeval.HistoryReport:
     results: list[Addable] = []
     for each in past(10, seed=3):
         results += [each.result, each.replayed]
-    with changing(path) as rows:
-        rows += [row for one in results for row in rows_of(one, None)]
+    with edit_rows(path) as rows:
+        rows += [row for one in results for row in build_rows(one, None)]
     return abeval.History(path).report(metrics=["ctr"])
 
 
@@ -140,7 +140,7 @@ def in_order(result: Record, text: str) -> None:
         place = max(whole.find(squeezed("Scorecard")), 0)
         for row in rows:
             for key in keys:
-                word = codes.words(row[key] if isinstance(key, int) else getattr(row, key))
+                word = codes.describe_code(row[key] if isinstance(key, int) else getattr(row, key))
                 place = whole.find(squeezed(word), place)
                 assert place >= 0, (field, key, word)
 
@@ -204,7 +204,7 @@ def test_a_replay_shows_a_dozen_metrics_a_cut_off(results: dict[str, Record]) ->
     assert sum("@5" in row for row in rows) == 12
     assert len(lines) < 80
     assert any("more metrics, and each variant's traffic: --all" in line for line in lines)
-    whole = as_text(result, whole=True)
+    whole = as_text(result, show_all=True)
     assert all(row.metric in whole for row in getattr(result, "rows"))  # noqa: B009
     assert "traffic of treatment" in whole
 
@@ -349,7 +349,7 @@ def test_metrics_are_listed_whole_at_any_width(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_result_of_an_analysis_is_not_in_part() -> None:
     result: Result = builders.ship()
-    assert as_text(result, whole=True) == as_text(result)
+    assert as_text(result, show_all=True) == as_text(result)
 
 
 def test_every_kind_of_result_has_tables_a_draft_says_so_and_notes_stand_below(

@@ -25,14 +25,14 @@ from abeval.cli.main import app
 from abeval.engines import sql as queries
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
-from abeval.logs.run import opened
+from abeval.logs.run import open_run
 from abeval.offline.metrics import default_metrics
-from abeval.report.figures import Block, Closed, OfMetric, figures_of
+from abeval.report.figures import Block, Closed, MetricBlocks, list_figures
 from abeval.report.markdown import markdown
-from abeval.report.page import PARTS, _built, page_html
+from abeval.report.page import PARTS, _build_parts, page_html
 from abeval.report.tables import TextTable
 from abeval.results import format as fmt
-from abeval.results.study import Study, read_results, study_of
+from abeval.results.study import Study, build_study, read_results
 from abeval.stats.catalogue import compare_all
 from tests import builders
 from tests.agreement.test_sample import GOLDEN, golden_of, same
@@ -95,7 +95,7 @@ def test_the_download_has_all_but_windows_and_says_so(
     assert study.time is not None
     kept = replace(study, time=replace(study.time, windows=(), looks=()))
     assert read_results([again]).to_dict() == kept.to_dict()
-    plain = parse(whole(page_html(study_of(builders.ship()))))
+    plain = parse(whole(page_html(build_study(builders.ship()))))
     names = [words(a) for a in plain.all("a") if "download" in a.attributes]
     assert names == ["scorecard (CSV)", "results (JSON)"]
 
@@ -114,7 +114,7 @@ def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -
     page = folder / "composed.html"
     args = ["report", *map(str, files), "--output", str(page)]
     assert CliRunner().invoke(app, args).exit_code == 0
-    assert read_results(files).to_dict() == study_of(*parts.values()).to_dict()
+    assert read_results(files).to_dict() == build_study(*parts.values()).to_dict()
     ids = {e.attributes["id"] for e in parse(page.read_text(encoding="utf-8")).all("section")}
     assert {part.id for part in PARTS} - ids == {"cuts", "design", "power"}
 
@@ -260,8 +260,8 @@ def test_a_metric_leads_to_its_effect_up_to_each_day(study: Study, parsed: Page)
 def test_the_page_draws_the_figures_of_the_result_to_four_digits(study: Study, page: str) -> None:
     drawn = figures(page)
     addresses = {}
-    for part in _built(study):
-        for view in figures_of(part.blocks):
+    for part in _build_parts(study):
+        for view in list_figures(part.blocks):
             addresses[view.anchor] = view.figure
     assert set(drawn) == set(addresses)
     for anchor, figure in addresses.items():
@@ -374,7 +374,7 @@ def ends_of(trace: go.Scatter) -> list[float | None]:
 def test_every_number_of_a_table_is_one_of_its_record(study: Study) -> None:
     """Each row's numbers are of records with the names of the row: metric, variant, model, cell."""
     result, checked = NumbersOf(study.to_dict()), 0
-    for part in _built(study):
+    for part in _build_parts(study):
         for table in tables_of(part.blocks):
             for row in (
                 table.rows if part.id != "stability" and table.title != "Definitions" else ()
@@ -396,7 +396,7 @@ def tables_of(blocks: Iterable[Block]) -> Iterator[TextTable]:
     for block in blocks:
         if isinstance(block, Closed):
             yield from tables_of(block.blocks)
-        elif isinstance(block, OfMetric):
+        elif isinstance(block, MetricBlocks):
             yield from tables_of(block.inside)
         elif isinstance(block, TextTable):
             yield block
@@ -542,7 +542,7 @@ def test_the_draws_of_a_row_and_their_seed_give_its_p_value_again() -> None:
     """With another seed they do not."""
     loaded = abeval.load(FILE)
     experiment = loaded.experiment
-    with opened(experiment, {}) as run:
+    with open_run(experiment, {}) as run:
         aggregates = collect(run, named_metrics(experiment, ["gini"]))
     row = judge(experiment, named_metrics(experiment, ["gini"]), aggregates)["gini"]
     arms = [aggregates.incidence(name) for name in ("control", "treatment")]
@@ -589,7 +589,7 @@ def test_markdown_says_what_the_page_says(study: Study) -> None:
             assert lift is not None
             shown = fmt.typographic(lift.text).replace("[", r"\[").replace("]", r"\]")
             assert shown in text
-    hostile = markdown(study_of(builders.hostile()))
+    hostile = markdown(build_study(builders.hostile()))
     assert re.search(r"(?<!\\)<", hostile) is None
     assert len(hostile.splitlines()) < 30
 
@@ -618,7 +618,7 @@ def test_what_could_not_be_run_is_said(tmp_path: Path) -> None:
 
 
 def test_several_variants_are_one_line_each_and_what_holds_for_all_is_said_once() -> None:
-    parsed = parse(whole(page_html(study_of(builders.three_variants()))))
+    parsed = parse(whole(page_html(build_study(builders.three_variants()))))
     (first,) = parsed.all("section", id="verdict")
     lines = [words(e) for e in parsed.all("p", class_="sentence")]
     assert [line.split()[0] for line in lines] == ["treatment", "challenger"]

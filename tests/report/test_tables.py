@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 import abeval
-from abeval.report.analysis_page import by_role
+from abeval.report.analysis_page import group_rows_by_role
 from abeval.report.page import page_html
 from abeval.report.tables import fit_rows, segment_tables, tables
 from abeval.report.terminal import as_text
@@ -21,7 +21,7 @@ from abeval.results import (
 )
 from abeval.results import format as fmt
 from abeval.results.analysis import Result, result_from_dict
-from abeval.results.study import study_of
+from abeval.results.study import build_study
 from tests import builders
 from tests.report.pages import whole
 
@@ -68,7 +68,7 @@ def test_numbers_are_said_in_words(result: Result) -> None:
 
 
 def test_the_terminal_and_the_page_show_them(result: Result) -> None:
-    text, page = as_text(result, 200), whole(page_html(study_of(result)))
+    text, page = as_text(result, 200), whole(page_html(build_study(result)))
     for table in (*tables(result), *segment_tables(result)):
         assert f"{table.title}:" in text
         assert f"<h3>{table.title}</h3>" in page
@@ -79,15 +79,15 @@ def test_the_terminal_and_the_page_show_them(result: Result) -> None:
 
 def test_the_interval_of_the_family_is_on_the_row(result: Result) -> None:
     """It stood in a table of its own, and beside the status stood one that does not decide."""
-    shown = as_text(result, 200), page_html(study_of(result)).replace("\u2212", "-")
+    shown = as_text(result, 200), page_html(build_study(result)).replace("\u2212", "-")
     for text in shown:
         assert "97.5% interval" in text
         assert "[+0.28, +0.94]" in text
     wide = replace(result.family_intervals[0], lift_low=0.027, lift_high=0.091)
     new = replace(result, family_intervals=(wide,))
-    for text in (as_text(new, 200), study_of(new).to_markdown()):
+    for text in (as_text(new, 200), build_study(new).to_markdown()):
         assert "+5.9% [+2.7%, +9.1%]" in text.replace("\u2212", "-").replace("\\", "")
-    assert "lift +5.9%, 97.5% interval from +2.7% to +9.1%" in page_html(study_of(new)).replace(
+    assert "lift +5.9%, 97.5% interval from +2.7% to +9.1%" in page_html(build_study(new)).replace(
         "\u2212", "-"
     )
     plain = replace(result, family_intervals=(replace(wide, level=0.95),))
@@ -115,7 +115,7 @@ def test_the_numbers_of_an_adjusted_row_fit_together(adjust: str) -> None:
     line = next(one for one in as_text(result, 200).splitlines() if "dwell_per_user   " in one)
     assert f"{control}   {treatment} adj   {fmt.effect(row, 's').text}" in line
     assert "adj: control plus the adjusted difference" in as_text(result, 200)
-    *_, (_, (view,)) = by_role(result)[0]
+    *_, (_, (view,)) = group_rows_by_role(result)[0]
     assert (view.control, view.treatment) == (control, f"{treatment} adj")
 
 

@@ -165,5 +165,5 @@ def test_a_log_that_nothing_reads_is_named_on_the_first_screen() -> None:
     assert "(people.csv)" in said
     assert "orders" in said
     out = StringIO()
-    print_result(result, Console(file=out, width=200), whole=False)
+    print_result(result, Console(file=out, width=200), show_all=False)
     assert said in out.getvalue()

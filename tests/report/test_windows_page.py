@@ -6,7 +6,7 @@ from typer.testing import CliRunner
 import abeval
 from abeval.cli.main import app
 from abeval.report.page import page_html
-from abeval.results.study import study_of
+from abeval.results.study import build_study
 from tests import sample
 from tests.report.pages import close, figures, whole
 
@@ -19,7 +19,7 @@ def result():
 
 @pytest.fixture(scope="module")
 def page(result):
-    return whole(page_html(study_of(result)))
+    return whole(page_html(build_study(result)))
 
 
 def traces(page, name):
@@ -103,14 +103,14 @@ def test_what_daily_looks_would_have_declared_is_in_words(result, page):
 def test_replays_are_drawn_where_they_were_run(result, page):
     assert "A/A replays" not in page
     replays = abeval.load(sample.FILE).aa(runs=400, metrics=["ctr"])
-    with_replays = figures(page_html(study_of(result, replays)))
+    with_replays = figures(page_html(build_study(result, replays)))
     assert with_replays["aa-ctr"]["data"][0]["y"] == list(replays.histograms["ctr"])
 
 
 def test_no_name_from_the_file_becomes_markup():
     evil = "<img src=x onerror=alert(1)></script>"
     loaded = abeval.load(sample.FILE).replace(name=evil)
-    page = whole(page_html(study_of(loaded.windows(metrics=["ctr"]))))
+    page = whole(page_html(build_study(loaded.windows(metrics=["ctr"]))))
     assert evil not in page
     assert "&lt;img src=x" in page
     assert "script-src 'sha256-" in page.replace("&#39;", "'")

@@ -14,7 +14,7 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError
 from abeval.results.analysis import Result, result_from_dict
-from abeval.results.study import study_of
+from abeval.results.study import build_study
 from tests import builders
 
 NAMES = (
@@ -102,8 +102,8 @@ def test_words_of_the_experiment_stand_in_json_terminal_and_markdown() -> None:
     result = analyzed([labelled, {"name": "spent"}], **WORDS)
     info = json.loads(result.to_json())["experiment"]
     assert {key: info[key] for key in WORDS} == WORDS
-    assert result.experiment.shown == "新排序"
-    assert (result.metrics[0].description, result.metrics[0].shown) == (
+    assert result.experiment.display_name == "新排序"
+    assert (result.metrics[0].description, result.metrics[0].display_name) == (
         "paid ones only",
         "Orders | user",
     )
@@ -117,7 +117,7 @@ def test_words_of_the_experiment_stand_in_json_terminal_and_markdown() -> None:
     assert "新排序: user units: 对照 200" in str(result)
     assert "Hypothesis: More orders per user." in lines
     assert any(line.startswith("  Orders | user ") for line in lines)
-    markdown = study_of(result).to_markdown()
+    markdown = build_study(result).to_markdown()
     assert markdown.startswith(
         "## 新排序\n\n**Hypothesis:** More orders per user.\n\n**UNDECIDED, STOP**"
     )
@@ -127,7 +127,7 @@ def test_words_of_the_experiment_stand_in_json_terminal_and_markdown() -> None:
 
 def test_without_words_the_names_stand() -> None:
     result = analyzed([{"name": "orders"}])
-    assert (result.experiment.shown, result.label("orders"), result.progress) == (
+    assert (result.experiment.display_name, result.label("orders"), result.progress) == (
         "ranker",
         "orders",
         "",

@@ -231,7 +231,7 @@ def test_at_the_edge_nothing_is_proven():
     assert decisions.equivalent(decisions.Gain(-0.05, math.nextafter(0.1, 0)), 0.1)
     assert not decisions.equivalent(decisions.Gain(-0.05, 0.1), 0.1)
     assert not decisions.equivalent(decisions.Gain(-0.1, 0.05), 0.1)
-    effect = effects.from_difference(1.0, 2.0, 1.0, 1.0)
+    effect = effects.effect_from_difference(1.0, 2.0, 1.0, 1.0)
     touching, clear = (effect._replace(low=low, high=2 - low) for low in (0.0, 1e-9))
     assert not decisions.not_worse_relative(touching, 0.1, -0.1, 0.0)
     assert decisions.not_worse_relative(clear, 0.1, -0.1, 0.0)
@@ -256,14 +256,14 @@ def test_the_margin_that_is_just_kept_is_the_end_of_fiellers_interval(
 
 
 def test_a_margin_of_a_control_of_zero_has_no_sign() -> None:
-    effect = effects.from_difference(0.0, 1.0, 1.0, 0.1)
+    effect = effects.effect_from_difference(0.0, 1.0, 1.0, 0.1)
     with pytest.raises(Refusal) as refusal:
         decisions.not_worse_relative(effect, 0.01, -0.01, 0.1)
     assert refusal.value.reason == "control_near_zero"
 
 
 def test_margins_are_finite_and_not_negative() -> None:
-    effect = effects.from_difference(1.0, 1.0, 0.0, 0.1)
+    effect = effects.effect_from_difference(1.0, 1.0, 0.0, 0.1)
     for margin in (-0.1, -1e-9, math.inf, math.nan):
         with pytest.raises(ValueError, match="margin must not be negative"):
             decisions.not_worse_relative(effect, 0.01, -0.01, margin)

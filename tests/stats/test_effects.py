@@ -52,9 +52,9 @@ def test_an_interval_holds_95_percent_where_no_level_is_named() -> None:
 
 def test_of_two_errors_the_one_that_faces_zero_decides() -> None:
     for difference in (0.5, 0.0, -0.5):
-        low = effects.from_difference(1, 1 + difference, difference, 0.2)
-        high = effects.from_difference(1, 1 + difference, difference, 0.4)
-        effect = effects.joined(low, high)
+        low = effects.effect_from_difference(1, 1 + difference, difference, 0.2)
+        high = effects.effect_from_difference(1, 1 + difference, difference, 0.4)
+        effect = effects.merge_sides(low, high)
         assert (effect.low, effect.high) == (low.low, high.high)
         facing = low if difference > 0 else high
         assert (effect.se, effect.p_value) == (facing.se, facing.p_value)
@@ -89,7 +89,7 @@ def test_no_number_is_a_refusal(control: Estimate, treatment: Estimate, reason: 
 def test_a_difference_without_error_is_refused() -> None:
     for se in (0.0, math.nan):
         with pytest.raises(Refusal):
-            effects.from_difference(1, 2, 1, se)
+            effects.effect_from_difference(1, 2, 1, se)
 
 
 def test_one_variant_without_variance_is_a_known_constant() -> None:

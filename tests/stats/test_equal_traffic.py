@@ -66,10 +66,10 @@ def test_both_variants_have_the_units_of_the_smaller_one() -> None:
     large, small = arm(4, 60), arm(5, 25)
     at = float(small.units.sum())
     for pair in ((large, small), (small, large)):
-        measured = catalogue.at_equal_traffic(*pair, ORDER, Evenness(SIZE, ["gini"]))
+        measured = catalogue.evaluate_at_equal_traffic(*pair, ORDER, Evenness(SIZE, ["gini"]))
         wanted = [gini_at(one, at, ORDER.tolist()) for one in pair]
         assert measured[0] == pytest.approx(wanted, rel=1e-9)
-        covered = catalogue.at_equal_traffic(*pair, ORDER, Coverage(SIZE))
+        covered = catalogue.evaluate_at_equal_traffic(*pair, ORDER, Coverage(SIZE))
         assert covered[0] == pytest.approx([coverage_of(one, at) for one in pair], rel=1e-9)
 
 
@@ -180,7 +180,9 @@ def test_null_differences_spread_as_differences_of_one_policy_do(
     arms = drawn(units[0]), drawn(units[1])
     differences = []
     for _ in range(100):
-        values = catalogue.at_equal_traffic(drawn(units[0]), drawn(units[1]), order, measure)
+        values = catalogue.evaluate_at_equal_traffic(
+            drawn(units[0]), drawn(units[1]), order, measure
+        )
         differences.append(values[0, 1] - values[0, 0])
     null = catalogue.null_differences(*arms, measure, 400, rng)[0]
     assert null.std() == pytest.approx(np.std(differences), rel=0.3)

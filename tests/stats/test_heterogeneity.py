@@ -11,10 +11,10 @@ from statsmodels.stats.meta_analysis import combine_effects
 from statsmodels.stats.oneway import anova_oneway
 
 from abeval.stats import heterogeneity, means, skewed
-from abeval.stats.heterogeneity import pooled
+from abeval.stats.heterogeneity import pool_variances
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Refusal
-from abeval.stats.skewed import at
+from abeval.stats.skewed import evaluate_hypothesis
 
 KNOWN = [math.inf] * 8
 
@@ -145,10 +145,10 @@ def test_many_small_segments_hold_the_level() -> None:
 
 def test_pooled_variances_are_those_of_a_permutation() -> None:
     rng = np.random.default_rng(5)
-    arms = [Moments.with_third(rng.gamma(1, 5, n)) for n in (270, 30)]
-    first, second = pooled(*(means.estimate_mean(one) for one in arms))
+    arms = [Moments.build_with_third(rng.gamma(1, 5, n)) for n in (270, 30)]
+    first, second = pool_variances(*(means.estimate_mean(one) for one in arms))
     assert first.variance + second.variance == pytest.approx(
-        at(skewed.means(*arms), 1.0).se ** 2, rel=1e-9
+        evaluate_hypothesis(skewed.means(*arms), 1.0).se ** 2, rel=1e-9
     )
 
 

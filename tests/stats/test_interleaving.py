@@ -96,7 +96,7 @@ def test_units_are_counted_for_the_ranker_they_prefer():
 
 
 def test_weights_undo_how_often_positions_are_clicked():
-    weights = interleaving.debiased([40, 20, 0], [100, 100, 10])
+    weights = interleaving.position_weights([40, 20, 0], [100, 100, 10])
     assert weights[1] == pytest.approx(2 * weights[0])
     assert weights[2] == 0
     assert weights @ np.array([40, 20, 0]) == pytest.approx(60)

@@ -167,7 +167,7 @@ class TestThird:
     def test_is_the_skewness_of_any_weighted_sum(self) -> None:
         random = np.random.default_rng(3)
         columns = random.lognormal(0, 1, (3, 200))
-        third = Moments.with_third(*columns).third
+        third = Moments.build_with_third(*columns).third
         weights = np.array([1.0, -0.4, 2.0])
         cube = float(np.einsum("i,j,k,ijk", weights, weights, weights, third))
         mixed = weights @ columns
@@ -185,15 +185,17 @@ class TestThird:
         exact = _exact_cube([Fraction(v, 2) for v in y])
         assert summed.third is not None
         assert summed.third[0, 0, 0] == pytest.approx(float(exact), rel=1e-14)
-        merged = Moments.with_third(*scaled[:, :cut]) + Moments.with_third(*scaled[:, cut:])
+        merged = Moments.build_with_third(*scaled[:, :cut]) + Moments.build_with_third(
+            *scaled[:, cut:]
+        )
         size = np.abs(scaled).max() ** 3 * n
         assert merged.third == pytest.approx(summed.third, rel=1e-9, abs=1e-12 * size)
 
     def test_is_unknown_where_one_of_the_two_is(self) -> None:
-        known = Moments.with_third([1, 2, 4])
+        known = Moments.build_with_third([1, 2, 4])
         assert (known + Moments.of([1, 2])).third is None
         assert known.pick(0).third is not None
-        assert (known + Moments.with_third([])).third == pytest.approx(known.third)
+        assert (known + Moments.build_with_third([])).third == pytest.approx(known.third)
         for whole in (known + Moments.of([]), Moments.of([]) + known):
             assert whole.third == pytest.approx(known.third)
 

@@ -79,7 +79,7 @@ def test_the_everyday_methods_do_not_import_statsmodels() -> None:
 def test_levels_of_intervals_reject_what_adjusted_p_values_reject() -> None:
     p = np.random.default_rng(5).random(8) ** 4
     weights = np.arange(1.0, 9.0)
-    adjusted = multiplicity.adjust(p, "bonferroni"), multiplicity.weighted(p, weights)
+    adjusted = multiplicity.adjust(p, "bonferroni"), multiplicity.adjust_weighted(p, weights)
     levels = (
         multiplicity.interval_levels(p, "bonferroni"),
         multiplicity.interval_levels(p, "weighted", weights=weights),
@@ -99,7 +99,7 @@ def test_levels_of_intervals_reject_what_adjusted_p_values_reject() -> None:
 @quick
 @given(p=families)
 def test_equal_weights_are_bonferroni(p: list[float]) -> None:
-    assert multiplicity.weighted(p, np.ones(len(p))) == pytest.approx(
+    assert multiplicity.adjust_weighted(p, np.ones(len(p))) == pytest.approx(
         multiplicity.adjust(p, "bonferroni"), rel=1e-12
     )
 
@@ -117,8 +117,8 @@ def test_family_wise_error_of_holm_under_the_complete_null() -> None:
         (lambda: multiplicity.adjust([0.1, 1.1]), "not_applicable"),
         (lambda: multiplicity.adjust([0.1, 0.2], "nothing"), "not_applicable"),
         (lambda: multiplicity.adjust([[0.1], [0.2]]), "not_applicable"),
-        (lambda: multiplicity.weighted([0.1], [0.0]), "not_applicable"),
-        (lambda: multiplicity.weighted([0.1], [float("inf")]), "not_finite"),
+        (lambda: multiplicity.adjust_weighted([0.1], [0.0]), "not_applicable"),
+        (lambda: multiplicity.adjust_weighted([0.1], [float("inf")]), "not_finite"),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:
@@ -128,9 +128,9 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
 
 
 def test_a_test_without_a_share_of_alpha_is_not_rejected() -> None:
-    assert multiplicity.weighted([0.01, 1e-9, 0.9], [1, 0, 1]).tolist() == [0.02, 1.0, 1.0]
-    assert multiplicity.weighted([], []).tolist() == []
+    assert multiplicity.adjust_weighted([0.01, 1e-9, 0.9], [1, 0, 1]).tolist() == [0.02, 1.0, 1.0]
+    assert multiplicity.adjust_weighted([], []).tolist() == []
     for weights in ([2.0, -1.0], [0.0, 0.0], [1.0]):
         with pytest.raises(Refusal) as refused:
-            multiplicity.weighted([0.1, 0.2], weights)
+            multiplicity.adjust_weighted([0.1, 0.2], weights)
         assert refused.value.reason == "not_applicable"

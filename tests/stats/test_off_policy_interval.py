@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats.off_policy import Spread, from_influence, skewed_interval, spread
+from abeval.stats.off_policy import Spread, skewed_interval, spread, value_from_influence
 from abeval.stats.records import Refusal
 
 
@@ -20,7 +20,7 @@ def test_error_and_skewness_are_scipys() -> None:
 
 def test_without_skewness_the_interval_is_students() -> None:
     influence = np.array([-2.0, -1, -1, 1, 1, 2])
-    value = from_influence(7.0, influence, None, 0.1, 9.0)
+    value = value_from_influence(7.0, influence, None, 0.1, 9.0)
     low, high = scipy.stats.t.interval(0.9, 5, 7.0, scipy.stats.sem(influence))
     assert (value.low, value.high) == pytest.approx((low, high), rel=1e-12)
 
@@ -49,7 +49,7 @@ def test_rounding_is_no_variation(size: float, varies: bool) -> None:
     ("rewards", "reason"), [(4.9, "too_few_rewards"), (5.0, None), (6.0, None)]
 )
 def test_five_effective_rewards_make_an_interval(rewards: float, reason: str | None) -> None:
-    value = from_influence(0.5, np.tile([0.5, -0.5], 10), None, 0.05, rewards)
+    value = value_from_influence(0.5, np.tile([0.5, -0.5], 10), None, 0.05, rewards)
     assert value.reason == reason
     assert (value.low is None) == (reason is not None)
 

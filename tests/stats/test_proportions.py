@@ -49,7 +49,7 @@ def test_swapping_arms_negates(c: Count, t: Count) -> None:
 def test_nobody_or_everybody_succeeds(n: int) -> None:
     for x in (0, n):
         count = Count(x, n)
-        effect = proportions.unchanged(count, count)
+        effect = proportions.bound_unvaried(count, count)
         assert -1 <= effect.low < 0 < effect.high <= 1
         assert effect.high == pytest.approx(-effect.low, rel=1e-6)
         with pytest.raises(Refusal) as refusal:
@@ -59,14 +59,14 @@ def test_nobody_or_everybody_succeeds(n: int) -> None:
 
 def test_nobody_in_both_may_still_differ_by_the_rule_of_three() -> None:
     n, m = 6_000, 3_000
-    effect = proportions.unchanged(Count(0, n), Count(0, m))
+    effect = proportions.bound_unvaried(Count(0, n), Count(0, m))
     assert (effect.low, effect.high) == pytest.approx((-3.689 / n, 3.689 / m), rel=1e-3)
-    failed = proportions.unchanged(Count(n, n), Count(m, m))
+    failed = proportions.bound_unvaried(Count(n, n), Count(m, m))
     assert (failed.low, failed.high) == pytest.approx((-3.689 / m, 3.689 / n), rel=1e-3)
     # The rate of the treatment at its end gives nobody in 2.5 %.
     assert (1 - effect.high) ** m == pytest.approx(0.025, rel=1e-9)
     with pytest.raises(Refusal):
-        proportions.unchanged(Count(0, n), Count(1, m))
+        proportions.bound_unvaried(Count(0, n), Count(1, m))
 
 
 def test_opposite_extremes() -> None:
@@ -96,7 +96,7 @@ def test_everybody_in_both_has_no_lift_and_a_difference_as_wide_as_a_normal_one(
         proportions.exact_lift(Count(5, 5), Count(7, 7))
     assert refusal.value.reason == "zero_variance"
     for counts in ((Count(0, 60), Count(0, 300)), (Count(60, 60), Count(300, 300))):
-        effect = proportions.unchanged(*counts)
+        effect = proportions.bound_unvaried(*counts)
         assert 2 * 1.959963984540054 * effect.se == pytest.approx(effect.high - effect.low)
         assert (effect.p_value, effect.difference) == (1.0, 0.0)
         assert effect.control == effect.treatment == counts[0].successes / counts[0].units
@@ -112,4 +112,4 @@ def test_levels_are_five_percent_where_none_is_named() -> None:
         assert method(c, t) != method(c, t, 0.1)
     assert proportions.interval(c) == proportions.interval(c, 0.05)
     nobody = Count(0, 80), Count(0, 70)
-    assert proportions.unchanged(*nobody) == proportions.unchanged(*nobody, 0.05)
+    assert proportions.bound_unvaried(*nobody) == proportions.bound_unvaried(*nobody, 0.05)

@@ -179,7 +179,7 @@ def test_degenerate_values_are_refused() -> None:
         quantiles.ends(100, 0.5, 0.0)
     assert refusal.value.reason == "zero_variance"
     with pytest.raises(Refusal) as refusal:
-        quantiles.from_ends(1.0, 1.0, 1.0, 50)
+        quantiles.estimate_from_ends(1.0, 1.0, 1.0, 50)
     assert refusal.value.reason == "zero_variance"
     for nu in (0, 1, math.nan):
         with pytest.raises(ValueError, match="level"):
@@ -187,7 +187,7 @@ def test_degenerate_values_are_refused() -> None:
 
 
 def test_ten_independent_values_beyond_a_quantile_are_enough() -> None:
-    assert quantiles.tail_of(20, 0.5) == 10
+    assert quantiles.tail_size(20, 0.5) == 10
     assert quantiles.ends(20, 0.5) == pytest.approx(
         (0.5 - Z * 0.25 / 5**0.5, 0.5 + Z * 0.25 / 5**0.5)
     )
@@ -202,7 +202,7 @@ def test_ten_independent_values_beyond_a_quantile_are_enough() -> None:
 def test_every_end_has_to_be_a_number() -> None:
     for numbers in ((math.nan, 1, 3), (2, -math.inf, 3), (2, 1, math.nan)):
         with pytest.raises(Refusal) as refusal:
-            quantiles.from_ends(*numbers, 50)
+            quantiles.estimate_from_ends(*numbers, 50)
         assert refusal.value.reason == "not_finite"
     pair = quantiles.SidedEstimate(10, 0.5, 0.6, 9), quantiles.SidedEstimate(12, 0.8, 1.2, 9)
     assert arrays.compare(*pair) == arrays.compare(*pair, 0.05)

@@ -218,7 +218,7 @@ def test_a_wide_logarithmic_interval_has_no_upper_end() -> None:
 
 
 ADJUSTED = Adjusted(
-    effects.from_difference(10.0, 11.5, 1.5, 0.4, 25.0),
+    effects.effect_from_difference(10.0, 11.5, 1.5, 0.4, 25.0),
     (0.5,),
     0.3,
     Estimate(10.0, 0.36, 40, 39.0),

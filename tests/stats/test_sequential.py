@@ -97,7 +97,7 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
 def test_looks_without_a_plan_are_chi_square_with_three_degrees(
     effect: float, se: float, growth: float, alpha: float
 ) -> None:
-    look = sequential.from_start(effect, se, growth, alpha)
+    look = sequential.look_from_start(effect, se, growth, alpha)
     z, gathered = effect / se, math.log(growth)
     width = math.sqrt(stats.chi2.isf(alpha, 3) + gathered)
     assert (look.low, look.high) == pytest.approx((effect - width * se, effect + width * se))
@@ -107,9 +107,9 @@ def test_looks_without_a_plan_are_chi_square_with_three_degrees(
 
 
 def test_looks_begin_where_the_first_has_enough_information() -> None:
-    assert sequential.from_start(1.0, 0.5, 1.0).p_value < 1
+    assert sequential.look_from_start(1.0, 0.5, 1.0).p_value < 1
     with pytest.raises(Refusal) as refused:
-        sequential.from_start(1.0, 0.5, 0.999)
+        sequential.look_from_start(1.0, 0.5, 0.999)
     assert refused.value.reason == "before_first_look"
 
 
@@ -117,7 +117,9 @@ def test_levels_and_scales_that_are_not_named() -> None:
     assert sequential.confidence_sequence(0.1, 0.2, 1.0) == sequential.confidence_sequence(
         0.1, 0.2, 1.0, 0.05
     )
-    assert sequential.from_start(0.1, 0.2, 2.0) == sequential.from_start(0.1, 0.2, 2.0, 0.05)
+    assert sequential.look_from_start(0.1, 0.2, 2.0) == sequential.look_from_start(
+        0.1, 0.2, 2.0, 0.05
+    )
     assert sequential.critical_from_start(7.0) == sequential.critical_from_start(7.0, 0.05)
     assert sequential.information([0.5]).tolist() == sequential.information([0.5], 1.0).tolist()
 
@@ -129,8 +131,8 @@ def test_numbers_without_a_look_are_refused() -> None:
         (lambda: sequential.information([nan], 1.0), "not_finite"),
         (lambda: sequential.information([0.1, 0.0]), "zero_variance"),
         (lambda: sequential.confidence_sequence(0.1, nan, 1.0), "not_finite"),
-        (lambda: sequential.from_start(nan, 0.1, 2.0), "not_finite"),
-        (lambda: sequential.from_start(0.1, 0.0, 2.0), "zero_variance"),
+        (lambda: sequential.look_from_start(nan, 0.1, 2.0), "not_finite"),
+        (lambda: sequential.look_from_start(0.1, 0.0, 2.0), "zero_variance"),
     ):
         with pytest.raises(Refusal) as refused:
             call()

@@ -9,7 +9,7 @@ from reference_vectors import quick
 from scipy import stats
 
 from abeval.stats import composition
-from abeval.stats.effects import from_difference
+from abeval.stats.effects import effect_from_difference
 from abeval.stats.records import Effect, Refusal
 
 cells = st.integers(1, 200)
@@ -43,7 +43,7 @@ def test_a_paradox_is_flagged_and_the_mix_is_tested() -> None:
 
 def test_a_reversal_needs_both_effects() -> None:
     def effect(difference: float, se: float) -> Effect:
-        return from_difference(0.0, difference, difference, se)
+        return effect_from_difference(0.0, difference, difference, se)
 
     up, down, unclear = effect(2.0, 0.5), effect(-3.0, 0.5), effect(-0.1, 0.5)
     assert composition.reversal(up, down) == max(up.p_value, down.p_value) < 0.001
@@ -75,9 +75,9 @@ def test_refusals(call: Callable[[], object], reason: str) -> None:
 
 
 def test_small_effects_in_one_direction_are_no_reversal() -> None:
-    small = from_difference(0.0, 0.02, 0.02, 0.01)
-    assert composition.reversal(small, from_difference(0.0, 0.03, 0.03, 0.01)) == 1.0
-    turned = from_difference(0.0, -0.03, -0.03, 0.01)
+    small = effect_from_difference(0.0, 0.02, 0.02, 0.01)
+    assert composition.reversal(small, effect_from_difference(0.0, 0.03, 0.03, 0.01)) == 1.0
+    turned = effect_from_difference(0.0, -0.03, -0.03, 0.01)
     assert composition.reversal(small, turned) == small.p_value < 0.05
 
 

@@ -12,7 +12,7 @@ import scipy.stats
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.stats.skewed import Skewed, at
+from abeval.stats.skewed import Skewed, evaluate_hypothesis
 
 Floats = np.ndarray[tuple[int], np.dtype[np.float64]]
 
@@ -23,7 +23,7 @@ def spent(seed: int, units: int, sigma: float = 0.8, buyers: float = 0.3) -> Flo
 
 
 def compared(control: Floats, treatment: Floats) -> Skewed:
-    return skewed.means(Moments.with_third(control), Moments.with_third(treatment))
+    return skewed.means(Moments.build_with_third(control), Moments.build_with_third(treatment))
 
 
 def permuted(values: Floats, units: int, runs: int = 20_000) -> Floats:
@@ -58,8 +58,8 @@ class TestAgainstPermutations:
         random = np.random.default_rng(4)
         visits = 1.0 + random.poisson(3, (2, 1000))
         clicks = random.binomial(visits.astype(int), 0.1).astype(float)
-        control = Moments.with_third(clicks[0], visits[0])
-        treatment = Moments.with_third(clicks[1, :80], visits[1, :80])
+        control = Moments.build_with_third(clicks[0], visits[0])
+        treatment = Moments.build_with_third(clicks[1, :80], visits[1, :80])
         test = skewed.ratios(control, treatment)
         rate = clicks[0].sum() / visits[0].sum()
         linear = (clicks[0] - rate * visits[0]) / visits[0].mean()
@@ -73,7 +73,7 @@ class TestCovariates:
     def test_are_taken_out_of_value_and_spread(self) -> None:
         before = spent(1, 1000), spent(2, 100)
         after = before[0] + spent(3, 1000), before[1] + spent(4, 100)
-        arms = [Moments.with_third(y, x) for y, x in zip(after, before, strict=True)]
+        arms = [Moments.build_with_third(y, x) for y, x in zip(after, before, strict=True)]
         adjusted = skewed.means(*arms, theta=[1.0])
         plain = skewed.means(*(arm.pick(0) for arm in arms))
         residual = after[0] - before[0]
@@ -85,7 +85,7 @@ class TestCovariates:
 
     def test_strata_are_weighed_by_their_shares(self) -> None:
         cells = [[spent(i, 500) + i, 2 * spent(i + 9, 50) + i] for i in range(2)]
-        moments = [[Moments.with_third(one) for one in cell] for cell in cells]
+        moments = [[Moments.build_with_third(one) for one in cell] for cell in cells]
         test = skewed.strata([m[0] for m in moments], [m[1] for m in moments], [0.25, 0.75])
         expected = 0.25 * cells[0][1].mean() + 0.75 * cells[1][1].mean()
         assert test.treatment == pytest.approx(expected)
@@ -157,11 +157,11 @@ class TestIntervals:
         """Rounding chose one of two tests for each ratio: p jumped by up to .05."""
         arms = compared(spent(seed, 30, 1.5), spent(seed + 10, 30, 1.5))
         ratios = np.linspace(1.01, 5, 1_000)
-        p_values = np.array([at(arms, ratio).tail(-1).p_value for ratio in ratios])
+        p_values = np.array([evaluate_hypothesis(arms, ratio).tail(-1).p_value for ratio in ratios])
         assert np.abs(np.diff(p_values, 2)).max() < 1e-3
         other = compared(spent(seed + 10, 30, 1.5), spent(seed, 30, 1.5))
-        assert at(arms, 1.0).tail(-1).p_value == pytest.approx(
-            at(other, 1.0).tail(1).p_value, rel=1e-9
+        assert evaluate_hypothesis(arms, 1.0).tail(-1).p_value == pytest.approx(
+            evaluate_hypothesis(other, 1.0).tail(1).p_value, rel=1e-9
         )
 
     def test_far_tails_have_a_p_value(self) -> None:

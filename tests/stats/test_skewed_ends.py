@@ -11,7 +11,7 @@ import scipy.stats
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-from abeval.stats.skewed import Skewed, Spread, Stratum, at
+from abeval.stats.skewed import Skewed, Spread, Stratum, evaluate_hypothesis
 
 
 def drawn(seed: int, units: int, buyers: float = 0.4) -> np.ndarray:
@@ -20,7 +20,7 @@ def drawn(seed: int, units: int, buyers: float = 0.4) -> np.ndarray:
 
 
 def compared(control: np.ndarray, treatment: np.ndarray) -> Skewed:
-    return skewed.means(Moments.with_third(control), Moments.with_third(treatment))
+    return skewed.means(Moments.build_with_third(control), Moments.build_with_third(treatment))
 
 
 @pytest.mark.parametrize("alpha", [0.2, 0.05, 0.001])
@@ -33,8 +33,8 @@ def test_at_its_ends_the_test_is_at_half_of_alpha(
     assert arms.scaled == (shift == 0)
     low, high = skewed.ends(arms, alpha)
     if low != 0 or not arms.scaled:
-        assert at(arms, low).tail(1).p_value == pytest.approx(alpha / 2, rel=1e-6)
-    assert at(arms, high).tail(-1).p_value == pytest.approx(alpha / 2, rel=1e-6)
+        assert evaluate_hypothesis(arms, low).tail(1).p_value == pytest.approx(alpha / 2, rel=1e-6)
+    assert evaluate_hypothesis(arms, high).tail(-1).p_value == pytest.approx(alpha / 2, rel=1e-6)
     effect = (arms.treatment / arms.control) if arms.scaled else arms.treatment - arms.control
     assert low < effect < high
 
@@ -50,7 +50,7 @@ def test_few_units_of_both_signs_have_ends_as_long_as_their_test_has() -> None:
         skewed.interval(two, 0.05)
     assert refused.value.reason == "too_few_units"
     wide = skewed.interval(two, 0.2)
-    assert at(two, wide.low).tail(1).p_value == pytest.approx(0.1, rel=1e-6)
+    assert evaluate_hypothesis(two, wide.low).tail(1).p_value == pytest.approx(0.1, rel=1e-6)
 
 
 @pytest.mark.parametrize("units", [3, 5, 8, 12, 20, 60])
@@ -60,12 +60,14 @@ def test_without_any_value_the_interval_agrees_with_the_test(units: int) -> None
         limits = skewed.ends(arms, alpha)
         assert limits.low == 0.0
         if math.isinf(limits.high):
-            assert at(arms, 1e4).tail(-1).p_value > alpha / 2
+            assert evaluate_hypothesis(arms, 1e4).tail(-1).p_value > alpha / 2
             continue
-        rejects = at(arms, 1.0).tail(-1).p_value <= alpha / 2
+        rejects = evaluate_hypothesis(arms, 1.0).tail(-1).p_value <= alpha / 2
         assert (limits.high < 1) == rejects
         if not rejects:
-            assert at(arms, limits.high).tail(-1).p_value == pytest.approx(alpha / 2, rel=1e-6)
+            assert evaluate_hypothesis(arms, limits.high).tail(-1).p_value == pytest.approx(
+                alpha / 2, rel=1e-6
+            )
     many = compared(drawn(3, 400), np.zeros(500))
     control = drawn(3, 400)
     # As rare as half of alpha: nobody of so many units buys, if so many buy at least.
@@ -76,7 +78,7 @@ def test_without_any_value_the_interval_agrees_with_the_test(units: int) -> None
 def test_an_interval_without_an_end_near_ten_thousand_has_none() -> None:
     few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
     arms = Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True)
-    p_value = at(arms, 1e4).tail(-1).p_value
+    p_value = evaluate_hypothesis(arms, 1e4).tail(-1).p_value
     assert skewed.ends(arms, 2.001 * p_value).high < 1e4
     assert skewed.ends(arms, 1.999 * p_value).high == math.inf
     assert skewed.ends(arms._replace(scaled=False), 0.2).high < math.inf
@@ -129,7 +131,7 @@ class TestFewNumbers:
             square = (stratum.control.square + stratum.treatment.square) / (n + m)
             cube = (stratum.control.cube + stratum.treatment.cube) / (n + m)
             base, _ = skewed.baseline(arms, 1.0)
-            effect = 2.8 * at(arms, 1.0).se / base
+            effect = 2.8 * evaluate_hypothesis(arms, 1.0).se / base
             skews = [
                 cube * (r**3 / m**2 - 1 / n**2) / (square * (1 / n + r**2 / m)) ** 1.5
                 for r in (1 + effect, 1 - min(effect, 0.9))
@@ -144,7 +146,7 @@ class TestFewNumbers:
             compared(1.5 * drawn(2, 300), drawn(1, 300)),
         )
         for arms, side in ((up, 1), (down, -1)):
-            test = at(arms, 1.0)
+            test = evaluate_hypothesis(arms, 1.0)
             p_value = min(test.tail(1).p_value, test.tail(-1).p_value)
             score = skewed.normal_score(arms)
             assert score == pytest.approx(side * scipy.stats.norm.isf(p_value), rel=1e-9)
@@ -187,7 +189,7 @@ class TestFewNumbers:
             before = random.gamma(2, 1, units)
             shown = 1.0 + random.poisson(4, units)
             arms.append((random.binomial(shown.astype(int), 0.2) + 0.2 * before, shown, before))
-        moments = [Moments.with_third(*arm) for arm in arms]
+        moments = [Moments.build_with_third(*arm) for arm in arms]
         pair = skewed.ratios(*moments, theta=[0.05])
         values, moved = [], []
         for (y, x, z), spread in zip(arms, pair.strata[0][1:], strict=True):
@@ -218,7 +220,7 @@ class TestFewNumbers:
         assert not compared(below, below).scaled
 
     def test_two_units_have_a_spread_and_one_has_none(self) -> None:
-        two, one = Moments.with_third([1.0, 2.0]), Moments.with_third([1.0])
+        two, one = Moments.build_with_third([1.0, 2.0]), Moments.build_with_third([1.0])
         assert skewed.means(two, two).units == 4
         with pytest.raises(Refusal) as refused:
             skewed.means(two, one)

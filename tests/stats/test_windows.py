@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from abeval.stats import effects, means, shapes
-from abeval.stats.moments import Moments, stratified
+from abeval.stats.moments import Moments, weigh_strata
 from abeval.stats.records import Refusal
 
 
@@ -54,7 +54,7 @@ def test_strata_undo_shares_that_changed():
     pooled = {k: moments([np.hstack(p) for p in zip(*v, strict=True)]) for k, v in arms.items()}
     naive = shapes.window_effects(pooled["control"], pooled["treatment"])
     shares = [4400 / 12400, 8000 / 12400]
-    weighed = {k: stratified([moments(d) for d in v], shares) for k, v in arms.items()}
+    weighed = {k: weigh_strata([moments(d) for d in v], shares) for k, v in arms.items()}
     found = shapes.window_effects(weighed["control"], weighed["treatment"])
     assert np.all(naive.effect < -4 * np.sqrt(np.diag(naive.covariance)))
     assert np.all(np.abs(found.effect) < 4 * np.sqrt(np.diag(found.covariance)))
@@ -101,13 +101,13 @@ def test_four_standard_errors_above_zero_are_enough_for_a_relative_effect(mean, 
 
 def test_the_covariance_of_a_weighted_mean_is_that_of_its_strata():
     strata, shares = [moments(arm(3, 30)), moments(arm(4, 50))], [0.25, 0.75]
-    both = stratified(strata, shares)
+    both = weigh_strata(strata, shares)
     expected = sum(w**2 * m.covariance / m.n for w, m in zip(shares, strata, strict=True))
     np.testing.assert_allclose(both.covariance / both.n, expected, rtol=1e-9)
     terms = [w**2 * m.covariance[0, 0] / m.n for w, m in zip(shares, strata, strict=True)]
     df = sum(terms) ** 2 / (terms[0] ** 2 / 29 + terms[1] ** 2 / 49)
     assert both.df == pytest.approx(df, rel=1e-9)
-    constant = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5])], [0.5, 0.5])
+    constant = weigh_strata([Moments.of([1, 1]), Moments.of([5, 5, 5])], [0.5, 0.5])
     assert constant.df == 4
     hardly = [Moments.of([1, 1 + 1e-3]), Moments.of([5, 5, 5])]
-    assert stratified(hardly, [0.5, 0.5]).df == pytest.approx(1.0)
+    assert weigh_strata(hardly, [0.5, 0.5]).df == pytest.approx(1.0)

@@ -12,7 +12,7 @@ import abeval
 from abeval.aggregates.aggregates import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
-from abeval.inference.aa import EXACT, _row, aa_p_values, without_past
+from abeval.inference.aa import EXACT, _row, aa_p_values, subtract_past_effect
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
 from tests import sample
@@ -81,7 +81,7 @@ def clustered(buckets=512, units=60_000):
     y, x = rng.poisson(6 * taste).astype(float), np.full(units, 6.0)
     parts = (np.ones(units), y, x, y * y, y * x, x * x)
     sums = np.stack([np.bincount(bucket, v, buckets) for v in parts], axis=1)
-    return BucketSums(sums[:, 0], sums[:, 1:]), BucketSums.of_units(y, x)
+    return BucketSums(sums[:, 0], sums[:, 1:]), BucketSums.per_unit(y, x)
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])
@@ -131,8 +131,8 @@ def test_values_are_replayed_less_what_their_past_explains():
     past *= 1 - new
     y = past + rng.poisson(2.0, 4000)
     before = np.stack([past, np.ones(4000), new], axis=1)
-    sums = BucketSums.of_units(y, np.ones(4000), before)
-    own = without_past(sums)
+    sums = BucketSums.per_unit(y, np.ones(4000), before)
+    own = subtract_past_effect(sums)
     assert own.sums[:, 0].sum() == pytest.approx(y.sum())
     design = np.stack([past, new], axis=1) - [past.mean(), new.mean()]
     fitted = np.linalg.lstsq(design, y - y.mean(), rcond=None)[0]

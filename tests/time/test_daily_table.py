@@ -75,7 +75,7 @@ def test_no_cohort_has_no_units():
 def test_all_days_at_once_with_their_covariance():
     arm = units(7)
     kept = arm.cohort >= 1
-    found = summed(arm).by_day("a", range(1, 6), [1, 3, 4])
+    found = summed(arm).sum_each_day("a", range(1, 6), [1, 3, 4])
     expected = Moments.of(*arm.y[kept][:, [1, 3, 4]].T, *arm.x[kept][:, [1, 3, 4]].T)
     np.testing.assert_allclose(found.comoment, expected.comoment, rtol=1e-10, atol=1e-10)
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from abeval.assignment import Assignment
-from abeval.time.analysis import metric_over_time
+from abeval.time.analysis import follow_metric
 from abeval.time.time_sums import Timeline
 from benchmarks.calibration.verdicts import CTR
 from benchmarks.calibration.worlds import Arm, experiment_of, metric_days
@@ -44,9 +44,9 @@ def analysed(log, salt, more=0.0):
         for name, rows in (("control", ~treated), ("treatment", treated))
     }
     by_day = metric_days(arms, observed=len(DAYS) - 1)
-    entered = dict(zip(arms, by_day.table.entered, strict=True))
+    entered = dict(zip(arms, by_day.table.entry_counts, strict=True))
     line = Timeline(experiment_of(), DAYS, PARTIAL, entered, {"ctr": by_day})
-    (result,) = metric_over_time(line, CTR)
+    (result,) = follow_metric(line, CTR)
     return result
 
 

@@ -123,4 +123,6 @@ def test_windows_are_near_the_test_by_their_own_third_moments() -> None:
 
 def _totals(units: skewed_windows.Units, first: int, last: int) -> Moments:
     here = units.active[:, first : last + 1].any(axis=1)
-    return Moments.with_third(units.spent[here, first : last + 1].sum(axis=1), np.ones(here.sum()))
+    return Moments.build_with_third(
+        units.spent[here, first : last + 1].sum(axis=1), np.ones(here.sum())
+    )

@@ -6,9 +6,9 @@ results (`facts.py`), and effects by day or cell (`days.py`).
 
 from abeval.agreement.case import CauseCheck
 from abeval.agreement.causes import days, facts, serving, shares, strata
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 
-_TABLE = table_beside(__file__, "causes.toml")
+_TABLE = load_toml_next_to(__file__, "causes.toml")
 
 _FUNCTIONS = (
     *(strata.position, facts.calibration, shares.support, facts.backtest),
@@ -18,5 +18,7 @@ _FUNCTIONS = (
     *(shares.cannibalised, shares.reordered, shares.candidates, shares.labels),
     shares.training_policy,
 )
-CAUSES = tuple(CauseCheck(one.__name__, one, **_TABLE[one.__name__]) for one in _FUNCTIONS)
+CAUSES = tuple(
+    CauseCheck(function.__name__, function, **_TABLE[function.__name__]) for function in _FUNCTIONS
+)
 """In the order of their rows in `docs/agreement.md`; the result orders them by what they say."""

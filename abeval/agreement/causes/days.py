@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from abeval.agreement import clusters
 from abeval.agreement.bill import METRIC
-from abeval.agreement.case import Case, Finding, Unchecked
+from abeval.agreement.case import CauseContext, Finding, Unchecked
 from abeval.experiment.sections import Event
 from abeval.results.effects import CutRow, SliceRow
 from abeval.stats.distributions import two_sided_quantile
@@ -23,17 +23,17 @@ class Part(NamedTuple):
     lift: Estimate
 
 
-def novelty(case: Case, share: float, least_days: int) -> Finding | None:
+def novelty(case: CauseContext, share: float, least_days: int) -> Finding | None:
     """Test the slope of the daily effects, times the days, against the whole effect."""
     days = [day for day in _days(case) if day.lift.variance > 0]
-    whole = _pooled(days)
-    if whole is None or len(days) < least_days:
+    overall = _pool_days(days)
+    if overall is None or len(days) < least_days:
         return None
-    change = _change(days, whole.value)
-    last = whole.value + change.value / 2
-    moved, mean = (_as_measured(case, one) for one in (change, whole))
+    change = _change(days, overall.value)
+    last = overall.value + change.value / 2
+    moved, mean = (_restore_sign(case, estimate) for estimate in (change, overall))
     return Finding(
-        exceeds=abs(change.value) >= share * max(abs(whole.value), abs(last)),
+        exceeds=abs(change.value) >= share * max(abs(overall.value), abs(last)),
         message=f"Novelty: from first to last day the effect changes by {moved.value:+.1%}; "
         f"over all days it is {mean.value:+.1%}.",
         evidence=(
@@ -41,31 +41,33 @@ def novelty(case: Case, share: float, least_days: int) -> Finding | None:
             case.number("lift over all days", mean),
         ),
         p_value=clusters.p_value(change),
-        accounts_for=case.closed_online(whole.value, last),
+        accounts_for=case.closed_online(overall.value, last),
         points=_click_points(case, change._replace(value=-change.value / 2), 0.25),
     )
 
 
-def promotion(case: Case, share: float) -> Finding | Unchecked | None:
+def promotion(case: CauseContext, share: float) -> Finding | Unchecked | None:
     """Compare the effect on the days of `[[events]]` with that on all others."""
     events = () if case.experiment is None else tuple(case.experiment.events)
     if not events:
         message = "Promotion: [[events]] would show whether the effect is that of special days"
         return Unchecked(message, ("[[events]]",))
     days = list(_days(case))
-    special = [day for day in days if any(_within(event, day) for event in events)]
-    other = [day for day in days if day not in special]
-    during, outside, whole = _pooled(special), _pooled(other), _pooled(days)
-    if during is None or outside is None or whole is None:
+    special = [day for day in days if any(_is_in_event(event, day) for event in events)]
+    ordinary = [day for day in days if day not in special]
+    during, outside, overall = _pool_days(special), _pool_days(ordinary), _pool_days(days)
+    if during is None or outside is None or overall is None:
         return None
     change = clusters.difference(outside, during)
-    moved = abs(whole.value - outside.value)
+    moved = abs(overall.value - outside.value)
     # The whole is a mean of days by precision: those of events move it by their part.
-    part = 1 - whole.variance / outside.variance
-    there, elsewhere, apart = (_as_measured(case, one) for one in (during, outside, change))
+    part = 1 - overall.variance / outside.variance
+    there, elsewhere, apart = (
+        _restore_sign(case, estimate) for estimate in (during, outside, change)
+    )
     names = ", ".join(dict.fromkeys(event.name for event in events))
     return Finding(
-        exceeds=moved >= share * max(abs(whole.value), abs(outside.value)),
+        exceeds=moved >= share * max(abs(overall.value), abs(outside.value)),
         message=f"Promotion: the effect is {there.value:+.1%} during {names} and "
         f"{elsewhere.value:+.1%} on the other days.",
         evidence=(
@@ -74,39 +76,41 @@ def promotion(case: Case, share: float) -> Finding | Unchecked | None:
             case.number("difference of the two", apart),
         ),
         p_value=clusters.p_value(change),
-        accounts_for=case.closed_online(whole.value, outside.value),
-        points=_click_points(case, change._replace(value=whole.value - outside.value), part**2),
+        accounts_for=case.closed_online(overall.value, outside.value),
+        points=_click_points(case, change._replace(value=overall.value - outside.value), part**2),
     )
 
 
-def _click_points(case: Case, step: Estimate, scale: float) -> Estimate | None:
+def _click_points(case: CauseContext, step: Estimate, scale: float) -> Estimate | None:
     """Return a step of the lift of CTR, whose variance is a multiple; None of other metrics."""
     if case.online is None or case.online.metric != METRIC:
         return None
     return step._replace(variance=scale * step.variance)
 
 
-def reversal(case: Case, share: float) -> Finding | None:
+def reversal(case: CauseContext, share: float) -> Finding | None:
     """Find two cells of one segment or cut whose effects have opposite signs beyond noise."""
-    named: dict[str, list[Part]] = {}
+    cells_by_name: dict[str, list[Part]] = {}
     cells: list[SliceRow | CutRow] = [*case.result.segments, *case.result.cuts]
     for cell in cells:
         name = cell.cut if isinstance(cell, CutRow) else cell.slice
         lift = None if cell.reason == "too_few_units" else _lift(case, cell)
         if lift is not None and lift.variance > 0:
-            named.setdefault(name, []).append(Part(cell.cell, lift))
-    known = [_extremes(name, cells) for name, cells in named.items() if len(cells) > 1]
-    if not known:
+            cells_by_name.setdefault(name, []).append(Part(cell.cell, lift))
+    extremes_by_name = [
+        _extremes(name, cells) for name, cells in cells_by_name.items() if len(cells) > 1
+    ]
+    if not extremes_by_name:
         return None
     # With one cell surely of one sign, each of the others could be of the other by chance.
-    tests = sum(len(cells) - 1 for cells in named.values())
-    name, low, high, p = min(known, key=lambda extremes: extremes[3])
-    whole = 0.0 if case.online is None or case.online.lift is None else case.online.lift
+    tests = sum(len(cells) - 1 for cells in cells_by_name.values())
+    name, low, high, p = min(extremes_by_name, key=lambda extremes: extremes[3])
+    overall = 0.0 if case.online is None or case.online.lift is None else case.online.lift
     kept = high if case.offline_sign > 0 else low
-    best, worst = (_as_measured(case, cell.lift) for cell in (high, low))
+    best, worst = (_restore_sign(case, cell.lift) for cell in (high, low))
     opposite = low.lift.value < 0 < high.lift.value
     return Finding(
-        exceeds=opposite and min(-low.lift.value, high.lift.value) >= share * abs(whole),
+        exceeds=opposite and min(-low.lift.value, high.lift.value) >= share * abs(overall),
         message=f"Reversal: by {name} the effect is {best.value:+.1%} in {high.name} and "
         f"{worst.value:+.1%} in {low.name}.",
         evidence=(
@@ -114,7 +118,7 @@ def reversal(case: Case, share: float) -> Finding | None:
             case.number("lift", worst, f"{name} {low.name}"),
         ),
         p_value=min(1.0, p * tests),
-        accounts_for=case.closed_online(case.sign * whole, kept.lift.value),
+        accounts_for=case.closed_online(case.sign * overall, kept.lift.value),
     )
 
 
@@ -130,7 +134,7 @@ def _extremes(name: str, cells: Sequence[Part]) -> tuple[str, Part, Part, float]
     return name, low, high, p
 
 
-def _lift(case: Case, row: SliceRow | CutRow) -> Estimate | None:
+def _lift(case: CauseContext, row: SliceRow | CutRow) -> Estimate | None:
     """Return the effect on the online metric that is explained; None without an interval."""
     online = case.online
     if online is None or (row.metric, row.variant) != (online.metric, case.variant):
@@ -141,12 +145,12 @@ def _lift(case: Case, row: SliceRow | CutRow) -> Estimate | None:
     return Estimate(case.sign * row.lift, se * se, row.units, MANY)
 
 
-def _as_measured(case: Case, lift: Estimate) -> Estimate:
+def _restore_sign(case: CauseContext, lift: Estimate) -> Estimate:
     """Return a lift that was turned with the sign that it was measured with."""
     return lift._replace(value=case.sign * lift.value)
 
 
-def _days(case: Case) -> Iterator[Part]:
+def _days(case: CauseContext) -> Iterator[Part]:
     """Return every whole day on which the effect has an interval."""
     for day in case.result.daily:
         lift = None if day.partial else _lift(case, day)
@@ -154,19 +158,19 @@ def _days(case: Case) -> Iterator[Part]:
             yield Part(day.cell, lift)
 
 
-def _within(event: Event, day: Part) -> bool:
+def _is_in_event(event: Event, day: Part) -> bool:
     first, end = event.bounds
     return first.date() <= date.fromisoformat(day.name) <= (end - timedelta(microseconds=1)).date()
 
 
-def _pooled(days: Sequence[Part]) -> Estimate | None:
+def _pool_days(days: Sequence[Part]) -> Estimate | None:
     """Return the mean effect of some days, weighted by their precision; None without variation."""
-    known = [day.lift for day in days if day.lift.variance > 0]
-    if not known:
+    lifts = [day.lift for day in days if day.lift.variance > 0]
+    if not lifts:
         return None
-    weights = [1 / lift.variance for lift in known]
-    value = sum(w * lift.value for w, lift in zip(weights, known, strict=True)) / sum(weights)
-    return Estimate(value, 1 / sum(weights), len(known), MANY)
+    weights = [1 / lift.variance for lift in lifts]
+    value = sum(w * lift.value for w, lift in zip(weights, lifts, strict=True)) / sum(weights)
+    return Estimate(value, 1 / sum(weights), len(lifts), MANY)
 
 
 def _change(days: Sequence[Part], mean: float) -> Estimate:

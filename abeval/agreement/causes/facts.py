@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding, Unchecked
+from abeval.agreement.case import CauseContext, Finding, Unchecked
 from abeval.results.agreement import Evidence
 from abeval.results.replay import ReplayRow
 from abeval.stats.records import Estimate
@@ -19,20 +19,20 @@ LEAST_CLICKS = 100
 _NANO = 1e-9
 
 
-def trust(case: Case) -> Finding:
+def trust(case: CauseContext) -> Finding:
     """List the failed checks of the analysis that touch the online metric."""
     online = [] if case.gap is None else [case.gap.online]
     failed = [c for c in case.result.trust if c.status == "fail" and c.touches(online)]
-    words = "; ".join(check.message for check in failed)
+    messages = "; ".join(check.message for check in failed)
     return Finding(
         exceeds=bool(failed),
-        message=f"Trust: {words}." if failed else "Trust: no failed check touches the metric.",
+        message=f"Trust: {messages}." if failed else "Trust: no failed check touches the metric.",
         evidence=tuple(Evidence(f"check {check.name}", check.value) for check in failed),
         remedy=" ".join(dict.fromkeys(check.remedy for check in failed if check.remedy)),
     )
 
 
-def window(case: Case, week: float) -> Finding | None:
+def window(case: CauseContext, week: float) -> Finding | None:
     """Count whole days: in less than a week weekdays are not balanced."""
     days = {row.cell for row in case.result.daily if not row.partial}
     if not case.result.daily:
@@ -41,7 +41,7 @@ def window(case: Case, week: float) -> Finding | None:
     return Finding(len(days) < week, message, (Evidence("whole days", float(len(days))),))
 
 
-def split(case: Case, span: float) -> Finding:
+def split(case: CauseContext, span: float) -> Finding:
     """Compare the variant's shares of entering units from one period of constant split to another.
 
     Where shares change, days weigh differently in the variants, and models learn from other rows.
@@ -61,10 +61,10 @@ def split(case: Case, span: float) -> Finding:
     )
 
 
-def backtest(case: Case, least_z: float) -> Finding | Unchecked | None:
+def backtest(case: CauseContext, least_z: float) -> Finding | Unchecked | None:
     """Compare the self-normalised estimate of the variant from control's log with what it had."""
-    own = [row for row in case.backtests if row.estimator == ESTIMATOR]
-    forward = next((row for row in own if row.target == case.variant), None)
+    estimates = [row for row in case.backtests if row.estimator == ESTIMATOR]
+    forward = next((row for row in estimates if row.target == case.variant), None)
     if forward is None:
         return None
     if forward.z is None:
@@ -79,18 +79,19 @@ def backtest(case: Case, least_z: float) -> Finding | Unchecked | None:
                 Evidence(
                     f"{ESTIMATOR} of {row.target} from {row.source}", row.value, row.low, row.high
                 )
-                for row in own
+                for row in estimates
             ),
-            *(Evidence("z", row.z, where=f"{row.target} from {row.source}") for row in own),
+            *(Evidence("z", row.z, where=f"{row.target} from {row.source}") for row in estimates),
         ),
         p_value=float(2 * ndtr(-abs(forward.z))),
     )
 
 
-def eligibility(case: Case, apart: float) -> Finding | None:
+def eligibility(case: CauseContext, apart: float) -> Finding | None:
     """Compare the shares of units that have a GAUC: both clicks and non-clicks."""
     control, variant = (
-        _eligible(case.replayed(GAUC, model, traffic)) for traffic, model in case.served
+        _eligible(case.find_replay_row(GAUC, model, traffic))
+        for traffic, model in case.served_models
     )
     if control is None or variant is None:
         return None
@@ -117,13 +118,15 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
     return Estimate(share, share * (1 - share) / row.units, row.units, row.units - 1.0)
 
 
-def calibration(case: Case, apart: float) -> Finding | None:
+def calibration(case: CauseContext, apart: float) -> Finding | None:
     """Compare the served models' distance from Q = Σ score / Σ clicks = 1, on their own traffic.
 
     Scores that are too high can buy a better AUC (Yi et al. 2013). Scores that are too low are no
     sign of it: every model has them on lists that another one chose.
     """
-    before, after = (case.estimate("q_ctr", model, traffic) for traffic, model in case.served)
+    before, after = (
+        case.estimate("q_ctr", model, traffic) for traffic, model in case.served_models
+    )
     if before is None or after is None or min(before.value, after.value) <= 0:
         return None
     worse = clusters.difference(_distance(before), _distance(after))
@@ -137,8 +140,8 @@ def calibration(case: Case, apart: float) -> Finding | None:
             case.number("Q of the candidate", after, case.variant),
             case.number("Q of the candidate", early, case.control),
             case.number("how much further from 1, in logs", worse),
-            *_furthest(case, "days", "day"),
-            *_furthest(case, "positions", "position"),
+            *_find_furthest(case, "days", "day"),
+            *_find_furthest(case, "positions", "position"),
         ),
         p_value=clusters.p_value(worse) if worse.value > 0 else 1.0,
     )
@@ -149,17 +152,19 @@ def _distance(q: Estimate) -> Estimate:
     return Estimate(abs(math.log(q.value)), q.variance / q.value**2, q.units, q.df)
 
 
-def _furthest(case: Case, query: str, column: str) -> Iterator[Evidence]:
+def _find_furthest(case: CauseContext, query: str, column: str) -> Iterator[Evidence]:
     """Return the day or position on which each served model is furthest from 1."""
     rows = (case.facts or {}).get(query)
     for variant, model in ((case.control, "baseline"), (case.variant, "candidate")):
-        known = []
-        for cell, own in () if rows is None else rows[rows["variant"] == variant].groupby(column):
-            clicks = own[f"{model}_clicks"].fillna(0).to_numpy(dtype=np.float64)
-            scores = own[f"{model}_nanos"].fillna(0).to_numpy(dtype=np.float64) * _NANO
+        candidates = []
+        for cell, cell_rows in (
+            () if rows is None else rows[rows["variant"] == variant].groupby(column)
+        ):
+            clicks = cell_rows[f"{model}_clicks"].fillna(0).to_numpy(dtype=np.float64)
+            scores = cell_rows[f"{model}_nanos"].fillna(0).to_numpy(dtype=np.float64) * _NANO
             q = clusters.ratio(scores, clicks)
             if q is not None and clicks.sum() >= LEAST_CLICKS and scores.sum() > 0:
-                known.append((f"{variant}, {column} {cell}", q))
-        if known:
-            where, q = max(known, key=lambda cell: abs(math.log(cell[1].value)))
+                candidates.append((f"{variant}, {column} {cell}", q))
+        if candidates:
+            where, q = max(candidates, key=lambda cell: abs(math.log(cell[1].value)))
             yield case.number(f"Q of the {model}, furthest from 1", q, where)

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement.case import Case, Finding
-from abeval.agreement.clusters import p_above, share, shares, single, stratified
+from abeval.agreement.case import CauseContext, Finding
+from abeval.agreement.clusters import estimate_single_auc, estimate_strata, p_above, share, shares
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
 
@@ -28,23 +28,23 @@ Values = Mapping[str, float]
 """Column of `queries/agreement/served_values` → its value on one side."""
 
 
-class Route(NamedTuple):
+class Symptom(NamedTuple):
     """One way in which a cause can show; its one-sided test is of a number beyond the limit."""
 
     exceeds: bool
     p_value: float
-    words: str
+    text: str
     evidence: tuple[Evidence, ...]
 
 
-def _route(number: Estimate, limit: float, words: str, *evidence: Evidence) -> Route:
+def _make_symptom(number: Estimate, limit: float, text: str, *evidence: Evidence) -> Symptom:
     """Return the route of a number that exceeds its limit if it is above it."""
-    return Route(number.value > limit, p_above(number, limit), words, evidence)
+    return Symptom(number.value > limit, p_above(number, limit), text, evidence)
 
 
-def _found(
+def _combine_symptoms(
     title: str,
-    routes: Sequence[Route],
+    routes: Sequence[Symptom],
     closed: float | None,
     also: Iterable[Evidence] = (),
     otherwise: int = 1,
@@ -56,46 +56,52 @@ def _found(
     smallest = min(route.p_value for route in seen or routes)
     return Finding(
         exceeds=bool(seen),
-        message=f"{title}: {'; '.join(route.words for route in seen or routes[:otherwise])}.",
+        message=f"{title}: {'; '.join(route.text for route in seen or routes[:otherwise])}.",
         evidence=(*(number for route in routes for number in route.evidence), *also),
         p_value=min(1.0, smallest * len(routes)),
         accounts_for=closed,
     )
 
 
-def _loss(case: Case, state: str) -> Estimate | None:
+def _loss(case: CauseContext, state: str) -> Estimate | None:
     """Return AUC of served scores less that of the candidate's own, of rows in one state."""
-    both = stratified(case.rows("pairs:served"), case.variant, state)
+    both = estimate_strata(case.rows("pairs:served"), case.variant, state)
     return None if both is None else both.difference
 
 
-def _closed(case: Case, state: str) -> float | None:
+def _close_by_serving(case: CauseContext, state: str) -> float | None:
     """Close the gap by judging rows in one state as they were served."""
     if "served_apart" not in (case.facts or {}):
         return None
     rows, loss = case.rows("served_apart"), _loss(case, state)
-    own = rows[rows["side"] == "variant"]
-    total = float(own["compared"].sum())
-    weight = float(own.loc[own["state"] == state, "compared"].sum()) / total if total else 0.0
+    variant_rows = rows[rows["side"] == "variant"]
+    total = float(variant_rows["compared"].sum())
+    weight = (
+        float(variant_rows.loc[variant_rows["state"] == state, "compared"].sum()) / total
+        if total
+        else 0.0
+    )
     return None if loss is None else case.closed_by_auc(weight * loss.value)
 
 
-def serving(case: Case, more: float, slower: float) -> Finding | None:
+def serving(case: CauseContext, more: float, slower: float) -> Finding | None:
     """Compare timeouts, fallbacks, empty answers and latency of the variant with control's."""
     rows = case.rows("serving")
     routes = [*_faults(case, rows, more, slower)]
-    return _found("Serving", routes, _closed_by_healthy(case, rows))
+    return _combine_symptoms("Serving", routes, _closed_by_healthy(case, rows))
 
 
-def _faults(case: Case, rows: pd.DataFrame, more: float, slower: float) -> Iterator[Route]:
+def _faults(
+    case: CauseContext, rows: pd.DataFrame, more: float, slower: float
+) -> Iterator[Symptom]:
     for flag in ("timeout", "fallback", "empty"):
-        if own := shares(rows, flag, f"{flag}_known"):
-            words = (
-                f"{flag}: {own.variant.value:.1%} of the variant's rows, "
-                f"{own.control.value:.1%} of control's"
+        if fault_shares := shares(rows, flag, f"{flag}_known"):
+            text = (
+                f"{flag}: {fault_shares.variant.value:.1%} of the variant's rows, "
+                f"{fault_shares.control.value:.1%} of control's"
             )
-            numbers = case.sides(f"rows with {flag}", own.control, own.variant)
-            yield _route(own.more, more, words, *numbers)
+            numbers = case.sides(f"rows with {flag}", fault_shares.control, fault_shares.variant)
+            yield _make_symptom(fault_shares.more, more, text, *numbers)
     mean = shares(rows, "latency_thousandths", "latency_known")
     if mean is not None and mean.control.value > 0:
         before, after = mean.control.value, mean.variant.value
@@ -103,158 +109,170 @@ def _faults(case: Case, rows: pd.DataFrame, more: float, slower: float) -> Itera
         variance += mean.control.variance * (after / before**2) ** 2
         units = mean.control.units + mean.variant.units
         longer = Estimate(after / before - 1, variance, units, mean.variant.df)
-        words = f"answers of the variant take {longer.value:+.0%} longer"
+        text = f"answers of the variant take {longer.value:+.0%} longer"
         number = case.number("latency against control's", longer, case.variant)
-        yield _route(longer, slower, words, number)
+        yield _make_symptom(longer, slower, text, number)
 
 
-def _closed_by_healthy(case: Case, rows: pd.DataFrame) -> float | None:
+def _closed_by_healthy(case: CauseContext, rows: pd.DataFrame) -> float | None:
     """Close the gap by clicks per impression among rows that were served as meant."""
-    whole, rates = case.online, shares(rows, "healthy_clicks", "healthy")
-    if whole is None or whole.lift is None or whole.metric != "ctr":
+    online, rates = case.online, shares(rows, "healthy_clicks", "healthy")
+    if online is None or online.lift is None or online.metric != "ctr":
         return None
     if rates is None or rates.control.value <= 0:
         return None
-    return case.closed_online(whole.lift, rates.variant.value / rates.control.value - 1)
+    return case.closed_online(online.lift, rates.variant.value / rates.control.value - 1)
 
 
-def stale_model(case: Case, older_hours: float, flagged: float) -> Finding | None:
+def stale_model(case: CauseContext, older_hours: float, flagged: float) -> Finding | None:
     """Compare the age of the models that served, and rows that the server called stale."""
     rows = case.rows("versions")
     routes = [*_ages(case, rows, older_hours, flagged)]
-    return _found("Stale model", routes, _closed(case, "old"), _versions(case, rows))
+    return _combine_symptoms(
+        "Stale model", routes, _close_by_serving(case, "old"), _versions(case, rows)
+    )
 
 
-def _ages(case: Case, rows: pd.DataFrame, older_hours: float, flagged: float) -> Iterator[Route]:
+def _ages(
+    case: CauseContext, rows: pd.DataFrame, older_hours: float, flagged: float
+) -> Iterator[Symptom]:
     ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
     if hours := shares(ages, "hours", "age_known"):
-        words = f"the variant's model is {hours.more.value:.0f} hours older than control's"
+        text = f"the variant's model is {hours.more.value:.0f} hours older than control's"
         numbers = case.sides("hours since training", hours.control, hours.variant)
-        yield _route(hours.more, older_hours, words, *numbers)
+        yield _make_symptom(hours.more, older_hours, text, *numbers)
     if stale := shares(rows, "stale", "stale_known"):
-        words = f"{stale.more.value:+.1%} of rows are stale, against control"
+        text = f"{stale.more.value:+.1%} of rows are stale, against control"
         number = case.number("stale rows", stale.more, "against control")
-        yield _route(stale.more, flagged, words, number)
+        yield _make_symptom(stale.more, flagged, text, number)
 
 
-def _versions(case: Case, rows: pd.DataFrame) -> Iterator[Evidence]:
-    known = rows.dropna(subset=["model_version"]).groupby("side")["model_version"].nunique()
+def _versions(case: CauseContext, rows: pd.DataFrame) -> Iterator[Evidence]:
+    versions = rows.dropna(subset=["model_version"]).groupby("side")["model_version"].nunique()
     for side, variant in (("control", case.control), ("variant", case.variant)):
-        if side in known:
-            yield Evidence("versions of the model", float(known[side]), where=variant)
+        if side in versions:
+            yield Evidence("versions of the model", float(versions[side]), where=variant)
 
 
-def leakage(case: Case, late: float, tells: float) -> Finding | None:
+def leakage(case: CauseContext, late: float, max_single_feature_auc: float) -> Finding | None:
     """Test what nobody knows at the request: late features, and features that tell the click.
 
     The leaks of Kaufman et al. (2012). An AUC that falls on the model's own lists is no sign of
     one: choosing the top narrows the range of the score.
     """
-    routes = [*_ahead(case, late, tells)]
+    routes = [*_find_leaks(case, late, max_single_feature_auc)]
     loss = _loss(case, "late") or _loss(case, "plain")
     closed = None if loss is None else case.closed_by_auc(loss.value)
-    return _found("Leakage", routes, closed, otherwise=len(routes))
+    return _combine_symptoms("Leakage", routes, closed, otherwise=len(routes))
 
 
-def _ahead(case: Case, limit: float, tells: float) -> Iterator[Route]:
+def _find_leaks(
+    case: CauseContext, limit: float, max_single_feature_auc: float
+) -> Iterator[Symptom]:
     """Count rows whose newest feature is later than the request; find the most telling feature.
 
     That is the feature that alone orders clicks best, either way round, on control's traffic.
     """
     rows = case.rows("late_features").assign(side="both")
     if late := share(rows, "both", "late", "known"):
-        words = f"{late.value:.1%} of rows have a feature from after the request"
-        yield _route(late, limit, words, case.number("rows with a later feature", late))
-    rows, known = case.rows("single_pairs:features"), dict[str, Estimate]()
+        text = f"{late.value:.1%} of rows have a feature from after the request"
+        yield _make_symptom(late, limit, text, case.number("rows with a later feature", late))
+    rows, aucs = case.rows("single_pairs:features"), dict[str, Estimate]()
     for name in sorted(set(rows["part"])):
-        if own := single(rows, case.control, name):
-            known[name] = own if own.value >= 0.5 else own._replace(value=1 - own.value)
-    if known:
-        best = max(known, key=lambda name: known[name].value)
-        words = f"{best} alone has an AUC of {known[best].value:.3f}"
-        numbers = (case.number("AUC of a feature alone", own, of) for of, own in known.items())
-        route = _route(known[best], tells, words, *numbers)
-        yield route._replace(p_value=min(1.0, route.p_value * len(known)))
+        if auc := estimate_single_auc(rows, case.control, name):
+            aucs[name] = auc if auc.value >= 0.5 else auc._replace(value=1 - auc.value)
+    if aucs:
+        best = max(aucs, key=lambda name: aucs[name].value)
+        text = f"{best} alone has an AUC of {aucs[best].value:.3f}"
+        numbers = (
+            case.number("AUC of a feature alone", auc, feature) for feature, auc in aucs.items()
+        )
+        route = _make_symptom(aucs[best], max_single_feature_auc, text, *numbers)
+        yield route._replace(p_value=min(1.0, route.p_value * len(aucs)))
 
 
-def values_of(case: Case, side: str) -> Values | None:
+def find_served_values(case: CauseContext, side: str) -> Values | None:
     """Return the row of `served_values` of one side; None without rows."""
     rows = case.rows("served_values").set_index("side").astype(float)
     return rows.T.to_dict().get(side)
 
 
-def kept(values: Values) -> float:
+def distinct_share_kept(values: Values) -> float:
     """Return the share of different values that is left."""
     return values["served_values"] / values["own_values"] if values["own_values"] else 1.0
 
 
-def clips(values: Values) -> bool:
+def is_clipped(values: Values) -> bool:
     """Tell whether scores stop at a cap or a floor, and those between are the model's own."""
     beyond = values["capped"] + values["floored"]
     ends = min(values["capped"], values["floored"]) == 0 or values["lowest"] < values["highest"]
     return beyond > 0 and ends and values["moved"] <= (1 - _ORDERED) * values["inside"]
 
 
-def rounds(values: Values, few: float = FEW) -> bool:
+def is_rounded(values: Values, min_distinct_share: float = FEW) -> bool:
     """Tell whether served scores are own ones in the same order, but few or of 16 bits.
 
     Rounding moves nearly all scores, a cap only those beyond it.
     """
     ordered = values["falls"] <= (1 - _ORDERED) * values["compared"]
-    are_few = values["own_values"] >= _LEAST_VALUES and kept(values) < few
+    are_few = (
+        values["own_values"] >= _LEAST_VALUES and distinct_share_kept(values) < min_distinct_share
+    )
     rows = max(values["compared"], 1)
     short = values["served_short"] / rows > _SHORT and values["own_short"] / rows < 1 - _SHORT / 2
     return ordered and (are_few or short) and values["moved"] > 0.5 * values["inside"]
 
 
-def half_precision(case: Case, few: float) -> Finding | None:
+def half_precision(case: CauseContext, min_distinct_share: float) -> Finding | None:
     """Count how many different served scores are left, and the AUC that rounding costs."""
-    values, lost = values_of(case, "variant"), _loss(case, "plain")
+    values, lost = find_served_values(case, "variant"), _loss(case, "plain")
     if values is None or lost is None:
         return None
     gone = lost._replace(value=-lost.value)
-    served, own = values["served_values"], values["own_values"]
+    served, own_count = values["served_values"], values["own_values"]
     of_variant = {
         "different served scores": served,
-        "different own scores": own,
-        "share of values left": kept(values),
+        "different own scores": own_count,
+        "share of values left": distinct_share_kept(values),
         "served scores that fit into 16 bits": values["served_short"] / max(values["compared"], 1),
     }
     return Finding(
-        exceeds=rounds(values, few),
+        exceeds=is_rounded(values, min_distinct_share),
         message=f"Half precision: served scores have {served:,.0f} different values, "
-        f"the model's own {own:,.0f}; the AUC changes by {lost.value:+.3f}.",
+        f"the model's own {own_count:,.0f}; the AUC changes by {lost.value:+.3f}.",
         evidence=(
             *(Evidence(name, value, where=case.variant) for name, value in of_variant.items()),
             case.number("AUC lost by rounding", lost, case.variant),
         ),
-        p_value=p_above(gone, 0.0) if rounds(values, few) else 1.0,
-        accounts_for=_closed(case, "plain"),
+        p_value=p_above(gone, 0.0) if is_rounded(values, min_distinct_share) else 1.0,
+        accounts_for=_close_by_serving(case, "plain"),
     )
 
 
-def served_score(case: Case, apart: float, unserved: float, default: float) -> Finding | None:
+def served_score(
+    case: CauseContext, max_score_mismatch: float, unserved: float, default: float
+) -> Finding | None:
     """Test mismatches, missing and default scores on rows that no other cause explains.
 
     Train-serve skew (Sculley et al. 2015); other causes are timeouts and fallbacks, late features,
     old models, rounding, and what differs by position alone.
     """
-    values = values_of(case, "variant")
+    values = find_served_values(case, "variant")
     routes = [
-        *_mismatches(case, values, apart),
+        *_mismatches(case, values, max_score_mismatch),
         *_missing(case, unserved),
         *_defaults(values, default),
     ]
     lost = _loss(case, "plain")
     losses = [] if lost is None else [case.number("AUC lost", lost)]
-    also = (*_by_side(case), *losses)
-    finding = _found("Served scores", routes, _closed(case, "plain"), also)
-    if finding is None or values is None or not clips(values):
+    also = (*_describe_sides(case), *losses)
+    finding = _combine_symptoms("Served scores", routes, _close_by_serving(case, "plain"), also)
+    if finding is None or values is None or not is_clipped(values):
         return finding
     return finding._replace(remedy=_CLIPPED)
 
 
-def _mismatches(case: Case, values: Values | None, limit: float) -> Iterator[Route]:
+def _mismatches(case: CauseContext, values: Values | None, limit: float) -> Iterator[Symptom]:
     """Count rows that are apart; those that a position explains are not accused."""
     rows = case.rows("served_apart")
     plain = rows[rows["state"] == "plain"]
@@ -262,48 +280,51 @@ def _mismatches(case: Case, values: Values | None, limit: float) -> Iterator[Rou
     accused = share(plain, "variant", "unexplained", "compared")
     if apart is None or accused is None:
         return
-    words = f"{apart.value:.1%} of the variant's rows were served with another score"
-    if values is not None and clips(values):
+    text = f"{apart.value:.1%} of the variant's rows were served with another score"
+    if values is not None and is_clipped(values):
         total = values["compared"]
         ends = ((values["capped"], values["highest"]), (values["floored"], values["lowest"]))
-        words = " and ".join(
+        text = " and ".join(
             f"served scores stop at {end:.4g} in {rows / total:.1%} of the variant's rows"
             for rows, end in ends
             if rows
         )
     number = case.number("rows with another score", apart, case.variant)
-    if values is not None and rounds(values):
-        yield Route(False, 1.0, f"{words}, by rounding", (number,))
+    if values is not None and is_rounded(values):
+        yield Symptom(False, 1.0, f"{text}, by rounding", (number,))
     else:
-        yield _route(accused, limit, words, number)
+        yield _make_symptom(accused, limit, text, number)
 
 
-def _missing(case: Case, limit: float) -> Iterator[Route]:
+def _missing(case: CauseContext, limit: float) -> Iterator[Symptom]:
     """Count rows without a served score that did not fail, of all rows."""
     rows = case.rows("served_apart")
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
     if missing := shares(unserved, "unserved", "impressions"):
-        words = f"{missing.more.value:+.1%} of rows without a served score, against control"
+        text = f"{missing.more.value:+.1%} of rows without a served score, against control"
         number = case.number("rows without a served score", missing.more, "against control")
-        yield _route(missing.more, limit, words, number)
+        yield _make_symptom(missing.more, limit, text, number)
 
 
-def _defaults(values: Values | None, limit: float) -> Iterator[Route]:
+def _defaults(values: Values | None, limit: float) -> Iterator[Symptom]:
     """Find one value of many rows whose own scores differ, but for rounding and caps."""
-    if values is None or rounds(values) or clips(values) or values["compared"] == 0:
+    if values is None or is_rounded(values) or is_clipped(values) or values["compared"] == 0:
         return
-    most, own = values["served_most"] / values["compared"], values["own_most"] / values["compared"]
-    exceeds = most > limit and most > 2 * own
-    words = f"{most:.1%} of the variant's rows have the same served score"
+    most, own_share = (
+        values["served_most"] / values["compared"],
+        values["own_most"] / values["compared"],
+    )
+    exceeds = most > limit and most > 2 * own_share
+    text = f"{most:.1%} of the variant's rows have the same served score"
     number = Evidence("rows with the most frequent served score", most)
-    yield Route(exceeds, 0.0 if exceeds else 1.0, words, (number,))
+    yield Symptom(exceeds, 0.0 if exceeds else 1.0, text, (number,))
 
 
-def _by_side(case: Case) -> Iterator[Evidence]:
+def _describe_sides(case: CauseContext) -> Iterator[Evidence]:
     for side, variant in (("control", case.control), ("variant", case.variant)):
         apart = share(case.rows("served_apart"), side, "apart", "compared")
         yield case.number("all rows with another score", apart, variant)
-        if values := values_of(case, side):
+        if values := find_served_values(case, side):
             varied = math.sqrt(values["own_own"] * values["served_served"])
             correlation = values["own_served"] / varied if varied > 0 else None
             yield Evidence("rank correlation", correlation, where=variant)

@@ -6,10 +6,10 @@ import pandas as pd
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
 from abeval.agreement.bill import is_gap
-from abeval.agreement.case import Case, Finding, Unchecked
+from abeval.agreement.case import CauseContext, Finding, Unchecked
 from abeval.agreement.clusters import Shares, p_above, share, shares
 from abeval.agreement.levels import Levels
-from abeval.offline.groups import ratio
+from abeval.offline.groups import divide
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
@@ -24,20 +24,20 @@ def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
     return rows.groupby("side")[[*columns]].sum().to_numpy(dtype=np.float64).T
 
 
-def support(case: Case, limit: float) -> Finding | None:
+def support(case: CauseContext, limit: float) -> Finding | None:
     """Compare the variant's share of items unknown to control's log with control's among itself."""
     rows = case.rows("support")
     unknown = shares(rows, "unsupported", "impressions")
     if unknown is None:
         return None
-    own, others, more = unknown
+    control_share, variant_share, more = unknown
     return Finding(
         exceeds=more.value >= limit,
-        message=f"Support: {others.value:.1%} of what the variant showed is of items that "
-        f"control's log does not have, against {own.value:.1%} of control's own.",
+        message=f"Support: {variant_share.value:.1%} of what the variant showed is of items that "
+        f"control's log does not have, against {control_share.value:.1%} of control's own.",
         evidence=(
-            case.number("share on items never shown", others, case.variant),
-            case.number("share on items never shown", own, case.control),
+            case.number("share on items never shown", variant_share, case.variant),
+            case.number("share on items never shown", control_share, case.control),
             case.number("difference", more),
             *_effective(case),
         ),
@@ -46,17 +46,17 @@ def support(case: Case, limit: float) -> Finding | None:
     )
 
 
-def _closed_by_known(case: Case, sides: pd.DataFrame) -> float | None:
+def _closed_by_known(case: CauseContext, sides: pd.DataFrame) -> float | None:
     """Close the gap by the click rates on items that are supported."""
     columns = ("impressions", "clicks", "unsupported", "unsupported_clicks")
     rows, clicks, unknown, unknown_clicks = _sums(sides, *columns)
-    known = rows - unknown
-    if known.size < 2 or not known.all():
+    supported = rows - unknown
+    if supported.size < 2 or not supported.all():
         return None
-    return case.closed_by_rates(clicks / rows, (clicks - unknown_clicks) / known)
+    return case.closed_by_rates(clicks / rows, (clicks - unknown_clicks) / supported)
 
 
-def _effective(case: Case) -> tuple[Evidence, ...]:
+def _effective(case: CauseContext) -> tuple[Evidence, ...]:
     """Return Kish's effective share of control's rows, weighted to the variant's items."""
     row = case.rows("weights").iloc[0]
     if not row["control_rows"] or not row["squared_weight"]:
@@ -66,7 +66,7 @@ def _effective(case: Case) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-def candidates(case: Case, limit: float, most_out: float) -> Finding | Unchecked | None:
+def candidates(case: CauseContext, limit: float, most_out: float) -> Finding | Unchecked | None:
     """Compare the items of both variants among rows of like scores.
 
     Scores alone decide what a ranker shows, so an item that the variant shows less often than its
@@ -77,10 +77,11 @@ def candidates(case: Case, limit: float, most_out: float) -> Finding | Unchecked
     out = _out_of_place(case)
     is_ordered = out is None or out.more.value <= most_out
     share, p_value, where, _ = case.levels.supply
-    named = f", above all of {fmt.listing(where)}," if where and share > limit else ""
+    where_text = f", above all of {fmt.listing(where)}," if where and share > limit else ""
     return Finding(
         exceeds=share > limit and is_ordered,
-        message=f"Candidates: of what control shows, {share:.1%}{named} is what the variant shows "
+        message=f"Candidates: of what control shows, {share:.1%}{where_text} is what the "
+        "variant shows "
         "less often than the scores of both models let expect.",
         evidence=(Evidence("rows that the variant lacks", share),),
         p_value=p_value,
@@ -88,15 +89,16 @@ def candidates(case: Case, limit: float, most_out: float) -> Finding | Unchecked
     )
 
 
-def labels(case: Case, limit: float) -> Finding | Unchecked | None:
+def labels(case: CauseContext, limit: float) -> Finding | Unchecked | None:
     """Compare clicks by category with those of control's rows of like scores and positions."""
     if not isinstance(case.levels, Levels):
         return None
     share, p_value, where, _ = case.levels.labels
-    named = f" of {fmt.listing(where)}" if where else ""
+    where_text = f" of {fmt.listing(where)}" if where else ""
     return Finding(
         exceeds=share > limit,
-        message=f"Labels: {share:.1%} of the variant's clicks{named} are missing, against rows of "
+        message=f"Labels: {share:.1%} of the variant's clicks{where_text} are missing, "
+        "against rows of "
         "control with like scores.",
         evidence=(Evidence("clicks that are missing", share, where=fmt.listing(where)),),
         p_value=p_value,
@@ -104,38 +106,38 @@ def labels(case: Case, limit: float) -> Finding | Unchecked | None:
     )
 
 
-def _closed_by_step(case: Case, levels: Levels, before: str, after: str) -> float | None:
+def _closed_by_step(case: CauseContext, levels: Levels, before: str, after: str) -> float | None:
     """Close the gap by the step between two levels; nothing where clicks show no gap."""
     if not is_gap(levels):
         return 0.0
     return case.closed_without(float(levels.lifts[after][0] - levels.lifts[before][0]))
 
 
-def training_policy(case: Case, unlearned: float, fewer_clicks: float) -> Finding | None:
+def training_policy(case: CauseContext, unlearned: float, fewer_clicks: float) -> Finding | None:
     """Count rows and clicks of items that the training data hardly have.
 
     A model learns from what another policy showed, and may know nothing of what it shows itself.
     """
-    rows = _with_expected(case.rows("learned_items"))
+    rows = _add_expected_clicks(case.rows("learned_items"))
     unknown = shares(rows, "unlearned", "impressions")
     if unknown is None:
         return None
-    own, others, more = unknown
+    control_share, variant_share, more = unknown
     clicked = share(rows, "variant", "unlearned_clicks", "unlearned_expected")
     less = Estimate(0.0, 0.0, 2, 1.0)
     if clicked is not None:
         less = clicked._replace(value=1 - clicked.value)
     trained = case.rows("training_policies").set_index("policy")["trained"].sort_values()[::-1]
     who = [(str(name), part) for name, part in (trained / trained.sum()).items()]
-    named = fmt.listing([f"{name} ({part:.0%})" for name, part in who[:_NAMED]])
+    policies = fmt.listing([f"{name} ({part:.0%})" for name, part in who[:_NAMED]])
     return Finding(
         exceeds=more.value > unlearned and less.value > fewer_clicks,
-        message=f"Training policy: {named} logged what the candidate learned from; it hardly has "
-        f"the items of {others.value:.1%} of what the variant shows and of "
-        f"{own.value:.1%} of what control shows, clicked {less.value:.1%} less than others "
-        "of like scores.",
+        message=f"Training policy: {policies} logged what the candidate learned from; "
+        f"it hardly has the items of {variant_share.value:.1%} of what the variant shows and of "
+        f"{control_share.value:.1%} of what control shows, clicked {less.value:.1%} "
+        "less than others of like scores.",
         evidence=(
-            *case.sides("rows of items hardly learned", own, others),
+            *case.sides("rows of items hardly learned", control_share, variant_share),
             case.number("difference", more),
             case.number("clicks less than others of like scores", less),
             *(Evidence("share of the training data", part, where=name) for name, part in who),
@@ -145,32 +147,36 @@ def training_policy(case: Case, unlearned: float, fewer_clicks: float) -> Findin
     )
 
 
-def _with_expected(rows: pd.DataFrame) -> pd.DataFrame:
+def _add_expected_clicks(rows: pd.DataFrame) -> pd.DataFrame:
     """Add the clicks of rows if they were clicked like learned items with like scores."""
     sums = rows.groupby(["side", "tenth"], as_index=False).sum()
-    known = (sums["impressions"] - sums["unlearned"]).replace(0, np.nan)
-    sums["rate"] = (sums["clicks"] - sums["unlearned_clicks"]) / known
+    learned = (sums["impressions"] - sums["unlearned"]).replace(0, np.nan)
+    sums["rate"] = (sums["clicks"] - sums["unlearned_clicks"]) / learned
     both = rows.merge(sums[["side", "tenth", "rate"]]).dropna()
     for name in ("impressions", "unlearned"):
         both[f"{name}_expected"] = both[name] * both["rate"]
     return both
 
 
-def _closed_by_learned(case: Case, rows: pd.DataFrame) -> float | None:
+def _closed_by_learned(case: CauseContext, rows: pd.DataFrame) -> float | None:
     """Close the gap as if the variant showed learned items of like scores in their place."""
-    shown, clicks, expected = _sums(rows, "impressions", "clicks", "impressions_expected")
-    return case.closed_by_rates(clicks / shown, np.array([clicks[0], expected[1]]) / shown)
+    impressions, clicks, expected = _sums(rows, "impressions", "clicks", "impressions_expected")
+    return case.closed_by_rates(
+        clicks / impressions, np.array([clicks[0], expected[1]]) / impressions
+    )
 
 
-def reordered(case: Case, against: float, costs: float) -> Finding | None:
+def reordered(case: CauseContext, against: float, costs: float) -> Finding | None:
     """Count rows that are not in the place of their score, and what that costs."""
     rows, out = case.rows("list_order"), _out_of_place(case)
     sides = [rows[rows["side"] == side] for side in ("control", "variant")]
-    if out is None or not all(own["clicks"].sum() for own in sides):
+    if out is None or not all(side_rows["clicks"].sum() for side_rows in sides):
         return None
-    gains = [_gain(own) for own in sides]
+    gains = [_estimate_order_gain(side_rows) for side_rows in sides]
     lost = clusters.difference(gains[0], gains[1])
-    rates = np.array([own["clicks"].sum() / own["impressions"].sum() for own in sides])
+    rates = np.array(
+        [side_rows["clicks"].sum() / side_rows["impressions"].sum() for side_rows in sides]
+    )
     return Finding(
         exceeds=out.more.value > against and lost.value > costs,
         message=f"Reordered: {out.variant.value:.1%} of rows in the variant's lists and "
@@ -186,7 +192,7 @@ def reordered(case: Case, against: float, costs: float) -> Finding | None:
     )
 
 
-def _out_of_place(case: Case) -> Shares | None:
+def _out_of_place(case: CauseContext) -> Shares | None:
     """Compare the shares of rows that are not in the place of their score."""
     if "list_order" not in (case.facts or {}):
         return None
@@ -195,7 +201,7 @@ def _out_of_place(case: Case) -> Shares | None:
     return shares(rows.assign(out=out), "out", "impressions")
 
 
-def _gain(rows: pd.DataFrame) -> Estimate:
+def _estimate_order_gain(rows: pd.DataFrame) -> Estimate:
     """Return the change of clicks if lists were in the order of scores; by the jackknife.
 
     The click rate of a row is a number of its rank times one of its place (Craswell et al. 2008).
@@ -203,43 +209,46 @@ def _gain(rows: pd.DataFrame) -> Estimate:
     grids = np.zeros((2, CLUSTERS, _DEEPEST, _DEEPEST))
     cell = rows["cluster"], rows["score_rank"] - 1, rows["place"] - 1
     grids[(slice(None), *cell)] = rows[["impressions", "clicks"]].to_numpy().T
-    whole = grids.sum(axis=1, keepdims=True)
-    gains = _in_order(*np.concatenate([whole, whole - grids], axis=1))
-    others = gains[1:]
-    return clusters.influenced(float(gains[0]), (others - others.mean()) * (1 - 1 / CLUSTERS))
+    total = grids.sum(axis=1, keepdims=True)
+    gains = _fit_order_gains(*np.concatenate([total, total - grids], axis=1))
+    left_out = gains[1:]
+    return clusters.estimate_from_influences(
+        float(gains[0]), (left_out - left_out.mean()) * (1 - 1 / CLUSTERS)
+    )
 
 
-def _in_order(shown: Floats, clicks: Floats) -> Floats:
+def _fit_order_gains(impressions: Floats, clicks: Floats) -> Floats:
     """Return the relative gain of clicks of each grid of ranks by places, fitted by turns."""
-    places = np.ones_like(shown[:, 0])
+    place_factors = np.ones_like(impressions[:, 0])
     for _ in range(_STEPS):
-        ranks = ratio(clicks.sum(axis=2), np.einsum("grp,gp->gr", shown, places))
-        places = ratio(clicks.sum(axis=1), np.einsum("grp,gr->gp", shown, ranks))
-    expected = (shown.sum(axis=2) * ranks * places).sum(axis=1)
+        ranks = divide(clicks.sum(axis=2), np.einsum("grp,gp->gr", impressions, place_factors))
+        place_factors = divide(clicks.sum(axis=1), np.einsum("grp,gr->gp", impressions, ranks))
+    expected = (impressions.sum(axis=2) * ranks * place_factors).sum(axis=1)
     gain: Floats = expected / clicks.sum(axis=(1, 2)) - 1
     return gain
 
 
-def cannibalised(case: Case, taken: float) -> Finding | None:
+def cannibalised(case: CauseContext, taken: float) -> Finding | None:
     """Compare clicks where the treatment acts, elsewhere, and all: per unit and per impression."""
     rows = case.rows("treated").assign(all=lambda r: r["here"] + r["elsewhere"])
     per_unit, per_row = _changes(rows, "units"), _changes(rows, "impressions")
     if not per_unit or not per_row:
         return None
-    shown = shares(rows, "impressions", "units")
-    moved = shown is not None and clusters.p_value(shown.more) <= case.alpha
-    here, elsewhere, whole = per_unit if moved else per_row
+    rows_per_unit = shares(rows, "impressions", "units")
+    moved = rows_per_unit is not None and clusters.p_value(rows_per_unit.more) <= case.alpha
+    here, elsewhere, together = per_unit if moved else per_row
     # A gain and a loss both have to differ from zero, so the larger p-value counts.
     both = max(clusters.p_value(here), clusters.p_value(elsewhere))
     lift = None if case.online is None else case.online.lift
     return Finding(
         exceeds=here.value > 0 and -elsewhere.value / here.value > taken,
         message=f"Cannibalised: clicks change by {here.value:+.1%} of all clicks where the "
-        f"treatment acts, by {elsewhere.value:+.1%} elsewhere, and by {whole.value:+.1%} together.",
+        f"treatment acts, by {elsewhere.value:+.1%} elsewhere, and by "
+        f"{together.value:+.1%} together.",
         evidence=tuple(
             case.number(f"change {where}", change, per)
-            for per, own in (("per impression", per_row), ("per unit", per_unit))
-            for where, change in zip(_WHERE, own, strict=True)
+            for per, changes in (("per impression", per_row), ("per unit", per_unit))
+            for where, change in zip(_WHERE, changes, strict=True)
         ),
         p_value=both if here.value > 0 > elsewhere.value else 1.0,
         accounts_for=None if lift is None else case.closed_online(lift, here.value),
@@ -254,13 +263,15 @@ def _changes(rows: pd.DataFrame, per: str) -> list[Estimate]:
 
     None without clicks of control on both sides.
     """
-    here, elsewhere, whole = (shares(rows, of, per) for of in ("here", "elsewhere", "all"))
-    if here is None or elsewhere is None or whole is None:
+    here, elsewhere, together = (
+        shares(rows, column, per) for column in ("here", "elsewhere", "all")
+    )
+    if here is None or elsewhere is None or together is None:
         return []
     if not here.control.value or not elsewhere.control.value:
         return []
-    base = whole.control.value
+    base = together.control.value
     return [
         more._replace(value=more.value / base, variance=more.variance / base**2)
-        for _, _, more in (here, elsewhere, whole)
+        for _, _, more in (here, elsewhere, together)
     ]

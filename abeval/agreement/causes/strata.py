@@ -1,22 +1,24 @@
 """Causes that show in AUC within strata: positions, rows that were learned."""
 
 from abeval.agreement import clusters
-from abeval.agreement.case import Case, Finding
-from abeval.agreement.clusters import p_above, share, single, stratified
+from abeval.agreement.case import CauseContext, Finding
+from abeval.agreement.clusters import estimate_single_auc, estimate_strata, p_above, share
 from abeval.results.agreement import Evidence
 
 
-def position(case: Case, part: float) -> Finding | None:
+def position(case: CauseContext, part: float) -> Finding | None:
     """Compare the models among rows of one position: how much of their difference is gone.
 
     A model puts what it scores high on top, where more is clicked (Craswell et al. 2008).
     """
     traffics = (case.control, case.variant)
     raw, own_raw = (case.difference("auc", traffic) for traffic in traffics)
-    within, own = (stratified(case.rows("pairs:position"), traffic) for traffic in traffics)
-    if raw is None or own_raw is None or within is None or own is None:
+    within, variant_within = (
+        estimate_strata(case.rows("pairs:position"), traffic) for traffic in traffics
+    )
+    if raw is None or own_raw is None or within is None or variant_within is None:
         return None
-    even, own_even = within.difference, own.difference
+    even, own_even = within.difference, variant_within.difference
     change = clusters.change_on_same(raw, even)
     return Finding(
         exceeds=abs(change.value) >= part * abs(raw.value),
@@ -33,7 +35,7 @@ def position(case: Case, part: float) -> Finding | None:
     )
 
 
-def _coec(case: Case) -> tuple[Evidence, ...]:
+def _coec(case: CauseContext) -> tuple[Evidence, ...]:
     """Return clicks over those expected at their positions (COEC: Zhang and Jones 2007)."""
     rows = case.rows("positions")
     sums = rows.groupby("position")[["clicks", "impressions"]].sum()
@@ -45,13 +47,13 @@ def _coec(case: Case) -> tuple[Evidence, ...]:
     return tuple(case.number(name, share(totals, v, "clicks", "expected"), v) for v in both)
 
 
-def overlap(case: Case, limit: float) -> Finding | None:
+def overlap(case: CauseContext, limit: float) -> Finding | None:
     """Count control's rows in the training data; compare the models with and without them."""
     seen = share(case.rows("learned"), "control", "learned", "impressions")
     if seen is None:
         return None
     pairs = case.rows("pairs:learned")
-    parts = {part: stratified(pairs, case.control, part) for part in ("learned", "new")}
+    parts = {part: estimate_strata(pairs, case.control, part) for part in ("learned", "new")}
     pair, new = case.pair("auc", case.control), parts["new"]
     before = None if pair is None else pair.difference
     return Finding(
@@ -72,10 +74,10 @@ def overlap(case: Case, limit: float) -> Finding | None:
     )
 
 
-def overfitting(case: Case, limit: float) -> Finding | None:
+def overfitting(case: CauseContext, limit: float) -> Finding | None:
     """Compare AUC on the training data with that on control's rows that were not in it."""
-    train = single(case.rows("single_pairs:training"), "training", "training")
-    test = stratified(case.rows("pairs:learned"), case.control, "new")
+    train = estimate_single_auc(case.rows("single_pairs:training"), "training", "training")
+    test = estimate_strata(case.rows("pairs:learned"), case.control, "new")
     if train is None or test is None:
         return None
     fall = clusters.difference(test.candidate, train)

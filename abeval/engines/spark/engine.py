@@ -17,14 +17,14 @@ from abeval.engines import sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.session import (
     TABLE,
-    arrays_of,
-    frame_of,
     open_session,
     query_errors,
-    rows_of,
+    read_arrays,
+    read_frame,
+    read_rows,
 )
-from abeval.engines.sql import Cell, Engine, is_query, literal, quoted
-from abeval.engines.statement import parsed, transpiled
+from abeval.engines.sql import Cell, Engine, is_query, literal, quote
+from abeval.engines.statement import parse_query, transpile
 from abeval.errors import LogError, QueryError
 from abeval.experiment.problems import suggestion
 from abeval.experiment.sections import EngineOptions
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 def _column(column: str, kind: str) -> str:
     every = {**TABLE["written_as"], **TABLE["read_as"]}.items()
     to = next((t for pattern, t in every if re.fullmatch(pattern, kind, re.DOTALL)), None)
-    name = quoted(column)
+    name = quote(column)
     return name if to is None else f"cast({name} as {to}) as {name}"
 
 
@@ -85,9 +85,9 @@ class SparkEngine(Engine):
         """Make files or a table readable as the relation `name`, with every column."""
         log = sources.log_name(name)
         if source.table is not None and not source.paths:
-            self._add(name, self._table_of(log, source.table))
+            self._add(name, self._open_table(log, source.table))
             return
-        files = sources.files_of(log, source, self._folder)
+        files = sources.find_files(log, source, self._folder)
         # Spark takes names for globs, and has no list of names without them.
         are_plain = all(map(_is_plain, files.read)) and not files.variants
         if files.kind == "parquet" and are_plain:
@@ -119,7 +119,7 @@ class SparkEngine(Engine):
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
-        tree = parsed(sql)
+        tree = parse_query(sql)
         if any(
             isinstance(window.this, exp.RowNumber) and not window.args.get("order")
             for window in tree.find_all(exp.Window)
@@ -144,17 +144,17 @@ class SparkEngine(Engine):
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
         with query_errors():
-            return rows_of(self._query(sql).toArrow())
+            return read_rows(self._query(sql).toArrow())
 
     def frame(self, sql: str) -> "pd.DataFrame":
         """Run a query and fetch its rows as a frame."""
         with query_errors():
-            return frame_of(self._query(sql).toArrow())
+            return read_frame(self._query(sql).toArrow())
 
     def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
         with query_errors():
-            return arrays_of(self._query(sql).toArrow())
+            return read_arrays(self._query(sql).toArrow())
 
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
         """Make arrays of one length the columns of the relation `name`."""
@@ -186,29 +186,29 @@ class SparkEngine(Engine):
                 self._session.stop()
 
     def _query(self, sql: str) -> "DataFrame":
-        return self._session.sql(self._text(parsed(sql), is_query(sql)))
+        return self._session.sql(self._text(parse_query(sql), is_query(sql)))
 
     def _text(self, tree: exp.Query, trusted: bool) -> str:
         names = {name.lower(): self._prefix + name for name in self._types}
-        return transpiled(tree, "spark", lambda name: list(self._types[name]), names, trusted)
+        return transpile(tree, "spark", lambda name: list(self._types[name]), names, trusted)
 
     def _add(self, name: str, frame: "DataFrame", types: Mapping[str, str] | None = None) -> None:
         with query_errors():
             frame.createOrReplaceTempView(self._prefix + name)
-            self._types[name] = types or self._typed(frame)
+            self._types[name] = types or self._find_types(frame)
 
     @staticmethod
-    def _typed(frame: "DataFrame") -> dict[str, str]:
+    def _find_types(frame: "DataFrame") -> dict[str, str]:
         return {field.name: duckdb_type(field.dataType.simpleString()) for field in frame.schema}
 
-    def _table_of(self, log: str, table: str) -> "DataFrame":
-        known = [row["tableName"] for row in self._session.sql("show tables").collect()]
+    def _open_table(self, log: str, table: str) -> "DataFrame":
+        tables = [row["tableName"] for row in self._session.sql("show tables").collect()]
         try:
             with query_errors():
                 frame = self._session.table(table)
                 frame.schema  # noqa: B018 (Spark Connect looks a table up only when its schema is read)
         except QueryError as error:
-            what = f"{log}: Spark has no table {table!r}{suggestion(table, known)}"
+            what = f"{log}: Spark has no table {table!r}{suggestion(table, tables)}"
             raise LogError(what, "a view, or CATALOG.SCHEMA.TABLE of the session") from error
         return frame
 
@@ -221,7 +221,7 @@ class SparkEngine(Engine):
         try:
             with query_errors():
                 frame = reader.parquet(*files)
-                read_as = self._typed(frame)
+                read_as = self._find_types(frame)
         except QueryError as error:
             if far:
                 raise LogError(f"{sources.log_name(name)}: {error.what}") from error
@@ -266,7 +266,7 @@ class SparkEngine(Engine):
             types, self._blank_rows[name] = engine.columns(name), engine.blank_rows(name)
             if file is not None:
                 columns = ", ".join(_column(column, kind) for column, kind in types.items())
-                copied = f"copy (select {columns} from {quoted(name)}) to {literal(str(file))}"
+                copied = f"copy (select {columns} from {quote(name)}) to {literal(str(file))}"
                 engine.rows(f"{copied} (format parquet)")
         return types
 

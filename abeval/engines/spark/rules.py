@@ -23,24 +23,24 @@ _TEXTS = frozenset({"TEXT", "VARCHAR"})
 _CLOSED = (exp.Column, exp.Literal, exp.Paren, exp.Func, exp.Null)
 
 
-def _refused(node: exp.Expr, why: str) -> QueryError:
+def _make_refusal(node: exp.Expr, why: str) -> QueryError:
     """Make the error of a query that Spark might answer differently."""
     text = node.sql(dialect="duckdb")
-    shown = text if len(text) < 200 else f"{text[:200]}…"
-    return QueryError(f"`{shown}` {why}", "write it differently, or run it on DuckDB")
+    excerpt = text if len(text) < 200 else f"{text[:200]}…"
+    return QueryError(f"`{excerpt}` {why}", "write it differently, or run it on DuckDB")
 
 
 def _string(text: str) -> exp.Literal:
     return exp.Literal.string(text)
 
 
-def _filled(template: str, **parts: exp.Expr) -> exp.Expr:
+def _fill_template(template: str, **parts: exp.Expr) -> exp.Expr:
     """Fill the columns `x`, `y`, … of a template of Spark SQL."""
     closed = {
         name: part if isinstance(part, _CLOSED) else exp.Paren(this=part.copy())
         for name, part in parts.items()
     }
-    return exp.Paren(this=builders.filled(template, "spark", closed))
+    return exp.Paren(this=builders.fill_template(template, "spark", closed))
 
 
 def _as_double(node: exp.Expr) -> exp.Expr:
@@ -106,22 +106,24 @@ def _cast(node: exp.Cast) -> exp.Expr:
         return node
     reading = _READINGS.get(name)
     if reading is None:
-        raise _refused(node, "is a cast that Spark does not know, or does differently")
+        raise _make_refusal(node, "is a cast that Spark does not know, or does differently")
     if _needs_no_rule(name, value.unnest()):
         return node
     tried = isinstance(node, exp.TryCast)
     text = exp.cast(exp.Paren(this=value.copy()), _TEXT)
-    return _filled(
+    return _fill_template(
         _OF_TEXT,
         x=value,
         s=text,
         good=_string(reading.good),
         odd=_string(reading.odd),
-        of_text=_to(kind, text, tried),
-        of_number=_to_integer(kind, value, tried) if name in _INTEGERS else _to(kind, value, tried),
+        of_text=_write_cast(kind, text, tried),
+        of_number=_cast_to_integer(kind, value, tried)
+        if name in _INTEGERS
+        else _write_cast(kind, value, tried),
         otherwise=exp.null()
         if tried
-        else _filled("raise_error(concat(s, says))", s=text, says=_SAYS),
+        else _fill_template("raise_error(concat(s, says))", s=text, says=_SAYS),
         says=_SAYS,
     )
 
@@ -136,21 +138,23 @@ def _needs_no_rule(name: str, value: exp.Expr) -> bool:
     return isinstance(value, (exp.Count, exp.RowNumber, exp.Sum, exp.Min, exp.Max, exp.Round))
 
 
-def _to(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
+def _write_cast(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
     held = exp.Paren(this=value.copy())
     if not tried:
         return exp.Cast(this=held, to=kind.copy())
     return exp.TryCast(this=held, to=kind.copy(), safe=True)
 
 
-def _to_integer(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
+def _cast_to_integer(kind: exp.DataType, value: exp.Expr, tried: bool) -> exp.Expr:
     """Round a double half to even, and a decimal half away from zero."""
-    return _filled(
+    return _fill_template(
         _TO_INTEGER,
         x=value,
-        of_rounded=_to(kind, _filled("rint(x)", x=_as_double(value)), tried),
-        of_decimal=_to(kind, exp.cast(exp.Paren(this=value.copy()), "decimal(38, 0)"), tried),
-        of_whole=_to(kind, value, tried),
+        of_rounded=_write_cast(kind, _fill_template("rint(x)", x=_as_double(value)), tried),
+        of_decimal=_write_cast(
+            kind, exp.cast(exp.Paren(this=value.copy()), "decimal(38, 0)"), tried
+        ),
+        of_whole=_write_cast(kind, value, tried),
     )
 
 
@@ -165,7 +169,9 @@ def _as_text(value: exp.Expr) -> exp.Expr:
     if isinstance(inner, (exp.Sum, exp.Count, exp.Null)):
         return text
     # To double by way of text, because Spark refuses a direct cast of a date to double.
-    return _mark_text(_filled(_NUMBER_AS_TEXT, x=value, d=exp.cast(text.copy(), _DOUBLE), t=text))
+    return _mark_text(
+        _fill_template(_NUMBER_AS_TEXT, x=value, d=exp.cast(text.copy(), _DOUBLE), t=text)
+    )
 
 
 def _mark_text(node: exp.Expr) -> exp.Expr:
@@ -229,7 +235,7 @@ def _rule(node: exp.Expr) -> Rule | None:
         return rule
     if isinstance(node, exp.Anonymous) and node.name.lower() in _NAMED:
         return None
-    raise _refused(node, _UNKNOWN)
+    raise _make_refusal(node, _UNKNOWN)
 
 
 _UNKNOWN = "is not known to mean the same on Spark"
@@ -245,7 +251,7 @@ def _div(node: exp.Div) -> exp.Expr:
     nonzero = isinstance(divisor, exp.Literal) and float(divisor.this) != 0
     if nonzero or isinstance(divisor, exp.Nullif):
         return exp.Div(this=above, expression=below)
-    return _filled(
+    return _fill_template(
         "case when y = 0 then x * cast(case when cast(y as string) = '-0.0' then '-Infinity' "
         "else 'Infinity' end as double) else x / y end",
         x=above,
@@ -256,13 +262,13 @@ def _div(node: exp.Div) -> exp.Expr:
 def _date_diff(node: exp.DateDiff) -> exp.Expr:
     """Allow days between two dates; refuse other units."""
     if node.text("unit").lower() != "day":
-        raise _refused(node, _UNKNOWN)
+        raise _make_refusal(node, _UNKNOWN)
     return node
 
 
 def _int_div(node: exp.IntDiv) -> exp.Expr:
     """Divide whole numbers; decimals are refused when the query runs."""
-    return _filled(
+    return _fill_template(
         "case when typeof(x) like 'decimal%' or typeof(y) like 'decimal%' "
         "then raise_error('// of decimals: divide with / and take the floor') else x div y end",
         x=node.this,
@@ -273,24 +279,24 @@ def _int_div(node: exp.IntDiv) -> exp.Expr:
 def _round(node: exp.Round) -> exp.Expr:
     """Round to whole numbers, half away from zero; -0.0 keeps its sign."""
     if node.args.get("decimals") is not None:
-        raise _refused(node, "may round the last digit differently on Spark")
+        raise _make_refusal(node, "may round the last digit differently on Spark")
     if isinstance(node.parent, exp.Cast) and node.parent.to.this.name in _INTEGERS:
         return node
-    return _filled(
+    return _fill_template(
         "case when x < 0 then -round(-x) when x = 0 then x else round(x) end", x=node.this
     )
 
 
-def _of_double(template: str) -> Rule:
+def _make_double_rule(template: str) -> Rule:
     """Make a rule that rounds doubles."""
 
-    def rounded(node: exp.Floor | exp.Ceil) -> exp.Expr:
+    def round_double(node: exp.Floor | exp.Ceil) -> exp.Expr:
         if node.args.get("decimals") is not None:
-            raise _refused(node, _UNKNOWN)
+            raise _make_refusal(node, _UNKNOWN)
         # Spark's own rounding makes 64-bit integers, and so 0 of NaN.
-        return _filled(template, x=_as_double(node.this))
+        return _fill_template(template, x=_as_double(node.this))
 
-    return rounded
+    return round_double
 
 
 _FLOOR = "case when rint(x) > x then rint(x) - 1 else rint(x) end"
@@ -307,8 +313,8 @@ _LOG2 = "case when pow(2, rint(log2(x))) = x then rint(log2(x)) else log2(x) end
 def _log(node: exp.Log) -> exp.Expr:
     """Rewrite a logarithm of base 2, which is exact for powers of two."""
     if node.expression is None or node.this.sql() != "2":
-        raise _refused(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
-    return _filled(_OF_POSITIVE.format(_LOG2), x=_as_double(node.expression))
+        raise _make_refusal(node, f"{_UNKNOWN}: write ln(x) / ln(base)")
+    return _fill_template(_OF_POSITIVE.format(_LOG2), x=_as_double(node.expression))
 
 
 def _pipes(node: exp.DPipe) -> exp.Expr:
@@ -329,7 +335,7 @@ _SPACES = " \u00a0\u1680\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x2
 
 def _lower(node: exp.Lower) -> exp.Expr:
     """Refuse letters whose case the engines change in different ways."""
-    changed = _filled(
+    changed = _fill_template(
         "case when x rlike odd then raise_error(concat('lower of ', x, ': letters whose case "
         "engines change in different ways')) else lower(x) end",
         x=node.this,
@@ -345,7 +351,9 @@ _ODD_LOWER = r"[\u0130\u03a3\ua7cb-\ua7dc\x{10d50}-\x{10d8f}]"
 def _like(node: exp.Like | exp.ILike) -> exp.Expr:
     pattern = node.expression
     if not (isinstance(pattern, exp.Literal) and pattern.is_string) or "\\" in pattern.name:
-        raise _refused(node, "means the same on Spark only with a pattern in quotes, without \\")
+        raise _make_refusal(
+            node, "means the same on Spark only with a pattern in quotes, without \\"
+        )
     if isinstance(node, exp.Like):
         return node
     lowered = (_lower(exp.Lower(this=part)) for part in (node.this, pattern))
@@ -359,15 +367,15 @@ _UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 def _extract(node: exp.Extract) -> exp.Expr:
     part = node.name.upper()
     if part in _WEEKDAYS:
-        return _filled(_WEEKDAYS[part], x=node.expression)
+        return _fill_template(_WEEKDAYS[part], x=node.expression)
     if part not in (*_UNITS, "DOY"):
-        raise _refused(node, _UNKNOWN)
+        raise _make_refusal(node, _UNKNOWN)
     return node
 
 
-def _truncated(node: exp.TimestampTrunc) -> exp.Expr:
+def _truncate_time(node: exp.TimestampTrunc) -> exp.Expr:
     if node.text("unit").upper() not in _UNITS:
-        raise _refused(node, _UNKNOWN)
+        raise _make_refusal(node, _UNKNOWN)
     return exp.cast(node, exp.DataType.Type.TIMESTAMPNTZ)
 
 
@@ -376,17 +384,17 @@ _RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Div: _div,
     exp.IntDiv: _int_div,
     exp.Round: _round,
-    exp.Floor: _of_double(_FLOOR),
-    exp.Ceil: _of_double(_CEIL),
+    exp.Floor: _make_double_rule(_FLOOR),
+    exp.Ceil: _make_double_rule(_CEIL),
     exp.Log: _log,
-    exp.Ln: lambda node: _filled(_OF_POSITIVE.format("ln(x)"), x=node.this),
+    exp.Ln: lambda node: _fill_template(_OF_POSITIVE.format("ln(x)"), x=node.this),
     **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
     exp.DPipe: _pipes,
     exp.Trim: _trim,
     exp.Lower: _lower,
     **dict.fromkeys((exp.Like, exp.ILike), _like),
     exp.Extract: _extract,
-    exp.TimestampTrunc: _truncated,
+    exp.TimestampTrunc: _truncate_time,
 }
 
 _SAME = frozenset(

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from abeval.engines.sql import Cell
 from abeval.errors import QueryError
 from abeval.experiment.sections import EngineOptions
-from abeval.packaged import table_beside
+from abeval.packaged import load_toml_next_to
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
     from pyspark.sql import SparkSession
 
-TABLE: Mapping[str, Mapping[str, str]] = table_beside(__file__, "spark.toml")
+TABLE: Mapping[str, Mapping[str, str]] = load_toml_next_to(__file__, "spark.toml")
 """Settings of Spark, and the names of its types."""
 
 _CONNECT = "sc://"
@@ -55,7 +55,7 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
         with warnings.catch_warnings():
             # pyspark warns of a newer pandas, but nothing here uses its pandas functions.
             warnings.simplefilter("ignore", FutureWarning)
-            return _started(options), True
+            return _start_session(options), True
     except (PySparkException, RuntimeError, OSError) as error:
         hint = "is Java 17 or newer installed, and [engine] address right?"
         if (options.address or "").startswith(_CONNECT):
@@ -63,7 +63,7 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
         raise QueryError(f"Spark did not start: {str(error).splitlines()[0]}", hint) from error
 
 
-def _started(options: EngineOptions) -> "SparkSession":
+def _start_session(options: EngineOptions) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     threads = options.threads or os.cpu_count() or 1
@@ -117,7 +117,7 @@ def _message(error: Exception) -> str:
     return text[text.index("[") :] if "[" in text else text
 
 
-def rows_of(table: "pa.Table") -> Sequence[tuple[Cell, ...]]:
+def read_rows(table: "pa.Table") -> Sequence[tuple[Cell, ...]]:
     """Read rows as Python values."""
     return list(zip(*map(_cells, table.columns), strict=True))
 
@@ -132,16 +132,16 @@ def _cells(column: "pa.ChunkedArray") -> list[Cell]:
     return values
 
 
-def frame_of(table: "pa.Table") -> "pd.DataFrame":
+def read_frame(table: "pa.Table") -> "pd.DataFrame":
     """Read a pandas frame."""
-    for place, column in enumerate(table.columns):
+    for index, column in enumerate(table.columns):
         # Pandas has no decimals: large ids and sums become numbers.
-        table = table.set_column(place, table.schema[place].name, _number(column))
+        table = table.set_column(index, table.schema[index].name, _number(column))
     frame: pd.DataFrame = table.to_pandas(date_as_object=False)
     return frame
 
 
-def arrays_of(table: "pa.Table") -> "dict[str, NDArray[np.generic]]":
+def read_arrays(table: "pa.Table") -> "dict[str, NDArray[np.generic]]":
     """Read columns as arrays, masked where something is null."""
     import numpy as np
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, NamedTuple
 
-from abeval.aggregates.aggregates import grouped
+from abeval.aggregates.aggregates import group_by_label
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
@@ -34,7 +34,7 @@ class Limits(NamedTuple):
     beyond: bool = False
 
 
-class Finding(NamedTuple):
+class RawCheck(NamedTuple):
     """The raw outcome of a check, before thresholds.
 
     Attributes:
@@ -72,19 +72,19 @@ class Finding(NamedTuple):
         return self.family or self.name.partition(":")[0]
 
 
-def skipped(why: str, name: str = "", remedy: str = "") -> Finding:
+def skip_check(why: str, name: str = "", remedy: str = "") -> RawCheck:
     """Build the finding of a check that cannot be made here.
 
     `remedy` says how to have it made; without one, the check does not apply here.
     """
-    return Finding(None, why, least="skipped", name=name, remedy=remedy)
+    return RawCheck(None, why, least="skipped", name=name, remedy=remedy)
 
 
-Find = Callable[[Analysis], Finding | list[Finding] | None]
+Find = Callable[[Analysis], RawCheck | list[RawCheck] | None]
 """Runs a check: one finding, a list of findings, or None without data."""
 
 
-class Row(NamedTuple):
+class CheckDefinition(NamedTuple):
     """The definition of a check; `checks.toml` explains each key."""
 
     name: str
@@ -103,41 +103,46 @@ class Row(NamedTuple):
     remedy: str = ""
     states: Mapping[str, Mapping[str, Any]] = {}
 
-    def findings(self, analysis: Analysis) -> list[Finding]:
+    def findings(self, analysis: Analysis) -> list[RawCheck]:
         """Run the check, and fill in its name and messages."""
         answer = self.find(analysis)
-        several = [skipped(self.absent)] if answer is None else answer
-        several = [several] if isinstance(several, Finding) else several
+        several = [skip_check(self.absent)] if answer is None else answer
+        several = [several] if isinstance(several, RawCheck) else several
         return [
-            self._replace(**self.states.get(one.state, {}))._said(analysis, one) for one in several
+            self._replace(**self.states.get(finding.state, {}))._fill_messages(analysis, finding)
+            for finding in several
         ]
 
-    def _said(self, analysis: Analysis, one: Finding) -> Finding:
+    def _fill_messages(self, analysis: Analysis, finding: RawCheck) -> RawCheck:
         """Fill in the messages, limits and metrics from the definition."""
-        name, limits, metrics = one.name or self.check or self.name, one.limits, one.metrics
-        if one.least == "skipped":
-            return one._replace(name=name, limits=None, reason="")
+        name, limits, metrics = (
+            finding.name or self.check or self.name,
+            finding.limits,
+            finding.metrics,
+        )
+        if finding.least == "skipped":
+            return finding._replace(name=name, limits=None, reason="")
         calm, alarm, reason, remedy = (
-            getattr(one, words) or getattr(self, words).format(**one.slots)
-            for words in ("calm", "alarm", "reason", "remedy")
+            getattr(finding, field) or getattr(self, field).format(**finding.slots)
+            for field in ("calm", "alarm", "reason", "remedy")
         )
         if limits is None and self.limits:
             options = analysis.experiment.trust
             warn, *fail = (getattr(options, x) if isinstance(x, str) else x for x in self.limits)
             limits = Limits(warn, fail[0] if fail else None)
         elif limits is None and self.difference:
-            kind = "warn" if one.worst == "warn" else self.difference
-            limits, reason = of_difference(analysis.experiment.trust, kind)
+            kind = "warn" if finding.worst == "warn" else self.difference
+            limits, reason = difference_limits(analysis.experiment.trust, kind)
         if metrics is None and self.columns:
-            metrics = touched(analysis.metrics, self.columns)
-        said = one._replace(calm=calm, alarm=alarm, reason=reason, remedy=remedy)
-        return said._replace(name=name, limits=limits, metrics=metrics)
+            metrics = affected_metrics(analysis.metrics, self.columns)
+        filled = finding._replace(calm=calm, alarm=alarm, reason=reason, remedy=remedy)
+        return filled._replace(name=name, limits=limits, metrics=metrics)
 
 
 _LARGE = 10
 
 
-def of_difference(options: TrustOptions, kind: str) -> tuple[Limits, str]:
+def difference_limits(options: TrustOptions, kind: str) -> tuple[Limits, str]:
     """Return the limits of a sure difference, and their reason."""
     sure = "the difference of the shares, where units differ for sure (chance of an error 1e-6)"
     warn, fail = options.difference_warn, options.difference_fail
@@ -148,7 +153,7 @@ def of_difference(options: TrustOptions, kind: str) -> tuple[Limits, str]:
     return Limits(*((warn, fail) if kind == "fail" else (fail, min(1.0, _LARGE * fail)))), why
 
 
-def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, ...]:
+def apply_thresholds(findings: Sequence[RawCheck], options: TrustOptions) -> tuple[Check, ...]:
     """Turn all findings into checks, in their order.
 
     Example:
@@ -157,33 +162,39 @@ def decided(findings: Sequence[Finding], options: TrustOptions) -> tuple[Check, 
         [('warn', 0.001), ('fail', 0.003)]
     """
     families: dict[str, list[int]] = {}
-    for place, one in enumerate(findings):
-        if one.group:
-            families.setdefault(one.group, []).append(place)
+    for index, finding in enumerate(findings):
+        if finding.group:
+            families.setdefault(finding.group, []).append(index)
     # Only families with a test that ran get a share of the budgets.
     shares = _shares(families)
-    checks = [_check(one, one.limits or Limits(None, None)) for one in findings]
-    for family, places in families.items():
-        adjusted = multiplicity.adjust([findings[place].value or 0.0 for place in places])
+    checks = [_check(finding, finding.limits or Limits(None, None)) for finding in findings]
+    for family, indices in families.items():
+        adjusted = multiplicity.adjust([findings[index].value or 0.0 for index in indices])
         limits, reason = _part(shares[family], options)
-        for place, p_value in zip(places, adjusted, strict=True):
-            one = findings[place]._replace(value=float(p_value), reason=reason)
-            checks[place] = _check(one, limits)
-    return tuple(_whole(parts) for parts in grouped(checks, lambda check: check.name).values())
+        for index, p_value in zip(indices, adjusted, strict=True):
+            finding = findings[index]._replace(value=float(p_value), reason=reason)
+            checks[index] = _check(finding, limits)
+    return tuple(
+        _merge_parts(parts) for parts in group_by_label(checks, lambda check: check.name).values()
+    )
 
 
 _ORDER: Sequence[CheckStatus] = ("fail", "warn", "pass", "skipped")
 
 
-def _whole(parts: Sequence[Check]) -> Check:
+def _merge_parts(parts: Sequence[Check]) -> Check:
     """Merge the parts of a check: the worst status, with all messages as bad."""
     worst = min(parts, key=lambda part: (_ORDER.index(part.status), -_nearness(part)))
-    told = [one for one in parts if one.status in (worst.status, "warn")]
-    same = [one.metrics for one in told if one.status == worst.status]
-    metrics = None if None in same else tuple(dict.fromkeys(m for own in same for m in own or ()))
+    told = [part for part in parts if part.status in (worst.status, "warn")]
+    same = [part.metrics for part in told if part.status == worst.status]
+    metrics = (
+        None
+        if None in same
+        else tuple(dict.fromkeys(m for part_metrics in same for m in part_metrics or ()))
+    )
     message, remedy = (
-        "; ".join(dict.fromkeys(getattr(one, words) for one in told if getattr(one, words)))
-        for words in ("message", "remedy")
+        "; ".join(dict.fromkeys(getattr(part, field) for part in told if getattr(part, field)))
+        for field in ("message", "remedy")
     )
     return replace(worst, message=message, remedy=remedy, metrics=metrics)
 
@@ -204,24 +215,24 @@ def _part(share: float, options: TrustOptions) -> tuple[Limits, str]:
     )
 
 
-def _check(one: Finding, limits: Limits) -> Check:
-    limits = limits if one.worst == "fail" else limits._replace(fail=None)
-    status: CheckStatus = one.least
-    if _reaches(one, limits.fail, limits.beyond):
+def _check(finding: RawCheck, limits: Limits) -> Check:
+    limits = limits if finding.worst == "fail" else limits._replace(fail=None)
+    status: CheckStatus = finding.least
+    if _reaches(finding, limits.fail, limits.beyond):
         status = "fail"
-    elif _reaches(one, limits.warn, limits.beyond):
+    elif _reaches(finding, limits.warn, limits.beyond):
         status = "warn"
     return Check(
-        name=one.name,
+        name=finding.name,
         status=status,
-        value=one.value,
+        value=finding.value,
         threshold=limits.fail,
-        message=one.calm if status == "pass" else one.alarm or one.calm,
+        message=finding.calm if status == "pass" else finding.alarm or finding.calm,
         warn_threshold=limits.warn,
-        threshold_reason=one.reason,
-        remedy=one.remedy,
-        metrics=one.metrics,
-        is_test=bool(one.group),
+        threshold_reason=finding.reason,
+        remedy=finding.remedy,
+        metrics=finding.metrics,
+        is_test=bool(finding.group),
     )
 
 
@@ -230,15 +241,15 @@ def _nearness(check: Check) -> float:
     return (check.value or 0.0) / (check.warn_threshold or 1.0)
 
 
-def _reaches(one: Finding, limit: float | None, beyond: bool) -> bool:
-    if one.value is None or limit is None:
+def _reaches(finding: RawCheck, limit: float | None, beyond: bool) -> bool:
+    if finding.value is None or limit is None:
         return False
-    if one.group:
-        return one.value <= limit
-    return one.value > limit or (one.value == limit and not beyond)
+    if finding.group:
+        return finding.value <= limit
+    return finding.value > limit or (finding.value == limit and not beyond)
 
 
-def touched(metrics: Sequence[Metric], columns: Collection[str]) -> tuple[str, ...] | None:
+def affected_metrics(metrics: Sequence[Metric], columns: Collection[str]) -> tuple[str, ...] | None:
     """Return the metrics that read these columns; None if all do.
 
     Columns have canonical names or those of the log, in lower case.

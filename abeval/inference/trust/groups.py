@@ -4,16 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.aggregates.sums import BALANCE, KNOWN, ByStretch
+from abeval.aggregates.sums import BALANCE, KNOWN, MomentsByPeriod
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import TrustOptions
 from abeval.inference import clustered
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
-from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values, picked
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values, copy_fields
 from abeval.inference.means_and_ratios import compare_within
-from abeval.inference.trust.finding import Finding, skipped
+from abeval.inference.trust.finding import RawCheck, skip_check
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, codes
 from abeval.results import format as fmt
@@ -31,7 +31,7 @@ _NO_TEST = ("too_skewed", "split_changed")
 def balance(
     experiment: Experiment,
     metrics: Sequence[Metric],
-    before: Mapping[str, ByStretch],
+    before: Mapping[str, MomentsByPeriod],
 ) -> tuple[Balance, ...]:
     """Compare the groups before the period, Holm over metrics × variants.
 
@@ -51,7 +51,7 @@ def balance(
         Balance(
             metric=key[0],
             variant=key[1],
-            **picked(comparison.numbers, "control", "treatment", "difference", "p_value"),
+            **copy_fields(comparison.numbers, "control", "treatment", "difference", "p_value"),
             p_adjusted=adjusted.get(key),
             reason=comparison.reason if comparison.effect is None else None,
         )
@@ -59,20 +59,20 @@ def balance(
     )
 
 
-def before_checks(analysis: Analysis) -> list[Finding]:
+def check_pre_period(analysis: Analysis) -> list[RawCheck]:
     """Test pre-period balance, in every metric with values from then."""
     experiment, before = analysis.experiment, _before(analysis)
-    own = analysis.metrics if experiment.pre_period else ()
-    rows = balance(experiment, [*own, *covariate_means(experiment)], before)
-    lacks = "covariates in [logs.units]" if experiment.of_units else "[pre_period]"
+    metrics = analysis.metrics if experiment.pre_period else ()
+    rows = balance(experiment, [*metrics, *covariate_means(experiment)], before)
+    lacks = "covariates in [logs.units]" if experiment.is_unit_table else "[pre_period]"
     is_asked = bool(analysis.aggregates.days) and experiment.switchback is None
     remedy = "name a [pre_period], if the log goes back so far" * is_asked
     why = f"no {lacks}, so it is unknown whether the groups were equal before"
-    none = skipped(why, remedy="" if experiment.of_units else remedy)
-    return [_of_balance(row) for row in rows] or [none]
+    none = skip_check(why, remedy="" if experiment.is_unit_table else remedy)
+    return [_balance_finding(row) for row in rows] or [none]
 
 
-def _before(analysis: Analysis) -> dict[str, ByStretch]:
+def _before(analysis: Analysis) -> dict[str, MomentsByPeriod]:
     """Return pre-period moments of every metric and covariate that has any.
 
     Scores are left out if variants serve different models: their scores always differ.
@@ -80,7 +80,7 @@ def _before(analysis: Analysis) -> dict[str, ByStretch]:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     models = {variant.model for variant in experiment.variants.values()}
     before = {
-        metric.name: _picked(analysis.moments(metric), 2, 3)
+        metric.name: _pick_variables(analysis.moments(metric), 2, 3)
         for metric in (analysis.metrics if experiment.pre_period else ())
         if metric.is_mean_or_ratio
         and not (len(models) > 1 and "score" in metric.needs)
@@ -90,30 +90,37 @@ def _before(analysis: Analysis) -> dict[str, ByStretch]:
     for metric in covariate_means(experiment):
         if aggregates.cells(metric.name, BALANCE):
             scales = metric.covariates[0].scale, 1.0
-            before[metric.name] = _picked(aggregates.of(metric.name, BALANCE, "", scales), 0, 1)
+            before[metric.name] = _pick_variables(
+                aggregates.find_moments(metric.name, BALANCE, "", scales), 0, 1
+            )
     return before
 
 
-def _picked(moments: ByStretch, *places: int) -> ByStretch:
+def _pick_variables(moments: MomentsByPeriod, *columns: int) -> MomentsByPeriod:
     """Pick some variables of the moments, by index."""
-    return [{name: one.pick(*places) for name, one in arm.items()} for arm in moments]
+    return [
+        {name: variant_moments.pick(*columns) for name, variant_moments in arm.items()}
+        for arm in moments
+    ]
 
 
-def _of_balance(row: Balance) -> Finding:
+def _balance_finding(row: Balance) -> RawCheck:
     name = f"pre_period:{row.metric}:{row.variant}"
     if row.p_adjusted is None:
-        return skipped(f"{row.metric} before the experiment cannot be compared: {row.reason}", name)
-    return Finding(row.p_value, name=name, slots=vars(row))
+        return skip_check(
+            f"{row.metric} before the experiment cannot be compared: {row.reason}", name
+        )
+    return RawCheck(row.p_value, name=name, slots=vars(row))
 
 
-class Beside(NamedTuple):
+class MovedDenominator(NamedTuple):
     """A ratio with a moved denominator: its per-unit total, and both moves as text."""
 
     total: Comparison
-    words: str
+    text: str
 
 
-def denominator_checks(analysis: Analysis) -> list[Finding]:
+def denominator_checks(analysis: Analysis) -> list[RawCheck]:
     """Test whether a treatment moves the denominator of a goal or guardrail.
 
     If it does, the ratio compares different impressions in the two variants.
@@ -121,31 +128,33 @@ def denominator_checks(analysis: Analysis) -> list[Finding]:
     bottoms = _bottoms(analysis)
     p_values = adjusted_p_values(bottoms)
     unjudged = [
-        f"{name} of {variant} ({codes.reason(bottom.reason, bottom.units_needed)})"
+        f"{name} of {variant} ({codes.describe_reason(bottom.reason, bottom.units_needed)})"
         for (name, variant), bottom in bottoms.items()
         if bottom.effect is None and bottom.reason in _NO_TEST
     ]
     what = "what ratios divide by cannot be compared for"
     unknown = [f"{what} {fmt.listing(unjudged)}"] if unjudged else []
     if not p_values:
-        return [skipped(one) for one in unknown]
-    moved = _moved(analysis, bottoms)
-    words = [f"{name} of {variant}: {one.words}" for (name, variant), one in moved.items()]
+        return [skip_check(reason) for reason in unknown]
+    moved = _find_moved(analysis, bottoms)
+    texts = [
+        f"{name} of {variant}: {denominator.text}" for (name, variant), denominator in moved.items()
+    ]
     also = f"; {unknown[0]}" if unknown else ""
     return [
-        Finding(
+        RawCheck(
             min(p_values.values()),
             metrics=tuple(dict.fromkeys(name for name, _ in moved)),
             worst="warn",
-            slots={"moved": "; ".join(words), "unknown": also},
+            slots={"moved": "; ".join(texts), "unknown": also},
         )
     ]
 
 
-def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, Beside]:
+def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, MovedDenominator]:
     """Return the ratios whose denominator moved, if the check warns."""
     warns = any(check.name == DENOMINATORS and check.status == "warn" for check in checks)
-    return _moved(analysis, _bottoms(analysis)) if warns else {}
+    return _find_moved(analysis, _bottoms(analysis)) if warns else {}
 
 
 def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
@@ -167,76 +176,85 @@ def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
     return bottoms
 
 
-def _moved(analysis: Analysis, bottoms: Mapping[Key, Comparison]) -> dict[Key, Beside]:
+def _find_moved(
+    analysis: Analysis, bottoms: Mapping[Key, Comparison]
+) -> dict[Key, MovedDenominator]:
     """Return denominators with small p-values; at least the smallest."""
     p_values = adjusted_p_values(bottoms)
     limit = max(_NAMED, min(p_values.values()))
     metrics = {metric.name: metric for metric in analysis.metrics}
     return {
-        key: _beside(analysis, metrics[key[0]], key[1], bottoms[key])
+        key: _describe_moved(analysis, metrics[key[0]], key[1], bottoms[key])
         for key, p in p_values.items()
         if p <= limit
     }
 
 
-def _beside(analysis: Analysis, metric: Metric, variant: str, bottom: Comparison) -> Beside:
+def _describe_moved(
+    analysis: Analysis, metric: Metric, variant: str, bottom: Comparison
+) -> MovedDenominator:
     total = compare_total(analysis, metric, Arms(analysis.experiment.control, variant))
     top, *rest = (part.replace("Σ", "").strip() for part in metric.formula.split(" / ", 1))
     numbers, below = total.numbers, bottom.numbers
     moved = (below.difference or 0) / (below.control or 1)
-    words = f"per unit, {(rest or [top])[0]} moved by {moved:+.1%}"
-    shown = fmt.lift(numbers.lift, numbers.lift_low, numbers.lift_high)
-    return Beside(total, f"{words}, {top} by {shown.text}" if shown else words)
+    text = f"per unit, {(rest or [top])[0]} moved by {moved:+.1%}"
+    lift = fmt.lift(numbers.lift, numbers.lift_low, numbers.lift_high)
+    return MovedDenominator(total, f"{text}, {top} by {lift.text}" if lift else text)
 
 
-def compare_bottoms(metric: Metric, moments: ByStretch, arms: Arms, rule: Rule) -> Comparison:
+def compare_bottoms(metric: Metric, moments: MomentsByPeriod, arms: Arms, rule: Rule) -> Comparison:
     """Compare the denominators of a ratio, as means per unit."""
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
-    bottoms = [{name: per_unit(one.pick(1, 0)) for name, one in arm.items()} for arm in moments]
+    bottoms = [
+        {name: per_unit(variant_moments.pick(1, 0)) for name, variant_moments in arm.items()}
+        for arm in moments
+    ]
     return compare_within(mean, bottoms, arms, rule)
 
 
-def known_checks(analysis: Analysis) -> list[Finding]:
+def check_missing_values(analysis: Analysis) -> list[RawCheck]:
     """Test whether as many units have a value in each variant.
 
     If not, different units are compared in the two variants.
     """
     control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
-    found = []
+    findings = []
     for metric, variant in analysis.rows:
-        if metric.known is None or metric.name in analysis.aggregates.refused:
+        if metric.presence_terms is None or metric.name in analysis.aggregates.refused:
             continue
         name = f"missing_values:{metric.name}:{variant}"
-        moments = _picked(analysis.aggregates.of(metric.name, KNOWN, "", (1.0, 1.0)), 0, 1)
+        moments = _pick_variables(
+            analysis.aggregates.find_moments(metric.name, KNOWN, "", (1.0, 1.0)), 0, 1
+        )
         share = replace(metric, kind="mean", unit="share", value=None, per=None, covariates=())
         compared = compare_within(share, moments, Arms(control, variant), rule)
         numbers = compared.numbers
         if numbers.p_value is None:
-            why = codes.reason(compared.reason, compared.units_needed)
-            words = f"{metric.name}: units with a value cannot be compared: {why}"
-            found.append(skipped(words, name))
+            why = codes.describe_reason(compared.reason, compared.units_needed)
+            text = f"{metric.name}: units with a value cannot be compared: {why}"
+            findings.append(skip_check(text, name))
             continue
-        own = {"metric": metric.name, "base": control, "variant": variant}
-        slots = {**vars(numbers), **own}
-        found.append(Finding(numbers.p_value, metrics=(metric.name,), name=name, slots=slots))
-    return found
+        labels = {"metric": metric.name, "base": control, "variant": variant}
+        slots = {**vars(numbers), **labels}
+        findings.append(RawCheck(numbers.p_value, metrics=(metric.name,), name=name, slots=slots))
+    return findings
 
 
-def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
+def aa_check(analysis: Analysis, aa: AAResult | None) -> RawCheck:
     """Report whether each metric's test keeps its level in A/A replays.
 
     The check never fails as a whole, but rows of a failing metric are untrusted.
     """
     if aa is None or not aa.metrics:
-        return skipped(f"no A/A replays: {_no_replays(analysis, aa)}")
+        return skip_check(f"no A/A replays: {_no_replays(analysis, aa)}")
     doubts, runs = aa.doubts(), aa.metrics[0].runs
     least = min(doubts.values())
     doubtful = [name for name, p_value in doubts.items() if p_value <= max(_NAMED, least)]
-    listed = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
+    rates = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
     heavy = [name for name in doubtful if analysis.aggregates.buckets[name].is_heavy]
     refused = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
-    besides = "".join(f"; {one}" for one in (*aa.notes, *refused))
-    return Finding(
+    besides = "".join(f"; {note}" for note in (*aa.notes, *refused))
+    return RawCheck(
         least,
         metrics=tuple(doubtful),
         worst="warn",
@@ -244,7 +262,7 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
             "metrics": len(doubts),
             "runs": runs,
             "besides": besides,
-            "listed": listed,
+            "listed": rates,
             "alpha": aa.alpha,
             "percent": 100 * aa.alpha,
             "heavy": ", ".join(heavy),
@@ -253,7 +271,9 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> Finding:
     )
 
 
-def doubted(aa: AAResult | None, check: Check | None, options: TrustOptions) -> list[str]:
+def find_metrics_failing_aa(
+    aa: AAResult | None, check: Check | None, options: TrustOptions
+) -> list[str]:
     """Find metrics whose test fails in A/A replays.
 
     The limit is this check's part of the budget for failures.
@@ -272,7 +292,7 @@ def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
         return ", ".join(f"{name}: {why}" for name, why in aa.refused.items())
     if not experiment.trust.aa_runs:
         return "[trust] aa_runs = 0"
-    units, fewest = min((aggregates.units_of(name), name) for name in experiment.variants)
+    units, fewest = min((aggregates.count_units(name), name) for name in experiment.variants)
     if units < AA_UNITS:
         return f"{fewest} has {units:,} units, fewer than {AA_UNITS}"
     return "they are of `abeval analyze`" if aggregates.buckets else "no metric is a sum over units"

@@ -9,11 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.sums import CAPPED, WHOLE, pooled
+from abeval.aggregates.sums import CAPPED, WHOLE, pool_moments
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import picked
-from abeval.inference.trust.audits import counted, most, percent, shares, uneven
-from abeval.inference.trust.finding import Finding, skipped
+from abeval.inference.comparison import copy_fields
+from abeval.inference.trust.audits import (
+    find_uneven_shares,
+    max_sure_difference,
+    percent,
+    read_audit,
+    shares,
+)
+from abeval.inference.trust.finding import RawCheck, skip_check
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
 from abeval.results import format as fmt
@@ -56,12 +62,12 @@ def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
     per_y, per_x = scales(metric)
     slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
     arms: dict[str, _Arm] = {}
-    for variant, own in pooled(analysis.moments(metric, slice_name)).items():
-        if own.mean[1]:
+    for variant, moments in pool_moments(analysis.moments(metric, slice_name)).items():
+        if moments.mean[1]:
             rows = aggregates.extremes.get((metric.name, variant), ())
             units = [influence.Unit(y * per_y, x * per_x) for y, x in rows]
-            y, x = (own.n * float(mean) for mean in own.mean[:2])
-            arms[variant] = own, influence.Group(y, x, units)
+            y, x = (moments.n * float(mean) for mean in moments.mean[:2])
+            arms[variant] = moments, influence.Group(y, x, units)
     return arms
 
 
@@ -69,7 +75,7 @@ def influences(analysis: Analysis) -> tuple[Influence, ...]:
     """Return effects with and without their ten most influential units."""
     arms = {metric.name: _arms(analysis, metric) for metric in analysis.metrics}
     every = (_influence(analysis, m.name, v, arms[m.name]) for m, v in analysis.rows)
-    return tuple(one for one in every if one is not None)
+    return tuple(row for row in every if row is not None)
 
 
 def _influence(
@@ -78,16 +84,16 @@ def _influence(
     control, treatment = (arms.get(name) for name in (analysis.experiment.control, variant))
     if control is None or treatment is None:
         return None
-    one = influence.influence(control[1], treatment[1], most)
-    if one is None:
+    result = influence.influence(control[1], treatment[1], most)
+    if result is None:
         return None
     return Influence(
         metric=metric,
         variant=variant,
-        units=one.control + one.treatment,
-        units_in_variant=one.treatment,
-        **picked(one, "lift", "lift_without"),
-        share=(one.lift - one.lift_without) / one.lift if one.lift else None,
+        units=result.control + result.treatment,
+        units_in_variant=result.treatment,
+        **copy_fields(result, "lift", "lift_without"),
+        share=(result.lift - result.lift_without) / result.lift if result.lift else None,
     )
 
 
@@ -104,7 +110,7 @@ class Population(NamedTuple):
     squares: float
 
 
-class Apart(NamedTuple):
+class OutlierGroup(NamedTuple):
     """A group of units that deviate far more than all others of a variant.
 
     Attributes:
@@ -122,7 +128,7 @@ class Apart(NamedTuple):
     times: float
 
 
-def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
+def count_units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     """Return a lower bound of the units whose value differs from the usual one.
 
     The usual value is 0. If values lie between 0 and 1, it may be 1, and the smaller count is
@@ -136,18 +142,18 @@ def units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     y, x = moments.mean[:2]
     products = moments.comoment[:2, :2] + moments.n * np.outer([y, x], [y, x])
     values = [unit.y for unit in units]
-    apart = influence.fewest_apart(values, moments.n * float(y), float(products[0, 0]))
+    fewest = influence.fewest_apart(values, moments.n * float(y), float(products[0, 0]))
     if not 0 <= units[0].y <= units[0].x:
-        return apart
+        return fewest
     squares = products[0, 0] - 2 * products[0, 1] + products[1, 1]
     values = [unit.x - unit.y for unit in units]
     below = influence.fewest_apart(values, moments.n * float(x - y), float(squares))
-    return min(apart, below)
+    return min(fewest, below)
 
 
-def apart(
-    deviations: Sequence[float], others: Sequence[float], population: Population
-) -> Apart | None:
+def find_outlier_group(
+    deviations: Sequence[float], other_deviations: Sequence[float], population: Population
+) -> OutlierGroup | None:
     """Find the unit or group that stands out most; None if too few have a value.
 
     A group counts only if ten other units have an unusual value. The buyers of a rare product stand
@@ -169,25 +175,31 @@ def apart(
         return None
     most = min(_MOST_UNITS, population.units / _ONE_IN, population.valued - FEWEST_APART)
     most = max(1, min(int(most), len(deviations) - 1))
-    groups = [_group_of(units, deviations, others, population) for units in range(1, most + 1)]
-    return max(groups, key=lambda one: one.times)
+    groups = [
+        _measure_outlier_group(units, deviations, other_deviations, population)
+        for units in range(1, most + 1)
+    ]
+    return max(groups, key=lambda group: group.times)
 
 
-def _group_of(
-    units: int, deviations: Sequence[float], others: Sequence[float], population: Population
-) -> Apart:
+def _measure_outlier_group(
+    units: int,
+    deviations: Sequence[float],
+    other_deviations: Sequence[float],
+    population: Population,
+) -> OutlierGroup:
     """Measure the group of the units that deviate most, of a given size."""
-    own, after = (*deviations, 0.0)[units - 1 : units + 1]
-    ratio = own / max(after, deviations[0] / _MOST)
+    last, after = (*deviations, 0.0)[units - 1 : units + 1]
+    ratio = last / max(after, deviations[0] / _MOST)
     share = min(1.0, sum(value**2 for value in deviations[:units]) / population.squares)
-    elsewhere = sum(value * math.sqrt(ratio) >= own for value in others)
+    elsewhere = sum(value * math.sqrt(ratio) >= last for value in other_deviations)
     # A fault puts such units into one variant; chance spreads them by the split.
     chance = influence.one_sided(units, elsewhere, population.units / population.everyone)
     times = ratio**2 if units > 1 and chance < _ONE_SIDED else ratio
-    return Apart(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
+    return OutlierGroup(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
-def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
+def _find_outliers(analysis: Analysis) -> Iterator[tuple[OutlierGroup | None, str, str]]:
     """Yield the outlier group of each metric and variant; None if too few values."""
     for metric in analysis.metrics:
         arms = _arms(analysis, metric)
@@ -199,32 +211,43 @@ def _looks(analysis: Analysis) -> Iterator[tuple[Apart | None, str, str]]:
             squares = float(c[0, 0] - 2 * value * c[0, 1] + value * value * c[1, 1])
             if moments.n < FEWEST_UNITS or not group.units or squares <= 0:
                 continue
-            others = [d for name in arms if name != variant for d in deviations[name]]
-            population = Population(moments.n, everyone, units_apart(moments, group.units), squares)
-            yield apart(deviations[variant], others, population), metric.name, variant
+            other_deviations = [d for name in arms if name != variant for d in deviations[name]]
+            population = Population(
+                moments.n, everyone, count_units_apart(moments, group.units), squares
+            )
+            yield (
+                find_outlier_group(deviations[variant], other_deviations, population),
+                metric.name,
+                variant,
+            )
 
 
-def influence_check(analysis: Analysis) -> Finding | None:
+def influence_check(analysis: Analysis) -> RawCheck | None:
     """Find the units that make much of a variance, far beyond all others."""
     if not analysis.aggregates.extremes:
         return None
-    looks, options = [*_looks(analysis)], analysis.experiment.trust
-    left = fmt.listing([*dict.fromkeys(metric for one, metric, _ in looks if one is None)])
+    looks, options = [*_find_outliers(analysis)], analysis.experiment.trust
+    left = fmt.listing([*dict.fromkeys(metric for group, metric, _ in looks if group is None)])
     few = (
         f"not looked at in every variant: {left}, where fewer than {FEWEST_APART} units have "
         "another value than all the others"
     )
-    groups = [(one, metric, variant) for one, metric, variant in looks if one is not None]
+    groups = [(group, metric, variant) for group, metric, variant in looks if group is not None]
     if not groups:
         none = f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
-        return skipped(few if left else none)
+        return skip_check(few if left else none)
     groups.sort(key=lambda group: -group[0].times)
     worst, metric, variant = groups[0]
     # The same units are apart in several metrics, in some of them less.
-    metrics = [n for one, n, v in groups if v == variant and one.times >= options.influence_warn]
+    metrics = [
+        n for group, n, v in groups if v == variant and group.times >= options.influence_warn
+    ]
     slots = {"metric": metric, "variant": variant, "part": percent(worst.share)}
-    slots |= {"owed": _owed(analysis, worst, metric, variant), "few": f"; {few}" if left else ""}
-    return Finding(
+    slots |= {
+        "owed": _effect_of_outliers(analysis, worst, metric, variant),
+        "few": f"; {few}" if left else "",
+    }
+    return RawCheck(
         worst.times,
         metrics=tuple(metrics) or None,
         slots={**worst._asdict(), **slots},
@@ -232,33 +255,33 @@ def influence_check(analysis: Analysis) -> Finding | None:
     )
 
 
-def _owed(analysis: Analysis, group: Apart, name: str, worst: str) -> str:
+def _effect_of_outliers(analysis: Analysis, group: OutlierGroup, name: str, worst: str) -> str:
     """Describe the effect with and without the units that move it most."""
     arms = _arms(analysis, next(metric for metric in analysis.metrics if metric.name == name))
     treatments = analysis.experiment.treatments
     for variant in [worst] if worst in treatments else treatments:
-        one = _influence(analysis, name, variant, arms, max(_LEFT_OUT, group.units))
-        if one is not None:
+        result = _influence(analysis, name, variant, arms, max(_LEFT_OUT, group.units))
+        if result is not None:
             return (
-                f"; the effect is {one.lift:+.2%}, and {one.lift_without:+.2%} without the "
-                f"{one.units} units that move it most"
+                f"; the effect is {result.lift:+.2%}, and {result.lift_without:+.2%} without the "
+                f"{result.units} units that move it most"
             )
     return ""
 
 
-def bots(analysis: Analysis) -> Finding | None:
+def bots(analysis: Analysis) -> RawCheck | None:
     """Compare the share of units that act like machines, and of their rows."""
-    cells = counted(analysis.aggregates, "machine")
+    cells = read_audit(analysis.aggregates, "machine")
     if not cells:
         return None
     gaps, machines = cells.pop("gap").values(), cells["impressions"].values()
-    if sum(one.own.total for one in machines) > _COMMON * sum(one.own.units for one in machines):
-        return skipped("units that come by the clock are no exception in this log")
-    differing = uneven(analysis, cells)
+    if sum(row.sums.total for row in machines) > _COMMON * sum(row.sums.units for row in machines):
+        return skip_check("units that come by the clock are no exception in this log")
+    differing = find_uneven_shares(analysis, cells)
     worst = differing[0].cell if differing else "impressions"
-    made = [f"{percent(share)} in {v}" for v, share in shares({"": cells[worst]}).items()]
-    counts = [f"{one.variant} {one.own.total:,} of {one.own.units:,}" for one in machines]
-    usual = max(gaps, key=lambda one: one.own.total)
-    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.own.total else ""
-    slots = {"counts": ", ".join(counts), "worst": worst, "shares": fmt.listing(made)}
-    return Finding(most(differing), slots={**slots, "every": every})
+    texts = [f"{percent(share)} in {v}" for v, share in shares({"": cells[worst]}).items()]
+    counts = [f"{row.variant} {row.sums.total:,} of {row.sums.units:,}" for row in machines]
+    usual = max(gaps, key=lambda row: row.sums.total)
+    every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.sums.total else ""
+    slots = {"counts": ", ".join(counts), "worst": worst, "shares": fmt.listing(texts)}
+    return RawCheck(max_sure_difference(differing), slots={**slots, "every": every})

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import arms_of, joined_line, meant_by
+from abeval.experiment.problems import find_meant_variant, list_arms, write_join_line
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.finding import Finding, Limits, skipped
-from abeval.logs.accounting import EARLY, other_variants
+from abeval.inference.trust.finding import Limits, RawCheck, skip_check
+from abeval.logs.accounting import EARLY, parse_other_variants
 from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
-from abeval.logs.coarser import coarser_counts
+from abeval.logs.coarser import parse_coarser_counts
 from abeval.metrics.definition import row_values
 from abeval.results import CheckStatus
 from abeval.results import format as fmt
@@ -19,22 +19,22 @@ from abeval.results import format as fmt
 _PLAIN = 20
 
 
-def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> Finding:
+def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> RawCheck:
     """Report the share of a log's rows set aside; skipped without the log."""
-    rows = [one for one in analysis.aggregates.accounts if one.log == log]
-    read = sum(one.rows for one in rows)
+    rows = [row_count for row_count in analysis.aggregates.row_counts if row_count.log == log]
+    read = sum(row_count.rows for row_count in rows)
     if read == 0:
-        return skipped(f"there is no {log} log")
-    count = sum(one.rows for one in rows if one.reason == reason)
-    return Finding(count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})")
+        return skip_check(f"there is no {log} log")
+    count = sum(row_count.rows for row_count in rows if row_count.reason == reason)
+    return RawCheck(count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})")
 
 
-def left_out(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
+def left_out(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
     """Report the share of rows set aside for one reason."""
-    log = analysis.experiment.logs.rows_name if of == "LOG" else of
-    found = _set_aside(analysis, log, reason, what.format("rows" if log == "units" else log))
+    log = analysis.experiment.logs.rows_name if log_key == "LOG" else log_key
+    finding = _set_aside(analysis, log, reason, what.format("rows" if log == "units" else log))
     options = analysis.experiment.trust
-    return found._replace(
+    return finding._replace(
         name=f"{log}_duplicate" if reason == "duplicate" else f"{log}_set_aside",
         limits=Limits(options.rows_warn, options.rows_fail),
         reason="so many rows can hide or make an effect of the size that most experiments look "
@@ -42,25 +42,29 @@ def left_out(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
     )
 
 
-def duplicates(analysis: Analysis, of: str, reason: str, what: str) -> Finding:
+def duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
     """Report the share of duplicate rows, if duplicates were checked."""
     if "duplicates" in analysis.aggregates.facts:
-        found = left_out(analysis, of, reason, what)
+        finding = left_out(analysis, log_key, reason, what)
         unknown = analysis.aggregates.facts.get("unidentified", 0)
         also = f"; {unknown:,} have no impression_id, so nobody knows whether these are twice there"
-        return found._replace(calm=f"{found.calm}{also}") if unknown else found
+        return finding._replace(calm=f"{finding.calm}{also}") if unknown else finding
     why, remedy = "rows have no id, so equal rows may be different people", ""
     if analysis.experiment.cleaning.duplicates == "unchecked":
         why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
     name = f"{analysis.experiment.logs.rows_name}_duplicate"
-    return skipped(f"duplicates were not looked for: {why}", name, remedy)
+    return skip_check(f"duplicates were not looked for: {why}", name, remedy)
 
 
-def before_exposure(analysis: Analysis) -> list[Finding]:
+def before_exposure(analysis: Analysis) -> list[RawCheck]:
     """Report outcome rows before exposure that a clock shift would explain."""
-    found = []
+    findings = []
     for log in analysis.experiment.logs.events:
-        rows = {one.reason: one.rows for one in analysis.aggregates.accounts if one.log == log}
+        rows = {
+            row_count.reason: row_count.rows
+            for row_count in analysis.aggregates.row_counts
+            if row_count.log == log
+        }
         early, used = rows.get("before_exposure", 0), rows.get(USED, 0)
         if not early + used:
             continue
@@ -70,26 +74,28 @@ def before_exposure(analysis: Analysis) -> list[Finding]:
         counts = {"log": log, "early": early, "rows": early + used}
         slots = {**counts, "share": share, "hours": hours, "such": such}
         name = f"before_exposure:{log}"
-        found.append(Finding(share if hours else 0.0, metrics=tuple(reads), name=name, slots=slots))
-    return found
+        findings.append(
+            RawCheck(share if hours else 0.0, metrics=tuple(reads), name=name, slots=slots)
+        )
+    return findings
 
 
-def missing_days(analysis: Analysis) -> Finding:
+def missing_days(analysis: Analysis) -> RawCheck:
     """Find days without impressions, up to the last day that has any."""
-    experiment, days = analysis.experiment, [one.day for one in analysis.aggregates.days]
+    experiment, days = analysis.experiment, [day_rows.day for day_rows in analysis.aggregates.days]
     if not days:
         why = "the log has no timestamps, so days cannot be checked"
-        return skipped(why, remedy="map its time as `ts`, if it has one")
+        return skip_check(why, remedy="map its time as `ts`, if it has one")
     planned = expected_days(experiment, days)
     expected = [day for day in planned if day <= days[-1]]
     missing = [day for day in expected if day not in set(days)]
     so_far = f" so far (of {len(planned)})" if planned[-1] > days[-1] else ""
-    listed = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
+    text = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
     days_of, share = f"{len(expected)} days{so_far}", experiment.trust.missing_days
-    return Finding(
+    return RawCheck(
         float(len(missing)),
         limits=Limits(0.0, share * len(expected), beyond=True),
-        slots={"days": days_of, "missing": len(missing), "listed": listed, "share": share},
+        slots={"days": days_of, "missing": len(missing), "listed": text, "share": share},
     )
 
 
@@ -102,24 +108,26 @@ def expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
     return [str(first + timedelta(days=i)) for i in range((last - first).days + 1)]
 
 
-def outside_period(analysis: Analysis) -> Finding | None:
+def outside_period(analysis: Analysis) -> RawCheck | None:
     """Report the share of impressions outside all periods."""
     experiment = analysis.experiment
     if experiment.period is None:
         return None
     what = "impressions outside the period"
-    found = _set_aside(analysis, "impressions", "outside_period", what)
-    return found._replace(limits=Limits(None, experiment.trust.outside_period, beyond=True))
+    finding = _set_aside(analysis, "impressions", "outside_period", what)
+    return finding._replace(limits=Limits(None, experiment.trust.outside_period, beyond=True))
 
 
-def crossover(analysis: Analysis) -> Finding | None:
+def crossover(analysis: Analysis) -> RawCheck | None:
     """Report the share of crossover units, and how they were handled."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
     if "mixed_slots" in facts:
-        listed = fmt.listing([name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)])
+        examples = fmt.listing(
+            [name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)]
+        )
         counts = {"mixed": facts["mixed_slots"], "slots": facts["slots"]}
-        named = f", such as {listed}" if listed else ""
-        return Finding(float(counts["mixed"]), slots={**counts, "named": named}, state="slots")
+        such_as = f", such as {examples}" if examples else ""
+        return RawCheck(float(counts["mixed"]), slots={**counts, "named": such_as}, state="slots")
     if "crossovers" not in facts:
         return None
     policy = experiment.cleaning.crossover
@@ -136,58 +144,63 @@ def crossover(analysis: Analysis) -> Finding | None:
     if crossovers and (policy == "exclude" or out) and len(weights) > 1:
         done += "; excluding them biases an uneven split"
     slots = {"crossovers": crossovers, "units": units, "done": done}
-    return Finding(crossovers / units if units else 0.0, slots=slots)
+    return RawCheck(crossovers / units if units else 0.0, slots=slots)
 
 
-def coarser_unit(analysis: Analysis) -> list[Finding]:
+def coarser_unit(analysis: Analysis) -> list[RawCheck]:
     """Find coarser ids that seem to be the real unit of randomisation."""
-    found = list[Finding]()
-    for column, ids in coarser_counts(analysis.aggregates.facts).items():
+    findings = list[RawCheck]()
+    for column, ids in parse_coarser_counts(analysis.aggregates.facts).items():
         is_one = ids["expected"] >= _PLAIN and 10 * ids["mixed"] <= ids["expected"]
         slots = {"column": column, "unit": analysis.experiment.unit, **ids}
         name, share = f"coarser_unit:{column}", ids["mixed"] / ids["several"]
         least: CheckStatus = "warn" if is_one else "pass"
-        found.append(Finding(share, limits=Limits(None, None), least=least, name=name, slots=slots))
+        findings.append(
+            RawCheck(share, limits=Limits(None, None), least=least, name=name, slots=slots)
+        )
         if is_one:
             # The coarsest comes first: finer ones have one variant each because it has.
             break
-    return found
+    return findings
 
 
-def assignment(analysis: Analysis) -> Finding | None:
+def assignment(analysis: Analysis) -> RawCheck | None:
     """Compare logged variants with those of the assignment rule."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
     if experiment.assignment_rule is None:
         which = "one rule in [assignment] for all units" if experiment.schedule else "[assignment]"
-        asks = not experiment.of_units and experiment.design is None
+        asks = not experiment.is_unit_table and experiment.design is None
         remedy = "write the rule that assigned units as [assignment]" if asks else ""
-        return skipped(f"no {which}, so logged variants cannot be computed again", remedy=remedy)
+        return skip_check(f"no {which}, so logged variants cannot be computed again", remedy=remedy)
     if "assigned" not in facts:
         return None
     units, changed = facts["assigned"], facts["reassigned"]
     if units == 0:
-        return skipped("the log names no variants: they are computed by [assignment]")
+        return skip_check("the log names no variants: they are computed by [assignment]")
     share = changed / units
-    return Finding(share, slots={"changed": changed, "units": units, "share": share})
+    return RawCheck(share, slots={"changed": changed, "units": units, "share": share})
 
 
-def variant_spelling(analysis: Analysis) -> list[Finding]:
+def variant_spelling(analysis: Analysis) -> list[RawCheck]:
     """Report rows of variants that the file spells differently."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     meant = {
-        name: (own, rows)
-        for name, rows in other_variants(aggregates.facts).items()
-        if (own := meant_by(name, experiment.variants)) is not None and rows
+        name: (variant, rows)
+        for name, rows in parse_other_variants(aggregates.facts).items()
+        if (variant := find_meant_variant(name, experiment.variants)) is not None and rows
     }
     if not meant:
         return []
     log = experiment.logs.rows_name
-    read = sum(one.rows for one in aggregates.accounts if one.log == log)
+    read = sum(row_count.rows for row_count in aggregates.row_counts if row_count.log == log)
     lost = sum(rows for _, rows in meant.values())
-    listed = fmt.listing([f"{name!r} ({rows:,})" for name, (_, rows) in meant.items()])
-    joined = arms_of(experiment.variants)
-    for name, (own, _) in meant.items():
-        joined[own].append(name)
-    lines = [joined_line(own, joined[own]) for own in dict.fromkeys(o for o, _ in meant.values())]
-    slots = {"lost": lost, "read": read, "share": lost / read, "log": log, "listed": listed}
-    return [Finding(lost / read, slots={**slots, "lines": fmt.listing(lines)})]
+    text = fmt.listing([f"{name!r} ({rows:,})" for name, (_, rows) in meant.items()])
+    joined = list_arms(experiment.variants)
+    for name, (variant, _) in meant.items():
+        joined[variant].append(name)
+    lines = [
+        write_join_line(variant, joined[variant])
+        for variant in dict.fromkeys(o for o, _ in meant.values())
+    ]
+    slots = {"lost": lost, "read": read, "share": lost / read, "log": log, "listed": text}
+    return [RawCheck(lost / read, slots={**slots, "lines": fmt.listing(lines)})]

@@ -13,13 +13,19 @@ import numpy as np
 
 from abeval.aggregates.sums import SEGMENT
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import NOT_JOINED, arms_of, joined_line, near_miss
+from abeval.experiment.problems import NOT_JOINED, list_arms, near_miss, write_join_line
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import or_none
-from abeval.inference.trust.finding import Finding, skipped
+from abeval.inference.comparison import none_if_refused
+from abeval.inference.trust.finding import RawCheck, skip_check
 from abeval.logs import placing
-from abeval.logs.accounting import other_variants
-from abeval.logs.placing import Entered, Stretch, Stretches, entered_by, planned_splits
+from abeval.logs.accounting import parse_other_variants
+from abeval.logs.placing import (
+    Enrollment,
+    SplitPeriod,
+    SplitPeriods,
+    group_enrollments,
+    list_planned_splits,
+)
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.results.trust import SplitDay, SplitPlace
@@ -41,34 +47,37 @@ _MOST_HOURS = 24 * 62
 
 
 # The cell of an entry, by dimension of time.
-_WHEN: dict[str, Callable[[Entered], str]] = {
-    "entry day": lambda one: one.entry_day,
-    "entry hour": lambda one: f"{one.entry_day} {one.entry_hour:02}:00",
-    "hour of the day": lambda one: f"{one.entry_hour:02}:00",
+_WHEN: dict[str, Callable[[Enrollment], str]] = {
+    "entry day": lambda entry: entry.entry_day,
+    "entry hour": lambda entry: f"{entry.entry_day} {entry.entry_hour:02}:00",
+    "hour of the day": lambda entry: f"{entry.entry_hour:02}:00",
 }
 
 
-def _by_segment(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
+def _count_segment_units(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
     """Count analysed units by cell, split period and variant."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     rows = [row for row in aggregates.moments if row.slice == SEGMENT + name]
-    place = {variant: i for i, variant in enumerate(experiment.variants)}
+    index = {variant: i for i, variant in enumerate(experiment.variants)}
     counts: dict[str, list[list[int]]] = {}
     for row in rows:
         if row.metric == rows[0].metric:
-            empty = [[0] * len(place) for _ in aggregates.places]
-            of_stretch = counts.setdefault(row.cell, empty)[row.group.stretch]
-            of_stretch[place[row.group.variant]] = row.units
+            empty = [[0] * len(index) for _ in aggregates.period_numbers]
+            of_stretch = counts.setdefault(row.cell, empty)[row.group.split_period]
+            of_stretch[index[row.group.variant]] = row.units
     return dict(sorted(counts.items()))
 
 
-def stretch_weights(analysis: Analysis) -> list[list[float]]:
+def split_period_weights(analysis: Analysis) -> list[list[float]]:
     """Return the planned weights of each split period, else its observed shares."""
-    stretches, entries = analysis.aggregates.stretches, analysis.aggregates.entered
-    if stretches:
-        return [list((stretch.weights or stretch.shares).values()) for stretch in stretches]
+    split_periods, entries = analysis.aggregates.split_periods, analysis.aggregates.enrollments
+    if split_periods:
+        return [
+            list((split_period.weights or split_period.shares).values())
+            for split_period in split_periods
+        ]
     # All units entered in one scheduled split, which need not be the first.
-    plans, used = planned_splits(analysis.experiment), {one.planned for one in entries}
+    plans, used = list_planned_splits(analysis.experiment), {entry.planned for entry in entries}
     return [list(plans[min(used, default=0)].weights.values())]
 
 
@@ -82,36 +91,38 @@ def split_days(analysis: Analysis) -> tuple[SplitDay, ...]:
 
 def _running(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]]:
     """Return cells in time order, with units and the running p-value."""
-    counts = _entered(analysis, when)
+    counts = _count_entries(analysis, when)
     if not counts or not _has_one_split(analysis):
         return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
-    p_values = or_none(lambda: srm.sequential(path, stretch_weights(analysis)[0]))
+    p_values = none_if_refused(lambda: srm.sequential(path, split_period_weights(analysis)[0]))
     if p_values is None:
         return []
     return list(zip(counts, counts.values(), p_values, strict=True))
 
 
-def _entered(analysis: Analysis, when: str) -> dict[str, list[int]]:
-    return entered_by(analysis.experiment, analysis.aggregates.entered, _WHEN[when])
+def _count_entries(analysis: Analysis, when: str) -> dict[str, list[int]]:
+    return group_enrollments(analysis.experiment, analysis.aggregates.enrollments, _WHEN[when])
 
 
 def _has_one_split(analysis: Analysis) -> bool:
-    return not analysis.aggregates.stretches and analysis.experiment.weights != "observed"
+    return not analysis.aggregates.split_periods and analysis.experiment.weights != "observed"
 
 
 def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
     """Rank days, hours and segments by how strongly the split differs in them."""
     if not _has_one_split(analysis):
         return ()
-    (weights,) = stretch_weights(analysis)
-    tables = {name: _entered(analysis, name) for name in _WHEN}
+    (weights,) = split_period_weights(analysis)
+    tables = {name: _count_entries(analysis, name) for name in _WHEN}
     tables["entry hour"] = _some_hours(tables["entry hour"], np.array(weights))
     for name in analysis.experiment.segment_names:
-        tables[name] = {cell: rows[0] for cell, rows in _by_segment(analysis, name).items()}
+        tables[name] = {
+            cell: rows[0] for cell, rows in _count_segment_units(analysis, name).items()
+        }
     try:
         tested = {
-            name: srm.by_segment(list(rows), list(rows.values()), weights)
+            name: srm.check_segments(list(rows), list(rows.values()), weights)
             for name, rows in tables.items()
             if len(rows) > 1
         }
@@ -143,10 +154,10 @@ def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[st
 
 def _where(analysis: Analysis) -> tuple[str, dict[str, str]]:
     """Return the state that says where the split is off, and its slots."""
-    places = split_places(analysis)
-    if not places:
+    dimensions = split_places(analysis)
+    if not dimensions:
         return "", {}
-    first, slots = places[0], {"seen": _seen(analysis)}
+    first, slots = dimensions[0], {"seen": _describe_sequential_test(analysis)}
     if first.p_value >= _NAMED:
         return "everywhere", slots
     is_time = first.dimension in _WHEN
@@ -158,7 +169,7 @@ def _where(analysis: Analysis) -> tuple[str, dict[str, str]]:
     return first.dimension if is_time else "in a segment", slots
 
 
-def _seen(analysis: Analysis) -> str:
+def _describe_sequential_test(analysis: Analysis) -> str:
     """Describe the running test of the split (Lindon and Malek 2022)."""
     path = _running(analysis, "entry hour")
     if not path:
@@ -172,7 +183,7 @@ def _seen(analysis: Analysis) -> str:
     )
 
 
-class _Split(NamedTuple):
+class _SplitTest(NamedTuple):
     """The deciding test of the split, with its units and weights."""
 
     test: SRM
@@ -182,7 +193,7 @@ class _Split(NamedTuple):
     remedy: str = ""
 
     @property
-    def listed(self) -> str:
+    def units_text(self) -> str:
         """Format the units of each variant."""
         return ", ".join(f"{name} {n:,}" for name, n in self.counts.items())
 
@@ -192,11 +203,11 @@ class _Split(NamedTuple):
         total, kind = sum(self.counts.values()), "exact" if self.test.is_exact else "chi-square"
         p = "< 1e-300" if self.test.p_value == 0 else f"= {self.test.p_value:.2g}"
         if not self.weights or not total:
-            return f"units do not match the weights{self.where} ({self.listed}; {kind} p {p})"
+            return f"units do not match the weights{self.where} ({self.units_text}; {kind} p {p})"
         shares = [weight / sum(self.weights) for weight in self.weights]
         (name, units), share = max(
             zip(self.counts.items(), shares, strict=True),
-            key=lambda one: abs(one[0][1] - total * one[1]),
+            key=lambda pair: abs(pair[0][1] - total * pair[1]),
         )
         return (
             f"{name} has {units:,} of {total:,} units{self.where} where {total * share:,.0f} were "
@@ -204,135 +215,153 @@ class _Split(NamedTuple):
         )
 
 
-def srm_check(analysis: Analysis) -> Finding:
+def srm_check(analysis: Analysis) -> RawCheck:
     """Test for sample ratio mismatch, within each split period."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     if aggregates.days_are_units:
-        return skipped("days are the units, so the split of what was assigned is not known")
+        return skip_check("days are the units, so the split of what was assigned is not known")
     if experiment.weights == "observed":
         why = "the weights are those of the table, so the split cannot be checked"
-        return skipped(why, remedy="say which shares were intended, as weights of the variants")
+        return skip_check(why, remedy="say which shares were intended, as weights of the variants")
     try:
-        split = _split(analysis)
+        split = _test_split(analysis)
     except Refusal as refusal:
-        words = f"sample ratio: {refusal}"
-        return Finding(None, words, words, least="fail", slots={"also": ""})
+        text = f"sample ratio: {refusal}"
+        return RawCheck(None, text, text, least="fail", slots={"also": ""})
     p_value, state, more = split.test.p_value, "", dict[str, str]()
-    if empty := [name for name in experiment.variants if aggregates.units_of(name) == 0]:
-        state, more = _nobody(analysis, empty)
+    if empty := [name for name in experiment.variants if aggregates.count_units(name) == 0]:
+        state, more = _describe_empty_variants(analysis, empty)
     elif p_value < _NAMED:
         state, more = _where(analysis)
-    slots = {"where": split.where, "listed": split.listed, "also": split.remedy}
-    return Finding(p_value, state=state, slots={"alarm": split.alarm, **slots, **more})
+    slots = {"where": split.where, "listed": split.units_text, "also": split.remedy}
+    return RawCheck(p_value, state=state, slots={"alarm": split.alarm, **slots, **more})
 
 
-def _nobody(analysis: Analysis, empty: Sequence[str]) -> tuple[str, dict[str, str]]:
+def _describe_empty_variants(
+    analysis: Analysis, empty: Sequence[str]
+) -> tuple[str, dict[str, str]]:
     """Return the state that suggests which logged names empty variants have."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    rows_of = other_variants(aggregates.facts)
-    others = {name.removesuffix(NOT_JOINED): rows for name, rows in rows_of.items()}
-    log, arms = experiment.logs.rows_name, arms_of(experiment.variants)
+    rows_of = parse_other_variants(aggregates.facts)
+    other_rows = {name.removesuffix(NOT_JOINED): rows for name, rows in rows_of.items()}
+    log, arms = experiment.logs.rows_name, list_arms(experiment.variants)
     slots = {"log": str(log), "empty": fmt.listing([repr(name) for name in empty])}
-    if not others:
+    if not other_rows:
         return "nobody", slots
-    listed = fmt.listing([f"{name!r} ({others[name]:,} rows)" for name in [*others][:_LISTED]])
-    wanted = [arm for name in empty for arm in arms[name]]
-    near = {arm: name for arm in wanted for name in others if f"`{name}`" in near_miss(arm, others)}
+    unnamed = fmt.listing(
+        [f"{name!r} ({other_rows[name]:,} rows)" for name in [*other_rows][:_LISTED]]
+    )
+    spellings = [arm for name in empty for arm in arms[name]]
+    near = {
+        arm: name
+        for arm in spellings
+        for name in other_rows
+        if f"`{name}`" in near_miss(arm, other_rows)
+    }
     meant = "".join(f"; {arm!r} is likely {name!r}" for arm, name in near.items())
-    likely = [*near.values()][:1] or [*others][:1]
-    slots |= {"unnamed": listed, "meant": meant, "join": joined_line(empty[0], likely)}
+    likely = [*near.values()][:1] or [*other_rows][:1]
+    slots |= {"unnamed": unnamed, "meant": meant, "join": write_join_line(empty[0], likely)}
     return "unnamed", slots
 
 
-def _split(analysis: Analysis) -> _Split:
-    experiment, stretches = analysis.experiment, analysis.aggregates.stretches
-    totals = {name: analysis.aggregates.units_of(name) for name in experiment.variants}
+def _test_split(analysis: Analysis) -> _SplitTest:
+    experiment, split_periods = analysis.experiment, analysis.aggregates.split_periods
+    totals = {name: analysis.aggregates.count_units(name) for name in experiment.variants}
     # With one split, all units are one test against its weights.
-    if not stretches:
-        (weights,) = stretch_weights(analysis)
-        return _Split(srm.believable([*totals.values()], weights), totals, weights)
+    if not split_periods:
+        (weights,) = split_period_weights(analysis)
+        return _SplitTest(srm.believable([*totals.values()], weights), totals, weights)
     if experiment.schedule:
-        return _as_scheduled(stretches, stretch_weights(analysis))
+        return _test_schedule(split_periods, split_period_weights(analysis))
     # The file's weights are those of all units together, or of the latest stretch.
     weights = [variant.weight for variant in experiment.variants.values()]
-    last = stretches[-1]
+    last = split_periods[-1]
     of_all, of_last = (
         srm.check_split([[*units.values()]], [weights]) for units in (totals, last.units)
     )
     remedy = ", or write the planned weights into [[assignment.splits]] if the split was changed"
     if of_all.p_value >= of_last.p_value:
-        return _Split(of_all, totals, weights, remedy=remedy)
-    return _Split(of_last, last.units, weights, f" of {_named(last)}", remedy)
+        return _SplitTest(of_all, totals, weights, remedy=remedy)
+    return _SplitTest(of_last, last.units, weights, f" of {_format_period(last)}", remedy)
 
 
-def _as_scheduled(stretches: Stretches, weights: Sequence[Sequence[float]]) -> _Split:
+def _test_schedule(split_periods: SplitPeriods, weights: Sequence[Sequence[float]]) -> _SplitTest:
     """Return the worst test over split periods and overall (Holm)."""
-    units = np.array([list(stretch.units.values()) for stretch in stretches])
-    tests = [srm.check_split(units[[i]], [one]) for i, one in enumerate(weights)]
+    units = np.array([list(split_period.units.values()) for split_period in split_periods])
+    tests = [srm.check_split(units[[i]], [row]) for i, row in enumerate(weights)]
     tests.append(srm.check_split(units, weights))
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     worst = int(np.argmin(adjusted))
-    where, counts = f" of each of {len(stretches)} stretches", stretches[-1].units
-    own: Sequence[float] = ()
-    if adjusted[worst] < _NAMED and worst < len(stretches):
-        where, counts = f" of {_named(stretches[worst])}", stretches[worst].units
-        own = weights[worst]
+    where, counts = f" of each of {len(split_periods)} stretches", split_periods[-1].units
+    worst_weights: Sequence[float] = ()
+    if adjusted[worst] < _NAMED and worst < len(split_periods):
+        where, counts = f" of {_format_period(split_periods[worst])}", split_periods[worst].units
+        worst_weights = weights[worst]
     elif adjusted[worst] < _NAMED:
         where = " of all stretches together"
         counts = dict(zip(counts, units.sum(axis=0).tolist(), strict=True))
-    return _Split(tests[worst]._replace(p_value=float(adjusted[worst])), counts, own, where)
+    return _SplitTest(
+        tests[worst]._replace(p_value=float(adjusted[worst])), counts, worst_weights, where
+    )
 
 
-def _named(stretch: Stretch) -> str:
-    return stretch.start if stretch.start == stretch.end else f"{stretch.start} to {stretch.end}"
+def _format_period(split_period: SplitPeriod) -> str:
+    return (
+        split_period.start
+        if split_period.start == split_period.end
+        else f"{split_period.start} to {split_period.end}"
+    )
 
 
-def change_checks(analysis: Analysis) -> list[Finding]:
+def change_checks(analysis: Analysis) -> list[RawCheck]:
     """Report whether the split changed, and whether that was planned."""
     experiment = analysis.experiment
-    stretches = placing.entry_stretches(experiment, analysis.aggregates.entered)
-    if not stretches:
+    split_periods = placing.find_enrollment_periods(experiment, analysis.aggregates.enrollments)
+    if not split_periods:
         return []
-    changes = float(len(stretches) - 1)
-    slots: dict[str, object] = {"changes": _changes(experiment, stretches)}
-    slots["stretches"] = len(stretches)
+    changes = float(len(split_periods) - 1)
+    slots: dict[str, object] = {"changes": _changes(experiment, split_periods)}
+    slots["stretches"] = len(split_periods)
     if not placing.knows_assignment(experiment):
         # Nobody planned the weights that were observed.
         planned = {k: f"{v.weight:g}" for k, v in experiment.variants.items()}
         planned |= dict.fromkeys(planned, "?") if experiment.weights == "observed" else {}
         weights = ", ".join(f'"{name}" = {weight}' for name, weight in planned.items())
-        start, change = (stretch.start for stretch in stretches[:2])
+        start, change = (split_period.start for split_period in split_periods[:2])
         slots |= {"start": start, "change": change, "weights": weights}
-        words = unexplained_words(experiment, stretches)
-        return [Finding(changes, words, state="unexplained", slots=slots)]
+        text = unexplained_words(experiment, split_periods)
+        return [RawCheck(changes, text, state="unexplained", slots=slots)]
     if experiment.schedule:
-        return [Finding(0.0, slots=slots, state="scheduled")]
-    return [Finding(changes, slots=slots, state="unannounced")]
+        return [RawCheck(0.0, slots=slots, state="scheduled")]
+    return [RawCheck(changes, slots=slots, state="unannounced")]
 
 
-def unexplained_words(experiment: Experiment, stretches: Stretches) -> str:
+def unexplained_words(experiment: Experiment, split_periods: SplitPeriods) -> str:
     """Explain why a change of the split by first impressions is ambiguous."""
     return (
-        f"by first impressions the split changed {_changes(experiment, stretches)}, and nothing "
+        "by first impressions the split changed "
+        f"{_changes(experiment, split_periods)}, and nothing "
         "says when units were assigned: a ramp and a treatment that moves first impressions look "
         "alike, and need opposite comparisons"
     )
 
 
-def _changes(experiment: Experiment, stretches: Stretches) -> str:
+def _changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
     """Describe when the split changed, by the treatment that moved most."""
     changes = []
-    for before, after in pairwise(stretches):
+    for before, after in pairwise(split_periods):
         shares = [(before.shares[name], after.shares[name], name) for name in experiment.treatments]
         was, then, name = max(shares, key=lambda share: abs(share[1] - share[0]))
         changes.append(f"from {after.start} on ({name} {was:.1%} before, {then:.1%} then)")
     return fmt.listing(changes)
 
 
-def segment_checks(analysis: Analysis) -> list[Finding]:
+def segment_checks(analysis: Analysis) -> list[RawCheck]:
     """Test the split in each segment's worst cell; movable ones only warn."""
     experiment, table = analysis.experiment, analysis.experiment.unit_table
-    split = or_none(lambda: _split(analysis)) if experiment.weights != "observed" else None
+    split = (
+        none_if_refused(lambda: _test_split(analysis)) if experiment.weights != "observed" else None
+    )
     sound = split is not None and split.test.p_value >= _SOUND
     fixed = {
         *experiment.known_from("before"),
@@ -341,22 +370,24 @@ def segment_checks(analysis: Analysis) -> list[Finding]:
         experiment.inference.stratify_by,
     }
     return [
-        _of_segment(analysis, name, movable=sound and name not in fixed)
+        _check_segment(analysis, name, movable=sound and name not in fixed)
         for name in experiment.segment_names
     ]
 
 
-def _of_segment(analysis: Analysis, segment: str, *, movable: bool) -> Finding:
+def _check_segment(analysis: Analysis, segment: str, *, movable: bool) -> RawCheck:
     name = f"srm:{segment}"
-    counts = _by_segment(analysis, segment)
+    counts = _count_segment_units(analysis, segment)
     try:
-        worst = srm.by_segment([*counts], [*counts.values()], stretch_weights(analysis)).segments[0]
+        worst = srm.check_segments(
+            [*counts], [*counts.values()], split_period_weights(analysis)
+        ).segments[0]
     except Refusal:
-        return skipped(f"no units by {segment}", name)
+        return skip_check(f"no units by {segment}", name)
     slots = {"segment": segment, "cells": len(counts), "cell": worst.segment}
     slots |= {"p": worst.p_adjusted, "without": worst.p_value_without}
-    found = Finding(worst.p_adjusted, name=name, family="segments", slots=slots)
-    return found._replace(state="moved", metrics=(), worst="warn") if movable else found
+    finding = RawCheck(worst.p_adjusted, name=name, family="segments", slots=slots)
+    return finding._replace(state="moved", metrics=(), worst="warn") if movable else finding
 
 
 def moved_segments(experiment: Experiment, checks: Sequence[Check]) -> frozenset[str]:
