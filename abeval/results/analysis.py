@@ -77,9 +77,9 @@ class ExperimentInfo(Frozen):
 class Schedule(Frozen):
     """How far the experiment is: its day and its look.
 
-    `last` is the last local day of the log, the `day`-th of `days` that are planned; without times
-    or a planned end they are None, and so are looks where none are planned. A look that is not
-    `on_plan` comes after `look - 1` of them. `next_look` is a day, or a number of units.
+    `last` is the last local day of the log, day number `day` of `days` planned days. They are None
+    without times or a planned end. Looks are None if none are planned. A look that is not `on_plan`
+    comes after `look - 1` planned looks. `next_look` is a day, or a number of units.
     """
 
     last: str | None = None
@@ -95,8 +95,8 @@ class Ramp(Frozen):
     """Consecutive entry days with the same traffic split.
 
     `start` is its first local day, or the local time at which the split was planned to begin. A
-    planned weight is None where no `[[assignment.splits]]` says it; `shares` are of the units that
-    entered.
+    planned weight is None if no `[[assignment.splits]]` gives it. `shares` are shares of the units
+    that entered.
     """
 
     start: str
@@ -108,8 +108,8 @@ class Ramp(Frozen):
 class MetricInfo(Frozen):
     """The definition of a metric.
 
-    `within` is the margin of a guardrail whose value must lie in a range, else None. `label` is
-    what people call it, empty where that is its name.
+    `within` is the margin of a guardrail whose value must lie in a range, else None. `label` is its
+    name in reports, empty if that is `name`.
     """
 
     name: str

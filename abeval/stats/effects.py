@@ -12,8 +12,8 @@ def compare(
 ) -> Effect:
     """Compare two independent estimates by t, with Satterthwaite's df (1946).
 
-    By the normal where both estimates have infinite degrees of freedom. Refusals: `zero_variance`
-    when neither estimate varies, `not_finite`.
+    The test uses the normal distribution if both estimates have infinite degrees of freedom.
+    Refusals: `zero_variance` when neither estimate varies, `not_finite`.
 
     Example:
         >>> e = compare(Estimate(10, 0.5, 100, 99), Estimate(12, 0.5, 100, 99))

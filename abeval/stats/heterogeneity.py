@@ -20,8 +20,9 @@ Pair = tuple[Estimate, Estimate]
 class Heterogeneity(NamedTuple):
     """A test whether segments share one effect.
 
-    `q` is how far the segments are from the common effect that fits best, `df` segments less one,
-    `i_squared` the share of the variation between them that is not noise, in [0, 1].
+    `q` measures how far the segments are from the common effect that fits best. `df` is the number
+    of segments minus one. `i_squared` is the share of the variation between segments that is not
+    noise, in [0, 1].
     """
 
     q: float
@@ -88,8 +89,9 @@ def _tested(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
 def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
     """Test the effect in a segment against the effect in all other units, by z.
 
-    The effect's control is the difference outside the segment, its treatment that inside (Welch
-    1947; Statsig, "differential impact detection"). Refusals: `zero_variance`; `not_finite`.
+    In the returned effect, control is the difference outside the segment and treatment the
+    difference inside (Welch 1947; Statsig, "differential impact detection"). Refusals:
+    `zero_variance`; `not_finite`.
 
     Example:
         >>> value = lambda one: Estimate(one, 0.005, 900, 899.0)
@@ -108,7 +110,7 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 
     Returns the difference of the two log(treatment / control), with errors by the delta method. A
     value of 0.05 says: treatment over control is e^0.05 times as large in the segment as in the
-    others. None where a value is not positive, or none varies.
+    others. Returns None if a value is not positive, or if none varies.
 
     Example:
         >>> inside = Estimate(2.0, 0.1, 50, 49), Estimate(4.0, 0.1, 50, 49)

@@ -117,7 +117,8 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
 def symmetry(net: ArrayLike) -> float:
     """Test whether nets of units are symmetric around 0, shape (units,).
 
-    By flipped signs of fewer than 40 units, else by z with the variance of those flips.
+    With fewer than 40 units the signs are flipped; otherwise it is a z-test with the variance of
+    such flips.
 
     Example:
         >>> symmetry([1, 1, 1, 1]), symmetry([0, 0])
@@ -160,10 +161,10 @@ def _end(
 def debiased(clicks: ArrayLike, shown: ArrayLike) -> Floats:
     """Return the weight of a click by position: the inverse of its click rate.
 
-    Clicks and impressions by position, shape (positions,), of both rankers together; 0 for a
-    position without a click. The mean weight of a click is 1. Source: Joachims, Swaminathan &
-    Schnabel (WSDM 2017), with the click rate in place of the propensity, since drafting gives both
-    rankers the same places.
+    Clicks and impressions are by position, shape (positions,), for both rankers together. The
+    weight is 0 for a position without a click. The mean weight of a click is 1. Source: Joachims,
+    Swaminathan & Schnabel (WSDM 2017), with the click rate in place of the propensity, since
+    drafting gives both rankers the same places.
 
     Example:
         >>> debiased([20, 10], [100, 100]).round(3).tolist()

@@ -82,13 +82,11 @@ def interval_levels(
 ) -> list[float | None]:
     """Return the error rate of each interval that matches the adjusted p-values.
 
-    None for a test that has no interval.
-
-    Bonferroni and its weights: each test's share of alpha. Holm, Hochberg and Hommel reject all
-    that Bonferroni does: a test that they leave open although its p-value is below alpha has
-    Bonferroni's interval. Benjamini and Hochberg: intervals of the selected effects only, at false
-    coverage rate alpha. Weights are the ones that `weighted` takes. Source: Benjamini & Yekutieli
-    (JASA 2005).
+    A test without an interval has None. With Bonferroni, weighted or not, each interval has its
+    test's share of alpha. Holm, Hochberg and Hommel reject all that Bonferroni rejects; a test that
+    they do not reject although its p-value is below alpha gets Bonferroni's interval. With
+    Benjamini and Hochberg, only selected effects have intervals, at false coverage rate alpha.
+    Weights are the ones that `weighted` takes. Source: Benjamini & Yekutieli (JASA 2005).
 
     Example:
         >>> interval_levels([0.01, 0.4, 0.02, 0.3], "bh")
