@@ -257,6 +257,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         if self.schedule.day is None or not dates:
             return "; ".join(filter(None, (dates, self.progress)))
         first, _, end = dates.partition(" to ")
+        # The planned end is news only while the log has not reached it.
         seen = dates if last in (first, end) else f"{first} to {last}, planned to {end}"
         day, *looks = self._stages()
         return ", ".join([f"{day} ({seen})", *looks])
@@ -273,6 +274,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         # The metric that is nearest to crossing, or farthest across.
         near = max(bounds, key=lambda one: abs(one.z) / one.boundary)
         of = f" of {fmt.named(near.variant)}" if len(self.verdicts) > 1 else ""
+        # A p-value crosses its boundary from above.
         name, side = fmt.named(self.label(near.metric)), "below" if near.crossed else "above"
         text = (
             f": {name}{of} p {fmt.p_of(near.z, 2)} is {side} its boundary {fmt.p_of(near.boundary)}"
@@ -395,6 +397,7 @@ class Pairwise(Tabled[Pair]):
         table = pd.DataFrame(np.nan, index=names, columns=names)
         for pair in self.pairs:
             if pair.p_adjusted is not None:
+                # A pair is tested once, and the p-value holds both ways.
                 table.loc[pair.base, pair.variant] = pair.p_adjusted
                 table.loc[pair.variant, pair.base] = pair.p_adjusted
         return table

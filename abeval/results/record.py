@@ -58,6 +58,7 @@ class Record(Frozen, repr=False):
         values = self.to_dict()
         # The digest covers all fields but itself.
         signed = {**values, DIGEST: hash_values(values)}
+        # Other readers refuse NaN in JSON; a missing number is null instead.
         return json.dumps(signed, ensure_ascii=False, allow_nan=False, **form)
 
     def __str__(self) -> str:
@@ -173,6 +174,7 @@ def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
     """Build a table, one row per record; it has its columns even without rows."""
     import pandas as pd
 
+    # Without rows, the columns come from the record type.
     return pd.DataFrame([plain(row) for row in rows], columns=columns_of(kind))
 
 
