@@ -208,7 +208,7 @@ class Rule(NamedTuple):
     stages: tuple[Stage, ...]
 
     def variant(self, unit: object) -> str | None:
-        """Return the variant of one unit, None where it is not in the experiment."""
+        """Return the variant of one unit, None if it is not in the experiment."""
         label = None
         for stage in self.stages:
             if (label := stage.label(unit)) is None:

@@ -146,7 +146,7 @@ _MOST_GOALS = 4
 
 
 def _gains(case: _Case) -> str:
-    """Name the goals that are better; empty where none is."""
+    """Name the goals that are better; empty if none is."""
     better = [_named(case, row) for row in case.goals if row.status == "better"]
     return fmt.listing(better) if better else ""
 
@@ -192,7 +192,7 @@ def _harm(case: _Case, row: Row) -> str:
 
 
 def _margin(metric: MetricInfo) -> str | None:
-    """Write the margin in words; None where there is none."""
+    """Write the margin in words; None if there is none."""
     if metric.margin is None:
         return None
     return fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)

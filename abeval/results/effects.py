@@ -30,7 +30,7 @@ class OfVariant(Frozen):
 
 
 class Values(Frozen, kw_only=True):
-    """Two values, their difference and the lift; None where there is none.
+    """Two values, their difference and the lift; None if there is none.
 
     `FIRST` of a record names the fields that its JSON and its table have before the others
     (`record.columns_of`).

@@ -49,7 +49,7 @@ _AGAIN = "write it again with this version of abeval"
 class Kind(NamedTuple):
     """A kind of result: its field in a `Study`, and a field unique to its JSON.
 
-    `version` is the version of its JSON that can be read; None where the JSON has none.
+    `version` is the version of its JSON that can be read; None if the JSON has none.
     """
 
     field: str

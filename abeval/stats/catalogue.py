@@ -171,7 +171,7 @@ class Coverage(NamedTuple):
 
         Returns shape (functionals, blocks).
 
-        `members` is 1 where a block has a group; `observed` are the units of the smaller variant.
+        `members` is 1 if a block has a group; `observed` are the units of the smaller variant.
         """
         units, shown = members @ pooled.units, pooled.counts.sum(axis=0)
         others = pooled.units.sum() - units

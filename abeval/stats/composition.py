@@ -124,7 +124,7 @@ def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.
     """Test a part of the difference, such as `Parts.within`, clustered by unit.
 
     Moments are of the influence of a variant's units: their sums times `Gradients`. Refusals:
-    `too_few_units`; `zero_variance` where the part does not vary.
+    `too_few_units`; `zero_variance` if the part does not vary.
 
     Example:
         >>> e = effect(0.1, Moments.of([1, -1, 1, -1]), Moments.of([2, -2, 2, -2]))

@@ -68,7 +68,7 @@ def from_difference(
     alpha: float = 0.05,
     method: str = "z",
 ) -> Effect:
-    """Test a difference by its standard error, against t, or z where `df` is infinite.
+    """Test a difference by its standard error, against t, or z if `df` is infinite.
 
     An adjusted difference need not be treatment − control. Refusals: `zero_variance` when `se` is
     zero, `not_finite`.

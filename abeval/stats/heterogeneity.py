@@ -34,10 +34,10 @@ class Heterogeneity(NamedTuple):
 def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogeneity:
     """Test whether disjoint segments share one effect.
 
-    Standard errors are positive; their degrees of freedom are infinite where they are known.
-    Source: Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors; Higgins
-    et al. (2003) for I². Refusals: `too_few_units` for fewer than two segments; `zero_variance`;
-    `not_finite`.
+    Standard errors are positive; their degrees of freedom are infinite if the errors are known
+    exactly. Source: Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors;
+    Higgins et al. (2003) for I². Refusals: `too_few_units` for fewer than two segments;
+    `zero_variance`; `not_finite`.
 
     Example:
         >>> test = cochran([0.05, 0.01, -0.02], [0.01, 0.01, 0.02], [np.inf] * 3)
@@ -60,11 +60,11 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
     """Test whether disjoint segments share one relative effect.
 
     Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, with one degree of
-    freedom less than segments: chi-square, or F where variances are estimated. No ratio of a
-    segment is taken, so segments whose control is near zero do no harm. No value is negative.
-    Source: Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980).
-    Refusals: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`;
-    `not_applicable` where no segment has a positive value in both variants.
+    freedom less than segments: chi-square, or F if variances are estimated. No ratio of a segment
+    is taken, so segments whose control is near zero do no harm. No value is negative. Source:
+    Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980). Refusals:
+    `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`; `not_applicable` if
+    no segment has a positive value in both variants.
 
     Example:
         >>> value = lambda one: Estimate(one, 0.0001, 900, 899.0)

@@ -81,8 +81,8 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
     Source: Chapelle, Joachims, Radlinski & Yue (TOIS 2012), credit summed over users; Fisher (1935)
     for the flips.
 
-    Refusals: `too_few_units` below two units with credit; `zero_denominator` where credit sums to
-    nothing; `zero_variance` where all units have the same preference; `not_finite`.
+    Refusals: `too_few_units` below two units with credit; `zero_denominator` if credit sums to
+        zero; `zero_variance` if all units have the same preference; `not_finite`.
 
     Example:
         >>> p = preference([1, 0, 2, 1, 0, 1], [2, 1, 2, 3, 1, 1])

@@ -185,7 +185,7 @@ class Moments:
 
     @property
     def largest(self) -> float:
-        """Return the share of variable 1 that one unit holds, 0 where none is heavy.
+        """Return the share of variable 1 that one unit holds, 0 if none is heavy.
 
         Example:
             >>> Moments.of([1, 2, 1], [1, 2, 5]).largest

@@ -331,7 +331,8 @@ def estimate(
     - `dr`: `dm` corrected by IPS of the residuals, unbiased if either the propensities or the
       predictions are right (Dudik, Langford and Li 2011; Chernozhukov et al. 2018).
     - `sndr`: mean of expected + Σ w(r − q) / Σ w (Thomas and Brunskill 2016, for one step).
-    - `switch_dr`: `dr` without correction where w is above `option` (Wang, Agarwal and Dudik 2017).
+    - `switch_dr`: `dr` without correction of rows with w above `option` (Wang, Agarwal and Dudik
+      2017).
     - `dros`: `dr` with correction weights λw/(w² + λ), λ = `option` (Su et al. 2020).
 
     There is no interval if nothing varies or fewer than five effective rows are rewarded. `min_ess`

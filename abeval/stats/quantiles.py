@@ -146,7 +146,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     """Return levels whose quantiles form the 95 % interval (Woodruff 1952).
 
     The levels are ν ∓ z·√(D·ν(1 − ν)/n), for n values with the design effect D. Refusals:
-    `too_few_units` where fewer than `MIN_TAIL` independent values are expected beyond the quantile;
+    `too_few_units` if fewer than `MIN_TAIL` independent values are expected beyond the quantile;
     `zero_variance` for a design effect of 0.
 
     Example:
@@ -176,7 +176,7 @@ def tail_of(n: int, level: float, effect: float = 1.0) -> float:
 def from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
     """Build a sided estimate from a quantile and the ends of its interval.
 
-    Refusals: `zero_variance` where neither end differs from the quantile; `not_finite`.
+    Refusals: `zero_variance` if neither end differs from the quantile; `not_finite`.
 
     Example:
         >>> one = from_ends(893.0, 867.0, 925.0, 401)

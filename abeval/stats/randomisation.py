@@ -59,7 +59,7 @@ def assignments(
 ) -> Assignments:
     """List or draw assignments with as many treated units in each stratum.
 
-    Matched pairs are strata of two. Where there are at most `most` assignments, each is listed.
+    Matched pairs are strata of two. If there are at most `most` assignments, all are listed.
 
     Example:
         >>> assignments([1, 0, 0]).treated.tolist()
@@ -147,7 +147,7 @@ class Randomised:
     def difference(self) -> float:
         """Return the difference of the ratios, within groups if there are any.
 
-        Refusals: `zero_denominator`; `too_few_units` where no group has both arms.
+        Refusals: `zero_denominator`; `too_few_units` if no group has both arms.
         """
         control, treatment = self.ratios
         if self.within is None:
@@ -297,7 +297,7 @@ class _Statistics(NamedTuple):
 
 
 def _share_of_group(y: Floats, x: Floats, group: Integers) -> Floats:
-    """Return the ratio of each unit's group, 0 where it has no denominator."""
+    """Return the ratio of each unit's group, 0 if it has no denominator."""
     above, below = (np.bincount(group, one) for one in (y, x))
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)[group]
 

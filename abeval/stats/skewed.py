@@ -241,7 +241,7 @@ def hall(t: float, skewness: float) -> float:
 def ends(compared: Skewed, alpha: float) -> Interval:
     """Find the smallest and the largest effect not rejected; infinite without an end.
 
-    Refusals: `too_few_units` where added values have no end, `zero_variance`.
+    Refusals: `too_few_units` if added values have no end; `zero_variance`.
 
     Example:
         >>> few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)

@@ -1,7 +1,7 @@
 """Test units against planned shares: once, by strata, over time, by segment.
 
-Where few units are expected, tests are exact: the units of an arm are binomial, and over strata
-with different splits a sum of binomials, whose distribution is a convolution.
+If few units are expected, tests are exact: the units of an arm are binomial, and over strata with
+different splits a sum of binomials, whose distribution is a convolution.
 """
 
 from collections.abc import Sequence
