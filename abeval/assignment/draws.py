@@ -149,7 +149,7 @@ FLAGSMITH_STEPS = 9999
 class Draw(NamedTuple):
     """A number for each unit: ``hash(before + id + after) % modulus / divisor``.
 
-    Without a modulus the whole hash counts; `seed` is of the hashes that have one.
+    Without a modulus the whole hash counts. `seed` is only for hashes that take one.
     """
 
     hash: HashName
@@ -208,7 +208,7 @@ class Rule(NamedTuple):
     stages: tuple[Stage, ...]
 
     def variant(self, unit: object) -> str | None:
-        """Return the variant of one unit, None where it is not in the experiment."""
+        """Return the variant of one unit, None if it is not in the experiment."""
         label = None
         for stage in self.stages:
             if (label := stage.label(unit)) is None:
@@ -223,7 +223,7 @@ class Rule(NamedTuple):
 def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
     """Divide `size` numbers into ranges in proportion to the weights.
 
-    Ends are rounded to the millionth of a number, so that 0.1 + 0.2 ends where 0.3 does.
+    Ends are rounded to a millionth, so that the range of 0.1 + 0.2 ends where that of 0.3 does.
 
     >>> shares({"a": 1, "b": 3}, 100)
     (Range(label='a', start=0, stop=25.0), Range(label='b', start=25.0, stop=100.0))

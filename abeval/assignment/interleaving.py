@@ -118,7 +118,7 @@ _Draw = Callable[[str], int]
 def draft_order(rankers: Sequence[str], position: int, draw: _Draw) -> list[str]:
     """Return the order in which rankers draft in the round of a position.
 
-    The first ranker of a list is that with the least md5 of `salt:request:1:ranker`, also in SQL.
+    The ranker with the smallest md5 of `salt:request:1:ranker` comes first, here and in SQL.
     """
     number = (position - 1) // len(rankers) + 1
     return sorted(rankers, key=lambda ranker: draw(f"{number}:{ranker}"))

@@ -26,7 +26,7 @@ class History:
     `path` is a Parquet (`.parquet`) or DuckDB file (`.duckdb`, `.db`); `add` creates it.
 
     Raises:
-        ExperimentError: It is named otherwise.
+        ExperimentError: The path has another ending.
 
     Example:
         >>> from tempfile import TemporaryDirectory
@@ -84,8 +84,8 @@ class History:
     ) -> HistoryReport:
         """Report which metrics predict others, how often they move, and total gains.
 
-        Without `metrics`, online ones, it reports goals and guardrails; without `offline`, those
-        that most teams quote. `alpha` is the level of the intervals.
+        `metrics` are online metrics, by default goals and guardrails. `offline` are offline
+        metrics, by default those that most teams quote. `alpha` is the error rate of the intervals.
 
         Raises:
             ExperimentError: There are too few experiments, or no such metric.

@@ -18,9 +18,9 @@ from abeval.stats.shrinkage import FEWEST, spreads
 class FittedPrediction(NamedTuple):
     """A prediction, and how each case was predicted without its experiment.
 
-    `p_value`, of no association, is 1 with a reason. By case, `gain` is how much smaller the
-    predictor makes the squared error (empty with a reason), `error` that without it, less the
-    noise.
+    `p_value` is the p-value of no association; 1 with a reason. For each case, `gain` is how much
+    the predictor reduces the squared error (empty with a reason). `error` is the squared error
+    without the predictor, minus the noise.
     """
 
     row: Prediction
@@ -109,8 +109,9 @@ def _share(gain: float, error: float) -> float | None:
 def choose_predictor(predictions: Sequence[FittedPrediction], alpha: float) -> Choice | None:
     """Choose the best predictor of a target, by cross-validation.
 
-    Each experiment is predicted by the one that is best for all others. The sentence says that it
-    predicts where its correlation is not zero at `alpha` over the number of predictors.
+    Each experiment is predicted by the predictor that is best for all others. The sentence says
+    that a predictor predicts if its correlation differs from zero at `alpha` divided by the number
+    of predictors.
     """
     fitted = [prediction for prediction in predictions if prediction.gain]
     if not fitted:

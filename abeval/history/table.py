@@ -64,8 +64,8 @@ def read_rows(path: Path) -> StoredRows:
 def edit_rows(path: Path) -> Iterator[list[HistoryRow]]:
     """Open the rows of a history for editing; write them at the end.
 
-    Nothing is written if the block fails, or nothing changed. One run at a time has it; another
-    waits for it.
+    Nothing is written if the block fails, or if nothing changed. Only one run can edit at a time;
+    others wait.
     """
     target = real(path)
     with (

@@ -94,7 +94,7 @@ class Draws(NamedTuple):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A metric in one variant against control; None where refused or not used.
+    """A metric in one variant against control; None if refused or not used.
 
     Attributes:
         adjusted: The effect with and without covariates or strata.

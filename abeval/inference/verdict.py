@@ -194,7 +194,7 @@ def _harm(case: _VerdictInput, row: Row) -> str:
 
 
 def _margin(metric: MetricInfo) -> str | None:
-    """Write the margin in words; None where there is none."""
+    """Write the margin in words; None if there is none."""
     if metric.margin is None:
         return None
     return fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)

@@ -1,8 +1,8 @@
 """Read a log of interleaved lists: each unit's credit to each ranker.
 
 Clicks, dwell, duplicates, the period and the rows that count are defined as in any analysis
-(`logs/prepare.py`). Variants are the rankers, which all units see; the cells are dealt to them by a
-hash of the unit, because the accounts of rows are by variant.
+(`logs/prepare.py`). The rankers stand for variants, but all units see all of them. The counts of
+rows are by variant, so each unit is given to one ranker there, by a hash.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -86,7 +86,7 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     """Read the credit of each ranker from the lists of a dealt experiment.
 
     Raises:
-        LogError: The impressions have no request or position, or name variants.
+        LogError: The impressions have no request or position, or have a variant column.
         ExperimentError: A metric has nothing that can be credited.
     """
     engine, rankers = run.engine, [run.experiment.control, *run.experiment.treatments]
@@ -364,7 +364,7 @@ def _count_redrafted(
 ) -> tuple[int, int]:
     """Redraft a sample of lists: return how many, and how many differ.
 
-    Each team is the one whose turn it was, with its best item that was left.
+    In each place, the team whose turn it is drafts its best item that is left.
     """
     if settings.method != "team_draft" or settings.salt is None or settings.team is None:
         return 0, 0

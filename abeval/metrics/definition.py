@@ -400,7 +400,7 @@ def splits_by_cut(metric: Metric) -> bool:
 def rounding(metric: Metric) -> float:
     """Return the rounding step of the numerator's values; 0 if exact.
 
-    It tells spread from rounding noise.
+    A smaller spread of values may be rounding noise.
     """
     match metric.value:
         case RowTerm(resolution=float(step)):

@@ -67,7 +67,7 @@ def off_policy(
 ) -> OffPolicyResult:
     """Evaluate a policy on the log of a variant.
 
-    `source` is the variant whose log is used; the `reward` is a column instead of the click.
+    `source` is the variant whose log is used. `reward` is a column to use instead of the click.
     Estimates that the log cannot support raise no error: their rows have a reason.
     """
     experiment = run.experiment

@@ -76,8 +76,8 @@ class MatrixCell(Frozen):
 class Decomposition(Frozen):
     """The logged difference (each model on its own traffic) as model + traffic.
 
-    `model` is the candidate minus the baseline, mean over both traffics; `traffic` is the variant's
-    traffic minus control's, mean over both models.
+    `model` is the candidate minus the baseline, averaged over both traffics. `traffic` is the
+    variant's traffic minus control's, averaged over both models.
     """
 
     variant: str
@@ -97,8 +97,8 @@ class Decomposition(Frozen):
 class Backtest(Frozen):
     """One variant's CTR estimated from the other's log, against its own.
 
-    `value` is None if refused, for `reason`.
-    `z` is `(value - realised)` over the standard error of both.
+    `value` is None if refused; `reason` says why. `z` is `(value - realised)` divided by the
+    standard error of this difference.
     """
 
     variant: str

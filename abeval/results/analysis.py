@@ -77,9 +77,9 @@ class ExperimentInfo(Frozen):
 class Schedule(Frozen):
     """How far the experiment is: its day and its look.
 
-    `last` is the last local day of the log, the `day`-th of `days` that are planned; without times
-    or a planned end they are None, and so are looks where none are planned. A look that is not
-    `on_plan` comes after `look - 1` of them. `next_look` is a day, or a number of units.
+    `last` is the last local day of the log, day number `day` of `days` planned days. They are None
+    without times or a planned end. Looks are None if none are planned. A look that is not `on_plan`
+    comes after `look - 1` planned looks. `next_look` is a day, or a number of units.
     """
 
     last: str | None = None
@@ -95,8 +95,8 @@ class Ramp(Frozen):
     """Consecutive entry days with the same traffic split.
 
     `start` is its first local day, or the local time at which the split was planned to begin. A
-    planned weight is None where no `[[assignment.splits]]` says it; `shares` are of the units that
-    entered.
+    planned weight is None if no `[[assignment.splits]]` gives it. `shares` are shares of the units
+    that entered.
     """
 
     start: str
@@ -259,6 +259,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         if self.schedule.day is None or not dates:
             return "; ".join(filter(None, (dates, self.progress)))
         first, _, end = dates.partition(" to ")
+        # The planned end is news only while the log has not reached it.
         seen = dates if last in (first, end) else f"{first} to {last}, planned to {end}"
         day, *looks = self._stages()
         return ", ".join([f"{day} ({seen})", *looks])
@@ -400,6 +401,7 @@ class Pairwise(Tabled[Pair]):
         table = pd.DataFrame(np.nan, index=names, columns=names)
         for pair in self.pairs:
             if pair.p_adjusted is not None:
+                # A pair is tested once, and the p-value holds both ways.
                 table.loc[pair.base, pair.variant] = pair.p_adjusted
                 table.loc[pair.variant, pair.base] = pair.p_adjusted
         return table

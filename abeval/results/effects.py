@@ -30,7 +30,7 @@ class VariantRecord(Frozen):
 
 
 class Values(Frozen, kw_only=True):
-    """Two values, their difference and the lift; None where there is none.
+    """Two values, their difference and the lift; None if there is none.
 
     `FIRST` of a record names the fields that its JSON and its table have before the others
     (`record.list_columns`).
@@ -102,8 +102,8 @@ class Row(VariantRecord, Numbers, kw_only=True):
 class SliceRow(VariantRecord, Numbers, kw_only=True):
     """The effect of a metric on one day, or in one segment.
 
-    `slice` is `day`, or the name of a segment. `reason` may also be `too_few_units`, beside an
-    effect that is not judged, of fewer than 30 units in a variant.
+    `slice` is `day`, or the name of a segment. If a variant has fewer than 30 units, there may be
+    an effect that is not judged; then `reason` is `too_few_units`.
     """
 
     FIRST: ClassVar = ("metric", "variant", "slice", "cell", "partial", *Numbers.FIRST)
@@ -285,8 +285,8 @@ class FamilyInterval(VariantRecord):
 class CutSplit(VariantRecord):
     """A difference split into changes within a cut's cells and of their mix.
 
-    Both parts are the mean over the two orders in which they can change, and sum to the difference.
-    `metric` is a ratio of sums over impressions; `cells` counts small ones too.
+    Each part is the mean over the two orders in which cells and mix can change. The parts add up to
+    the difference. `metric` is a ratio of sums over impressions; `cells` counts small ones too.
     """
 
     cut: str
@@ -317,8 +317,8 @@ Fate = Literal["no_score", "single_impression", "no_click", "only_clicks"]
 class Distribution(Frozen):
     """The distribution of a value of impressions in one variant.
 
-    `value` is `dwell of clicks`, or the expression of a quantile metric. Below each of `quantiles`
-    lies one of `levels`, a share of the impressions; both have the same shape.
+    `value` is `dwell of clicks`, or the expression of a quantile metric. `levels` are the shares of
+    the impressions below each of `quantiles`; both have the same shape.
     """
 
     value: str

@@ -44,6 +44,7 @@ class FormattedEffect(NamedTuple):
         """Return both ends in brackets; empty without an effect."""
         if not self:
             return ""
+        # Twice the same word would say no more.
         is_unbounded = self.low == self.high == UNBOUNDED
         return f"[{UNBOUNDED}]" if is_unbounded else f"[{self.low}, {self.high}]"
 
@@ -188,6 +189,7 @@ def p_value(p: float | None) -> str:
     """
     if p is None:
         return MISSING
+    # A bare zero would claim certainty.
     return "<0.001" if p < 0.001 else f"{p:.3f}"
 
 
@@ -264,6 +266,7 @@ def listing(items: Sequence[str]) -> str:
     return f"{', '.join(most)} and {last[0]}" if most else "".join(last)
 
 
+# Other names, and names that read as words of the sentence, get quotes.
 _PLAIN = re.compile(r"[\w.:/+@-]+")
 _WORDS = frozenset({"all", "better", "both", "draft", "nobody", "none", "other", "same", "worse"})
 
@@ -288,6 +291,7 @@ def typographic(text: str) -> str:
     """
     # A hyphen before a digit is a minus, unless it stands in a word or a date.
     minus = re.sub(r"(?<![\w.)\]-])-(?=\d)", "\u2212", text)
+    # Only commas before three digits separate thousands; others separate items.
     return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "\u202f", minus)
 
 
@@ -326,6 +330,7 @@ def _scale(value: float | None, scale: float) -> float | None:
 def _format_signed(value: float | None, places: int, sign: str) -> str:
     if value is None:
         return UNBOUNDED
+    # An exact zero is neither a gain nor a loss, so it has no sign.
     return f"{value:+,.{places}f}{sign}" if value else f"{0:.{places}f}{sign}"
 
 
@@ -349,6 +354,7 @@ def effect(row: Row, unit: str) -> FormattedEffect:
     relative = lift(row.lift, row.lift_low, row.lift_high)
     if relative and None not in (row.lift_low, row.lift_high):
         return relative
+    # An interval with both ends says more than a lift without a bound.
     absolute = difference(row.difference, row.difference_low, row.difference_high, unit)
     return absolute or relative
 
@@ -360,4 +366,5 @@ def either_way(lift: float | None) -> str:
         >>> either_way(0.0953)
         '±9.5%'
     """
+    # Through float, because `.2g` alone writes 120 as 1.2e+02.
     return MISSING if lift is None else f"±{float(f'{100 * lift:.2g}'):,.10g}%"

@@ -1,7 +1,7 @@
 """Hold a history of experiments, and what it says about metrics.
 
-`low` and `high`, `X_low` and `X_high` are the ends of an interval, of a share Wilson's (1927).
-`reason` says why numbers are missing, else it is None.
+`low` and `high`, or `X_low` and `X_high`, are the ends of an interval. Shares have Wilson's
+interval (1927). `reason` says why numbers are missing; else it is None.
 """
 
 from dataclasses import field
@@ -187,7 +187,8 @@ class Choice(Frozen):
 class HistoryEffect(Frozen):
     """One effect, as measured and as shrunk by past effects.
 
-    It is shrunk by the spread of past effects; not without a prior, as for offline metrics.
+    The shrinkage follows from the spread of past effects. Without a prior, as for offline metrics,
+    there is none.
     """
 
     experiment: str

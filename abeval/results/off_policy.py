@@ -70,8 +70,8 @@ class Realised(Frozen):
 class OffPolicyResult(Tabled[OffPolicyRow], PageRecord):
     """The value of a policy, from the log of another variant.
 
-    `support` is None if the propensities are not probabilities, `realised` (the target variant's
-    own value) unless the policy is a variant. `set_aside` are impressions without an item.
+    `support` is None if the propensities are not probabilities. `realised` is the target variant's
+    own value; None unless the policy is a variant. `set_aside` counts impressions without an item.
     """
 
     ROWS: ClassVar = ("rows", "estimator")

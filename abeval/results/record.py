@@ -58,6 +58,7 @@ class Record(Frozen, repr=False):
         values = self.to_dict()
         # The digest covers all fields but itself.
         signed = {**values, DIGEST: hash_values(values)}
+        # Other readers refuse NaN in JSON; a missing number is null instead.
         return json.dumps(signed, ensure_ascii=False, allow_nan=False, **form)
 
     def __str__(self) -> str:
@@ -156,7 +157,7 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
 
     Raises:
         ValueError: The JSON has another schema version, or other fields.
-        ExperimentError: A field was changed since, which its digest tells, if it has one.
+        ExperimentError: A field was changed after writing; only a result with a digest shows this.
     """
     values = {name: value for name, value in raw.items() if name != DIGEST}
     if DIGEST in raw and raw[DIGEST] != hash_values(values):
@@ -200,7 +201,7 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
     r"""Write records as CSV whose texts no spreadsheet takes for formulas.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
-    numbers stay as they are. Columns are the fields of the type, `without` some.
+    numbers stay as they are. Columns are the fields of the type, except those in `without`.
 
     Example:
         >>> from dataclasses import make_dataclass

@@ -1,8 +1,8 @@
 """Hold the result of a replay, as frozen records.
 
 `low` and `high` are the ends of an interval, clustered by unit. `reason` is a code from
-`docs/methods.md` if a value or its interval is missing, else None. `traffic` is the variant
-that served the units, or `pooled`.
+`docs/methods.md` if a value or its interval is missing, else None. `traffic` is the variant that
+served the units, or `pooled`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -62,7 +62,7 @@ class ReplayRow(Measured):
 
 
 class PairRow(Frozen):
-    """A model compared with control's on the same requests, in pairs by unit.
+    """A model compared with control's model on the same requests, in pairs by unit.
 
     `difference` is `value - value_control`; the p-value is not adjusted.
     """
@@ -82,7 +82,7 @@ class PairRow(Frozen):
 
 
 class ModelCoverage(Frozen):
-    """How much of the log has scores of a model, at least one a request or unit.
+    """How much of the log has scores of a model: at least one per request or unit.
 
     `unscored_rows` are items without a usable score: null, NaN or infinite.
     """
@@ -169,8 +169,9 @@ class Curve(ModelRecord):
 class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     """The result of a replay.
 
-    `definitions` are formulas by metric id; `policy` says how cases that they leave open were
-    treated. Rows and pairs of `parts` follow those of the whole log, with the part as `traffic`.
+    `definitions` has the formulas by metric id. `policy` says how cases were treated that the
+    formulas leave open. Rows and pairs of `parts` follow those of the whole log, with the part as
+    `traffic`.
     """
 
     ROWS: ClassVar = ("rows", "metric", "model", "traffic")
@@ -211,9 +212,8 @@ Row = TypeVar("Row", ReplayRow, PairRow)
 def select_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
     """Keep only some metrics, as if they alone had been replayed.
 
-    Only of a result without curves.
-
-    Rows are in the order of the metrics; those that the result does not have are left out.
+    The result must have no curves. Rows are in the order of the metrics; metrics that the result
+    does not have are left out.
     """
     order = {name: index for index, name in enumerate(metrics)}
     definitions = dict(result.definitions)

@@ -24,7 +24,7 @@ from abeval.views import view
 class InputFile(Frozen):
     """An input file: its path relative to the experiment file, and its size.
 
-    `rows` is None where it is not cheap to know: large text, databases.
+    `rows` is None if it is costly to count, as for large text and databases.
     """
 
     log: str
@@ -49,7 +49,7 @@ _AGAIN = "write it again with this version of abeval"
 class Kind(NamedTuple):
     """A kind of result: its field in a `Study`, and a field unique to its JSON.
 
-    `version` is the version of its JSON that can be read; None where the JSON has none.
+    `version` is the version of its JSON that can be read; None if the JSON has none.
     """
 
     field: str
@@ -188,7 +188,8 @@ def read_results(files: Sequence[str | Path]) -> Study:
     """Read the study that JSON files hold: results of commands, or a whole study.
 
     Raises:
-        LogError: A file is no result, or two are of one kind or of different experiments.
+        LogError: A file is no result, or two results are of the same kind or of different
+            experiments.
     """
     study = Study()
     for file in files:
@@ -215,7 +216,7 @@ def build_study(*results: object) -> Study:
     """Build a study from a few results, ignoring None.
 
     Raises:
-        TypeError: One is of a kind that has no page.
+        TypeError: A result is of a kind that has no page.
     """
     # A study among the results is kept, and the others are added to it.
     study = next((result for result in results if isinstance(result, Study)), Study())

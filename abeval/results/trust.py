@@ -62,8 +62,8 @@ def worst_first(checks: Iterable[Check], *statuses: CheckStatus) -> list[Check]:
 class SplitDay(Frozen):
     """Units that entered on one day, and the running test of the split.
 
-    `p_value` is of all units until then against the weights, valid however often it is read (Lindon
-    & Malek 2022); it never rises.
+    `p_value` compares all units until then with the weights. It is valid however often it is read
+    (Lindon & Malek 2022), and it never rises.
     """
 
     day: str
@@ -110,8 +110,8 @@ class Influence(VariantRecord):
 class AAMetric(Frozen):
     """The A/A replay of one metric.
 
-    `rejection_rate` is the share of p-values below alpha, and should be alpha; `uniformity_p_value`
-    is of uniform p-values (Kolmogorov and Smirnov).
+    `rejection_rate` is the share of p-values below alpha, and should be alpha. `uniformity_p_value`
+    tests whether the p-values are uniform (Kolmogorov and Smirnov).
     """
 
     metric: str
@@ -195,7 +195,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
     def doubts(self) -> dict[str, float]:
         """Return each metric's p-value of a rejection rate ≤ alpha (Bonferroni).
 
-        A test that rejects too rarely is no reason to doubt what it does reject.
+        A test that rejects too rarely gives no reason to doubt its rejections.
 
         Example:
             >>> rows = [AAMetric(name, 2_000, rate, 0.0, 1.0, 0.5) for name, rate in
@@ -237,9 +237,9 @@ class AuditDay(Frozen):
 class Independence(Frozen):
     """Whether two experiments were assigned independently of each other.
 
-    `units` are in both. `p_value` is of the chi-square test of the table of variants, None with too
-    few units; `p_adjusted` is Holm over all pairs. `cramers_v` is 0 if they are independent, 1 if
-    one decides the other.
+    `units` counts the units in both. `p_value` is from the chi-square test of the table of
+    variants; None with too few units. `p_adjusted` is after Holm over all pairs. `cramers_v` is 0
+    if they are independent, 1 if one decides the other.
     """
 
     one: str

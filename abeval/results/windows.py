@@ -29,7 +29,8 @@ Declared = Literal["better", "worse", "different", "unclear"]
 class WindowRow(VariantRecord, Numbers, kw_only=True):
     """The effect of a metric in one window, at a fixed horizon.
 
-    Units are those active in the window; in a cumulative window, those entered by its end.
+    `units` counts units active in the window; in a cumulative window, units that entered by its
+    end.
 
     Attributes:
         axis: `calendar`, `exposure` (days since each unit's entry), `hour` or `weekday`.
@@ -55,8 +56,8 @@ class WindowRow(VariantRecord, Numbers, kw_only=True):
 class Rhythm(VariantRecord):
     """Whether the effect is the same at all hours of the day, or on all weekdays.
 
-    `effect` is the mean effect, by generalised least squares; `p_value` is of Hotelling's test of
-    one effect in all parts, with their covariance.
+    `effect` is the mean effect, by generalised least squares; `p_value` is from Hotelling's test of
+    the same effect in all parts, with their covariance.
     """
 
     by: AxisName

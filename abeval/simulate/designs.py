@@ -29,7 +29,7 @@ def simulate_design(design: Design, directory: Path | str, seed: int = 7) -> Map
     an A/B test would show.
 
     Raises:
-        ExperimentError: If the seed or the folder cannot be used.
+        ExperimentError: The seed or the folder cannot be used.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,8 +1,9 @@
 """Simulate interleaved lists of two rankers with a known difference.
 
-A user looks at place k with chance k^-0.7, and clicks what they look at by its attractiveness times
-their own readiness (Craswell, Zoeter, Taylor & Ramsey, WSDM 2008). Rankers sort by attractiveness
-with noise; the less noise, the better. Most users have few lists, some up to 200.
+A user looks at place k with chance k^-0.7. The chance of a click on an item that they look at is
+its attractiveness times the user's readiness (Craswell, Zoeter, Taylor & Ramsey, WSDM 2008).
+Rankers sort by attractiveness plus noise; the less noise, the better the ranker. Most users have
+few lists, some up to 200.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence

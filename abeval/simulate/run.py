@@ -45,7 +45,8 @@ def filled_folder(
 ) -> Iterator[Path]:
     """Open a temporary folder whose files replace an earlier simulation's.
 
-    It has the experiment file, which must not have been edited in the earlier one.
+    The folder already has the experiment file. An edited experiment file of the earlier simulation
+    is an error.
     """
     _check(folder, experiment, names)
     folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
 """Simulate an experiment with a known lift and randomised stores.
 
-Stores are of uneven size (lognormal, 20 to 400 users) and differ in their click rate. A user has a
-number of impressions, and clicks with the chance of the store.
+Stores are of uneven size (lognormal, 20 to 400 users) and differ in their click rate. Each user has
+some impressions, and clicks each with the store's click rate.
 """
 
 from typing import Literal, NamedTuple

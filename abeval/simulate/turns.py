@@ -1,7 +1,8 @@
 """Simulate a switchback of cities with a known lift.
 
-Traffic and click rate have a rhythm of the day, and the rate of a city wanders hour by hour (an
-autoregressive process of .9). After a switch the variant before may act for some minutes more.
+Traffic and click rate have a daily rhythm. The click rate of a city also changes at random from
+hour to hour (an autoregressive process with coefficient .9). After a switch the previous variant
+may act for some minutes more.
 """
 
 from datetime import datetime, time, timedelta
@@ -33,9 +34,9 @@ class Minutes(NamedTuple):
 
 
 def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minutes:
-    """Draw some two impressions a city and minute; shape (cities, minutes).
+    """Draw about two impressions per city and minute; shape (cities, minutes).
 
-    The variant before acts for the first `carry` minutes of a slot.
+    The previous variant acts for the first `carry` minutes of a slot.
 
     >>> draw_minutes("balanced", 0, 7, 0.1).x.shape
     (4, 20160)

@@ -51,9 +51,9 @@ class DirtRates(NamedTuple):
 class Plan:
     """A simulation, determined by its size, seed, name and start.
 
-    `impressions` are those before duplicates are added, with the pre-period. `name` is the salt of
-    the assignment, `start` the first day of the pre-period, and `noise` the standard deviation with
-    which the candidate sees an item's appeal; the baseline's is 1.3.
+    `impressions` counts the impressions before duplicates are added, including the pre-period.
+    `name` is the salt of the assignment, `start` the first day of the pre-period, and `noise` the
+    standard deviation with which the candidate sees an item's appeal; the baseline's is 1.3.
 
     >>> plan = Plan(200_000)
     >>> plan.requests, plan.users, plan.items

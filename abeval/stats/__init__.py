@@ -2,11 +2,11 @@
 
 Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Less variance:
 `adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions:
-`decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`.
-Sub-buckets: `resampling`, `replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic:
-`srm`. Other policies: `off_policy`. Lists of two rankers: `interleaving`. Few clusters:
-`randomisation`, `clusters`. Logs: `faults`, and `influence` of single units. All of it stands on
-`moments`, `records` and `distributions`. Each is imported when it is named.
+`decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`. Sub-buckets: `resampling`,
+`replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic: `srm`. Other policies:
+`off_policy`. Lists of two rankers: `interleaving`. Few clusters: `randomisation`, `clusters`. Logs:
+`faults`, and `influence` of single units. All of it stands on `moments`, `records` and
+`distributions`. Each is imported when it is named.
 
 Example:
     >>> from abeval import stats

@@ -43,8 +43,8 @@ def cuped_ratio(
     """Adjust a difference in ratios by covariates that are no ratios (CUPED).
 
     The metric is linearised (Deng, Knoblich and Lu 2018): θ at the pooled means, variances at each
-    variant's own. As `cuped_mean`, of (numerator, denominator, covariate, …); also
-    `zero_denominator`.
+    variant's own means. Arguments and refusals as in `cuped_mean`, with moments of (numerator,
+    denominator, covariate, …); also `zero_denominator`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])
@@ -122,7 +122,7 @@ def variance_removed(adjusted: Effect, control: Estimate, treatment: Estimate) -
 def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
     """Compare each variant's prediction at the mean of all covariates (Lin 2013).
 
-    Never less efficient than the difference in means in large samples, whatever the split. A
+    In large samples it is never less efficient than the difference in means, whatever the split. A
     prediction has the variance of least squares, σ²(1/n + d'C⁻¹d) for covariates whose means are d
     from the centre and whose sums of products are C (Seber and Lee 2003, section 5.3). With slopes
     b and covariates' covariance S, the mean of the covariates, which is estimated, adds (b_t −

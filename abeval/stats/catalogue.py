@@ -173,7 +173,7 @@ class Coverage(NamedTuple):
 
         Returns shape (functionals, blocks).
 
-        `members` is 1 where a block has a group; `observed` are the units of the smaller variant.
+        `members` is 1 if a block has a group; `observed` are the units of the smaller variant.
         """
         units, shown = members @ pooled.units, pooled.counts.sum(axis=0)
         others = pooled.units.sum() - units
@@ -314,8 +314,8 @@ def _windows(order: Integers, length: int, groups: int) -> NDArray[np.float32]:
 def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Floats]:
     """Choose sets of groups with `at` units on average, and their weights in the mean.
 
-    Between two whole numbers of groups, values are interpolated linearly in 1 / groups, because
-    the bias of Gini and entropy is linear in it.
+    Between two whole numbers of groups, values are interpolated linearly in 1 / groups, because the
+    bias of Gini and entropy is linear in it.
     """
     groups, total = len(arm.units), len(order)
     exact = min(float(total), at / (arm.units[order].sum() / total))
@@ -343,9 +343,10 @@ class Incidence(NamedTuple):
     """Item exposure of one variant: an entry per item and group that saw it.
 
     A group is a set of hash sub-buckets, the same sets in every variant; a unit is in one group.
-    Codes of items, in [0, catalogue_size), are the same in every variant; `units` are the distinct
-    ones of the group that were shown the item. Columns have the shape (entries,), but
-    `units_in_group`, all units per group, shown items or not, (groups,).
+    Codes of items, in [0, catalogue_size), are the same in every variant; `units` counts the
+    distinct units of the group that were shown the item. Columns have the shape (entries,), except
+    `units_in_group` with shape (groups,): all units per group, whether they were shown items or
+    not.
     """
 
     item: NDArray[np.integer]

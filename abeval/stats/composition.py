@@ -47,12 +47,10 @@ class Gradients(NamedTuple):
 def parts(control: Totals, treatment: Totals) -> Parts:
     """Split a difference of ratios into changes within parts and of their mix.
 
-    Each is the mean over both orders of changing the two.
-
-    `within` weighs each part's difference by its mean share of the denominator; `mix` weighs each
-    part's change of share by its mean ratio. What only one variant has is mix alone. Source:
-    Kitagawa (1955), Das Gupta (1978). Refusals: `zero_denominator`; `not_finite`; `not_applicable`
-    for a negative denominator.
+    Each is the mean over both orders of changing the two. `within` weighs each part's difference by
+    its mean share of the denominator; `mix` weighs each part's change of share by its mean ratio. A
+    part that only one variant has counts as mix alone. Source: Kitagawa (1955), Das Gupta (1978).
+    Refusals: `zero_denominator`; `not_finite`; `not_applicable` for a negative denominator.
 
     Example:
         >>> control, treatment = Totals([5, 10], [50, 50]), Totals([10, 6], [80, 30])
@@ -127,7 +125,7 @@ def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.
     """Test a part of the difference, such as `Parts.within`, clustered by unit.
 
     Moments are of the influence of a variant's units: their sums times `Gradients`. Refusals:
-    `too_few_units`; `zero_variance` where the part does not vary.
+    `too_few_units`; `zero_variance` if the part does not vary.
 
     Example:
         >>> e = effect(0.1, Moments.of([1, -1, 1, -1]), Moments.of([2, -2, 2, -2]))
@@ -194,8 +192,9 @@ def mix_shift(
 def reversal(within: Effect, overall: Effect) -> float:
     """Test for Simpson's paradox: opposite signs within segments and overall.
 
-    Both have to differ from zero (an intersection-union test, Berger 1982): without an effect, two
-    estimates have opposite signs by chance. The larger of both p-values; 1 where the signs agree.
+    Both effects have to differ from zero (an intersection-union test, Berger 1982), because without
+    an effect two estimates have opposite signs by chance. Returns the larger of both p-values; 1 if
+    the signs agree.
 
     Example:
         >>> from abeval.stats.effects import from_difference
@@ -211,8 +210,8 @@ def reversal(within: Effect, overall: Effect) -> float:
 def same_shares(units: Floats) -> float:
     """Test whether two variants have the same mix of segments, (2, segments).
 
-    By Pearson's chi-square (1900), without Yates; 1 where only one segment has units. Refuses, as
-    `too_few_units`, a variant without units.
+    The test is Pearson's chi-square (1900), without Yates's correction. The p-value is 1 if only
+    one segment has units. Refusals: `too_few_units` for a variant without units.
     """
     if np.any(units.sum(axis=1) == 0):
         raise Refusal("too_few_units", "a variant has no units")

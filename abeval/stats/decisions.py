@@ -59,8 +59,8 @@ def not_worse_relative(
     """Decide non-inferiority by a relative margin, also near a zero control.
 
     H0, of a metric to increase: μt ≤ (1 − δ)·μc, as a linear contrast (Sasabuchi 1988; Hauschke et
-    al. 1999) at the level of the effect's own interval. A loss is taken over |μc|. It agrees with
-    `not_worse` on Fieller's interval of the lift where that has ends. `covariance` is the
+    al. 1999) at the level of the effect's own interval. A loss is taken over |μc|. If Fieller's
+    interval of the lift has ends, it agrees with `not_worse` on them. `covariance` is the
     covariance of the difference and control's value: −`control_variance` for independent variants;
     `margin` the largest loss that is acceptable, as a fraction of control.
 

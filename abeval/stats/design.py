@@ -57,7 +57,7 @@ def information_at(information: Sequence[float], days: float) -> float:
 def value_at(values: Sequence[float], days: float) -> float:
     """Predict a growing total after a number of days.
 
-    Within the observed days it is what was observed by the end of the day; after them it grows as
+    Within the observed days it is the total observed by the end of the day. After them it grows as
     in the last week, as a power of time that is at most linear. Refusals: `too_few_units` to go
     beyond a single day; `not_applicable` for a value of zero.
 

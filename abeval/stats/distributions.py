@@ -155,15 +155,14 @@ def brentq(
 ) -> float:
     """Find the root of a continuous function between two points.
 
-    Its signs there must differ.
-
-    Brent (1973), by the steps of `scipy.optimize.brentq`, to the last bit: importing SciPy's
-    optimisers would take longer than most analyses spend on statistics. The root is off by at most
-    `xtol` + `rtol` · root.
+    The function must have different signs at the two points. This is Brent's method (1973), with
+    the steps and the exact results of `scipy.optimize.brentq`. Importing SciPy's optimisers would
+    take longer than most analyses spend on statistics. The root is off by at most `xtol` + `rtol` ·
+    root.
 
     Raises:
         ValueError: The function has the same sign at both ends.
-        RuntimeError: The root is not near after 100 steps.
+        RuntimeError: The root is not found within 100 steps.
 
     Example:
         >>> round(brentq(lambda x: x * x - 2, 0.0, 2.0), 12)

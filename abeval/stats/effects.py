@@ -12,8 +12,8 @@ def compare(
 ) -> Effect:
     """Compare two independent estimates by t, with Satterthwaite's df (1946).
 
-    By the normal where both estimates have infinite degrees of freedom. Refusals: `zero_variance`
-    when neither estimate varies, `not_finite`.
+    The test uses the normal distribution if both estimates have infinite degrees of freedom.
+    Refusals: `zero_variance` when neither estimate varies, `not_finite`.
 
     Example:
         >>> e = compare(Estimate(10, 0.5, 100, 99), Estimate(12, 0.5, 100, 99))
@@ -68,7 +68,7 @@ def effect_from_difference(
     alpha: float = 0.05,
     method: str = "z",
 ) -> Effect:
-    """Test a difference by its standard error, against t, or z where `df` is infinite.
+    """Test a difference by its standard error, against t, or z if `df` is infinite.
 
     An adjusted difference need not be treatment − control. Refusals: `zero_variance` when `se` is
     zero, `not_finite`.

@@ -1,6 +1,6 @@
 """Find logging faults that differ between groups: shares, gaps, clocks.
 
-A fault has a sharp shape, an effect of the treatment has not. Examples of such shapes are a share
+A fault has a sharp shape; an effect of the treatment does not. Examples of such shapes are a share
 that should be zero in both groups, an hour without rows in one of them, or a daily rhythm that is
 the other group's rhythm some hours later.
 """
@@ -347,9 +347,9 @@ def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
     """Find how many hours one group's daily rhythm is behind the other's.
 
     An effect of the treatment may change when people come; it does not move the whole rhythm by
-    some hours. The mean direction of the clock must differ for sure: it is one number of all hours,
-    so that a few hundred units show what no single hour can. The chance `SURE` is for all `cells`,
-    the pairs that are looked at, together.
+    some hours. The mean direction on the clock must differ for sure. It is one number for all
+    hours, so a few hundred units suffice where no single hour would show anything. The chance
+    `SURE` is for all `cells`, the compared pairs, together.
     """
     none = Shift(0, 1.0)
     turns = zip(control.turns, treatment.turns, strict=True)

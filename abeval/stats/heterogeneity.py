@@ -20,8 +20,9 @@ Pair = tuple[Estimate, Estimate]
 class Heterogeneity(NamedTuple):
     """A test whether segments share one effect.
 
-    `q` is how far the segments are from the common effect that fits best, `df` segments less one,
-    `i_squared` the share of the variation between them that is not noise, in [0, 1].
+    `q` measures how far the segments are from the common effect that fits best. `df` is the number
+    of segments minus one. `i_squared` is the share of the variation between segments that is not
+    noise, in [0, 1].
     """
 
     q: float
@@ -33,10 +34,10 @@ class Heterogeneity(NamedTuple):
 def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogeneity:
     """Test whether disjoint segments share one effect.
 
-    Standard errors are positive; their degrees of freedom are infinite where they are known.
-    Source: Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors; Higgins
-    et al. (2003) for I². Refusals: `too_few_units` for fewer than two segments; `zero_variance`;
-    `not_finite`.
+    Standard errors are positive; their degrees of freedom are infinite if the errors are known
+    exactly. Source: Cochran (1954); Welch (1951) and Kulinskaya et al. (2004) for estimated errors;
+    Higgins et al. (2003) for I². Refusals: `too_few_units` for fewer than two segments;
+    `zero_variance`; `not_finite`.
 
     Example:
         >>> test = cochran([0.05, 0.01, -0.02], [0.01, 0.01, 0.02], [np.inf] * 3)
@@ -59,11 +60,11 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
     """Test whether disjoint segments share one relative effect.
 
     Q(ρ) = Σ (t − ρc)² / (v_t + ρ²v_c) at the ratio ρ that makes it smallest, with one degree of
-    freedom less than segments: chi-square, or F where variances are estimated. No ratio of a
-    segment is taken, so segments whose control is near zero do no harm. No value is negative.
-    Source: Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980).
-    Refusals: `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`;
-    `not_applicable` where no segment has a positive value in both variants.
+    freedom less than segments: chi-square, or F if variances are estimated. No ratio of a segment
+    is taken, so segments whose control is near zero do no harm. No value is negative. Source:
+    Cochran (1954) on the residuals of Fieller (1940); Creasy (1954); Johansen (1980). Refusals:
+    `too_few_units` for fewer than two segments; `zero_variance`; `not_finite`; `not_applicable` if
+    no segment has a positive value in both variants.
 
     Example:
         >>> value = lambda one: Estimate(one, 0.0001, 900, 899.0)
@@ -88,8 +89,9 @@ def _test_q(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
 def against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effect:
     """Test the effect in a segment against the effect in all other units, by z.
 
-    The effect's control is the difference outside the segment, its treatment that inside (Welch
-    1947; Statsig, "differential impact detection"). Refusals: `zero_variance`; `not_finite`.
+    In the returned effect, control is the difference outside the segment and treatment the
+    difference inside (Welch 1947; Statsig, "differential impact detection"). Refusals:
+    `zero_variance`; `not_finite`.
 
     Example:
         >>> value = lambda one: Estimate(one, 0.005, 900, 899.0)
@@ -108,7 +110,7 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
 
     Returns the difference of the two log(treatment / control), with errors by the delta method. A
     value of 0.05 says: treatment over control is e^0.05 times as large in the segment as in the
-    others. None where a value is not positive, or none varies.
+    others. Returns None if a value is not positive, or if none varies.
 
     Example:
         >>> inside = Estimate(2.0, 0.1, 50, 49), Estimate(4.0, 0.1, 50, 49)

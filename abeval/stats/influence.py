@@ -77,8 +77,9 @@ def one_sided(inside: int, outside: int, share: float) -> float:
 def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:
     """Recompute a lift without the units that move it most; None if undefined.
 
-    A unit moves the lift by about its deviation over the denominator of its group (the
-    infinitesimal jackknife: Efron 1982), which ranks the units of both groups together.
+    A unit moves the lift by about its deviation divided by the denominator of its group (the
+    infinitesimal jackknife: Efron 1982). The units of both groups are ranked together by this
+    number.
 
     Example:
         >>> bot = Group(y=60.0, x=10.0, units=[Unit(51.0, 1.0), Unit(2.0, 1.0)])

@@ -81,8 +81,8 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
     Source: Chapelle, Joachims, Radlinski & Yue (TOIS 2012), credit summed over users; Fisher (1935)
     for the flips.
 
-    Refusals: `too_few_units` below two units with credit; `zero_denominator` where credit sums to
-    nothing; `zero_variance` where all units have the same preference; `not_finite`.
+    Refusals: `too_few_units` below two units with credit; `zero_denominator` if credit sums to
+        zero; `zero_variance` if all units have the same preference; `not_finite`.
 
     Example:
         >>> p = preference([1, 0, 2, 1, 0, 1], [2, 1, 2, 3, 1, 1])
@@ -119,7 +119,8 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
 def symmetry(net: ArrayLike) -> float:
     """Test whether nets of units are symmetric around 0, shape (units,).
 
-    By flipped signs of fewer than 40 units, else by z with the variance of those flips.
+    With fewer than 40 units the signs are flipped; otherwise it is a z-test with the variance of
+    such flips.
 
     Example:
         >>> symmetry([1, 1, 1, 1]), symmetry([0, 0])
@@ -160,10 +161,10 @@ def _end(signs: Floats, net: Floats, both: Floats, value: float, end: float, alp
 def position_weights(clicks: ArrayLike, shown: ArrayLike) -> Floats:
     """Return the weight of a click by position: the inverse of its click rate.
 
-    Clicks and impressions by position, shape (positions,), of both rankers together; 0 for a
-    position without a click. The mean weight of a click is 1. Source: Joachims, Swaminathan &
-    Schnabel (WSDM 2017), with the click rate in place of the propensity, since drafting gives both
-    rankers the same places.
+    Clicks and impressions are by position, shape (positions,), for both rankers together. The
+    weight is 0 for a position without a click. The mean weight of a click is 1. Source: Joachims,
+    Swaminathan & Schnabel (WSDM 2017), with the click rate in place of the propensity, since
+    drafting gives both rankers the same places.
 
     Example:
         >>> debiased([20, 10], [100, 100]).round(3).tolist()

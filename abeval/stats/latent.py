@@ -1,8 +1,8 @@
 """Estimate correlation and slope of true effects that are seen with noise.
 
-The standard errors are known. The distribution of the true effects may be any. Their variances and
-covariance are those of the estimates minus those of the noise. Intervals follow from how much the
-products of single experiments vary.
+The standard errors are known. Nothing is assumed about the distribution of the true effects. Their
+variances and covariance are those of the estimates minus those of the noise. Intervals follow from
+how much the products of single experiments vary.
 """
 
 import math
@@ -98,7 +98,7 @@ class Fit(NamedTuple):
 class _Coefficient(NamedTuple):
     """A correlation or slope, and the variance that it multiplies.
 
-    `spreads` tells whether effects on `y` spread the more, the higher it is.
+    `spreads` tells whether effects on `y` spread more with a higher coefficient.
     """
 
     value: Floats
@@ -116,11 +116,11 @@ def fit(
 ) -> Fit:
     """Estimate variances and covariance of true effects from pairs of estimates.
 
-    A pair counts by what its errors leave visible of effects that spread as these do. Source:
+    Pairs with smaller errors, compared with the spread of the effects, have more weight. Source:
     Fuller (1987), moments of effects with known errors. Refusals: `too_few_units` for fewer than
-    `FEWEST` experiments; `zero_variance`; `inconsistent`. Arrays have the shape (pairs,):
-    effects on two metrics, with positive standard errors; `groups` has the experiment of each
-    pair, its own without it.
+    `FEWEST` experiments; `zero_variance`; `inconsistent`. Arrays have the shape (pairs,): effects
+    on two metrics, with positive standard errors; `groups` has the experiment of each pair; without
+    it, each pair is an experiment of its own.
 
     Example:
         >>> offline = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]

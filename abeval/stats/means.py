@@ -31,9 +31,9 @@ def estimate_mean(moments: Moments) -> Estimate:
 def estimate_ratio(moments: Moments) -> Estimate:
     """Estimate the ratio of variables 0 and 1, by the delta method.
 
-    Var(R) = (s_y² − 2R s_xy + R² s_x²) / (n x̄²), divisor n − 1 in the covariances (Deng, Knoblich
-    and Lu 2018), with `correct_leverage`. Clicks over impressions have this form, and so has GAUC
-    as Σ n·AUC / Σ n. Refusals: `too_few_units`, `zero_denominator`.
+    Var(R) = (s_y² − 2R s_xy + R² s_x²) / (n x̄²), with divisor n − 1 in the covariances (Deng,
+    Knoblich and Lu 2018) and with `correct_leverage`. Clicks over impressions have this form, and
+    so has GAUC, as Σ n·AUC / Σ n. Refusals: `too_few_units`, `zero_denominator`.
 
     Example:
         >>> e = estimate_ratio(Moments.of([1, 0, 2, 1], [4, 5, 6, 5]))
@@ -116,8 +116,8 @@ def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
 
     Source: Deng, Knoblich and Lu (2018).
 
-    Against t with the degrees of freedom of Welch and Satterthwaite, which keeps the error rate
-    with few units. Refusals: `too_few_units`, `zero_denominator`, `zero_variance`.
+    The test uses t with the degrees of freedom of Welch and Satterthwaite, which keeps the error
+    rate with few units. Refusals: `too_few_units`, `zero_denominator`, `zero_variance`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5])
@@ -139,9 +139,9 @@ def paired_difference(
 ) -> Effect:
     """Compare two smooth functions of the same units' means, against t with n − 1 df.
 
-    The delta method on treatment − control as one function of the means: its gradient, the
-    difference of the two, includes their covariance (Deng, Knoblich and Lu 2018, for one ratio).
-    Refusals: `too_few_units`, `zero_denominator`, `zero_variance`.
+    The delta method is applied to treatment − control as one function of the means. The gradient is
+    the difference of the two gradients, so their covariance is included (Deng, Knoblich and Lu
+    2018, for one ratio). Refusals: `too_few_units`, `zero_denominator`, `zero_variance`.
 
     Example:
         >>> m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [2, 1, 3, 1], [4, 5, 6, 5])

@@ -122,10 +122,10 @@ class Moments:
         """Take moments from exact integer sums, as an engine returns them.
 
         Values are whole multiples of a scale, so the sums depend on neither threads nor order;
-        n·Σxy − Σx·Σy is computed in integers, before any rounding. Sums of k variables, k × k
-        products, and `scales`, the unit of the integers of each variable, such as 1e-6; `triples`
-        are Σxyz as `itertools.combinations_with_replacement` lists them; `heavy` are the values of
-        each heavy unit.
+        n·Σxy − Σx·Σy is computed in integers, before any rounding. There are sums of k variables
+        and k × k products. `scales` has the value of the integer 1 for each variable, such as 1e-6.
+        `triples` are Σxyz in the order of `itertools.combinations_with_replacement`. `heavy` has
+        the values of each heavy unit.
 
         Raises:
             Refusal: `inconsistent` for sums that no data can have.
@@ -185,7 +185,7 @@ class Moments:
 
     @property
     def largest(self) -> float:
-        """Return the share of variable 1 that one unit holds, 0 where none is heavy.
+        """Return the share of variable 1 that one unit holds, 0 if none is heavy.
 
         Example:
             >>> Moments.of([1, 2, 1], [1, 2, 5]).largest
@@ -258,11 +258,11 @@ def weigh_strata(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
 
     Source: Miratrix, Sekhon & Yu (2013).
 
-    The mean is the weighted mean, and `covariance / n` the covariance of that mean, so that every
-    test on moments becomes post-stratified. Without it, an experiment whose split changes compares
-    early units with late ones (Simpson's paradox). Its degrees of freedom are Satterthwaite's, of
-    variable 0. Refusals: `too_few_units` for a stratum of fewer than two units. Shares sum to 1,
-    and are the same in all variants.
+    The mean is the weighted mean, and `covariance / n` is the covariance of that mean, so every
+    test on moments becomes post-stratified. Without strata, an experiment with a changing split
+    compares early units with late ones (Simpson's paradox). The degrees of freedom are
+    Satterthwaite's, for variable 0. Shares sum to 1, and are the same in all variants. Refusals:
+    `too_few_units` for a stratum of fewer than two units.
 
     Example:
         >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])

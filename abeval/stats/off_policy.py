@@ -1,9 +1,10 @@
 """Estimate a policy's value from the log of another policy.
 
-The weight w of a row is the probability of its action under the evaluated policy, over that under
-the logging policy. The value is a mean reward per row. `estimate` has all estimators by name;
-`cross_fit` makes the predictions that some of them need, never from the predicted row. Standard
-errors follow from the influence of each row on an estimate, clustered by unit if needed.
+The weight w of a row is the probability of its action under the evaluated policy, divided by its
+probability under the logging policy. The value is a mean reward per row. `estimate` has all
+estimators by name; `cross_fit` makes the predictions that some of them need, never from the
+predicted row. Standard errors follow from the influence of each row on an estimate, clustered by
+unit if needed.
 """
 
 from __future__ import annotations
@@ -57,11 +58,11 @@ class Spread(NamedTuple):
 class Diagnostics(NamedTuple):
     """How well a log supports the evaluation of another policy.
 
-    `units` are clusters, or rows without any; `clicks` the rows with a reward; `mean_weight` should
-    be 1, with a clustered standard error and two-sided p-value of that; `ess` is (Σw)²/Σw² of rows,
-    `ess_units` of sums per cluster; `accepted` the rows that rejection sampling at w / max w is
-    expected to keep; `unsupported` the share of evaluation probability on actions never taken, None
-    if unknown.
+    `units` counts the clusters, or rows if there are none, and `clicks` the rows with a reward.
+    `mean_weight` should be 1; its standard error is clustered, and its two-sided p-value tests
+    this. `ess` is (Σw)²/Σw² over rows, `ess_units` over sums per cluster. `accepted` is the number
+    of rows that rejection sampling at w / max w is expected to keep. `unsupported` is the share of
+    evaluation probability on actions never taken; None if unknown.
     """
 
     rows: int
@@ -172,9 +173,8 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
 def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
     """Return the effective sample size (Σw)² / Σw² (Kong 1992).
 
-    If there are clusters, w are the sums of weights per cluster.
-
-    It is n for equal weights, about 1 if one weight dominates, and 0 if all weights are 0.
+    If there are clusters, w are the sums of weights per cluster. The size is n for equal weights,
+    about 1 if one weight dominates, and 0 if all weights are 0.
 
     Example:
         >>> effective_size([1, 1, 1, 1]), effective_size([1, 1, 1, 1], clusters=[7, 7, 9, 9])
@@ -199,9 +199,9 @@ def require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
 def unsupported_share(probability: Floats, taken: Floats, context_share: Floats) -> float:
     """Return the share of evaluation probability on actions never logged.
 
-    Also the share by which the mean weight is too small (Sachdeva, Su and Joachims 2020). Arguments
-    are of each context and action, shape (m,); `context_share` is the context's share of the log's
-    rows.
+    The mean weight is too small by the same share (Sachdeva, Su and Joachims 2020). Arguments have
+    one entry per context and action, shape (m,). `context_share` is the context's share of the
+    log's rows.
 
     Example:
         >>> unsupported_share(np.array([0.75, 0.25]), np.array([10, 0]), np.ones(2))
@@ -301,8 +301,8 @@ class Rows(NamedTuple):
 class PolicyValue(NamedTuple):
     """A policy's estimated mean reward per row, with its interval.
 
-    Standard error and interval are None where there is none; `reason` says why there is no
-    interval, `method` is its id.
+    Standard error and interval are None if they do not exist. `reason` says why there is no
+    interval. `method` is the interval's id.
     """
 
     value: float
@@ -331,7 +331,8 @@ def estimate(
     - `dr`: `dm` corrected by IPS of the residuals, unbiased if either the propensities or the
       predictions are right (Dudik, Langford and Li 2011; Chernozhukov et al. 2018).
     - `sndr`: mean of expected + Σ w(r − q) / Σ w (Thomas and Brunskill 2016, for one step).
-    - `switch_dr`: `dr` without correction where w is above `option` (Wang, Agarwal and Dudik 2017).
+    - `switch_dr`: `dr` without correction of rows with w above `option` (Wang, Agarwal and Dudik
+      2017).
     - `dros`: `dr` with correction weights λw/(w² + λ), λ = `option` (Su et al. 2020).
 
     There is no interval if nothing varies or fewer than five effective rows are rewarded. `min_ess`

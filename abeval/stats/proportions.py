@@ -21,7 +21,7 @@ Measure = Callable[[float, float], float]
 def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:
     """Return the two-sided mid-p of Fisher's exact test.
 
-    Twice the smaller tail (Lancaster 1961).
+    It is twice the smaller tail (Lancaster 1961).
 
     Example:
         >>> round(fisher(3, 40, 11, 41), 6)
@@ -63,8 +63,9 @@ def exact_interval(
 
     The ends of the odds ratio are turned into shares with the observed number of successes. That
     number has an error of its own (Clopper and Pearson 1934). The two errors are independent, so an
-    end is the most extreme effect on an ellipse around the estimate, with them as its axes. Some of
-    all units succeed, and some fail. `measure` is zero where the shares are equal.
+    end is the most extreme effect on an ellipse around the estimate, with them as its axes. It
+    needs at least one success and one failure among all units. `measure` is zero if the shares are
+    equal.
 
     Example:
         >>> low, high = exact_interval(20, 1000, 0, 1000, lambda c, t: t / c - 1)
@@ -161,9 +162,9 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
 
     Source: Lancaster (1961).
 
-    Two-sided as twice the smaller tail. Its error rate is near `alpha` or below at any rate and any
-    split. The standard error assumes one common rate. Refusals: `too_few_units`; `zero_variance`
-    when nobody or everybody succeeds.
+    The p-value is twice the smaller tail. The error rate is near `alpha` or below it, for any rate
+    and any split. The standard error assumes one common rate. Refusals: `too_few_units`;
+    `zero_variance` when nobody or everybody succeeds.
 
     Example:
         >>> e = exact(Count(293, 11298), Count(5, 464))

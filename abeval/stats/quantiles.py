@@ -96,8 +96,8 @@ _Z = two_sided_quantile(0.05)
 class SidedEstimate(NamedTuple):
     """A quantile with one standard error downwards and one upwards.
 
-    Values are thinner on one side than on the other, at the 90th percentile of a skewed value, or
-    where it jumps from one tied value to the next.
+    The two differ if values are sparser on one side: at the 90th percentile of a skewed value, or
+    where the quantile jumps from one tied value to the next.
     """
 
     value: float
@@ -113,10 +113,10 @@ class SidedEstimate(NamedTuple):
 def design_effect(counts: Moments, level: float) -> float:
     """Return the variance with clustered values over the variance with independent ones.
 
-    The variance, between units, of the share of values below the quantile (delta method) over the
-    ν(1 − ν)/n of independent values without ties (Deng, Knoblich and Lu 2018). Moments over units
-    are of (values below the quantile, values), with the weights of `Step.weights`. Refusals:
-    `too_few_units`, `zero_denominator`.
+    It is the variance between units of the share of values below the quantile (delta method),
+    divided by ν(1 − ν)/n, the variance for independent values without ties (Deng, Knoblich and Lu
+    2018). Moments over units are of (values below the quantile, values), with the weights of
+    `Step.weights`. Refusals: `too_few_units`, `zero_denominator`.
 
     Example:
         >>> round(design_effect(Moments.of([2, 0, 1, 2, 0], [2, 2, 2, 2, 2]), 0.5), 6)
@@ -131,8 +131,8 @@ def design_effect(counts: Moments, level: float) -> float:
 def pool_design_effects(effects: Sequence[float], units: Sequence[int]) -> list[float]:
     """Choose each variant's design effect: its own, or the pooled one if larger.
 
-    In a small variant, it is an estimate with much noise; where it is too small by chance, the test
-    would be too eager. Units weigh variants.
+    In a small variant the own one is noisy; if it is too small by chance, the test would reject too
+    often. The pooled one weighs variants by their units.
 
     Example:
         >>> pooled([2.0, 1.0], [900, 100])
@@ -145,9 +145,9 @@ def pool_design_effects(effects: Sequence[float], units: Sequence[int]) -> list[
 def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     """Return levels whose quantiles form the 95 % interval (Woodruff 1952).
 
-    ν ∓ z·√(D·ν(1 − ν)/n), of n values with the design effect D. Refusals: `too_few_units` where
-    fewer than `MIN_TAIL` independent values are expected beyond the quantile; `zero_variance` for a
-    design effect of 0.
+    The levels are ν ∓ z·√(D·ν(1 − ν)/n), for n values with the design effect D. Refusals:
+    `too_few_units` if fewer than `MIN_TAIL` independent values are expected beyond the quantile;
+    `zero_variance` for a design effect of 0.
 
     Example:
         >>> low, high = ends(401, 0.9)
@@ -168,7 +168,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
 def tail_size(n: int, level: float, effect: float = 1.0) -> float:
     """Return the expected independent values beyond a quantile.
 
-    A design effect below 1, as ties give it, does not make them more.
+    A design effect below 1, which ties can cause, does not raise this number.
     """
     return n * min(level, 1 - level) / max(effect, 1.0)
 
@@ -176,7 +176,7 @@ def tail_size(n: int, level: float, effect: float = 1.0) -> float:
 def estimate_from_ends(value: float, low: float, high: float, units: int) -> SidedEstimate:
     """Build a sided estimate from a quantile and the ends of its interval.
 
-    Refusals: `zero_variance` where neither end differs from the quantile; `not_finite`.
+    Refusals: `zero_variance` if neither end differs from the quantile; `not_finite`.
 
     Example:
         >>> one = from_ends(893.0, 867.0, 925.0, 401)

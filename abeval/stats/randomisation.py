@@ -1,9 +1,9 @@
 """Test two ratios of sums by re-randomising, as the design did.
 
-Few clusters, stores or slots of time have no large-sample test, but the draw is known: under no
-effect every other assignment would have shown the same values. So the test is exact whatever the
-values are (Fisher 1935). Its statistic is a difference over its standard error, which keeps the
-level also where effects vary and sizes differ (Chung and Romano 2013; Wu and Ding 2021).
+A large-sample test does not hold for few clusters, stores or slots of time, but the draw is known.
+Without an effect, every other assignment would have shown the same values, so the test is exact
+whatever the values are (Fisher 1935). Its statistic is a difference over its standard error, which
+keeps the level also where effects vary and sizes differ (Chung and Romano 2013; Wu and Ding 2021).
 """
 
 import math
@@ -42,7 +42,7 @@ _PRECISION = 1e-4
 class Assignments(NamedTuple):
     """Which units are treated in each assignment, shape (assignments, units).
 
-    They are all that the design can draw, or some of them, without the observed one.
+    These are all assignments that the design can draw, or some of them, without the observed one.
     """
 
     treated: Bools
@@ -59,7 +59,7 @@ def permuted_assignments(
 ) -> Assignments:
     """List or draw assignments with as many treated units in each stratum.
 
-    Matched pairs are strata of two. Where there are at most `most` assignments, each is listed.
+    Matched pairs are strata of two. If there are at most `most` assignments, all are listed.
 
     Example:
         >>> assignments([1, 0, 0]).treated.tolist()
@@ -149,7 +149,7 @@ class RandomisationTest:
     def difference(self) -> float:
         """Return the difference of the ratios, within groups if there are any.
 
-        Refusals: `zero_denominator`; `too_few_units` where no group has both arms.
+        Refusals: `zero_denominator`; `too_few_units` if no group has both arms.
         """
         control, treatment = self.ratios
         if self.within is None:
@@ -183,7 +183,7 @@ class RandomisationTest:
         return self._share(self._additive_statistics, -difference)
 
     def interval(self, alpha: float = 0.05) -> Interval:
-        """Return the differences that the test does not reject; all where none can be.
+        """Return the differences not rejected by the test; all if it can reject none.
 
         Refusals: `zero_denominator`.
         """
@@ -192,7 +192,7 @@ class RandomisationTest:
         return self._ends(self.p_value, self.difference, step, alpha)
 
     def lift(self, alpha: float = 0.05) -> Lift:
-        """Return the lift, with those that the test does not reject: each multiplies y.
+        """Return the lift, with an interval of lifts that the test does not reject.
 
         Refusals: `control_near_zero`, `zero_denominator`.
         """
@@ -257,8 +257,9 @@ METHOD = "randomisation"
 class _Statistics(NamedTuple):
     """The statistic of each assignment as a function of the effect f.
 
-    The difference of Σu / Σx of u = y + f·v, where v is of the treated, is d₀ + f·d₁, and its
-    variance by the delta method v₀ + 2f·v₁ + f²·v₂. Each has the shape (assignments,).
+    Let u = y + f·v, with v for treated units only. The difference of Σu / Σx is d₀ + f·d₁, and its
+    variance by the delta method is v₀ + 2f·v₁ + f²·v₂. Each coefficient has the shape
+    (assignments,).
     """
 
     d_0: Floats

@@ -47,8 +47,8 @@ class Interval(NamedTuple):
 class Estimate(NamedTuple):
     """One variant's value of a metric, in its own unit.
 
-    `variance` is the squared standard error, with `df` degrees of freedom, infinite for z; `units`
-    counts units of randomisation.
+    `variance` is the squared standard error. It has `df` degrees of freedom, infinite for a z-test.
+    `units` counts units of randomisation.
     """
 
     value: float
@@ -60,9 +60,9 @@ class Estimate(NamedTuple):
 class Effect(NamedTuple):
     """Difference of treatment and control, on the metric's own scale.
 
-    Its interval and p-value, two-sided unless the function says otherwise, are of t with `df`
-    degrees of freedom, infinite for z; `statistic` is `difference / se`, `method` an id such as
-    `welch_t`.
+    Its interval and p-value are from t with `df` degrees of freedom, infinite for z; they are
+    two-sided unless the function says otherwise. `statistic` is `difference / se`. `method` is an
+    id such as `welch_t`.
     """
 
     control: float
@@ -80,7 +80,7 @@ class Effect(NamedTuple):
 class Lift(NamedTuple):
     """Relative effect, treatment / control − 1, as a fraction: 0.02 is +2 %.
 
-    Its ends are infinite where it is not `bounded`.
+    The ends of its interval are infinite if it is not `bounded`.
     """
 
     value: float

@@ -27,8 +27,8 @@ class AAReplay(NamedTuple):
 class AASummary(NamedTuple):
     """The distribution of p-values of A/A tests.
 
-    `rejections` are p-values below alpha; their share `rate` should be alpha, with its
-    Clopper-Pearson interval; the Kolmogorov-Smirnov distance is from the uniform distribution.
+    `rejections` counts p-values below alpha. Their share `rate`, with its Clopper-Pearson interval,
+    should be alpha. The Kolmogorov-Smirnov distance is the distance from the uniform distribution.
     """
 
     rejections: int
@@ -53,14 +53,13 @@ def aa_replay(
 
     Metrics are ratios; a mean is a ratio over 1. The tests are t tests of ratios
     (`means.correct_leverage`; Kohavi, Tang & Xu 2020, chapter 19). Metrics with a skewness get the
-    permutation test by its moments (`skewed.py`).
-    Refusals: `too_few_units` below eight buckets or when a re-split leaves a variant nearly empty;
-        `zero_variance` for a metric that is the same for every unit; `zero_denominator`;
-        `not_finite`. Units per bucket cover all variants together, shape (buckets,). Sums per
-        bucket are of y, x, y^2, y x and x^2, with numerator y and denominator x, shape (buckets,
-        metrics, 5). `share` is the share of the treatment. `skewness` is the skewness between units
-        of each metric, NaN for metrics that do not get the test of skewed values. `heavy` has
-        bucket, y and x of the heavy units of each metric.
+    permutation test by its moments (`skewed.py`). Refusals: `too_few_units` below eight buckets or
+    when a re-split leaves a variant nearly empty; `zero_variance` for a metric that is the same for
+    every unit; `zero_denominator`; `not_finite`. Units per bucket cover all variants together,
+    shape (buckets,). Sums per bucket are of y, x, y^2, y x and x^2, with numerator y and
+    denominator x, shape (buckets, metrics, 5). `share` is the share of the treatment. `skewness` is
+    the skewness between units of each metric, NaN for metrics that do not get the test of skewed
+    values. `heavy` has bucket, y and x of the heavy units of each metric.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -2,8 +2,8 @@
 
 A variant is an array of sums, one row per sub-bucket and one column per additive aggregate (units,
 clicks, impressions, ...). A statistic maps sums of shape (..., aggregates) to values of shape
-(...). It should not depend on scale, such as a ratio or a mean: a total also varies with the
-number of units drawn.
+(...). It should not depend on scale, such as a ratio or a mean: a total also varies with the number
+of units drawn.
 """
 
 from collections.abc import Callable
@@ -50,10 +50,10 @@ def bootstrap(
 ) -> Adjusted:
     """Test by the Poisson bootstrap of sub-buckets.
 
-    Interval and p-value by t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006; Chamandy
-    et al. 2012, "Estimating Uncertainty for Massive Data Streams"). The standard error is good to
-    about `1 / sqrt(2 draws)`. Refusals: `too_few_units` below eight buckets; `zero_variance`;
-    `not_finite` if the statistic is not finite on some replicate.
+    Interval and p-value are from t with buckets - 1 degrees of freedom (Hanley & MacGibbon 2006;
+    Chamandy et al. 2012, "Estimating Uncertainty for Massive Data Streams"). The standard error is
+    good to about `1 / sqrt(2 draws)`. Refusals: `too_few_units` below eight buckets;
+    `zero_variance`; `not_finite` if the statistic is not finite on some replicate.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -75,9 +75,9 @@ def jackknife(
 ) -> Adjusted:
     """Test by the jackknife: leave out each sub-bucket of both variants.
 
-    By t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012). Refuses as
-    `bootstrap`, but below seven buckets (the days of a week), and `not_applicable` if the buckets
-    of the variants differ.
+    The test uses t with buckets - 1 degrees of freedom (Efron & Stein 1981; Chamandy et al. 2012).
+    Refusals: As `bootstrap`, but `too_few_units` below seven buckets (the days of a week); also
+    `not_applicable` if the buckets of the variants differ.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -119,9 +119,8 @@ def permutation(
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
     size at a 90/10 split. The interval is the one that `jackknife` gives. The null differences are
     scaled as in `scaled_null`. Sums have units first; the p-value is no smaller than 1 /
-    (permutations + 1).
-    Refusals: As `jackknife`; `too_few_units` if the smaller variant has fewer units than two
-    sub-buckets.
+    (permutations + 1). Refusals: As `jackknife`; `too_few_units` if the smaller variant has fewer
+    units than two sub-buckets.
 
     Example:
         >>> rng = np.random.default_rng(0)

@@ -44,11 +44,11 @@ def confidence_sequence(
 ) -> AlwaysValid:
     """Return this look at a confidence sequence, tuned to the planned end.
 
-    `fraction` is information now over information planned, positive, or on a count clock units over
-    units planned; it may pass 1. The plan must not depend on the effect seen. Start once each
-    variant has some hundred units. Source: Waudby-Smith, Arbour, Sinha, Kennedy & Ramdas (Annals of
-    Statistics 2024; arXiv:2103.06476), equations 9 and 155. Refusals: `zero_variance`;
-    `not_finite`; `too_few_units` for a fraction that is not positive.
+    `fraction` is the information now over the planned information. On a count clock it is the units
+    now over the planned units. It is positive and may exceed 1. The plan must not depend on the
+    effect seen. Start once each variant has some hundred units. Source: Waudby-Smith, Arbour,
+    Sinha, Kennedy & Ramdas (Annals of Statistics 2024; arXiv:2103.06476), equations 9 and 155.
+    Refusals: `zero_variance`; `not_finite`; `too_few_units` for a fraction that is not positive.
 
     Example:
         >>> look = confidence_sequence(0.05, 0.009, fraction=4.0)
@@ -144,9 +144,10 @@ class Bounds(NamedTuple):
 def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming") -> float:
     """Return the two-sided alpha spent by an information fraction.
 
-    `obrien_fleming` is one function of alpha / 2 per side (as gsDesign and ldbounds),
-    `obrien_fleming_total` one of the total alpha; `pocock`; `power` is the fraction's square (Lan &
-    DeMets 1983; Kim & DeMets 1987). Refuses an unknown function and a negative fraction.
+    `obrien_fleming` uses alpha / 2 on each side (as gsDesign and ldbounds do),
+    `obrien_fleming_total` uses the total alpha. `pocock` is Pocock's function, `power` the
+    fraction's square (Lan & DeMets 1983; Kim & DeMets 1987). An unknown function and a negative
+    fraction are refused.
 
     Example:
         >>> round(spent(0.6), 6), spent(1.0)
@@ -176,8 +177,8 @@ def bounds(
 ) -> Bounds:
     """Compute bounds on z for looks at any information fractions.
 
-    Exact to about 1e-10, by quadrature from look to look. Source: Armitage, McPherson & Rowe
-    (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets (Biometrics 1989) for spending by the
+    Bounds are exact to about 1e-10, by quadrature from look to look. Source: Armitage, McPherson &
+    Rowe (1969); Lan & DeMets (Biometrika 1983); Lan & DeMets (Biometrics 1989) for spending by the
     calendar. Refusals: As `spent`; `not_applicable` for fractions, or shares of the plan, that do
     not increase within (0, 1]. Fractions increase within (0, 1]. Looks not yet held may be left
     out, because later looks do not move earlier bounds. `alpha` is the error rate of all looks
@@ -275,7 +276,7 @@ def _carry(
 ) -> tuple[Floats, Floats]:
     """Advance the path's density inside (−edge, edge) by one step.
 
-    By Gauss-Legendre quadrature: a grid of step .05 is off in the fifth digit.
+    It uses Gauss-Legendre quadrature, because a grid of step .05 is off in the fifth digit.
     """
     inside = min(edge, _REACH * math.sqrt(time))
     panels = max(4, math.ceil(2 * inside / (3 * sd)))

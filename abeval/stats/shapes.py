@@ -171,8 +171,9 @@ class Search(NamedTuple):
 class Fit(NamedTuple):
     """A generalised least squares fit.
 
-    The covariance is of the coefficients, `q` the sum of the squared whitened residuals, `df` times
-    less columns; `q_p_value` tests by Hotelling's T² that residuals are noise.
+    The covariance is that of the coefficients. `q` is the sum of the squared whitened residuals,
+    and `df` the number of times minus that of columns. `q_p_value` tests by Hotelling's T² whether
+    the residuals are noise.
     """
 
     coefficients: Floats
@@ -251,7 +252,8 @@ def added_p_value(without: Fit, added: Fit, free: float = math.inf) -> float:
 def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float:
     """Test a gain in T² by some of `df` contrasts, given the other contrasts.
 
-    The covariance of the contrasts has `free` degrees of freedom; Hotelling (1931) without a rest.
+    The covariance of the contrasts has `free` degrees of freedom. Without other contrasts it is the
+    test of Hotelling (1931).
     """
     if columns == 0:
         return 1.0

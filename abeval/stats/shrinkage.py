@@ -1,7 +1,8 @@
 """Shrink effects by the spread of past effects (empirical Bayes).
 
-Estimated effects are true effects plus noise of known size, and true effects are normal. What is
-shrunk can be selected and added up: if the largest are chosen, their sum is not too large.
+Estimated effects are true effects plus noise of known size, and true effects are normal. Shrunk
+effects can be selected and added up: even if the largest are chosen, their sum is not too large on
+average.
 """
 
 import math
@@ -28,8 +29,9 @@ _NEGLIGIBLE = 14.0
 class Spreads(NamedTuple):
     """Possible variances of the true effects and their weights, (nodes,).
 
-    Weights sum to 1; `mean` of true effects is by generalised least squares at each variance;
-    `noise` is its share in the variance of an estimate with a typical error, falling.
+    Weights sum to 1. `mean` is the mean of true effects at each variance, by generalised least
+    squares. `noise` is the share of noise in the variance of an estimate with a typical error, in
+    falling order.
     """
 
     variance: Floats
@@ -47,7 +49,7 @@ class Spreads(NamedTuple):
 class FittedPrior(NamedTuple):
     """The normal prior of the next experiment's true effect, with intervals.
 
-    `sd` includes what is not known of the mean; `effects` says how many it was fitted to.
+    `sd` includes the uncertainty of the mean. `effects` is the number of effects it was fitted to.
     """
 
     mean: float

@@ -2,10 +2,10 @@
 
 If the variants do not differ, every split of all units into two groups of these sizes is as likely
 as the one at hand, and Pearson's type III distribution with the moments of the difference over
-those splits gives the p-values (Mielke and Berry 2001, chapter 2). Variants with one mean may still
-vary unlike each other; then those moments are wrong, and the difference over its own standard
-error, transformed by its own skewness (Hall 1992), is near the normal. A side's p-value is the
-larger of the two, so that it holds in both cases (`benchmarks.calibration.spread`).
+those splits gives the p-values (Mielke and Berry 2001, chapter 2). Variants with the same mean may
+still have different spreads; then those moments are wrong. In that case the difference over its own
+standard error, transformed by its own skewness (Hall 1992), is nearly normal. A side's p-value is
+the larger of the two, so that it holds in both cases (`benchmarks.calibration.spread`).
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Stratum(NamedTuple):
 class Skewed(NamedTuple):
     """Two variants to compare, by one stratum with share 1, or several.
 
-    If `scaled`, an effect multiplies values, as of metrics that are never negative; else it is
-    added to them. `df` are the degrees of freedom of a ratio's spread, infinite of a mean's.
+    If `scaled`, an effect multiplies values, as for metrics that are never negative; else it is
+    added to them. `df` are the degrees of freedom of a ratio's spread; infinite for a mean.
     """
 
     control: float
@@ -94,8 +94,8 @@ class SeparateDifference(NamedTuple):
 class HypothesisTest(NamedTuple):
     """The test of one hypothesis: against all splits, and by separate moments.
 
-    `z` is the difference over its standard error `se` if the variants do not differ; `skewness` is
-    that over all splits.
+    `z` is the difference over its standard error `se` if the variants do not differ. `skewness` is
+    the skewness of the difference over all splits.
     """
 
     z: float
@@ -249,7 +249,7 @@ def hall(t: float, skewness: float) -> float:
 def ends(compared: Skewed, alpha: float) -> Interval:
     """Find the smallest and the largest effect not rejected; infinite without an end.
 
-    Refusals: `too_few_units` where added values have no end, `zero_variance`.
+    Refusals: `too_few_units` if added values have no end; `zero_variance`.
 
     Example:
         >>> few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
@@ -313,9 +313,9 @@ def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
     """Convert an end of the lift's interval to an end of the difference.
 
     Control's value is uncertain too, and independent of the test of a ratio. Its error never
-    carries the end past zero, so that the two intervals agree. `ratio` is the end of the interval
-    of the lift, plus 1; `reach` how many standard errors of control's value are in reach, negative
-    for the lower end.
+    carries the end past zero, so that the two intervals agree. `ratio` is the end of the lift's
+    interval, plus 1. `reach` is the number of standard errors by which control's value may be off,
+    negative for the lower end.
     """
     base, error = baseline(compared, ratio)
     end = (ratio - 1) * base
@@ -452,8 +452,8 @@ def _never_negative(moments: Moments) -> bool:
 def skewness(compared: Skewed) -> float:
     """Return the skewness of the difference over all splits, under no effect.
 
-    Zero at even splits. Welch's test rejects too often on one side and too seldom on the other, by
-    about 8.5 points times it.
+    It is zero at even splits. Welch's test rejects too often on one side and too seldom on the
+    other, by about 8.5 percentage points times the skewness.
 
     Example:
         >>> few = Moments.with_third([0, 3])
@@ -466,9 +466,9 @@ def skewness(compared: Skewed) -> float:
 def skewness_at_effects(compared: Skewed) -> float:
     """Return the larger skewness at a gain and a loss that can be found.
 
-    An effect of 2.8 standard errors is found in four of five experiments. If it is a multiple of
-    values, one variant's values are larger and their skewness no longer cancels the other's, at an
-    even split too. 0 where an effect adds to values.
+    An effect of 2.8 standard errors is found in four of five experiments. If an effect multiplies
+    values, one variant's values are larger, and their skewness does not cancel the other's, even at
+    an even split. The result is 0 if an effect adds to values.
 
     Example:
         >>> random = np.random.default_rng(1)
@@ -541,8 +541,7 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     """Return the differences that the test does not reject.
 
     If the lift has no upper end, the difference's upper end assumes that the treatment adds to
-    values.
-    Refusals: As `effect`.
+    values. Refusals: As `effect`.
 
     Example:
         >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])

@@ -1,7 +1,7 @@
 """Test units against planned shares: once, by strata, over time, by segment.
 
-Where few units are expected, tests are exact: the units of an arm are binomial, and over strata
-with different splits a sum of binomials, whose distribution is a convolution.
+If few units are expected, tests are exact: the units of an arm are binomial, and over strata with
+different splits a sum of binomials, whose distribution is a convolution.
 """
 
 from collections.abc import Sequence
@@ -40,8 +40,9 @@ _ALIKE = 1 + 1e-7
 class SRM(NamedTuple):
     """A goodness-of-fit test of unit counts against weights.
 
-    The statistic is Pearson's, `df` arms with a positive weight less one; alert at p below .001. If
-    `is_exact`, few units are expected, and the p-value does not come from the statistic.
+    The statistic is Pearson's. `df` is the number of arms with a positive weight, minus one. Alert
+    if p is below .001. If `is_exact`, few units are expected, and the p-value does not come from
+    the statistic.
     """
 
     statistic: float
