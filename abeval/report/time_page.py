@@ -66,7 +66,7 @@ def scale_of(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowRow])
 class Cell(NamedTuple):
     """One metric in one variant over time; `several` if there are other variants.
 
-    `place` is the variant's in `COLOURS`.
+    `colour_index` numbers the colour of the variant.
     """
 
     metric: str
