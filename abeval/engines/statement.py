@@ -39,7 +39,7 @@ ANALYSES = ("duckdb", "spark")
 """Dialects in which whole analyses run."""
 
 DIALECTS = (*ANALYSES, "postgres", "clickhouse")
-"""Dialects in which sums are computed, too: the tests run all of them."""
+"""Dialects in which sums are computed; tests run all of them."""
 
 
 def parsed(sql: str) -> exp.Query:
@@ -174,7 +174,7 @@ def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
 
 
 _SEGMENTS = "^s_"
-"""Matches the columns of segments, of which an experiment may have none."""
+"""Pattern of columns of segments, which an experiment may lack."""
 
 
 def _expanded(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
@@ -351,7 +351,7 @@ _CHANGED = re.compile(
 )
 
 _LOOKED_UP = ("items", "attributed")
-"""Relations with at most one row for each row that is joined to them."""
+"""Relations that have at most one row for each row joined to them."""
 
 
 def joined(

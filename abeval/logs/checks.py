@@ -15,10 +15,10 @@ from abeval.packaged import table_beside
 
 USED = "used"
 USED_BEFORE = "used_before_the_period"
-"""Reasons in an account for rows that were not set aside: in the period, and before it."""
+"""Reasons of rows that were used: in the period, and before it."""
 
 REMEDIES: Mapping[str, Mapping[str, Any]] = table_beside(__file__, "remedies.toml")
-"""What is refused; what to do where all rows are set aside, by reason, or an expression fails."""
+"""Messages of refusals, and remedies by reason or by failed expression."""
 
 
 def _refused(key: str, **slots: object) -> LogError:

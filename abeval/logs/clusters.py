@@ -15,7 +15,7 @@ from abeval.experiment.sections import Switchback
 from abeval.logs.unit_arrays import NONE, Clusters, Labels, Turns, key_of, ranked
 
 _NAMED = 3
-"""So many clusters are named where they are wrong."""
+"""Number of wrong clusters to name in an error."""
 
 _SWITCHES = (
     "if variants change over time within a cluster, or units were assigned one by one, remove "
@@ -127,7 +127,7 @@ def slots_of(
 _DAY, _MS = timedelta(days=1), timedelta(milliseconds=1)
 
 MIXED = "mixed:"
-"""Begins the names of facts that name slots."""
+"""Prefix of facts that name mixed slots."""
 
 
 def mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:

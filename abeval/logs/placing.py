@@ -63,7 +63,7 @@ class Stretch:
 
 
 Stretches = tuple[Stretch, ...]
-"""In order of time; none where the split did not change, or where the log has no time."""
+"""Split periods in order; none where the split did not change, or without times."""
 
 
 class PlannedSplit(NamedTuple):

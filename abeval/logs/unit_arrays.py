@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Whole = NDArray[np.int64]
 
 Codes = NDArray[np.int64]
-"""Places of something in a list of it, `NONE` for nothing."""
+"""Indices into a list, `NONE` for nothing."""
 
 NONE = -1
 
@@ -120,7 +120,7 @@ ALL = slice(None)
 """All rows."""
 
 _BITS = 63
-"""Of a key; its sign is not used."""
+"""Bits of a key; its sign is not used."""
 
 
 def key_of(*columns: NDArray[Any]) -> Whole:
@@ -168,7 +168,7 @@ def ranked(values: NDArray[np.integer]) -> tuple[NDArray[Any], Places]:
 
 
 _FEW = 2**20
-"""Among so many values each has a place of its own in a list; more are sorted."""
+"""Largest range of values to count in an array; values of more are sorted."""
 
 
 def counted(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
