@@ -350,7 +350,10 @@ def _verdict(
 
 
 def agreement(metric: Metric, rows: Sequence[WindowRow]) -> tuple[float | None, float | None]:
-    """Count which of the widest rolling windows agree with the whole effect."""
+    """Compare the widest rolling windows with the whole effect.
+
+    Returns the shares of windows that agree in sign, and in conclusion.
+    """
     rows = [row for row in rows if row.difference is not None]
     rolling = [row for row in rows if row.kind == "rolling"]
     cumulative = [row for row in rows if row.kind == "cumulative"]
