@@ -15,7 +15,7 @@ from abeval.logs.unit_arrays import NONE, Integers, Labels, find_rows
 from abeval.stats.faults import Sums, UnitSums
 
 CLUSTERS = 64
-"""Units are put into so many groups, which are the clusters of every test of hours."""
+"""Number of groups of units, the clusters of every test of hours."""
 
 Arrays = Mapping[str, Integers]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
@@ -23,10 +23,10 @@ Arrays = Mapping[str, Integers]
 Counts = NDArray[np.int64] | NDArray[np.bool_]
 
 GAPS = 50
-"""Distances between the lists of a unit that tell whether they are alike."""
+"""Fewest distances between a unit's lists that tell whether they are alike."""
 
 TURN = 1_000
-"""Cosine and sine of the hour of the day are counted in so many parts of 1."""
+"""Whole number that stands for 1 in the cosine and sine of the hour."""
 
 PLACE = "position of the list"
 """Name of the cells of lists by position, beside those of segments."""

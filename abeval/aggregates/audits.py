@@ -35,21 +35,21 @@ from abeval.logs.units import find_hash_indices
 from abeval.logs.views import copies_column, write_click
 
 PARTS = 4096
-"""Units are put into so many parts by their hash, of which a sample has some."""
+"""Number of parts of the units by hash, of which a sample takes some."""
 
 MOST_ROWS = 4_000_000
-"""Impressions of the longest log of which all are audited."""
+"""Largest number of impressions that are audited in full."""
 
 FEWEST_ROWS = 600_000
-"""Of a longer log so many are read at least, or a twenty-fourth: an hour of each day."""
+"""Fewest impressions of a longer log to audit; one in 24, an hour of each day, if more."""
 
 _ITEMS = 2**31 - 1
-"""Items are told apart by hashes below this, so that sums of them fit into 64 bits."""
+"""Range of the hashes of items, so that sums of them fit into 64 bits."""
 
 _UTC = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE")
 _EDGE_MS = 300_000
 _LONGEST_GAP_MS, _LONGEST_SAMPLED_MS = 86_400_000, 3_600_000
-"""Longer distances are none between the lists of a visit; where some hours are read, of two."""
+"""Longest distances between lists of one visit: in a whole log, and in sampled hours."""
 
 _BUSY = 64
 _GOLDEN = (5**0.5 - 1) / 2

@@ -12,10 +12,10 @@ from abeval.engines.sql import quote
 from abeval.logs.views import cut_name
 
 LIMIT = 300
-"""The most cells of a segment that are shown, `OTHER` included: all countries fit."""
+"""Largest number of cells of a segment to show, `OTHER` included: all countries fit."""
 
 OTHER = "other"
-"""The name of the cells that are shown together; a value of this name is one of them."""
+"""Name of the merged cell; a value of this name is merged, too."""
 
 Units = Mapping[str, int]
 """Variant → units."""

@@ -32,13 +32,13 @@ from abeval.stats import composition
 from abeval.stats.records import Refusal
 
 CUT = "cut:"
-"""The slice of a metric in the cells of a cut."""
+"""Prefix of the slice of a metric in the cells of a cut."""
 
 WITHIN, MIX = "within:", "mix:"
-"""Slices with the influence of units on both parts of a difference; a cell is a treatment."""
+"""Prefixes of slices with the influence of units on both parts of a difference."""
 
 INFLUENCE_STEP = 1e-7
-"""Influences are whole multiples of this share of the metric's value."""
+"""Resolution of influences, as a share of the metric's value."""
 
 
 def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[SumsRow], list[str]]:

@@ -16,7 +16,7 @@ from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, Source
 
 _PREFIX = {"any": "max", "max": "max", "first": "max", "sum": "sum", "count_distinct": "distinct"}
-"""How a unit's values are combined by `4_metrics/unit_events`; of `first` only one is not null."""
+"""Rule that combines a unit's values → prefix of columns of `4_metrics/unit_events`."""
 
 _NOTHING = ("0 as sum_no_sum", "0 as max_no_max", "0 as distinct_no_count")
 """`columns(…)` needs a column of each kind."""

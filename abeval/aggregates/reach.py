@@ -12,7 +12,7 @@ from abeval.logs.unit_arrays import downcast
 from abeval.logs.views import ITEM_GROUPS, show_rows
 
 BLOCK = 10_000_000
-"""Impressions of a block of units, about, that are grouped at once: groups of rows take memory."""
+"""Impressions to group at once, about: grouping takes memory."""
 
 
 def blocks(engine: Engine, rows: int, size: int) -> Iterator[tuple[int, int]]:
@@ -50,7 +50,7 @@ class Reach(NamedTuple):
 
 _NONE = np.zeros(0, dtype=np.int64)
 NO_REACH = Reach((), (), _NONE, _NONE, _NONE, _NONE, _NONE)
-"""Without a metric of the catalogue."""
+"""No entries, where no metric is of the catalogue."""
 
 _Items = NDArray[np.integer]
 

@@ -29,10 +29,10 @@ Caps = tuple[int, int | None]
 Columns = Mapping[str, NDArray[np.integer]]
 
 PLACES = 20
-"""So many units of each variant are kept that deviate most."""
+"""Number of the most deviating units to keep of each variant."""
 
 NAMED = 3
-"""So many metrics that lack values are named."""
+"""Number of metrics to name in the error about missing values."""
 
 
 @dataclass(frozen=True, eq=False)

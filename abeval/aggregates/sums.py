@@ -14,19 +14,19 @@ from abeval.logs.unit_arrays import Integers, Labels, run_numbers, run_starts, s
 from abeval.stats.moments import Moments, are_heavy
 
 Product = tuple[int, ...]
-"""Places of the columns that are multiplied; one to three."""
+"""Indices of the one to three columns that are multiplied."""
 
 _BLOCK = 1 << 16
-"""Rows that are multiplied at once, so that their products stay in the processor's cache."""
+"""Rows to multiply at once, so that products stay in the processor's cache."""
 
 _CELLS = 1 << 17
-"""Rows times columns of which every two are multiplied at once."""
+"""Rows times columns of a block whose every two columns are multiplied."""
 
 _WORD = 1 << 63
-"""Sums below it fit a whole number of 64 bits with a sign."""
+"""Sums below this fit into a signed 64-bit integer."""
 
 _MOST = 1 << 162
-"""Larger sums of products are refused: no quantity that is measured has so many steps."""
+"""Limit of sums of products: nothing that is measured has so many steps."""
 
 
 def exact_sums(
@@ -131,12 +131,12 @@ PRODUCTS = tuple(combinations_with_replacement(VARIABLES, 2))
 THIRDS = tuple(
     triple for triple in combinations_with_replacement(VARIABLES, 3) if triple.count("z") < 2
 )
-"""Products of three, but for those that z · z = z makes products of two."""
+"""Products of three variables that do not follow from z · z = z."""
 
 _SUMMED: Sequence[tuple[str, ...]] = [*((name,) for name in VARIABLES), *PRODUCTS, *THIRDS]
 
 SUM_NAMES = (*map("_".join, _SUMMED),)
-"""What `SumsRow.sums` are the sums of, in order: variables, and products of two and three."""
+"""Names of `SumsRow.sums` in order: variables, products of two and of three."""
 
 WHOLE = "whole"
 DAY = "day"
@@ -148,7 +148,7 @@ KNOWN = "known"
 
 BUCKET = "bucket"
 BUCKETS = 256
-"""Sub-buckets are grouped into this many for resampling."""
+"""Number of groups of sub-buckets for resampling."""
 
 
 class Group(NamedTuple):
@@ -238,7 +238,7 @@ def _moments(row: SumsRow, scales: tuple[float, float], width: int) -> Moments:
 
 
 Variable = int | NDArray[np.integer]
-"""The values of units, or 0 or 1 for all of them."""
+"""Values of units; an integer 0 or 1 stands for all of them."""
 
 _TOO_LARGE = (
     "sums of squares must stay below 1e38 steps of `resolution` (1e-6 by default): divide the "

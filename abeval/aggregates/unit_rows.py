@@ -36,18 +36,18 @@ from abeval.threads import give_back
 LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
 OF_PAST = (NOVELTY, SERENDIPITY)
 DAILY = (*LISTS, *OF_PAST, SESSIONS)
-"""Sources whose days add up: their rows before the period are read, too."""
+"""Sources whose days add up; their rows before the period are read, too."""
 
 ROW_SOURCES = frozenset((*DAILY, GAUC, AUC, QUANTILE, CATALOGUE))
 """Sources that read single impressions."""
 
 _LARGE = (CATEGORY_DIVERSITY, GAUC)
-"""Sources whose query holds nearly as many groups as rows, or every row, at once."""
+"""Sources whose query holds nearly all rows in memory at once."""
 
 _NUMBERS = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
 )
-"""Types of requests that are narrow already."""
+"""Types of ids that are narrow already."""
 
 
 @dataclass(frozen=True)
@@ -284,7 +284,7 @@ _PERIOD = {"unit_id": "unit_id", "in_period": "true"}
 _CLICK = "cast(l.click as tinyint)"
 
 _SPAN = 2**20
-"""Items that are numbers so close to each other need no other numbers."""
+"""Largest range of numeric item ids that are used as they are."""
 
 _ITEM_NAMES = """
 select item_id, cast(row_number() over (order by item_id) - 1 as integer) as item

@@ -20,7 +20,7 @@ CURVE = (
 """Levels of a distribution's curve; those of `COMPARED` are among them."""
 
 DWELL = "dwell of clicks"
-"""What the distribution of dwell is called; other values are called by their expression."""
+"""Name of the distribution of dwell; others are named by their expression."""
 
 _CALLED = "the distribution of "
 _DWELL = dwell_quantile(0.5)

@@ -83,10 +83,10 @@ def _template(text: str, dialect: str) -> exp.Expr:
 
 
 SINCE, UNTIL = datetime(2010, 1, 1, tzinfo=UTC), datetime(2037, 1, 1, tzinfo=UTC)
-"""Between these, offsets are looked up; before and after, the engine converts."""
+"""Range of the table of offsets; outside of it the engine converts."""
 
 _STEP = 7 * 86_400
-"""Seconds; shorter than the time between any two changes of an offset."""
+"""Seconds of a step, shorter than between any two changes of an offset."""
 
 
 class Offset(NamedTuple):

@@ -47,13 +47,13 @@ _WORDS: Mapping[str, Callable[[], str]] = {
     "shift_jis": partial(_write_pair_pattern, "shift_jis", 0x82, 0x83, *range(0x88, 0x98)),
     "gb18030": partial(_write_pair_pattern, "gb2312", *range(0xB0, 0xD8)),
 }
-"""Encoding → what words with other letters than a to z are like in it."""
+"""Encoding → pattern of words in it with letters beyond a to z."""
 
 _LIKELY, _POSSIBLE = 0.8, 0.3
-"""Share of the words that are like it where an encoding is likely, or possible."""
+"""Share of matching words from which an encoding is likely, or possible."""
 
 _LOOKED_AT = 1_000_000
-"""Bytes of lines with such words."""
+"""Bytes of lines to look at for words."""
 
 
 def likely_encodings(file: str) -> dict[str, str]:
@@ -167,7 +167,7 @@ Rows = tuple[Sequence[object], Iterable[Sequence[object]]]
 
 _DIALECT = "delim = ',', quote = '\"', escape = '\"'"
 _EXACT = 2**53
-"""Whole numbers below it are exact as numbers with a point, which is all that workbooks have."""
+"""Limit of whole numbers that are exact as doubles, which is all workbooks have."""
 
 
 class Copies:
@@ -273,7 +273,7 @@ def _workbook_errors(file: str) -> Iterator[None]:
 
 
 _MOST_CELLS = 50_000_000
-"""Of a sheet, blank ones among them: the reader takes 32 bytes for each at once."""
+"""Largest number of cells of a sheet, blank ones too: the reader takes 32 bytes each."""
 
 _ROW = re.compile(rb"<(?:\w+:)?row\b")
 _NUMBER = re.compile(rb"""[^<>]*?\sr\s*=\s*["']([0-9]{1,8})""")
@@ -284,7 +284,7 @@ _CELL = re.compile(
 
 
 _SHEET = b"\x81\x01"
-"""How a sheet of .xlsb begins (MS-XLSB 2.4.21, BrtBeginSheet)."""
+"""First bytes of a sheet of .xlsb (MS-XLSB 2.4.21, BrtBeginSheet)."""
 
 
 def _check_extent(file: str) -> None:
@@ -455,7 +455,7 @@ def _tables(database: sqlite3.Connection) -> list[str]:
 
 
 _WHOLE_CHECK = 1 << 30
-"""Bytes of a database all of which is checked, in about a second; of a larger one the table."""
+"""Size up to which a whole database is checked, in about a second; else its table."""
 
 
 def _check_pages(file: str, database: sqlite3.Connection, table: str) -> None:

@@ -55,7 +55,7 @@ NO_EXTENSIONS: Mapping[str, str] = {
     "allow_community_extensions": "false",
     "allow_persistent_secrets": "false",
 }
-"""Settings without which a path such as `https://…` downloads and runs an extension."""
+"""Settings that keep a path such as `https://…` from loading an extension."""
 
 
 def open_database(
@@ -108,7 +108,7 @@ def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.Du
 
 
 OPEN = WeakSet[Any]()
-"""Connections of DuckDB and SQLite, whose statements a time limit can end."""
+"""Open connections, whose statements a time limit can end."""
 
 
 _ENDS: list[float] = []

@@ -123,7 +123,7 @@ _KINDS = {
         lambda f: f._replace(condition="where 1 = 0"), lambda f, _: f, AdbcTable.rows
     ),
 }
-"""Library and class of a frame, by which none of the libraries is imported → how it is read."""
+"""Library and class of a frame → how it is read, without importing the library."""
 
 
 def _kind(frame: object) -> _Kind | None:
@@ -135,7 +135,7 @@ RENAME = (
     "rename the columns; in pandas: frame.columns = ['_'.join(map(str, c)).strip('_') if "
     "isinstance(c, tuple) else str(c) for c in frame.columns]"
 )
-"""How names of columns become text."""
+"""Hint how names of columns become text."""
 
 
 @contextmanager
@@ -206,14 +206,14 @@ def make_scannable(frame: object, columns: Mapping[str, int] | None, log: str) -
 
 
 _RUNS = count(1)
-"""Numbers attached databases, so that runs on one connection do not clash."""
+"""Counter of attached databases, so that runs on one connection do not clash."""
 
 
 _TEMPORARY = (
     "select 1 from duckdb_tables() where temporary and table_name = $1 "
     "union all select 1 from duckdb_views() where temporary and view_name = $1"
 )
-"""Finds a temporary table or a frame, which other connections cannot see."""
+"""Query for a temporary table or frame, which other connections cannot see."""
 
 
 class Tables:
@@ -300,7 +300,7 @@ class Tables:
 
 
 _FRAME = "abeval_frame"
-"""The relation of a frame while it is copied."""
+"""Name of the relation of a frame while it is copied."""
 
 
 class _Files(NamedTuple):

@@ -19,7 +19,7 @@ NAMES = {"delta": "a Delta table", "iceberg": "an Iceberg table", "hudi": "a Hud
 """Format → what a table of it is called."""
 
 _METADATA = re.compile(r"v?(\d+)(-.+)?(\.gz)?\.metadata\.json(\.gz)?")
-"""The name of a file of Iceberg that describes one version of a table: `00003-….metadata.json`."""
+"""Name of a file that describes one version of an Iceberg table."""
 
 
 def detect_format(folder: Path) -> str | None:

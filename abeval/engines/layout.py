@@ -11,7 +11,7 @@ from sqlglot.optimizer.scope import traverse_scope
 from abeval.engines.duckdb_connection import open_database
 
 WIDTH = 120
-"""Characters of a line, where a statement has a place to break it."""
+"""Largest width of a line that can be broken."""
 
 
 def find_tables(tree: exp.Query) -> set[str]:
@@ -90,7 +90,7 @@ Needs = dict[str, set[str]]
 
 
 _ALL = "*"
-"""Needs of a query that compares whole rows."""
+"""Mark of a query that compares whole rows, and so needs all columns."""
 
 
 def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] = ()) -> None:

@@ -41,7 +41,7 @@ _FOR = {
     "sheet": ("xlsx",),
     "table": ("sqlite", "duckdb"),
 }
-"""Entry of a log → the formats for which it has a meaning."""
+"""Entry of a log → the formats that it applies to."""
 
 
 @dataclass(frozen=True)

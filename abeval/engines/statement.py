@@ -46,7 +46,7 @@ ANALYSES = ("duckdb", "spark")
 """Dialects in which whole analyses run."""
 
 DIALECTS = (*ANALYSES, "postgres", "clickhouse")
-"""Dialects in which sums are computed, too: the tests run all of them."""
+"""Dialects in which sums are computed; tests run all of them."""
 
 
 def parse_query(sql: str) -> exp.Query:
@@ -183,7 +183,7 @@ def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
 
 
 _SEGMENTS = "^s_"
-"""Matches the columns of segments, of which an experiment may have none."""
+"""Pattern of columns of segments, which an experiment may lack."""
 
 
 def _expand_item(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
@@ -360,7 +360,7 @@ _CHANGED = re.compile(
 )
 
 _LOOKED_UP = ("items", "attributed")
-"""Relations with at most one row for each row that is joined to them."""
+"""Relations that have at most one row for each row joined to them."""
 
 
 def write_statement(

@@ -20,13 +20,13 @@ from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
 _NAMES = ("variant", "category", "model")
 VARIANT = "variant"
-"""The column of the variant where the files of a log say it."""
+"""Column of the variant where the paths of a log say it."""
 _WHOLE = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT")
 _OF_STRINGS = ("DATE", "TIME", "TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "UUID")
-"""Types that DuckDB makes of strings of JSON."""
+"""Types that DuckDB reads from strings of JSON."""
 
 Rows = Callable[[str], Sequence[tuple[object, ...]]]
-"""Runs SQL and fetches its rows."""
+"""Function that runs SQL and fetches its rows."""
 
 Types = Mapping[str, str]
 """Column → its type, in order."""
@@ -279,7 +279,7 @@ _DAY_FIRST, _MONTH_FIRST = r"\3-\2-\1", r"\3-\1-\2"
 _CLOCK_PARTS = ("%H", "%I", "%-H", "%-I", "%c", "%X", "%M", "%S")
 _ZONED = "timestamp with time zone"
 _MOST = 0.8
-"""Share of the values that a format must read; the others become null, and are counted."""
+"""Share of values that a format must read; the others become null and are counted."""
 
 
 class Time(NamedTuple):

@@ -19,7 +19,7 @@ _KNOWN: tuple[type[exp.Expr], ...] = (
     *(exp.Between, exp.In, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE),
     *(exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Abs, exp.DataType),
 )
-"""What has one meaning everywhere, or raises an error where it has not."""
+"""Expressions with one meaning everywhere, or an error where not."""
 
 
 def find_strange_part(tree: exp.Expr) -> str | None:

@@ -141,7 +141,7 @@ def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
 
 
 EARLY = "early:"
-"""Begins the facts of how many half hours the clock of an outcome log is behind."""
+"""Prefix of facts: by how many half hours the clock of an outcome log is behind."""
 
 
 def find_early_clocks(row_counts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
@@ -255,7 +255,7 @@ def day_text(day: int) -> str | None:
 
 _OTHER = "variant:"
 _LISTED = 10
-"""Variants that are counted by name, besides other spellings of the file's."""
+"""Number of variants to count by name, besides misspelled ones of the file."""
 
 
 def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str, int]:

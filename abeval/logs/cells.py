@@ -14,7 +14,7 @@ from abeval.logs import unit_arrays as arrays
 from abeval.logs.shape import UNITS, LogSchema
 
 OUTSIDE, NO_TIME, BEFORE, IN_PERIOD = range(4)
-"""Phases of an impression: in neither period, without a time, in the pre-period, in the period."""
+"""Phases: outside of both periods, without a time, before, and in the period."""
 
 HOURS = 24
 

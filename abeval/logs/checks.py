@@ -15,7 +15,7 @@ from abeval.packaged import load_toml_next_to
 
 USED = "used"
 USED_BEFORE = "used_before_the_period"
-"""Reasons in an account for rows that were not set aside: in the period, and before it."""
+"""Reasons of rows that were used: in the period, and before it."""
 
 REMEDIES: Mapping[str, Mapping[str, Any]] = load_toml_next_to(__file__, "remedies.toml")
 """What is refused; what to do where all rows are set aside, by reason, or an expression fails."""

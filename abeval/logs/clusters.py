@@ -22,7 +22,7 @@ from abeval.logs.unit_arrays import (
 )
 
 _NAMED = 3
-"""So many clusters are named where they are wrong."""
+"""Number of wrong clusters to name in an error."""
 
 _SWITCHES = (
     "if variants change over time within a cluster, or units were assigned one by one, remove "
@@ -139,7 +139,7 @@ def find_slots(
 _DAY, _MS = timedelta(days=1), timedelta(milliseconds=1)
 
 MIXED = "mixed:"
-"""Begins the names of facts that name slots."""
+"""Prefix of facts that name mixed slots."""
 
 
 def count_mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:

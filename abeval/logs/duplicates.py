@@ -17,20 +17,20 @@ from abeval.logs.mapping import LogColumns, list_compared_columns
 from abeval.logs.views import copies_column, write_click
 
 _MOST_POSITIONS = 62
-"""Positions that fit a set of bits in a signed 64-bit number."""
+"""Number of positions that fit a set of bits in a signed 64-bit number."""
 
 _MOST_HASHES = 1 << 24
-"""Of more rows, hashes would take more memory than a table of their keys may."""
+"""Largest number of rows to hash: more would take more memory than a table of keys."""
 
 _IDS = ("impression_id", "unit_id", "request_id")
-"""Of these, one says of whom or of what a row is."""
+"""Columns of which one identifies the subject of a row."""
 
 EVENT_IDS = (
     *("event_id", "eventid", "event_uuid", "message_id", "messageid", "msg_id", "insert_id"),
     *("insertid", "$insert_id", "impression_uuid", "uuid", "guid", "hit_id", "dedup_id"),
     *("dedupe_id", "dedup_key", "idempotency_key"),
 )
-"""Names of columns whose values are made with the event, and come again only with it."""
+"""Names of columns that identify an event: their values repeat only with it."""
 
 
 class Repeats(NamedTuple):

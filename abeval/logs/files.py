@@ -23,7 +23,7 @@ Types = Mapping[str, str]
 """Column → its type in a file."""
 
 _FEW_BYTES = 64_000_000
-"""Of text files in sum, so that counting their lines takes some tenths of a second."""
+"""Largest size of text files whose lines are counted, in some tenths of a second."""
 
 
 def count_file_rows(log: str, files: Files) -> int | None:
@@ -74,7 +74,7 @@ _PARQUET_TYPES = {
     **dict.fromkeys([*_INTEGERS, *(f"U{kind}" for kind in _INTEGERS)], "whole number"),
     "VARCHAR": "text",
 }
-"""Types as DuckDB finds them → what they are called; whole numbers of any size are one."""
+"""DuckDB's type → what it is called; whole numbers of any size are one type."""
 
 _OPTIONS = {"csv": "header = true, skip = 0, comment = ''", "json": "sample_size = -1"}
 

@@ -20,7 +20,7 @@ from abeval.experiment.sources import (
 from abeval.logs.files import FileFacts, Types, describe_files_with_type, describe_mixed_id
 
 SERVED_FLAGS = ("timeout", "fallback", "stale")
-"""Columns of the impressions that say that the variant was not served as it was meant."""
+"""Columns that say that a variant was not served as meant."""
 
 CLICK_KEYS = ("key_1", "key_2", "key_3")
 """Columns that tie a click to its impression."""
@@ -31,7 +31,7 @@ _DELIVERY = re.compile(
     r"([_\W].*|$)|_?id|index|(row|record|log)_?(id|no|number|index)",
     re.IGNORECASE,
 )
-"""Names of columns that say how a row was delivered and stored, and nothing of its event."""
+"""Names of columns about the delivery of a row, not about its event."""
 
 _TEXT = re.compile(r"^(VARCHAR|UUID|ENUM\(.*\))$", re.DOTALL)
 _NUMBERS = ("click", "dwell", "score", "position", "rank", "propensity", "grade", *SERVED_FLAGS)

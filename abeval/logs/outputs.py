@@ -111,7 +111,7 @@ def _marks(file: Path) -> set[object]:
 
 
 _COMPANION = re.compile(r"(\.wal|-wal|-shm|-journal)$")
-"""What DuckDB and SQLite add to the name of a database for files that belong to it."""
+"""Endings that DuckDB and SQLite add to a database's name for its other files."""
 
 
 def _is_device(file: Path) -> bool:

@@ -170,7 +170,7 @@ def local_ms(local: datetime, experiment: Experiment) -> int:
 
 
 Extra = Callable[[LogColumns], Sequence[str]]
-"""Chooses columns of the impressions that the views keep."""
+"""Function that chooses columns of the impressions for the views to keep."""
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ def write_views(run: Run, schema: LogSchema, join: Sequence[str]) -> None:
 
 
 _FEW = 100_000
-"""Rows of a table of units that are kept as cells, rather than read anew by each query."""
+"""Largest table of units to keep as cells instead of reading it in each query."""
 
 
 def _write_cells(run: Run, schema: LogSchema) -> None:

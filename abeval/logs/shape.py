@@ -33,14 +33,14 @@ EXPRESSION_COLUMNS = frozenset({*CANONICAL_COLUMNS["impressions"], "dwell_ms"} -
 """Canonical columns that expressions over impressions may read, besides the log's own."""
 
 UNIT_COLUMNS, _OUTCOME_COLUMNS = frozenset({"unit_id"}), frozenset({"unit_id", "ts"})
-"""The same of the row of a unit, and of an outcome log."""
+"""Canonical columns that expressions over units, or over outcomes, may read."""
 
 _NOT_IN_SCORES = {"click", "dwell", "dwell_ms", "score", "ts"}
 SCORE_COLUMNS = EXPRESSION_COLUMNS - _NOT_IN_SCORES
-"""The same of a model's score, which is known before anybody clicks."""
+"""Canonical columns that a score may read: those known before a click."""
 
 _OF_SLOTS = {"design.slot": "cast(slot as varchar)", "design.part": "part"}
-"""What the units of a switchback are parts of; `1_log/switched` has both."""
+"""Segments of the units of a switchback, from `1_log/switched`."""
 
 CLICKED = definition.RowTerm("click")
 SCORED = definition.RowTerm("case when score is not null then 1 else 0 end")

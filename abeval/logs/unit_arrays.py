@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 
 Codes = NDArray[np.int64]
-"""Places of something in a list of it, `NONE` for nothing."""
+"""Indices into a list, `NONE` for nothing."""
 
 NONE = -1
 
@@ -120,7 +120,7 @@ ALL = slice(None)
 """All rows."""
 
 _BITS = 63
-"""Of a key; its sign is not used."""
+"""Bits of a key; its sign is not used."""
 
 
 def pack_key(*columns: NDArray[Any]) -> Integers:
@@ -168,7 +168,7 @@ def unique_inverse(values: NDArray[np.integer]) -> tuple[NDArray[Any], Indices]:
 
 
 _FEW = 2**20
-"""Among so many values each has a place of its own in a list; more are sorted."""
+"""Largest range of values to count in an array; values of more are sorted."""
 
 
 def count_combinations(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:

@@ -33,13 +33,13 @@ from abeval.logs.shape import (
 from abeval.metrics.row_text import never_fails
 
 ITEM_GROUPS = 64
-"""Catalogue metrics need a row per item and group of units: sub-buckets form this many groups."""
+"""Number of groups of sub-buckets for catalogue metrics, with a row per item and group."""
 
 _NO_CAST = ("INTEGER", "BIGINT")
-"""Types that need no cast to double; narrower ones cannot hold the bounds of the values."""
+"""Types to compare without a cast; narrower ones cannot hold the bounds."""
 
 _SECONDS = (-62_104_060_800, 253_370_764_799)
-"""The years 2 to 9998; a time outside them is no time, for not every day there is a date."""
+"""Valid times, of the years 2 to 9998: dates beyond may not exist."""
 
 _TIMES = {
     "s": (*_SECONDS, "* 1000"),
@@ -47,7 +47,7 @@ _TIMES = {
     "us": (*(bound * 1_000_000 for bound in _SECONDS), "// 1000"),
     "ns": (-9_200_000_000_000_000_000, 9_200_000_000_000_000_000, "// 1000000"),
 }
-"""Unit of a time that is a number → the least, the largest, and what makes milliseconds of it."""
+"""Unit of a numeric time → its least and largest value, and SQL for milliseconds."""
 
 
 def write_column(log: LogColumns, name: str) -> str:
@@ -479,7 +479,7 @@ def _category(schema: LogSchema, is_joined: bool) -> tuple[str, str]:
 
 
 PART = "design.part"
-"""Names the part of a slot: `early`, `late`, or why it is set aside."""
+"""Segment of the part of a slot: a quarter, or why it is set aside."""
 
 
 def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
@@ -602,7 +602,7 @@ ROW_COLUMNS: Mapping[str, str] = {
     "score": "double",
     **dict.fromkeys(("day", "position", "click", "value"), "integer"),
 }
-"""Columns of `analysed_rows`, with a type for those that nothing is asked of."""
+"""Columns of `analysed_rows`, with the types of those that are not asked for."""
 
 
 def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) -> None:

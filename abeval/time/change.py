@@ -27,16 +27,16 @@ from abeval.time.peeking import conclude
 from abeval.time.windows import Course
 
 LEVEL = 0.01
-"""Of the tests of stability and novelty."""
+"""Level of the tests of stability and novelty."""
 
 MIN_DAYS = 4
 MIN_UNITS = 30
 WEEK = 7
 SETTLED = 1 / 6
-"""Longest time constant of a decay, as a share of the days: slower ones look like a trend."""
+"""Longest time constant of a decay, as a share of the days."""
 
 SHOCKS = 2
-"""Single days that may be left out of the search."""
+"""Largest number of single days to set aside in the search."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def has_effect(arms: Pair) -> bool:
 
 _Z = 1.959963984540054
 _FITS = 3.841458820694124
-"""Time constants whose chi-square is this close to the best's fit as well, at 95 %."""
+"""Chi-square distance within which time constants fit as well as the best, at 95 %."""
 
 
 def find_decay(course: Course) -> tuple[Novelty, float]:
@@ -259,7 +259,7 @@ def event_row(course: Course, event: Event, series: Series) -> EventRow:
 
 
 TOLERANCE = 0.05
-"""Share of control: a change smaller than this, or than the effect, leaves an effect stable."""
+"""Share of control by which a stable effect may change; or by the effect, if larger."""
 
 
 def judge_stability(

@@ -85,7 +85,7 @@ def _count_window_units(daily: time_sums.DailyLogs, units: Places) -> Aggregates
 
 
 Reader = Callable[[Aggregates, Span, Places], Aggregates]
-"""Adds the sums of a window to its unit counts, from its days and its units."""
+"""Function that adds the sums of a window to its unit counts."""
 
 
 def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:

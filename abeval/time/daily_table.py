@@ -15,10 +15,10 @@ from abeval.stats.records import Floats
 Places = NDArray[np.int64]
 
 Span = tuple[int, int]
-"""First and last day of a window, as places on its axis."""
+"""First and last day of a window, as indices on its axis."""
 
 _KINDS = (np.int16, np.int32, np.int64)
-"""Totals of units are kept in the fewest bytes."""
+"""Types of totals of units, the smallest first."""
 
 
 @dataclass(frozen=True, eq=False)

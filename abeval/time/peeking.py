@@ -27,7 +27,7 @@ from abeval.stats.skewed import Skewed
 from abeval.time.windows import Course, Window
 
 HELD = 3
-"""Looks, the last included, at which a conclusion must have been the same."""
+"""Number of last looks that must agree on a conclusion."""
 
 _SMALLEST = 1e-300
 """The smallest error rate of an interval."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from abeval.results.windows import AxisName, WindowRow
 
 Strata = tuple[tuple[int, ...], ...]
-"""Places of entry days, in groups of one traffic split each: units are compared within them."""
+"""Indices of entry days, grouped by traffic split: units are compared within groups."""
 
 
 def group_entry_days(split_periods: SplitPeriods, days: Sequence[str]) -> Strata:

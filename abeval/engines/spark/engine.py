@@ -46,7 +46,7 @@ def _column(column: str, kind: str) -> str:
 
 
 _RUNS = count(1)
-"""Numbers the runs, whose views have a prefix of their own in the user's session."""
+"""Counter of runs, whose views have a prefix of their own in the session."""
 
 
 class SparkEngine(Engine):

@@ -241,7 +241,7 @@ def _rule(node: exp.Expr) -> Rule | None:
 _UNKNOWN = "is not known to mean the same on Spark"
 
 _NAMED = (*CALLS, "bit_count", "xxhash64")
-"""Functions that SQLGlot knows only by name, and that mean the same."""
+"""Functions unknown to SQLGlot that mean the same on both engines."""
 
 
 def _div(node: exp.Div) -> exp.Expr:
@@ -345,7 +345,7 @@ def _lower(node: exp.Lower) -> exp.Expr:
 
 
 _ODD_LOWER = r"[\u0130\u03a3\ua7cb-\ua7dc\x{10d50}-\x{10d8f}]"
-"""Measured over all letters: two, and letters so new that one engine may not know them."""
+"""Letters whose case engines change differently, measured over all letters."""
 
 
 def _like(node: exp.Like | exp.ILike) -> exp.Expr:

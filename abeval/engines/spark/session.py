@@ -25,7 +25,7 @@ TABLE: Mapping[str, Mapping[str, str]] = load_toml_next_to(__file__, "spark.toml
 """Settings of Spark, and the names of its types."""
 
 _CONNECT = "sc://"
-"""The beginning of addresses of Spark Connect."""
+"""Prefix of addresses of Spark Connect."""
 
 
 def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
