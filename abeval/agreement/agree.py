@@ -66,7 +66,7 @@ def offline_columns(experiment: Experiment) -> Extra:
 def read_offline(run: Run, options: ReplayOptions, schema: LogSchema | None = None) -> Offline:
     """Replay the models, and run the queries of the causes.
 
-    A `shape` is that of logs that were prepared with `offline_columns`; without, they are opened.
+    A `schema` is that of logs that were prepared with `offline_columns`; without, they are opened.
     """
     experiment = run.experiment
     if experiment.is_unit_table:

@@ -268,8 +268,8 @@ def query_problem(text: str, tables: Collection[str]) -> str | None:
     """Explain why a text is not one SELECT over these tables; None if it is one.
 
     Example:
-        >>> query_problem("select * from log", ["log"])
-        >>> query_problem("select * from 'other.parquet'", ["log"])
+        >>> find_query_problem("select * from log", ["log"])
+        >>> find_query_problem("select * from 'other.parquet'", ["log"])
         "reads 'other.parquet'; it may read: log"
     """
     import sqlglot

@@ -33,7 +33,7 @@ def describe_method(code: str) -> Method:
     """Describe a method by its code; unknown ones refer to `docs/methods.md`.
 
     Example:
-        >>> words_of("cuped_welch_t").words[:40]
+        >>> describe_method("cuped_welch_t").words[:40]
         'after subtracting θ·(covariate before − '
     """
     for method in _methods():
