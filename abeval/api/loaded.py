@@ -260,7 +260,7 @@ class LoadedExperiment:
         Example:
             >>> import abeval
             >>> checks = abeval.load("sample_logs/experiment.toml").check()
-            >>> checks["srm"].status, checks.failed
+            >>> checks["srm"].status, checks.failed_checks
             ('pass', ())
         """
         from abeval.aggregates.collect import collect
@@ -417,7 +417,7 @@ class LoadedExperiment:
         Example:
             >>> import abeval
             >>> agreement = abeval.load("sample_logs/experiment.toml").agree()
-            >>> agreement.found[0].name
+            >>> agreement.confirmed_causes[0].name
             'position'
         """
         from abeval.aggregates.collect import collect_prepared
