@@ -70,7 +70,8 @@ def transpiled(
         QueryError: It cannot be written in the dialect, or might mean something else there.
 
     Example:
-        >>> transpiled(parsed("select sum(columns('^c_')) from t"), "spark", lambda _: ["c_1", "d"])
+        >>> tree = parsed("select sum(columns('^c_')) from t")
+        >>> transpiled(tree, "spark", lambda _: ["c_1", "d"])
         'SELECT SUM(c_1) AS c_1 FROM t'
     """
     return _write(_translate(tree, dialect, columns_of, names, trusted), dialect, pretty)
