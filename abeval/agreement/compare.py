@@ -165,7 +165,7 @@ def _build_cause(
         return Cause(check.name, case.variant, "cannot be checked", message, needs=needs)
     is_there = finding.exceeds and (p_adjusted is None or p_adjusted <= case.alpha)
     share = finding.accounts_for if is_there else None
-    explains = _explains(check, share, case.gap)
+    explains = _explains(check, share, case)
     part = _part(check, case, finding) if is_there else None
     if part is not None:
         share, explains = part, True
@@ -206,14 +206,27 @@ def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.shows}", needs)
 
 
-def _explains(check: CauseCheck, share: float | None, gap: AgreementRow | None) -> bool:
+def _explains(check: CauseCheck, share: float | None, case: CauseContext) -> bool:
     """Tell whether there is a gap of which the cause may account for a quarter or more.
 
     A failed check explains why the two sides cannot be compared.
     """
+    gap = case.gap
     if gap is None or gap.standing not in _GAPS:
         return gap is not None and gap.reason == "untrusted" and check.name == "trust"
-    return share is None or share >= LEAST_SHARE
+    return not _came_as_promised(case, gap) and (share is None or share >= LEAST_SHARE)
+
+
+def _came_as_promised(case: CauseContext, gap: AgreementRow) -> bool:
+    """Tell whether the promised effect came, so that nothing is left to explain.
+
+    A metric that sees a gain where none was promised, or the opposite of what came, was misled:
+    that has a cause. One that sees a loss on control's traffic mostly sees who ranked it.
+    """
+    if not isinstance(case.levels, Levels) or is_gap(case.levels):
+        return False
+    sees_gain = (gap.offline_strength or 0.0) > 0
+    return gap.standing == "online only" or (gap.standing == "offline only" and not sees_gain)
 
 
 def _order(cause: Cause) -> tuple[float, float]:
@@ -275,7 +288,7 @@ def write_explanation(
         if cause.status == "found"
     ]
     differs = gap.standing in _GAPS or (isinstance(case.levels, Levels) and is_gap(case.levels))
-    if not cause_sentences and differs:
+    if not cause_sentences and differs and not _came_as_promised(case, gap):
         checked = sum(cause.status != "cannot be checked" for cause in causes)
         cause_sentences = [
             f"No cause found explains the gap ({checked} of {len(causes)} were checked)."

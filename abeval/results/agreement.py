@@ -203,6 +203,12 @@ class Gap(Frozen):
     predictor: str = ""
 
     @property
+    def is_closed(self) -> bool:
+        """Tell whether the causes leave nothing unexplained beyond noise."""
+        low, high = self.unexplained_low, self.unexplained_high
+        return low is not None and high is not None and low <= 0 <= high
+
+    @property
     def basis(self) -> str:
         """Say by which offline metric past experiments promise it; nothing of the log's rows."""
         return f" by {self.predictor}, as in past experiments," if self.predictor else ""

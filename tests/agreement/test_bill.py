@@ -82,6 +82,14 @@ def test_the_promise_of_a_clean_log_is_its_lift_and_nothing_is_named() -> None:
 
 
 @pytest.mark.whole
+def test_nothing_is_named_where_nothing_was_promised_and_nothing_came() -> None:
+    """AUC on control's traffic favours the model that ranked it; that explains no gap."""
+    _, agreement = planted("clean", 0.0)
+    assert agreement.explanations[0].standing == "offline only"
+    assert not agreement.confirmed_causes
+    assert agreement.explanations[0].sentences[-1] == "There is no gap to explain."
+
+
 def test_the_bill_is_in_json_text_and_page() -> None:
     agreement, gap = planted("clock", 0.4)[1], bill("clock", 0.4)
     written = json.loads(agreement.to_json())["gap"]
