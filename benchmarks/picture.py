@@ -12,8 +12,8 @@ from typing import NamedTuple
 
 from playwright.sync_api import Browser, sync_playwright
 
-from benchmarks.report_worlds import PAGES, Reported, sample
-from benchmarks.screens import BLANK, comes_true, opened
+from tests.report.screens import BLANK, comes_true, opened
+from tests.worlds.pages import PAGES, Reported, sample
 
 WIDTH, HEIGHT, PART = 1280, 760, 560
 

@@ -289,7 +289,7 @@ def write_table(folder: Path) -> None:
 
 def write_logs(folder: Path) -> None:
     """Write the six logs, each in a folder of its name."""
-    from benchmarks.plants import simulate_plant
+    from tests.worlds.plants import simulate_plant
 
     shutil.copytree(ROOT / "sample_logs", folder / "sample")
     for name, write in (("ramped", write_ramped), ("faulty", write_faulty), ("table", write_table)):

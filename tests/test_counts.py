@@ -457,18 +457,18 @@ def test_sums_stand_in_place_of_logs() -> None:
 @pytest.mark.whole
 def test_counts_without_an_effect_decide_seldom() -> None:
     """A short run of `benchmarks.calibration.counts`: 100 tables of each of three worlds."""
-    from benchmarks.calibration.counts import cell, worlds
+    from benchmarks.calibration.counts import measure_world, worlds
 
     rates = {
-        world.data: cell(world, 100)
+        world.data: measure_world(world, 100)
         for world in worlds()
         if world.data.startswith(("2,000/2,000 users, 5", "14 days, 50/50"))
     }
     assert len(rates) == 3
     returning = rates.pop("14 days, 50/50, users return")
-    assert returning.decided == 0
-    assert returning.rejected > 0.08
-    assert all(one.rejected <= 0.12 for one in rates.values())
+    assert returning["decided, %"] == 0
+    assert returning["p < .05, %"] > 0.08
+    assert all(one["p < .05, %"] <= 0.12 for one in rates.values())
 
 
 def test_counts_of_days_in_a_file_a_variant_are_drafted_and_judged(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shlex
 from fnmatch import fnmatch
 from importlib import import_module
 from pathlib import Path
@@ -18,7 +19,9 @@ from abeval.logs.run import Inputs
 from abeval.metrics.builtin import builtin_metrics
 from abeval.offline.replay import ReplayOptions
 from abeval.report.page import PARTS
+from benchmarks.__main__ import build_parser
 from benchmarks.results.__main__ import commands
+from benchmarks.runner import load_tables
 
 ROOT = Path(__file__).parents[1]
 DOCS = {
@@ -56,7 +59,11 @@ def code_of(text: str) -> list[str]:
 def flags_of(paragraph: str) -> set[str]:
     """Every flag that a paragraph may name: of any command, and of modules that it runs."""
     known = {"--version", "--install-completion"}.union(*COMMANDS.values())
-    for name in re.findall(r"python -m ((?:abeval|benchmarks)[.\w]+)", paragraph):
+    if "python -m benchmarks " in paragraph:
+        for file in ("runner.py", "timing.py"):
+            text = (ROOT / "benchmarks" / file).read_text(encoding="utf-8")
+            known |= set(re.findall(r"add_argument\(\s*\"(--[a-z-]+)", text))
+    for name in re.findall(r"python -m ((?:abeval|benchmarks)\.[.\w]+)", paragraph):
         file = Path(str(import_module(name).__file__))
         main = file.with_name("__main__.py") if file.name == "__init__.py" else file
         known |= set(re.findall(r"add_argument\(\s*\"(--[a-z-]+)", main.read_text()))
@@ -168,8 +175,12 @@ RESULTS = sorted((ROOT / "benchmarks/results").glob("*.md"))
 def test_the_commands_of_a_page_of_results_can_run(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for command in commands(text):
-        module, *flags = re.findall(r"benchmarks[.\w]*|(?<= )--[a-z-]+", command)
-        assert set(flags) <= flags_of(f"python -m {module}"), command
+        module, *words = shlex.split(command)
+        if module == "benchmarks":
+            options = build_parser().parse_args(words)
+            assert options.table is None or options.table in load_tables(options.name), command
+        else:
+            assert {word for word in words if word[:2] == "--"} <= flags_of(f"python -m {module}")
 
 
 def test_each_study_of_the_calibration_page_has_a_page_of_results() -> None:

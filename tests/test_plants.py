@@ -11,12 +11,12 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
-from benchmarks.plants import simulate_plant
-from benchmarks.plants.causes import PLANTS
-from benchmarks.plants.fit import fitted
-from benchmarks.plants.half_precision import rounded_to_bits
-from benchmarks.plants.part import probability
-from benchmarks.plants.truth import PlantedTruth
+from tests.worlds.plants import simulate_plant
+from tests.worlds.plants.causes import PLANTS
+from tests.worlds.plants.fit import fitted
+from tests.worlds.plants.half_precision import rounded_to_bits
+from tests.worlds.plants.part import probability
+from tests.worlds.plants.truth import PlantedTruth
 
 NAMES = [plant.name for plant in PLANTS]
 SIZE = 60_000

@@ -22,10 +22,10 @@ import abeval
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from abeval.server import make_server
-from benchmarks.report_worlds import HOSTILE
 from tests.cli.test_outputs import EXPERIMENT
 from tests.history.past import past
 from tests.logs.small import small_log
+from tests.worlds.pages import HOSTILE
 
 mcp = pytest.importorskip("mcp", reason='no mcp: pip install "abeval[mcp]"')
 

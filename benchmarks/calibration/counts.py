@@ -1,14 +1,10 @@
 """Tables of counts from worlds without an effect: how often does an analysis reject, and decide?
 
-    python -m benchmarks.calibration.counts --repetitions 2000
-
 Users have lognormal activity and click rates of their own. Days have volumes and click rates that
 both variants share. Where users return, every day has the same heavy ones: no test can tell that
 from an effect by days alone, so the table is a draft until a person says that days are units.
 """
 
-import argparse
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -24,6 +20,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.table.columns import TableOptions
 from abeval.table.counts import sum_counts
 from abeval.table.sums import judge_sums, make_sums_experiment
+from benchmarks.runner import Record, Table
 
 ALPHA = 0.05
 EVEN, UNEVEN = (0.5, 0.5), (0.9, 0.1)
@@ -31,13 +28,6 @@ USERS = 2_000
 """Users of both variants; where they do not return, of each day."""
 
 Generator = np.random.Generator
-
-
-class Cell(NamedTuple):
-    """Shares of the repetitions: with a p-value below alpha, and with a decision."""
-
-    rejected: float
-    decided: float
 
 
 def successes(random: Generator, units: tuple[int, int], rate: float) -> pd.DataFrame:
@@ -108,8 +98,8 @@ def worlds() -> Iterator[World]:
                 yield World(data, None if returning else "day", split, table)
 
 
-def cell(world: World, runs: int, seed: int = 0) -> Cell:
-    """Analyse the tables of one world as a user does; the columns are recognised once."""
+def measure_world(world: World, repetitions: int, seed: int = 0) -> Record:
+    """Analyse the tables of a world as a user does; the columns are recognised once."""
     random = np.random.default_rng([seed, *world.data.encode()])
     weights = dict(zip("ab", world.split, strict=True))
     with closing(DuckDBEngine()) as engine:
@@ -118,7 +108,7 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
     if known is None:
         raise TypeError(f"no table of counts: {world.data}")
     results = []
-    for _ in range(runs):
+    for _ in range(repetitions):
         frame = world.table(random)
         columns = [frame[name].astype(str) for name in frame]
         rows = [dict(zip(map(str, frame), row, strict=True)) for row in zip(*columns, strict=True)]
@@ -127,23 +117,9 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
         (row,), (verdict,) = result.scorecard, result.verdicts
         rejected = row.p_value is not None and row.p_value < ALPHA
         results.append((rejected, verdict.decision in ("ship", "do_not_ship")))
-    return Cell(*np.mean(results, axis=0).tolist())
+    rejected, decided = np.mean(results, axis=0).tolist()
+    named = {"table": world.data, "unit": world.unit or "not named"}
+    return {**named, "p < .05, %": rejected, "decided, %": decided}
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.counts")
-    parser.add_argument("--repetitions", type=int, default=2_000, help="tables per row")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--world", default="", help="only those with this text in their name")
-    options = parser.parse_args()
-    sys.stdout.write("| table | unit | p < .05, % | decided, % |\n|---|---|--:|--:|\n")
-    for world in (one for one in worlds() if options.world in one.data):
-        one = cell(world, options.repetitions, options.seed)
-        shares = " | ".join(f"{100 * share:.1f}" for share in one)
-        sys.stdout.write(f"| {world.data} | {world.unit or 'not named'} | {shares} |\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {"counts": Table(measure_world, tuple(worlds()), repetitions=2_000)}

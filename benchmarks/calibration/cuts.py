@@ -1,9 +1,5 @@
 """Calibration of cuts: coverage where the treatment moves a scene, and A/A re-splits of a log.
 
-    python -m benchmarks.calibration.cuts --seeds 100
-    python -m benchmarks.calibration.cuts --draws 4000
-    python -m benchmarks.calibration.cuts --log kuairand/log.parquet --splits 1000
-
 The first: 20,000 users see two scenes. The treatment moves the share of `feed` from .3 to .5 and
 lifts CTR there by 30 %, at `home` by nothing. Every seed goes through the whole API. The second:
 the same world as sums per user and scene, drawn more often. The third: the users of a log
@@ -11,15 +7,13 @@ the same world as sums per user and scene, drawn more often. The third: the user
 computed once, and the function that judges a cell of an analysis judges each split.
 """
 
-import argparse
-import sys
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
 import pandas as pd
 
-import abeval
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.builtin import builtin_metrics
@@ -27,6 +21,8 @@ from abeval.results.analysis import Result
 from abeval.stats import composition, multiplicity
 from abeval.stats.moments import Moments
 from abeval.stats.records import Bools, Effect, Floats
+from benchmarks.runner import Record, Table
+from tests.worlds.experiments import define_experiment
 
 USERS = 20_000
 SHARES, CTR, LIFT = (0.3, 0.5), {"feed": 0.05, "home": 0.10}, {"feed": 0.3, "home": 0.0}
@@ -59,18 +55,14 @@ def world(seed: int, users: int = USERS) -> pd.DataFrame:
 
 def analyzed(log: pd.DataFrame, **entries: Any) -> Result:  # noqa: ANN401
     """The result of the whole analysis of a log of two variants."""
-    base: dict[str, Any] = {
-        "name": "scene",
-        "unit": "user_id",
-        "control": "a",
-        "variants": {"a": {}, "b": {}},
-        "period": {"start": "2026-01-08", "end": "2026-01-15"},
-        "logs": {"impressions": {}},
-        "metrics": [{"name": "ctr"}, {"name": "clicks_per_user"}],
-        "trust": {"aa_runs": 0},
-        "engine": {"threads": 1},
-    }
-    return abeval.define(".", **{**base, **entries}).analyze(logs={"impressions": log})
+    experiment = define_experiment(
+        period={"start": "2026-01-08", "end": "2026-01-15"},
+        logs={"impressions": {}},
+        metrics=[{"name": "ctr"}, {"name": "clicks_per_user"}],
+        trust={"aa_runs": 0},
+        **entries,
+    )
+    return experiment.analyze(logs={"impressions": log})
 
 
 class Seed(NamedTuple):
@@ -236,41 +228,38 @@ def _parts(units: Units, treated: Bools) -> tuple[Effect, Effect]:
     return effects[0], effects[1]
 
 
-def main() -> None:
-    """Print the tables in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.cuts")
-    parser.add_argument("--seeds", type=int, default=100)
-    parser.add_argument("--draws", type=int, help="draw sums per user instead of logs")
-    parser.add_argument("--log", help="Parquet with user_id, tab, is_click: re-split it")
-    parser.add_argument("--splits", type=int, default=1000)
-    options = parser.parse_args()
-    if options.draws is not None:
-        shares = (f"{share:.1%}" for share in coverage_of(options.draws))
-        sys.stdout.write(
-            "| draws | feed +30 % | home 0 | within | mix |\n|--:|--:|--:|--:|--:|\n"
-            f"| {options.draws} | {' | '.join(shares)} |\n"
-        )
-    elif options.log is None:
-        _print_seeds(options.seeds)
-    else:
-        level = level_of(units_of(options.log), options.splits)
-        sys.stdout.write(
-            "| splits | a cell | any cell after Holm | within | mix |\n|--:|--:|--:|--:|--:|\n"
-            f"| {options.splits} | {' | '.join(f'{rate:.1%}' for rate in level)} |\n"
-        )
+def measure_seeds(_: str, repetitions: int, seed: int) -> Record:
+    """Count seeds whose intervals hold the truth, through the whole analysis."""
+    seeds = [seed_of(seed + i) for i in range(repetitions)]
+    moved = [is_moved_segment(seed + i) for i in range(min(10, repetitions))]
+    covered = np.sum([one.covered for one in seeds], axis=0).tolist()
+    return {
+        "seeds": len(seeds),
+        **dict(zip(PARTS, covered, strict=True)),
+        "largest error of the sum": f"{max(s.error for s in seeds):.1e}",
+        "untrusted": sum(s.untrusted for s in seeds),
+        f"as a segment, untrusted (of {len(moved)})": sum(moved),
+    }
 
 
-def _print_seeds(count: int) -> None:
-    seeds = [seed_of(seed) for seed in range(count)]
-    covered = np.sum([one.covered for one in seeds], axis=0)
-    moved = [is_moved_segment(seed) for seed in range(min(10, count))]
-    sys.stdout.write(
-        "| seeds | feed +30 % | home 0 | within | mix | largest error of the sum | untrusted | "
-        f"as a segment, untrusted (of {len(moved)}) |\n|--:|--:|--:|--:|--:|--:|--:|--:|\n"
-        f"| {len(seeds)} | {' | '.join(map(str, covered))} | {max(s.error for s in seeds):.1e} "
-        f"| {sum(s.untrusted for s in seeds)} | {sum(moved)} |\n"
-    )
+def measure_draws(_: str, repetitions: int, seed: int) -> Record:
+    """Measure the coverage of the same world, drawn as sums per user."""
+    shares = (f"{share:.1%}" for share in coverage_of(repetitions, seed))
+    return {"draws": repetitions, **dict(zip(PARTS, shares, strict=True))}
 
 
-if __name__ == "__main__":
-    main()
+def measure_log(log: str, repetitions: int, seed: int) -> Record:
+    """Measure the levels of random splits of a log in halves."""
+    level = level_of(units_of(log), repetitions, seed)
+    heads = ("a cell", "any cell after Holm", "within", "mix")
+    shares = (f"{rate:.1%}" for rate in level)
+    return {"splits": repetitions, **dict(zip(heads, shares, strict=True))}
+
+
+PARTS = ("feed +30 %", "home 0", "within", "mix")
+LOGS = [log for log in ("../shared/data/kuairand/log.parquet",) if Path(log).exists()]
+TABLES = {
+    "seeds": Table(measure_seeds, ("scene",), repetitions=100),
+    "draws": Table(measure_draws, ("scene",), repetitions=4_000),
+    "log": Table(measure_log, LOGS),
+}

@@ -1,27 +1,25 @@
 """How often verdicts ship and stop: by the number of guardrails, and without a correction for it.
 
-    python -m benchmarks.calibration.decisions
-
 Each experiment is the estimates of its goals and guardrails, correlated at .3, judged by
 `scorecard.build_rows` and `verdict.decide` as an analysis is.
 """
 
-import argparse
-import sys
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Comparison
 from abeval.inference.scorecard import build_rows
 from abeval.inference.verdict import decide
-from abeval.metrics.definition import Margin, Metric
+from abeval.metrics.definition import Metric
 from abeval.results import Decision
 from abeval.stats import effects
 from abeval.stats.records import Floats, Lift
+from benchmarks.runner import Record, Table
+from tests.worlds.experiments import list_metrics, parse_metrics
 
 CORRELATION = 0.3
 REACH = 2.8016
@@ -53,53 +51,11 @@ HARM = Truth(REACH, first=-REACH)
 AT_MARGIN = Truth(REACH, first=-(REACH + 1))
 
 
-class Cell(NamedTuple):
-    """Shares of experiments.
-
-    Attributes:
-        goals: Goals.
-        guardrails: Guardrails.
-        family: `holm`, or `none` for no correction at all.
-        stopped: Stopped although nothing moves.
-        shipped: Shipped although nothing moves.
-        shipped_gain: Shipped where every goal gains, at 80 % power each, and no guardrail moves.
-        stopped_harm: Stopped where one guardrail loses as much.
-        shipped_margin: Shipped where one guardrail loses all of its margin.
-    """
-
-    goals: int
-    guardrails: int
-    family: str
-    stopped: float
-    shipped: float
-    shipped_gain: float
-    stopped_harm: float
-    shipped_margin: float
-
-
 def experiment_of(goals: int, guardrails: int, family: str) -> tuple[Experiment, list[Metric]]:
     """An experiment of two variants, and its metrics."""
-    metrics = [
-        *(Metric(f"goal{i}", "mean", "…", role="goal") for i in range(goals)),
-        *(
-            Metric(
-                f"guardrail{i}", "mean", "…", role="guardrail", margin=Margin(MARGIN, relative=True)
-            )
-            for i in range(guardrails)
-        ),
-    ]
-    experiment = parse_experiment(
-        {
-            "name": "decisions",
-            "unit": "user_id",
-            "control": "a",
-            "variants": {"a": {}, TREATMENT: {}},
-            "logs": {"impressions": {"path": "none.parquet"}},
-            "metrics": [{"name": metric.name, "value": "1"} for metric in metrics],
-            "inference": {"family": family},
-        }
-    )
-    return experiment, metrics
+    names = [f"goal{i}" for i in range(goals)], [f"guardrail{i}" for i in range(guardrails)]
+    metrics = list_metrics(*names, MARGIN)
+    return parse_metrics(metrics, inference={"family": family}), metrics
 
 
 def decision_of(
@@ -142,48 +98,26 @@ def share(
     return found.count(decision) / runs
 
 
-def cells(runs: int) -> Iterator[Cell]:
-    """Every number of goals and guardrails, with and without a correction."""
-    for goals, guardrails in ((1, 0), (1, 1), (1, 3), (2, 3), (1, 5), (1, 10)):
-        for family in ("none", "holm"):
-            yield cell(goals, guardrails, family, runs)
-
-
-def cell(goals: int, guardrails: int, family: str, runs: int) -> Cell:
-    """One row of the table."""
+def measure_cell(cell: tuple[int, int, str], repetitions: int, seed: int) -> Record:
+    """Measure the shares of decisions with so many goals and guardrails, with a correction."""
+    goals, guardrails, family = cell
     case = experiment_of(goals, guardrails, family)
-    return Cell(
-        goals,
-        guardrails,
-        family,
-        share(*case, NOTHING, "do_not_ship", runs),
-        share(*case, NOTHING, "ship", runs),
-        share(*case, GAIN, "ship", runs),
-        share(*case, HARM, "do_not_ship", runs) if guardrails else float("nan"),
-        share(*case, AT_MARGIN, "ship", runs) if guardrails else float("nan"),
-    )
+
+    def measure(truth: Truth, decision: Decision) -> float:
+        return share(*case, truth, decision, repetitions, seed)
+
+    return {
+        "goals": goals,
+        "guardrails": guardrails,
+        "correction": family,
+        "no effect: stopped, %": measure(NOTHING, "do_not_ship"),
+        "no effect: shipped, %": measure(NOTHING, "ship"),
+        "every goal gains: shipped, %": measure(GAIN, "ship"),
+        "one guardrail loses: stopped, %": measure(HARM, "do_not_ship") if guardrails else math.nan,
+        "one at its margin: shipped, %": measure(AT_MARGIN, "ship") if guardrails else math.nan,
+    }
 
 
-def markdown(rows: Iterator[Cell]) -> Iterator[str]:
-    """Lines of the table for the documentation."""
-    yield (
-        "| goals | guardrails | correction | no effect: stopped, % | no effect: shipped, % | every "
-        "goal gains: shipped, % | one guardrail loses: stopped, % | one at its margin: shipped, % |"
-    )
-    yield "|--:|--:|---|--:|--:|--:|--:|--:|"
-    for row in rows:
-        shares = " | ".join("" if np.isnan(v) else f"{100 * v:.1f}" for v in row[3:])
-        yield f"| {row.goals} | {row.guardrails} | {row.family} | {shares} |"
-
-
-def main() -> None:
-    """Run the study and print its table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.decisions")
-    parser.add_argument("--repetitions", type=int, default=4_000)
-    for line in markdown(cells(parser.parse_args().repetitions)):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+SIZES = ((1, 0), (1, 1), (1, 3), (2, 3), (1, 5), (1, 10))
+CELLS = [(*size, family) for size in SIZES for family in ("none", "holm")]
+TABLES = {"decisions": Table(measure_cell, CELLS, repetitions=4_000)}

@@ -1,29 +1,24 @@
 """Calibration of what a row can detect: how often a true effect of that size is found.
 
-    python -m benchmarks.calibration.detectable
-    python -m benchmarks.calibration.detectable --experiments 2000
-
 The smallest effect that the scorecard names (`mde`) is read from experiments without one. New ones
 then have it in one goal of the first variant, and their scorecard is read: found is a goal that is
 better after its family, held a guardrail without a loss that keeps a margin of that size. Under
 looks this look counts, not an earlier one.
 """
 
-import argparse
-import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Rule
 from abeval.inference.looks import AlwaysValidLooks, Looks, PlannedLooks
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.scorecard import build_rows
-from abeval.metrics.definition import Margin, Metric
 from abeval.results import Row as ScoreRow
 from abeval.stats.moments import Moments
+from benchmarks.runner import Record, Table
+from tests.worlds.experiments import list_metrics, parse_metrics
 
 UNITS = 2_000
 """Of each variant."""
@@ -60,29 +55,21 @@ WORLDS: Mapping[str, World] = {
 }
 
 
-class Row(NamedTuple):
-    """A world, what its scorecard could see, and how often that is found."""
-
-    world: str
-    mde: float
-    found: float
-    margin: float
-    held: float
-
-
-def row(world: str, experiments: int, seed: int = 0) -> Row:
-    """One world."""
-    rng = np.random.default_rng([seed, list(WORLDS).index(world), 41])
-    nothing = [judged(rng, WORLDS[world], 0.0, 0.05) for _ in range(_READ)]
+def measure_world(name: str, repetitions: int, seed: int = 0) -> Record:
+    """Measure what the scorecard of a world can see, and how often that is found."""
+    world, rng = WORLDS[name], np.random.default_rng([seed, list(WORLDS).index(name), 41])
+    nothing = [judged(rng, world, 0.0, 0.05) for _ in range(_READ)]
     mde, margin = (
-        float(np.mean([one[name, "v0"].mde for one in nothing])) for name in ("goal0", "guarded")
+        float(np.mean([rows[metric, "v0"].mde for rows in nothing]))
+        for metric in ("goal0", "guarded")
     )
     found = held = 0
-    for _ in range(experiments):
-        result = judged(rng, WORLDS[world], mde, margin)
+    for _ in range(repetitions):
+        result = judged(rng, world, mde, margin)
         found += result["goal0", "v0"].status == "better"
         held += result["guarded", "v0"].status in ("non_inferior", "better")
-    return Row(world, mde, found / experiments, margin, held / experiments)
+    shares = {"found, %": found / repetitions, "margin, %": margin, "held, %": held / repetitions}
+    return {"world": name, "could see, %": mde, **shares}
 
 
 def judged(
@@ -90,20 +77,13 @@ def judged(
 ) -> Mapping[tuple[str, str], ScoreRow]:
     """The scorecard of one experiment; the effect is on the first goal of the first variant."""
     names = [f"v{i}" for i in range(world.variants)]
-    metrics = [Metric(f"goal{i}", "mean", "…", role="goal") for i in range(world.goals)]
-    metrics.append(
-        Metric("guarded", "mean", "…", role="guardrail", margin=Margin(margin, relative=True))
-    )
-    experiment = parse_experiment(
-        {
-            "name": "detectable",
-            "unit": "user_id",
-            "control": "control",
-            "variants": {name: {} for name in ("control", *names)},
-            "logs": {"impressions": {"path": "none.parquet"}},
-            "metrics": [{"name": metric.name, "value": "1"} for metric in metrics],
-            "inference": {"family": world.family},
-        }
+    goals = [f"goal{i}" for i in range(world.goals)]
+    metrics = list_metrics(goals, ["guarded"], margin)
+    experiment = parse_metrics(
+        metrics,
+        control="control",
+        variants={name: {} for name in ("control", *names)},
+        inference={"family": world.family},
     )
     rule = Rule(looks=world.looks)
     comparisons = {}
@@ -123,26 +103,4 @@ def moments(rng: np.random.Generator, effect: float) -> Moments:
     return Moments.of(rng.poisson(3 * active * (1 + effect)), np.ones(UNITS))
 
 
-def table(experiments: int) -> Iterator[str]:
-    """Lines of the table in Markdown."""
-    yield "| world | could see, % | found, % | margin, % | held, % |"
-    yield "|---|--:|--:|--:|--:|"
-    for world in WORLDS:
-        one = row(world, experiments)
-        yield (
-            f"| {world} | {100 * one.mde:.1f} | {100 * one.found:.1f} | "
-            f"{100 * one.margin:.1f} | {100 * one.held:.1f} |"
-        )
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.detectable")
-    parser.add_argument("--experiments", type=int, default=400)
-    for line in table(parser.parse_args().experiments):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {"effects": Table(measure_world, tuple(WORLDS), repetitions=600)}

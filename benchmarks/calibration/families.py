@@ -13,8 +13,8 @@ from abeval.stats import (
 )
 from abeval.stats.distributions import two_sided
 from abeval.stats.records import Estimate
-from benchmarks.calibration.logs import STRATA, Split, arms, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
+from tests.worlds.users import STRATA, Split, arms, pool
 
 
 def segments(seed: int, runs: int, split: Split) -> list[Outcome]:

@@ -1,33 +1,25 @@
 """How often a whole analysis of an A/A experiment finds anything: 900/100 units, five goals.
 
-    python -m benchmarks.calibration.family_wise --experiments 400
-
 Skewed revenue of few buyers, rare and frequent conversions, clicks per user and their rate, through
 `analyze` as anybody runs it: any goal better or worse after Holm, and the verdicts.
 """
 
-import argparse
-import math
-import sys
 from collections import Counter
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 
-import abeval
+from benchmarks.runner import Record, Table, write_share
+from tests.worlds.experiments import define_experiment
 
-GOALS = ("revenue", "bought", "clicked", "clicks_per_user", "ctr")
-
-
-class Outcome(NamedTuple):
-    """Of many experiments: how many found anything, by goal, and the verdicts."""
-
-    experiments: int
-    any_goal: int
-    by_goal: Counter[str]
-    refused: Counter[str]
-    verdicts: Counter[str]
+GOALS = (
+    {"name": "revenue", "value": "price"},
+    {"name": "bought", "value": "price > 0", "per_unit": "any"},
+    {"name": "clicked", "value": "click", "per_unit": "any"},
+    {"name": "clicks_per_user"},
+    {"name": "ctr"},
+)
 
 
 def log_of(seed: int, units: tuple[int, int] = (900, 100)) -> pd.DataFrame:
@@ -53,57 +45,27 @@ def log_of(seed: int, units: tuple[int, int] = (900, 100)) -> pd.DataFrame:
     )
 
 
-def experiment() -> abeval.LoadedExperiment:
-    """Five goals, weights as the units."""
-    entries: dict[str, Any] = {
-        "name": "nothing differs",
-        "unit": "user_id",
-        "control": "a",
-        "variants": {"a": {"weight": 9}, "b": {"weight": 1}},
-        "logs": {"impressions": {}},
-        "metrics": [
-            {"name": "revenue", "value": "price", "role": "goal"},
-            {"name": "bought", "value": "price > 0", "per_unit": "any", "role": "goal"},
-            {"name": "clicked", "value": "click", "per_unit": "any", "role": "goal"},
-            {"name": "clicks_per_user", "role": "goal"},
-            {"name": "ctr", "role": "goal"},
-        ],
-        "trust": {"aa_runs": 0},
-        "engine": {"threads": 1},
-    }
-    return abeval.define(**entries)
-
-
-def outcome(experiments: int, seed: int = 0) -> Outcome:
-    """Whole analyses of so many experiments."""
-    loaded, any_goal = experiment(), 0
-    by_goal, refused, verdicts = Counter[str](), Counter[str](), Counter[str]()
-    for one in range(experiments):
-        result = loaded.analyze(logs={"impressions": log_of(seed + one)})
-        hits = [
-            r.metric for r in result.scorecard if r.p_adjusted is not None and r.p_adjusted < 0.05
-        ]
-        any_goal += bool(hits)
-        by_goal.update(hits)
+def measure_goals(_: str, repetitions: int, seed: int) -> Iterator[Record]:
+    """Count whole analyses that find anything after Holm, by goal, and their verdicts."""
+    experiment = define_experiment(
+        variants={"a": {"weight": 9}, "b": {"weight": 1}},
+        logs={"impressions": {}},
+        metrics=[{**goal, "role": "goal"} for goal in GOALS],
+        trust={"aa_runs": 0},
+    )
+    found, refused, verdicts = Counter[str](), Counter[str](), Counter[str]()
+    for i in range(seed, seed + repetitions):
+        result = experiment.analyze(logs={"impressions": log_of(i)})
+        hits = [r.metric for r in result.scorecard if (r.p_adjusted or 1) < 0.05]
+        found.update([*hits, *(["any goal"] if hits else [])])
         refused.update(r.metric for r in result.scorecard if r.p_value is None)
         verdicts[result.verdicts[0].decision] += 1
-    return Outcome(experiments, any_goal, by_goal, refused, verdicts)
+    for name in ("any goal", *(str(goal["name"]) for goal in GOALS)):
+        share = write_share(found[name], repetitions)
+        yield {"found": name, "after Holm, %": share, "without an answer": refused[name]}
+    for verdict, count in sorted(verdicts.items()):
+        share = write_share(count, repetitions)
+        yield {"found": f"verdict: {verdict}", "after Holm, %": share, "without an answer": ""}
 
 
-def main() -> None:
-    """Print what was found."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.family_wise")
-    parser.add_argument("--experiments", type=int, default=400)
-    options = parser.parse_args()
-    all_of = outcome(options.experiments)
-    share = all_of.any_goal / all_of.experiments
-    error = math.sqrt(share * (1 - share) / all_of.experiments)
-    sys.stdout.write(f"any goal after Holm: {100 * share:.1f} ± {100 * error:.1f} %\n")
-    sys.stdout.write(
-        f"by goal: {dict(all_of.by_goal)}\nwithout an answer: {dict(all_of.refused)}\n"
-    )
-    sys.stdout.write(f"verdicts: {dict(all_of.verdicts)}\n")
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {"goals": Table(measure_goals, ("900/100",), repetitions=400)}

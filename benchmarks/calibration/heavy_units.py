@@ -1,7 +1,5 @@
 """Levels and power of ratios whose denominators a few units hold, beside the delta method.
 
-    python -m benchmarks.calibration.heavy_units --repetitions 2000
-
 Users have impressions by a Pareto tail, a lognormal or a negative binomial, and clicks with a rate
 of their own; in `another rate` one in fifty sees some 400 and clicks 2.5 times as often. Stores
 have so many users by a Pareto tail, and half of them are treated. Each experiment without an
@@ -9,12 +7,9 @@ effect is judged as an analysis judges it. The same with a gain of 2.8 standard 
 power; the delta method (Deng, Knoblich and Lu 2018) is what would run instead.
 """
 
-import argparse
 import math
-import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 import numpy as np
 
@@ -27,7 +22,8 @@ from abeval.simulate.stores import Users
 from abeval.stats import effects, means
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats
-from benchmarks.calibration.clusters import ARMS, World, analysis_of, entries
+from benchmarks.runner import Record, Table
+from tests.worlds.clusters import ARMS, World, analysis_of, entries
 
 SIZES = ((150, 150), (200, 200), (500, 500), (1_000, 1_000), (2_000, 2_000), (5_000, 5_000))
 UNEVEN = ((1_800, 200), (9_000, 1_000), (45_000, 5_000))
@@ -84,33 +80,16 @@ def users(random: Generator, world: str, units: int) -> tuple[Floats, Floats]:
     return random.binomial(shown.astype(np.int64), rate).astype(np.float64), shown
 
 
-class Cell(NamedTuple):
-    """What was counted of a world: answers and what became of them, of each test.
-
-    Attributes:
-        top: Mean share of the denominator that one unit holds, the larger of both variants.
-        counts: How many were answered, rejected, flagged, judged by the permutation test, and
-            rejected of the flagged; rejected by the delta method; and found by either.
-    """
-
-    runs: int
-    top: float
-    counts: Counter[str]
-
-    def share(self, name: str, of: str = "runs") -> float:
-        """Return a share in percent; NaN of what was not counted."""
-        whole = self.runs if of == "runs" else self.counts[of]
-        return 100 * self.counts[name] / whole if whole and name in self.counts else math.nan
-
-
 def _delta(control: Moments, treatment: Moments) -> Effect:
     first, second = (means.estimate_smooth(m, means.ratio(0, 1)) for m in (control, treatment))
     return effects.compare(first, second)
 
 
-def of_users(world: str, sizes: tuple[int, int], runs: int) -> Cell:
+def measure_users(cell: tuple[str, tuple[int, int]], repetitions: int, seed: int) -> Record:
     """Judge experiments of users."""
-    random = np.random.default_rng([46, list(WORLDS).index(world), *sizes])
+    world, sizes = cell
+    runs = max(200, min(repetitions, 20_000_000 // sum(sizes)))
+    random = np.random.default_rng([46 + seed, list(WORLDS).index(world), *sizes])
     counts, top = Counter[str](), 0.0
     for run in range(runs):
         pair = [users(random, world, size) for size in sizes]
@@ -127,7 +106,7 @@ def of_users(world: str, sizes: tuple[int, int], runs: int) -> Cell:
         counts["with gain"] += 1
         counts["found"] += found.effect is not None and found.effect.p_value < 0.05
         counts["found by delta"] += also.p_value < 0.05
-    return Cell(runs, top / runs, counts)
+    return _record(world, f"{sizes[0]:,}/{sizes[1]:,}", counts, top, runs)
 
 
 def _count(counts: Counter[str], one: Comparison, plain: Effect | None) -> None:
@@ -153,62 +132,49 @@ def stores(random: Generator, number: int) -> Users:
     return Users(clicks, shown, store, treated, np.zeros(number, dtype=np.int64))
 
 
-def of_stores(number: int, runs: int) -> Cell:
+def measure_stores(number: int, repetitions: int, seed: int) -> Record:
     """Judge experiments of stores."""
     experiment = parse_experiment(entries(World(number, 0.1), by_cluster=True))
-    random, counts, top = np.random.default_rng([46, number]), Counter[str](), 0.0
-    for _ in range(runs):
+    random, counts, top = np.random.default_rng([46 + seed, number]), Counter[str](), 0.0
+    for _ in range(repetitions):
         drawn = stores(random, number)
         y, x = (np.bincount(drawn.store, one) for one in (drawn.y, drawn.x))
         low, high = (Moments.of(y[arm], x[arm]) for arm in (~drawn.treated, drawn.treated))
         top += max(low.largest, high.largest)
         analysis = analysis_of(experiment, drawn)
         _count(counts, compare(analysis, analysis.metrics[0], ARMS), _delta(low, high))
-    return Cell(runs, top / runs, counts)
+    halves = f"{number // 2}/{number // 2}"
+    return _record("stores, Pareto 2", halves, counts, top, repetitions)
 
 
-def lines(runs: int) -> Iterator[str]:
-    """Yield the rows of the table."""
-    for world in WORLDS:
-        for sizes in (*SIZES, *UNEVEN):
-            cell = of_users(world, sizes, max(200, min(runs, 20_000_000 // sum(sizes))))
-            yield _line(f"{world} | {sizes[0]:,}/{sizes[1]:,}", cell)
-    for number in STORES:
-        yield _line(f"stores, Pareto 2 | {number // 2}/{number // 2}", of_stores(number, runs))
+def _record(impressions: str, units: str, counts: Counter[str], top: float, runs: int) -> Record:
+    """Write the shares of a world; `top` is the mean share of the denominator that a unit holds."""
+
+    def share(name: str, whole: str = "runs") -> float:
+        total = runs if whole == "runs" else counts[whole]
+        return counts[name] / total if total and name in counts else math.nan
+
+    level = share("rejected", "answered")
+    error = math.sqrt(level * (1 - level) / max(counts["answered"], 1))
+    return {
+        "impressions": impressions,
+        "units": units,
+        "top unit, %": top / runs,
+        "flagged, %": share("flagged"),
+        "delta method rejects, %": share("rejected by delta"),
+        "no answer, %": 1 - share("answered"),
+        "skewed test, %": share("permuted", "answered"),
+        "rejected, %": level,
+        "± error, %": error,
+        "rejected of flagged, %": share("rejected, flagged", "answered, flagged"),
+        "delta's power, %": share("found by delta", "with gain"),
+        "power, %": share("found", "with gain"),
+        "repetitions": runs,
+    }
 
 
-def _line(name: str, cell: Cell) -> str:
-    level = cell.share("rejected", "answered")
-    error = math.sqrt(level * (100 - level) / max(cell.counts["answered"], 1))
-    numbers = [
-        100 * cell.top,
-        cell.share("flagged"),
-        cell.share("rejected by delta"),
-        100 - cell.share("answered"),
-        cell.share("permuted", "answered"),
-        level,
-        error,
-        cell.share("rejected, flagged", "answered, flagged"),
-        cell.share("found by delta", "with gain"),
-        cell.share("found", "with gain"),
-    ]
-    return f"| {name} | {' | '.join(f'{one:.1f}' for one in numbers)} | {cell.runs:,} |\n"
-
-
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=2000)
-    options = parser.parse_args()
-    sys.stdout.write(
-        "| impressions | units | top unit, % | flagged, % | delta method rejects, % | no answer, % "
-        "| skewed test, % | rejected, % | ± error | rejected of flagged, % | delta's power, % "
-        "| power, % | repetitions |\n|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
-    )
-    for line in lines(options.repetitions):
-        sys.stdout.write(line)
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+CELLS = [(world, sizes) for world in WORLDS for sizes in (*SIZES, *UNEVEN)]
+TABLES = {
+    "users": Table(measure_users, CELLS, repetitions=2_000),
+    "stores": Table(measure_stores, STORES, repetitions=2_000),
+}

@@ -1,7 +1,5 @@
 """Do the statistics of a history hold: correlations without noise, and what was really gained?
 
-    python -m benchmarks.calibration.history
-
 Every world goes through the report of a history. True effects on an offline and an online metric
 are normal; or zero on both in three quarters of experiments; or have heavy tails (t with three
 degrees of freedom, both metrics large in the same experiments, or each on its own); or are skewed
@@ -10,13 +8,11 @@ better is shipped.
 Gains: fifty experiments with normal true effects, of which the significant ones are shipped.
 """
 
-import argparse
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from scipy import special
 
 from abeval.history.measures import build_measures
@@ -25,61 +21,11 @@ from abeval.history.table import StoredRows
 from abeval.results.history import HistoryRow
 from abeval.stats import shrinkage
 from abeval.stats.records import Floats
+from benchmarks.runner import Record, Table
+from tests.worlds.effects import SKEW, Pair, drawn
 
 SMALL, MIDDLE, LARGE = 0.65, 1.22, 3.0
 """Spread of true effects over their errors: they are 30, 60 and 90 % of the variance."""
-
-
-class Pair(NamedTuple):
-    """A world of two metrics.
-
-    Attributes:
-        correlation: Of true effects, before they are made skewed.
-        online: Spread of true online effects over their standard error.
-        experiments: How many there are.
-        sizes: Standard deviation of the log of the errors' size between experiments.
-        shape: How true effects are distributed: `normal`, `null`, `heavy`, `apart` or `skewed`.
-        offline: As `online`.
-    """
-
-    correlation: float
-    online: float
-    experiments: int = 30
-    sizes: float = 0.0
-    shape: str = "normal"
-    offline: float = 1.73
-
-
-class Correlations(NamedTuple):
-    """What came out of a world: medians, and shares of intervals that hold the truth.
-
-    Attributes:
-        naive: Median correlation of the estimates.
-        corrected: Median corrected correlation.
-        covered: Intervals that hold the true correlation.
-        width: Their median width.
-        sure: Intervals without zero.
-        said: Sentences that say that it predicts.
-        slope_covered: Intervals that hold the true slope.
-        chance: Mean stated probability that the effect of a next experiment is positive.
-        positive: How often it is; an effect of zero is half positive.
-        total_covered: Intervals of what the shipped ones gained that hold it.
-        each_covered: Intervals of single shrunken effects that hold the true one.
-        sd_covered: Intervals of the spread of true effects that hold it.
-    """
-
-    naive: float
-    corrected: float
-    covered: float
-    width: float
-    sure: float
-    said: float
-    slope_covered: float
-    chance: float
-    positive: float
-    total_covered: float
-    each_covered: float
-    sd_covered: float
 
 
 class Gain(NamedTuple):
@@ -96,24 +42,6 @@ class Gain(NamedTuple):
     se: float = 0.01
     experiments: int = 50
     mean: float = 0.0
-
-
-class Gained(NamedTuple):
-    """Sums over what was shipped, over all repetitions, and shares.
-
-    Attributes:
-        naive: Of the estimates, over that of true effects.
-        shrunken: Of the shrunken ones, over that of true effects.
-        covered: Intervals of the sum that hold the true sum, where something was shipped.
-        sd: Median fitted standard deviation over the true one.
-        prior_covered: Intervals of the standard deviation that hold the true one.
-    """
-
-    naive: float
-    shrunken: float
-    covered: float
-    sd: float
-    prior_covered: float
 
 
 PAIRS = (
@@ -143,25 +71,23 @@ GAINS = (
 )
 
 
-def correlations(world: Pair, repetitions: int, seed: int = 1) -> Correlations:
-    """Report on many histories of one world."""
-    random = np.random.default_rng(seed)
-    rows = np.array([_reported(world, random) for _ in range(repetitions)])
-    medians, means = np.median(rows, axis=0), np.nanmean(rows, axis=0)
-    whole = dict(zip(Correlations._fields, means.tolist(), strict=True))
-    middle = dict(zip(Correlations._fields, medians.tolist(), strict=True))
-    return Correlations(
-        **{**whole, **{name: middle[name] for name in ("naive", "corrected", "width")}}
-    )
+def measure_correlations(world: Pair, repetitions: int, seed: int) -> Record:
+    """Report on many histories of a world: medians of sizes, and shares of what should hold."""
+    random = np.random.default_rng(1 + seed)
+    rows = pd.DataFrame([_report(world, random) for _ in range(repetitions)])
+    sizes = rows[["naive", "corrected", "width"]].median()
+    numbers = {f"{name}": f"{sizes.get(name, rows[name].mean()):.3f}" for name in rows}
+    return {**world._asdict(), **numbers}
 
 
-def _reported(world: Pair, random: np.random.Generator) -> tuple[float, ...]:
+def _report(world: Pair, random: np.random.Generator) -> dict[str, float]:
+    """Say what the report tells of a history, and whether its intervals hold the truth."""
     x, x_se, y, y_se, true = drawn(world, random, world.experiments)
     rows = [row for i in range(len(x)) for row in _rows(i, x[i], x_se[i], y[i], y_se[i])]
-    kept = StoredRows(tuple(rows), is_signed=True)
-    outcome = report(Path("history.parquet"), kept, None, None, 0.05)
+    outcome = report(
+        Path("history.parquet"), StoredRows(tuple(rows), is_signed=True), None, None, 0.05
+    )
     (row,), (gained,) = outcome.predictions, outcome.gained
-    said = any(choice.sentence.startswith("auc predicts") for choice in outcome.choices)
     expected = _true_correlation(world)
     shipped = y > 1.96 * y_se
     total = float(true[shipped].sum())
@@ -173,14 +99,20 @@ def _reported(world: Pair, random: np.random.Generator) -> tuple[float, ...]:
     ahead = drawn(world, random, 200)
     nearest = np.argmin(np.abs(ahead[0] - _number(row.step)))
     low, high = _number(row.low), _number(row.high)
-    return (
-        *(_number(row.naive), _number(row.correlation)),
-        *(_held(low, expected, high), high - low, low > 0 or high < 0, said),
-        *(_held(row.slope_low, expected, row.slope_high), _number(row.chance)),
-        float(1 + np.sign(ahead[4][nearest])) / 2,
-        _held(gained.low, total, gained.high) if shipped.any() else np.nan,
-        *(float(np.mean(held)), _held(prior.sd_low, 1, prior.sd_high)),
-    )
+    return {
+        "naive": _number(row.naive),
+        "corrected": _number(row.correlation),
+        "covered": _held(low, expected, high),
+        "width": high - low,
+        "sure": low > 0 or high < 0,
+        "said": any(one.sentence.startswith("auc predicts") for one in outcome.choices),
+        "slope covered": _held(row.slope_low, expected, row.slope_high),
+        "chance": _number(row.chance),
+        "positive": float(1 + np.sign(ahead[4][nearest])) / 2,
+        "total covered": _held(gained.low, total, gained.high) if shipped.any() else np.nan,
+        "each covered": float(np.mean(held)),
+        "sd covered": _held(prior.sd_low, 1, prior.sd_high),
+    }
 
 
 def _held(low: float | None, true: float, high: float | None) -> bool:
@@ -206,37 +138,6 @@ def _rows(i: int, x: float, x_se: float, y: float, y_se: float) -> list[HistoryR
     ]
 
 
-def drawn(
-    world: Pair, random: np.random.Generator, experiments: int
-) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-    """Estimates on both metrics with their errors, and true effects on the second; spread 1."""
-    true_x, true_y = _true(world, random, experiments)
-    size = np.exp(world.sizes * random.standard_normal(experiments))
-    x_se, y_se = size / world.offline, size / world.online
-    error_x, error_y = random.standard_normal((2, experiments))
-    return true_x + x_se * error_x, x_se, true_y + y_se * error_y, y_se, true_y
-
-
-def _true(world: Pair, random: np.random.Generator, experiments: int) -> Floats:
-    """True effects on both metrics, shape (2, experiments): mean 0, standard deviation 1."""
-    pair = random.standard_normal((2, experiments))
-    if world.shape == "apart":
-        pair = random.standard_t(3, (2, experiments)) / np.sqrt(3)
-    pair[1] = world.correlation * pair[0] + np.sqrt(1 - world.correlation**2) * pair[1]
-    if world.shape == "null":
-        pair *= 2 * (random.random(experiments) < 0.25)
-    if world.shape == "heavy":
-        pair /= np.sqrt(random.chisquare(3, experiments))
-    if world.shape == "skewed":
-        spread = np.exp(SKEW**2)
-        pair = (np.exp(SKEW * pair) - np.sqrt(spread)) / np.sqrt(spread * (spread - 1))
-    return pair
-
-
-SKEW = 0.75
-"""Standard deviation of the log of lognormal effects."""
-
-
 def _true_correlation(world: Pair) -> float:
     """Of true effects over all experiments: of lognormal ones it is smaller than of their logs."""
     if world.shape != "skewed":
@@ -244,19 +145,20 @@ def _true_correlation(world: Pair) -> float:
     return float(np.expm1(world.correlation * SKEW**2) / np.expm1(SKEW**2))
 
 
-def gains(world: Gain, repetitions: int, seed: int = 1) -> Gained:
-    """Ship what is significantly better in many histories of one world, and add it up."""
-    random = np.random.default_rng(seed)
+def measure_gains(world: Gain, repetitions: int, seed: int) -> Record:
+    """Ship what is significantly better in many histories of a world, and add it up.
+
+    Naive and shrunken sums are over that of true effects; coverage is where something was shipped.
+    """
+    random = np.random.default_rng(1 + seed)
     rows = np.array([_added(world, random) for _ in range(repetitions)])
     naive, shrunken, true = rows[:, :3].sum(0)
     shipped = rows[:, 3] > 0
-    return Gained(
-        float(naive / true) if shipped.any() else 1.0,
-        float(shrunken / true) if shipped.any() else 1.0,
-        float(rows[shipped, 4].mean()) if shipped.any() else 1.0,
-        float(np.median(rows[:, 5]) / world.spread),
-        float(rows[:, 6].mean()),
-    )
+    sums = naive / true, shrunken / true, rows[shipped, 4].mean()
+    numbers = *(sums if shipped.any() else [1.0] * 3), np.median(rows[:, 5]) / world.spread
+    names = ("naive", "shrunken", "covered", "sd", "sd covered")
+    shown = zip(names, (*numbers, rows[:, 6].mean()), strict=True)
+    return {**world._asdict(), **{name: f"{number:.3f}" for name, number in shown}}
 
 
 def _added(world: Gain, random: np.random.Generator) -> Floats:
@@ -273,30 +175,7 @@ def _added(world: Gain, random: np.random.Generator) -> Floats:
     return np.array(numbers, dtype=float)
 
 
-def lines(repetitions: int) -> Iterator[str]:
-    """One line a world."""
-    yield " ".join((*Pair._fields, *Correlations._fields))
-    for pair in PAIRS:
-        yield _line(pair, correlations(pair, repetitions))
-    yield " ".join((*Gain._fields, *Gained._fields))
-    for gain in GAINS:
-        yield _line(gain, gains(gain, repetitions))
-
-
-def _line(world: tuple[float | str, ...], outcome: tuple[float, ...]) -> str:
-    left = " ".join(one if isinstance(one, str) else f"{one:g}" for one in world)
-    return f"{left}: {' '.join(f'{number:.3f}' for number in outcome)}"
-
-
-def main(arguments: list[str] | None = None) -> None:
-    """Print one line a world."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repetitions", type=int, default=500)
-    options = parser.parse_args(arguments)
-    for line in lines(options.repetitions):
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {
+    "correlations": Table(measure_correlations, PAIRS, repetitions=200),
+    "gains": Table(measure_gains, GAINS, repetitions=200),
+}

@@ -4,20 +4,15 @@ The click model is that of `abeval tools simulate --design interleaving`: positi
 with 1 to 200 lists, each drafted by `abeval.interleave`.
 """
 
-import sys
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+import math
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from math import sqrt
-from multiprocessing import get_context
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment.interleaving import Drafted, Method
 from abeval.simulate.interleaved import (
-    LENGTH,
-    MOST_LISTS,
     Draft,
     Queries,
     draw_queries,
@@ -29,6 +24,7 @@ from abeval.stats.interleaving import preference, symmetry, units_in_test, units
 from abeval.stats.means import estimate_ratio
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
+from benchmarks.runner import Record, Table
 
 Floats = NDArray[np.float64]
 
@@ -181,60 +177,48 @@ def found(share: float, seeds: int = 200) -> float:
     return told / seeds
 
 
-def _row(method: Method) -> str:
-    significant, right = signs(method)
-    return (
-        f"| {method} | {level(method, False):.1%} | {level(method, True):.1%} "
-        f"| {significant} | {right / significant:.1%} |"
-    )
+def measure_method(method: Method, repetitions: int, seed: int) -> Record:
+    """Measure the level of a method, and the sign of its significant preferences."""
+    significant, right = signs(method, repetitions)
+    return {
+        "method": method,
+        "equal rankers, %": level(method, by_place=False, seeds=repetitions),
+        "clicks by place alone, %": level(method, by_place=True, seeds=repetitions),
+        "significant": significant,
+        "of these, right sign, %": right / significant if significant else math.nan,
+    }
 
 
-def lines() -> Iterator[str]:
-    """Write the tables."""
-    yield f"{SEEDS} seeds each, {USERS} users of 1 to {MOST_LISTS} lists of {LENGTH}; level 5 %,"
-    yield f"± 3 SE = {300 * sqrt(0.05 * 0.95 / SEEDS):.1f} points."
-    yield ""
-    yield "| method | equal rankers | clicks by place alone | significant | of these, right sign |"
-    yield "|---|--:|--:|--:|--:|"
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        yield from workers.map(_row, METHODS)
-    yield ""
-    yield f"Users with lists by a Pareto tail and tastes of their own, {4 * SEEDS:,} seeds each."
-    yield ""
-    yield "| users | tail | equal rankers told apart |"
-    yield "|--:|--:|--:|"
-    for users in (150, 300, 2_000):
-        for tail in (1.2, 2.0, 3.0):
-            yield f"| {users:,} | {tail} | {heavy_level(users, tail):.1%} |"
-    yield ""
-    yield (
-        "| method | true lift | interleaving | A/B of clicks per list | times fewer users "
-        "| A/B of clicks per user, by `power` |"
-    )
-    yield "|---|--:|--:|--:|--:|--:|"
-    for method in METHODS:
-        for noise in (0.9, 0.8):
-            lift, few, many, planned = users_needed(method, noise)
-            sizes = f"{few:,.0f} | {many:,.0f} | {many / few:,.0f} | {planned:,.0f}"
-            yield f"| {method} | {lift:+.1%} | {sizes} |"
-    yield ""
-    lift, few, *_ = users_needed("team_draft", 0.9)
-    share = power("team_draft", 0.9, round(few))
-    yield f"With {few:,.0f} users a team draft finds a preference in {share:.0%} of 200 runs"
-    yield f"where the lift is {lift:+.1%}."
-    yield ""
-    yield "| lists forced to begin with B | found by first places |"
-    yield "|---|--:|"
-    for share in (0.0, 0.1, 0.2):
-        yield f"| {share:.0%} | {found(share):.1%} |"
+def measure_heavy(cell: tuple[int, float], repetitions: int, seed: int) -> Record:
+    """Measure how often equal rankers are told apart by users of a Pareto tail."""
+    told = heavy_level(*cell, repetitions)
+    return {"users": cell[0], "tail": cell[1], "equal rankers told apart, %": told}
 
 
-def main() -> None:
-    """Print the tables as they are computed."""
-    for line in lines():
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
+def measure_users(cell: tuple[Method, float], repetitions: int, seed: int) -> Record:
+    """Measure how many users a preference takes, beside an A/B test, and if so many find it."""
+    method, noise = cell
+    lift, few, many, planned = users_needed(method, noise)
+    return {
+        "method": method,
+        "true lift": f"{lift:+.1%}",
+        "interleaving": round(few),
+        "A/B of clicks per list": round(many),
+        "times fewer users": round(many / few),
+        "A/B of clicks per user, by `power`": round(planned),
+        "so many users find it, %": power(method, noise, round(few), repetitions),
+    }
 
 
-if __name__ == "__main__":
-    main()
+def measure_forced(share: float, repetitions: int, seed: int) -> Record:
+    """Measure how often lists that are forced to begin with B are found by first places."""
+    return {"lists forced to begin with B": f"{share:.0%}", "found, %": found(share, repetitions)}
+
+
+HEAVY = [(users, tail) for users in (150, 300, 2_000) for tail in (1.2, 2.0, 3.0)]
+TABLES = {
+    "methods": Table(measure_method, METHODS, repetitions=500),
+    "heavy users": Table(measure_heavy, HEAVY, repetitions=2_000),
+    "users": Table(measure_users, [(m, n) for m in METHODS for n in (0.9, 0.8)], repetitions=200),
+    "forced": Table(measure_forced, (0.0, 0.1, 0.2), repetitions=200),
+}

@@ -1,17 +1,11 @@
 """Calibration of always-valid looks, with and without a plan, as an analysis tests them.
 
-    python -m benchmarks.calibration.looks
-    python -m benchmarks.calibration.looks --part speed
-
 A/A experiments whose users come back, looked at daily over 90 days and hourly over 28; and
 experiments looked at after each new user. Every look is judged by the rules of
 `inference.looks.adjust_to_look`: whether it may begin, and its boundary.
 """
 
-import argparse
-import sys
 from collections.abc import Iterator
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +15,9 @@ from scipy import special
 from abeval.inference.looks import START_PRECISION, START_UNITS
 from abeval.stats import sequential
 from abeval.stats.records import Bools, Floats
-from benchmarks.calibration.logs import Split
 from benchmarks.calibration.outcome import ALPHA
+from benchmarks.runner import Record, Table
+from tests.worlds.users import Split
 
 Float32s = NDArray[np.float32]
 METRICS = ("clicks per user", "click rate", "revenue per user")
@@ -72,49 +67,6 @@ class Path(NamedTuple):
     precision: Floats
     units: Floats
     total: Floats
-
-
-class Cell(NamedTuple):
-    """What looks did in many experiments; shares of experiments.
-
-    Attributes:
-        world: How users come, and the split.
-        metric: The metric.
-        runs: Experiments.
-        free: Without a plan, rejected at some look.
-        planned: With the planned number of units.
-        naive: By the p-value for one look.
-        begun: In which looks without a plan began at all.
-    """
-
-    world: str
-    metric: str
-    runs: int
-    free: float
-    planned: float
-    naive: float
-    begun: float
-
-
-class Speed(NamedTuple):
-    """When a true effect, which a single look at the end finds in `power`, is detected.
-
-    Attributes:
-        power: Of the test for one look, at the end.
-        free: Mean share of the experiment until looks without a plan find it, 1 where they do not.
-        planned: The same with a plan.
-        free_power: Share of experiments in which looks without a plan find it.
-        planned_power: With a plan.
-    """
-
-    world: str
-    metric: str
-    runs: int
-    power: float
-    free: float
-    planned: float
-    free_power: float
-    planned_power: float
 
 
 def paths(seed: int, visits: Visits, lift: float = 0.0) -> Paths:
@@ -194,38 +146,49 @@ def path_of(
     return Path((values[1] - values[0]) / se, precision, np.minimum(*units), total)
 
 
-def free(path: Path) -> Bools:
-    """Which looks reject without a plan."""
-    begun = (path.units >= START_UNITS) & (path.precision <= START_PRECISION)
+def has_begun(path: Path) -> Bools:
+    """Return at which looks the rules let them begin."""
+    return np.asarray((path.units >= START_UNITS) & (path.precision <= START_PRECISION))
+
+
+def reject_freely(path: Path) -> Bools:
+    """Return which looks reject without a plan."""
     growth = np.maximum(1.0, (START_PRECISION / path.precision) ** 2)
     critical = np.sqrt(sequential.critical_from_start(1.0, ALPHA) ** 2 + np.log(growth))
-    return np.asarray(begun & (np.abs(path.z) >= critical))
+    return np.asarray(has_begun(path) & (np.abs(path.z) >= critical))
 
 
-def planned(path: Path, units: int) -> Bools:
-    """Which looks reject with a planned number of units."""
-    begun = (path.units >= START_UNITS) & (path.precision <= START_PRECISION)
+def reject_planned(path: Path, units: int) -> Bools:
+    """Return which looks reject with a planned number of units."""
     clock = sequential.tuning(ALPHA) ** 2 * path.total / units
     critical = np.sqrt(2 * (clock + 1) / clock * (0.5 * np.log1p(clock) - np.log(ALPHA)))
-    return np.asarray(begun & (np.abs(path.z) >= critical))
+    return np.asarray(has_begun(path) & (np.abs(path.z) >= critical))
 
 
-def returning(seed: int, runs: int, visits: Visits, split: Split, world: str) -> list[Cell]:
-    """A/A experiments whose users come back."""
+def measure_returning(
+    cell: tuple[str, Visits, Split], repetitions: int, seed: int
+) -> Iterator[Record]:
+    """Look at A/A experiments whose users come back."""
+    name, visits, split = cell
     users, rng = paths(seed, visits), np.random.default_rng([seed, 18])
-    flags = np.zeros((runs, len(METRICS), 4), dtype=bool)
-    for run in range(runs):
+    flags = np.zeros((repetitions, len(METRICS), 4), dtype=bool)
+    for run in range(repetitions):
         for k, path in enumerate(experiment(rng, users, users, split)):
             flags[run, k] = _flags(path, sum(split))
-    rates = flags.mean(axis=0)
-    return [Cell(world, name, runs, *rates[k].tolist()) for k, name in enumerate(METRICS)]
+    for k, metric in enumerate(METRICS):
+        yield _record(f"{name}, {split}", metric, flags[:, k])
 
 
-def _flags(path: Path, units: int) -> tuple[bool, ...]:
-    begun = (path.units >= START_UNITS) & (path.precision <= START_PRECISION)
+def _record(world: str, metric: str, flags: Bools) -> Record:
+    heads = ("without a plan, %", "with a plan, %", "p of one look, %", "began, %")
+    return {"looks": world, "metric": metric, **dict(zip(heads, flags.mean(axis=0), strict=True))}
+
+
+def _flags(path: Path, units: int) -> list[bool]:
+    """Return which rejects at some look: without a plan, with one, by p; and if looks began."""
     naive = (path.units >= START_UNITS) & (np.abs(path.z) >= -special.ndtri(ALPHA / 2))
-    looks = free(path), planned(path, units), naive, begun
-    return tuple(bool(look.any()) for look in looks)
+    looks = reject_freely(path), reject_planned(path, units), naive, has_begun(path)
+    return [bool(look.any()) for look in looks]
 
 
 VALUES = ("exponential", "conversion of 1 %", "3 % buyers, lognormal")
@@ -242,14 +205,13 @@ def _values(rng: np.random.Generator, name: str, units: int) -> Floats:
             return np.where(bought, rng.lognormal(0, 1, units), 0.0)
 
 
-def each_unit(seed: int, runs: int, name: str, share: float, units: int = 100_000) -> Cell:
-    """A/A experiments that are looked at after each new user."""
+def measure_each_unit(cell: tuple[str, float], repetitions: int, seed: int) -> Record:
+    """Look at A/A experiments after each new user."""
+    (name, share), units = cell, 100_000
     rng = np.random.default_rng([seed, 19, VALUES.index(name)])
-    flags = np.zeros((runs, 4), dtype=bool)
-    for run in range(runs):
-        flags[run] = _flags(_one_by_one(rng, name, share, units), units)
+    flags = [_flags(_one_by_one(rng, name, share, units), units) for _ in range(repetitions)]
     world = f"each of {units:,} units, {100 - 100 * share:g}/{100 * share:g}"
-    return Cell(world, name, runs, *flags.mean(axis=0).tolist())
+    return _record(world, name, np.array(flags))
 
 
 def _one_by_one(rng: np.random.Generator, name: str, share: float, units: int) -> Path:
@@ -267,93 +229,43 @@ def _cumulative(values: Floats, own: Bools) -> tuple[Floats, Floats, Floats]:
     return n, mean, (np.cumsum(values * values) / n - mean**2) / (n - 1)
 
 
-def speed(seed: int, runs: int, visits: Visits, split: Split, world: str, lift: float) -> Speed:
-    """How soon a true effect on clicks per user is found."""
-    control, treatment = paths(seed, visits), paths(seed + 1, visits, lift)
+def measure_speed(cell: tuple[Split, float], repetitions: int, seed: int) -> Record:
+    """Measure how soon a true effect on clicks per user is found, 1 where it is not."""
+    split, lift = cell
+    control, treatment = paths(seed, DAILY), paths(seed + 1, DAILY, lift)
     rng = np.random.default_rng([seed, 20])
-    fixed, firsts = [], np.ones((2, runs))
-    hits = np.zeros((2, runs), dtype=bool)
-    for run in range(runs):
+    fixed, firsts = [], np.ones((2, repetitions))
+    hits = np.zeros((2, repetitions), dtype=bool)
+    for run in range(repetitions):
         path = experiment(rng, control, treatment, split)[0]
         fixed.append(abs(path.z[-1]) >= -special.ndtri(ALPHA / 2))
-        for k, crossed in enumerate((free(path), planned(path, sum(split)))):
+        for k, crossed in enumerate((reject_freely(path), reject_planned(path, sum(split)))):
             hits[k, run] = crossed.any()
-            firsts[k, run] = (np.argmax(crossed) + 1) / visits.looks if crossed.any() else 1.0
-    return Speed(
-        world,
-        METRICS[0],
-        runs,
-        float(np.mean(fixed)),
-        *firsts.mean(axis=1).tolist(),
-        *hits.mean(axis=1).tolist(),
-    )
+            firsts[k, run] = (np.argmax(crossed) + 1) / DAILY.looks if crossed.any() else 1.0
+    found, after = hits.mean(axis=1).tolist(), [f"{share:.2f}" for share in firsts.mean(axis=1)]
+    return {
+        "looks": f"daily, 90 days, {split}, lift {lift:.1%}",
+        "one look at the end finds, %": float(np.mean(fixed)),
+        "without a plan finds, %": found[0],
+        "after, share of the days": after[0],
+        "with a plan finds, %": found[1],
+        "after": after[1],
+    }
 
 
 DAILY, HOURLY = Visits(90, 0.5, 20_000), Visits(672, 0.05, 6_000)
-
-
-LIFTS, LIFTS_UNEVEN = (0.073, 0.11, 0.15), (0.1, 0.15, 0.2)
-"""True effects, of which one look at the end finds 40 to 95 %."""
-
-
-def cells(runs: int, seed: int = 0) -> Iterator[Cell]:
-    """Rejections without an effect, of users who come back."""
-    for split in (Split(2000, 2000), Split(5400, 600)):
-        yield from returning(seed, runs, DAILY, split, f"daily, 90 days, {split}")
-    for split in (Split(500, 500), Split(900, 100)):
-        yield from returning(seed, runs, HOURLY, split, f"hourly, 28 days, {split}")
-
-
-def each_unit_cells(runs: int, seed: int = 0) -> Iterator[Cell]:
-    """The same, looked at after each new user."""
-    for name in VALUES:
-        for share in (0.5, 0.1):
-            yield each_unit(seed, runs, name, share)
-
-
-def speeds(runs: int, seed: int = 0) -> Iterator[Speed]:
-    """Detections of a true effect."""
-    for split, lifts in ((Split(2000, 2000), LIFTS), (Split(5400, 600), LIFTS_UNEVEN)):
-        for lift in lifts:
-            yield speed(seed, runs, DAILY, split, f"daily, 90 days, {split}, lift {lift:.1%}", lift)
-
-
-def markdown(rows: Iterator[Cell], found: Iterator[Speed]) -> Iterator[str]:
-    """Lines of both tables for the documentation."""
-    yield "| looks | metric | without a plan, % | with a plan, % | p of one look, % | began, % |"
-    yield "|---|---|--:|--:|--:|--:|"
-    for row in rows:
-        shares = " | ".join(f"{100 * value:.2f}" for value in row[3:])
-        yield f"| {row.world} | {row.metric} | {shares} |"
-    yield ""
-    yield (
-        "| looks | one look at the end finds, % | without a plan finds, % | after, share of the "
-        "days | with a plan finds, % | after |"
-    )
-    yield "|---|--:|--:|--:|--:|--:|"
-    for one in found:
-        yield (
-            f"| {one.world} | {100 * one.power:.1f} | {100 * one.free_power:.1f} | {one.free:.2f} "
-            f"| {100 * one.planned_power:.1f} | {one.planned:.2f} |"
-        )
-
-
-def main() -> None:
-    """Run all studies and print their tables in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.looks")
-    parser.add_argument("--repetitions", type=int, default=4_000)
-    parser.add_argument("--part", choices=["returning", "each", "speed"], help="only this one")
-    options = parser.parse_args()
-    runs, part = options.repetitions, options.part
-    rows = chain(
-        cells(runs) if part in (None, "returning") else (),
-        each_unit_cells(runs) if part in (None, "each") else (),
-    )
-    found = speeds(runs // 4) if part in (None, "speed") else iter(())
-    for line in markdown(rows, found):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+EVEN, UNEVEN = Split(2000, 2000), Split(5400, 600)
+RETURNING = [
+    *(("daily, 90 days", DAILY, split) for split in (EVEN, UNEVEN)),
+    *(("hourly, 28 days", HOURLY, split) for split in (Split(500, 500), Split(900, 100))),
+]
+# One look at the end finds 40 to 95 % of these effects.
+LIFTS = [
+    *((EVEN, lift) for lift in (0.073, 0.11, 0.15)),
+    *((UNEVEN, lift) for lift in (0.1, 0.15, 0.2)),
+]
+TABLES = {
+    "returning": Table(measure_returning, RETURNING, repetitions=4_000, digits=2),
+    "each": Table(measure_each_unit, [(v, s) for v in VALUES for s in (0.5, 0.1)], 4_000, 2),
+    "speed": Table(measure_speed, LIFTS, repetitions=1_000),
+}

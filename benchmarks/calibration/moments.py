@@ -8,8 +8,8 @@ import numpy as np
 from abeval.stats import adjustment, decisions, means
 from abeval.stats.effects import compare, delta, fieller, fieller_adjusted, log_delta
 from abeval.stats.records import Adjusted, Bools, Effect, Estimate, Lift
-from benchmarks.calibration.logs import Arm, Pool, Split, arms, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
+from tests.worlds.users import Arm, Pool, Split, arms, pool
 
 LIFT = 0.2
 """True lift of the click rate in A/B experiments."""

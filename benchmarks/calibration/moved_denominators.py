@@ -1,21 +1,18 @@
 """Verdicts on a click rate whose denominator moved, through the whole analysis.
 
-    python -m benchmarks.calibration.moved_denominators --seeds 40
-
 4,000 uneven users. Impressions of the treatment are logged more or less often without any effect,
 or more are shown, or clicks rise and fall. The click rate is the only goal, or the only guardrail
 (margin 10 %) beside a goal that is plainly better.
 """
 
-import argparse
-import sys
 from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-import abeval
+from benchmarks.runner import Record, Table
+from tests.worlds.experiments import define_experiment
 
 
 class World(NamedTuple):
@@ -84,40 +81,29 @@ def log_of(world: World, seed: int, users: int = 4_000) -> pd.DataFrame:
 
 def verdict_of(log: pd.DataFrame, metrics: list[dict[str, object]]) -> tuple[str, bool]:
     """The decision, and whether the check of denominators warns."""
-    experiment = abeval.define(
-        name="ratio",
-        unit="user_id",
-        control="a",
-        variants={"a": {}, "b": {}},
-        weights="observed",
-        logs={"impressions": {}},
-        metrics=metrics,
-        trust={"aa_runs": 0},
+    experiment = define_experiment(
+        weights="observed", logs={"impressions": {}}, metrics=metrics, trust={"aa_runs": 0}
     )
     result = experiment.analyze(logs={"impressions": log})
     warns = (c.name == "denominators" and c.status == "warn" for c in result.trust)
     return result.verdicts[0].decision, any(warns)
 
 
-def main() -> None:
-    """Print how often each verdict is given."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.moved_denominators")
-    parser.add_argument("--seeds", type=int, default=40)
-    seeds = parser.parse_args().seeds
-    decisions = ("ship", "keep_running", "do_not_ship")
-    sys.stdout.write(f"of {seeds} each: warns | ctr a goal: {decisions} | a guardrail: the same\n")
-    for world in WORLDS:
-        warned, goal, guardrail = 0, Counter[str](), Counter[str]()
-        for seed in range(seeds):
-            log = log_of(world, seed)
-            decision, warns = verdict_of(log, [GOAL])
-            goal[decision] += 1
-            warned += warns
-            guardrail[verdict_of(log, GUARDED)[0]] += 1
-        counts = (" ".join(str(of[name]) for name in decisions) for of in (goal, guardrail))
-        sys.stdout.write(f"| {world.name} | {warned} | {' | '.join(counts)} |\n")
-        sys.stdout.flush()
+def measure_world(world: World, repetitions: int, seed: int) -> Record:
+    """Count the warnings and the verdicts, by the role of the click rate."""
+    warned, verdicts = 0, Counter[tuple[str, str]]()
+    for i in range(seed, seed + repetitions):
+        log = log_of(world, i)
+        decision, warns = verdict_of(log, [GOAL])
+        verdicts["a goal", decision] += 1
+        warned += warns
+        verdicts["a guardrail", verdict_of(log, GUARDED)[0]] += 1
+    counts = {
+        f"ctr {role}: {decision}": verdicts[role, decision]
+        for role in ("a goal", "a guardrail")
+        for decision in ("ship", "keep_running", "do_not_ship")
+    }
+    return {"world": world.name, "warns": warned, **counts}
 
 
-if __name__ == "__main__":
-    main()
+TABLES = {"verdicts": Table(measure_world, WORLDS, repetitions=40)}

@@ -1,15 +1,11 @@
 """Coverage of off-policy estimates, where weights and numbers of rows have heavy tails.
 
-    python -m benchmarks.calibration.off_policy --seeds 1000 --runs 20
-
 Twenty items are logged by a softmax of scores; the evaluated policy prefers what the log seldom
 shows, more so in worlds of heavier weights. Users differ in their readiness to click and have rows
-by a Pareto tail. `--seeds` logs of each world go through the estimators, `--runs` through the whole
-command. Refused estimates are counted apart.
+by a Pareto tail. Logs go through the estimators, one in fifty through the whole command. Refused
+estimates are counted apart.
 """
 
-import argparse
-import sys
 from collections import Counter
 from typing import NamedTuple
 
@@ -27,6 +23,7 @@ from abeval.stats.off_policy import (
     importance_weights,
 )
 from abeval.stats.records import Floats, Integers, Refusal
+from benchmarks.runner import Record, Table
 
 ITEMS = 20
 NAMES = ("ips", "snips", "dr", "sndr")
@@ -146,38 +143,22 @@ def through_command(world: World, seed: int) -> dict[str, str]:
     }
 
 
-def line(world: World, seeds: int, runs: int) -> str:
-    """Measure a world: a row of the table."""
-    cells = [f"{world.users:,} | {world.tail} | {world.apart}"]
-    for found in (
-        [outcomes(world, seed) for seed in range(seeds)],
-        [through_command(world, seed) for seed in range(runs)],
+def measure_world(world: World, repetitions: int, seed: int) -> Record:
+    """Measure coverage by the estimators, and of one log in fifty through the whole command."""
+    seeds = range(seed, seed + repetitions)
+    record: dict[str, object] = {"users": world.users, "tail of rows": world.tail}
+    record["apart"] = world.apart
+    for suffix, found in (
+        ("", [outcomes(world, one) for one in seeds]),
+        (", command", [through_command(world, one) for one in seeds[: max(repetitions // 50, 1)]]),
     ):
         for name in NAMES:
             counts = Counter(one[name] for one in found)
             known = sum(counts[side] for side in ("inside", "above", "below"))
-            if not known:
-                cells.append("–")
-                continue
-            share = f"{100 * counts['inside'] / known:.1f}"
+            share = f"{100 * counts['inside'] / known:.1f}" if known else "–"
             refused = f" ({100 * (1 - known / len(found)):.0f} % refused)"
-            cells.append(share + (refused if known < len(found) else ""))
-    return f"| {' | '.join(cells)} |\n"
+            record[name.upper() + suffix] = share + refused * (0 < known < len(found))
+    return record
 
 
-def main() -> None:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=1000)
-    parser.add_argument("--runs", type=int, default=20)
-    options = parser.parse_args()
-    names = [name.upper() for name in NAMES]
-    head = ["users", "tail of rows", "apart", *names, *(f"{name}, command" for name in names)]
-    sys.stdout.write(f"| {' | '.join(head)} |\n|{'--:|' * len(head)}\n")
-    for world in WORLDS:
-        sys.stdout.write(line(world, options.seeds, options.runs))
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {"coverage": Table(measure_world, WORLDS)}

@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from abeval.stats.records import Bools
+from benchmarks.runner import Record
 
 ALPHA = 0.05
 Promise = Literal["nominal", "at_most"]
@@ -57,6 +58,18 @@ class Outcome(NamedTuple):
         if min(excess) >= -3:
             return "holds"
         return "holds, conservative" if self.promise == "at_most" else "conservative"
+
+    def record(self) -> Record:
+        """Write it as a row of the table."""
+        rates = self.false_positives, self.coverage
+        return {
+            "test": self.test,
+            "data": self.data,
+            "false positives, %": _cell(rates[0]),
+            "coverage, %": _cell(rates[1]),
+            "repetitions": max(rate.repetitions for rate in rates if rate is not None),
+            "verdict": self.verdict,
+        }
 
 
 def rate(flags: Bools) -> Rate:
@@ -109,27 +122,6 @@ def outcomes(
         )
         for i, (test, promise) in enumerate(tests)
     ]
-
-
-def markdown(outcomes: Iterable[Outcome]) -> str:
-    """Table for the documentation.
-
-    Example:
-        >>> outcome = Outcome("means.welch", "A/A", "nominal", Rate(0.0512, 0.002, 10_000), None)
-        >>> print(markdown([outcome]).splitlines()[-1])
-        | means.welch | A/A | 5.12 ± 0.20 |  | 10,000 | holds |
-    """
-    head = "| test | data | false positives, % | coverage, % | repetitions | verdict |"
-    rows = [head, "|---|---|--:|--:|--:|---|"]
-    for outcome in outcomes:
-        rates = (outcome.false_positives, outcome.coverage)
-        repetitions = max(rate.repetitions for rate in rates if rate is not None)
-        cells = (
-            *(outcome.test, outcome.data, *map(_cell, rates)),
-            *(f"{repetitions:,}", outcome.verdict),
-        )
-        rows.append("| " + " | ".join(cells) + " |")
-    return "\n".join(rows)
 
 
 def _cell(rate: Rate | None) -> str:

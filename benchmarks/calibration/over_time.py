@@ -9,8 +9,8 @@ from abeval.stats import sequential, shapes, srm
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Integers
 from abeval.stats.sequential import Spending
-from benchmarks.calibration.logs import Split
 from benchmarks.calibration.outcome import ALPHA, Outcome, nominal, outcomes, rate
+from tests.worlds.users import Split
 
 MINIMUM_UNITS = 50
 """Looks begin when each variant has this many units with a click."""

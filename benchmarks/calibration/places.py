@@ -1,7 +1,5 @@
 """Does `srm` name where units were lost, and does it stay silent where none were?
 
-    python -m benchmarks.calibration.places --seeds 100
-
 24,000 users enter over ten days, on three devices; units of one variant are lost in some way, and
 `abeval analyze --checks` runs on what is left. `named` is the share of the experiments whose `srm`
 warns or fails and names the right dimension and cell; `first` is that of those in which the right
@@ -9,17 +7,16 @@ dimension is the first of `split_places`, whatever the split of all units says; 
 those in which the test that may be read at any time (p < .01) sees it.
 """
 
-import argparse
-import sys
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
-import abeval
 from abeval.results.analysis import CheckResult
 from abeval.stats.records import Bools, Floats
+from benchmarks.runner import Record, Table
+from tests.worlds.experiments import define_experiment
 
 USERS = 24_000
 START = pd.Timestamp("2026-09-14")
@@ -87,29 +84,15 @@ def log_of(loss: Loss, seed: int) -> pd.DataFrame:
 
 def checked(log: pd.DataFrame) -> CheckResult:
     """What the checks say."""
-    experiment = abeval.define(
-        ".",
-        name="places",
-        unit="user_id",
-        control="a",
-        variants={"a": {}, "b": {}},
+    experiment = define_experiment(
         logs={"impressions": {}},
         segments={"device": "device"},
         metrics=[{"name": "impressions_per_user"}],
-        engine={"threads": 1},
     )
     return experiment.check(logs={"impressions": log})
 
 
-class Outcome(NamedTuple):
-    """What became of one experiment."""
-
-    named: bool
-    first: bool
-    seen: bool
-
-
-def outcome(loss: Loss, result: CheckResult) -> Outcome:
+def outcome(loss: Loss, result: CheckResult) -> tuple[bool, bool, bool]:
     """Whether the loss is named, is first, and is seen by the running test.
 
     A change that is plain enough (p < 1e-6) is found as one: then `split` names its first day.
@@ -119,27 +102,20 @@ def outcome(loss: Loss, result: CheckResult) -> Outcome:
     )
     named = loss.words in said if loss.words else not said
     if not result.split_places:
-        return Outcome(named, any(cell in said for cell in loss.cells), True)
+        return (named, any(cell in said for cell in loss.cells), True)
     top, seen = result.split_places[0], result.split_days[-1].p_value < 0.01
     if not loss.dimension:
-        return Outcome(named, top.p_value >= 0.01, seen)
+        return (named, top.p_value >= 0.01, seen)
     first = top.dimension == loss.dimension and top.worst in loss.cells and top.p_value < 0.01
-    return Outcome(named, first, seen)
+    return (named, first, seen)
 
 
-def main() -> None:
-    """Print one line a loss."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.places")
-    parser.add_argument("--seeds", type=int, default=100)
-    options = parser.parse_args()
-    for name, loss in LOSSES.items():
-        outcomes = [outcome(loss, checked(log_of(loss, seed))) for seed in range(options.seeds)]
-        shares = (
-            f"{field} {sum(o[i] for o in outcomes)}" for i, field in enumerate(Outcome._fields)
-        )
-        sys.stdout.write(f"{name}: {', '.join(shares)} of {options.seeds}\n")
-        sys.stdout.flush()
+def measure_loss(name: str, repetitions: int, seed: int) -> Record:
+    """Count how often a loss is named, first and seen."""
+    loss, seeds = LOSSES[name], range(seed, seed + repetitions)
+    outcomes = [outcome(loss, checked(log_of(loss, i))) for i in seeds]
+    counts = dict(zip(("named", "first", "seen"), np.sum(outcomes, axis=0).tolist(), strict=True))
+    return {"loss": name, **counts, "of": repetitions}
 
 
-if __name__ == "__main__":
-    main()
+TABLES = {"losses": Table(measure_loss, tuple(LOSSES), repetitions=100)}

@@ -1,16 +1,10 @@
 """Calibration of plans: power predicted from a log against power realised in new experiments.
 
-    python -m benchmarks.calibration.power
-    python -m benchmarks.calibration.power --whole 400
-
 Metrics in logs of 14 days whose users come once, weekly or daily, planned for 7 days and, beyond
 the log, for 28; then the decision on two goals and three guardrails, at the units that
-`abeval power` plans from a log without time. With `--whole`, each of those experiments goes through
-the whole analysis, from its sums on: the check of the split, the scorecard and the verdict.
+`abeval power` plans from a log without time. Power should be 80 %, and shipping as predicted.
 """
 
-import argparse
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -18,15 +12,13 @@ import numpy as np
 import pandas as pd
 from scipy.special import ndtr
 
-import abeval
 from abeval.api import LoadedExperiment
-from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Rule
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.outlook import Growth, detectable
 from abeval.inference.scorecard import build_rows
 from abeval.inference.verdict import decide
-from abeval.metrics.definition import Margin, Metric, RowTerm
+from abeval.metrics.definition import Metric, RowTerm
 from abeval.results import Decision
 from abeval.results.power import DecisionPlan
 from abeval.stats import design
@@ -34,7 +26,9 @@ from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Integers
 from abeval.time.time_sums import find_growth
-from benchmarks.calibration.worlds import Arm, metric_days
+from benchmarks.runner import Record, Table
+from tests.worlds.days import Arm, metric_days
+from tests.worlds.experiments import define_experiment, list_metrics, parse_metrics
 
 PEOPLE, LOG_DAYS, LAST = 20_000, 14, 28
 BUYS = 0.5
@@ -43,30 +37,6 @@ CTR = Metric("ctr", "ratio", "Σ clicks / Σ impressions", per=RowTerm("1"))
 REVENUE = Metric("revenue per user", "mean", "Σ revenue / units")
 METRICS = (SESSIONS, CTR, REVENUE)
 USERS = ("once", "weekly", "daily")
-
-
-class Row(NamedTuple):
-    """One metric, kind of user and length of the experiment.
-
-    Attributes:
-        users: How users come.
-        metric: The metric.
-        days: Days planned.
-        effect: Mean relative effect that the plans say is found in 80 %.
-        whole: The same by all units and the spread of the whole log, as it was.
-        expected: Share of new experiments that find it by the true standard error, from 40.
-        realised: Share of new experiments with the planned effect that find it.
-        runs: New experiments.
-    """
-
-    users: str
-    metric: str
-    days: int
-    effect: float
-    whole: float
-    expected: float
-    realised: float
-    runs: int
 
 
 class People(NamedTuple):
@@ -158,23 +128,40 @@ def effects_of(of: Growth, days: int) -> tuple[float, float]:
     return detectable(error, 1.0, two_sided_quantile(0.05), 0.5), whole * reach
 
 
-def realised(seed: int, users: str, days: int, effects: dict[Metric, float], runs: int) -> Floats:
-    """Whether new experiments find each metric's effect, shape (runs, metrics)."""
+class Arms(NamedTuple):
+    """Numerators and denominators of a metric, of the users of each variant who came."""
+
+    y: tuple[Integers, Integers]
+    x: tuple[Integers, Integers]
+
+
+def draw_experiment(
+    rng: np.random.Generator, users: str, days: int, effects: Mapping[Metric, float]
+) -> dict[Metric, Arms]:
+    """Draw a new experiment of so many days, whose treatment has these effects."""
+    of = people(rng, users)
+    came = totals_of_visits(rng, of, days)
+    treated = rng.random(PEOPLE) < 0.5
+    lifts = [np.where(treated, effects[metric], 0.0) for metric in METRICS]
+    totals = values(rng, of, came, lifts)
+    sides = [side & (came > 0) for side in (~treated, treated)]
+    arms = {}
+    for metric in METRICS:
+        y, x = parts(metric, totals)
+        per = np.ones_like(y) if x is None else x
+        arms[metric] = Arms((y[sides[0]], y[sides[1]]), (per[sides[0]], per[sides[1]]))
+    return arms
+
+
+def find_effects(
+    seed: int, users: str, days: int, effects: dict[Metric, float], runs: int
+) -> Floats:
+    """Tell whether new experiments find each metric's effect, shape (runs, metrics)."""
     rng = np.random.default_rng([seed, 32, days])
     hits = np.zeros((runs, len(METRICS)))
     for run in range(runs):
-        of = people(rng, users)
-        came = totals_of_visits(rng, of, days)
-        treated = rng.random(PEOPLE) < 0.5
-        lifts = [np.where(treated, effects[metric], 0.0) for metric in METRICS]
-        totals = values(rng, of, came, lifts)
-        for k, metric in enumerate(METRICS):
-            y, x = parts(metric, totals)
-            per = np.ones_like(y) if x is None else x
-            control, treatment = (
-                Moments.of(y[side], per[side])
-                for side in (~treated & (came > 0), treated & (came > 0))
-            )
+        for k, (metric, arms) in enumerate(draw_experiment(rng, users, days, effects).items()):
+            control, treatment = (Moments.of(*pair) for pair in zip(arms.y, arms.x, strict=True))
             effect = compare_moments(metric, control, treatment, Rule()).effect
             hits[run, k] = effect is not None and effect.p_value < 0.05
     return hits
@@ -187,17 +174,9 @@ def true_errors(
     squares: dict[Metric, list[float]] = {metric: [] for metric in METRICS}
     for seed in range(experiments):
         rng = np.random.default_rng([seed, 35, days])
-        of = people(rng, users)
-        came = totals_of_visits(rng, of, days)
-        treated = rng.random(PEOPLE) < 0.5
-        lifts = [np.where(treated, effects[metric], 0.0) for metric in METRICS]
-        totals = values(rng, of, came, lifts)
-        for metric in METRICS:
-            y, x = parts(metric, totals)
-            per = np.ones_like(y) if x is None else x
-            sides = [side & (came > 0) for side in (~treated, treated)]
-            value = y[sides[0]].sum() / per[sides[0]].sum()
-            squares[metric].append(sum(_variance(y[s], per[s]) for s in sides) / value**2)
+        for metric, (y, x) in draw_experiment(rng, users, days, effects).items():
+            variance = _variance(y[0], x[0]) + _variance(y[1], x[1])
+            squares[metric].append(variance / (y[0].sum() / x[0].sum()) ** 2)
     return {metric: float(np.sqrt(np.mean(of))) for metric, of in squares.items()}
 
 
@@ -207,24 +186,43 @@ def _variance(y: Integers, x: Integers) -> float:
     return float(distances.var()) / y.size
 
 
-def rows(logs: int, runs: int, kinds: Sequence[str] = USERS) -> Iterator[Row]:
-    """Every kind of user and length; each log's own plan is put to the test."""
-    for users in kinds:
-        found = [growths(seed, users) for seed in range(logs)]
-        for days in (7, 28):
-            plans = [{m: effects_of(one[m], days) for m in METRICS} for one in found]
-            effects = {m: float(np.mean([plan[m][0] for plan in plans])) for m in METRICS}
-            errors = true_errors(users, days, effects)
-            tried = [
-                realised(seed, users, days, {m: e[0] for m, e in plan.items()}, runs)
-                for seed, plan in enumerate(plans)
-            ]
-            hits = np.concatenate(tried) if runs else np.full((1, len(METRICS)), np.nan)
-            for k, metric in enumerate(METRICS):
-                effect, whole = np.mean([plan[metric] for plan in plans], axis=0).tolist()
-                found_it = float(hits[:, k].mean())
-                expected = float(np.mean([_power(errors[metric], p[metric][0]) for p in plans]))
-                yield Row(users, metric.name, days, effect, whole, expected, found_it, len(hits))
+def _power(se: float, effect: float) -> float:
+    """Probability of a significant result, both tails."""
+    shift, z = abs(effect) / se, two_sided_quantile(0.05)
+    return float(ndtr(shift - z) + ndtr(-shift - z))
+
+
+def measure_plans(
+    cell: tuple[str, int], repetitions: int, seed: int, logs: int = 10
+) -> Iterator[Record]:
+    """Put the plans of ten logs to the test, each by so many new experiments.
+
+    `whole` is the effect by all units and the spread of the whole log, as it once was.
+    """
+    users, days = cell
+    found = [growths(seed + log, users) for log in range(logs)]
+    plans = [{m: effects_of(one[m], days) for m in METRICS} for one in found]
+    effects = {m: float(np.mean([plan[m][0] for plan in plans])) for m in METRICS}
+    errors = true_errors(users, days, effects)
+    hits = np.concatenate(
+        [
+            find_effects(seed + log, users, days, {m: e for m, (e, _) in plan.items()}, repetitions)
+            for log, plan in enumerate(plans)
+        ]
+    )
+    for k, metric in enumerate(METRICS):
+        effect, whole = np.mean([plan[metric] for plan in plans], axis=0).tolist()
+        yield {
+            "users come": users,
+            "metric": metric.name,
+            "days": days,
+            "found in 80 %: by growth, %": f"{100 * effect:.2f}",
+            "by the whole log, %": f"{100 * whole:.2f}",
+            "power by the true error, %": float(
+                np.mean([_power(errors[metric], plan[metric][0]) for plan in plans])
+            ),
+            "realised, %": float(hits[:, k].mean()),
+        }
 
 
 GOALS, GUARDRAILS = ("clicks", "spent"), ("opened", "seconds", "shown")
@@ -263,57 +261,17 @@ def planned() -> LoadedExperiment:
     """Two goals and three guardrails over rows of one user each."""
     own: list[dict[str, object]] = [{"name": name, "role": "goal"} for name in GOALS]
     own += [{"name": name, "role": "guardrail", "margin": MARGIN} for name in GUARDRAILS]
-    return abeval.define(
-        ".",
-        name="planned",
-        unit="user_id",
-        control="a",
-        variants={"a": {}, "b": {}},
+    return define_experiment(
         logs={"impressions": {}},
         metrics=[{**one, "value": one["name"], "direction": "increase"} for one in own],
     )
 
 
-def whole_decisions(
-    units: int, effects: tuple[float, ...], runs: int, seed: int = 2
-) -> list[Decision]:
-    """Decisions of whole analyses of new experiments of so many units, by the sums of each."""
-    rng = np.random.default_rng([seed, 35])
-    loaded = planned()
-    found: list[Decision] = []
-    for _ in range(runs):
-        treated = rng.random(units) < 0.5
-        frame = outcomes(rng, units)
-        rows: list[dict[str, object]] = []
-        for metric, lift in zip((*GOALS, *GUARDRAILS), (*effects, 0.0, 0.0, 0.0), strict=True):
-            y = frame[metric].to_numpy(float) * np.where(treated, 1 + lift, 1.0)
-            for variant, own in (("a", y[~treated]), ("b", y[treated])):
-                sums = {"n": own.size, "sum_y": own.sum(), "sum_yy": float(own @ own)}
-                rows.append({"metric": metric, "variant": variant, **sums})
-        found.append(loaded.from_sums(pd.DataFrame(rows)).verdicts[0].decision)
-    return found
-
-
 def decisions(units: int, effects: tuple[float, ...], runs: int, seed: int = 1) -> list[Decision]:
     """Decisions on new experiments of so many units; `effects` on each goal."""
     rng = np.random.default_rng([seed, 34])
-    metrics = [
-        *(Metric(name, "mean", "…", role="goal") for name in GOALS),
-        *(
-            Metric(name, "mean", "…", role="guardrail", margin=Margin(MARGIN, relative=True))
-            for name in GUARDRAILS
-        ),
-    ]
-    experiment = parse_experiment(
-        {
-            "name": "realised",
-            "unit": "user_id",
-            "control": "a",
-            "variants": {"a": {}, "b": {}},
-            "logs": {"impressions": {"path": "none.parquet"}},
-            "metrics": [{"name": metric.name, "value": "1"} for metric in metrics],
-        }
-    )
+    metrics = list_metrics(GOALS, GUARDRAILS, MARGIN)
+    experiment = parse_metrics(metrics)
     found: list[Decision] = []
     for _ in range(runs):
         frame, treated = outcomes(rng, units), rng.random(units) < 0.5
@@ -329,76 +287,29 @@ def decisions(units: int, effects: tuple[float, ...], runs: int, seed: int = 1) 
     return found
 
 
-def markdown(table: Iterator[Row]) -> Iterator[str]:
-    """Lines of the table of metrics for the documentation."""
-    yield (
-        "| users come | metric | days | found in 80 %: by growth, % | by the whole log, % | "
-        "power by the true error, % | realised, % |"
-    )
-    yield "|---|---|--:|--:|--:|--:|--:|"
-    for row in table:
-        shown = "" if np.isnan(row.realised) else f"{100 * row.realised:.1f}"
-        yield (
-            f"| {row.users} | {row.metric} | {row.days} | {100 * row.effect:.2f} | "
-            f"{100 * row.whole:.2f} | {100 * row.expected:.1f} | {shown} |"
-        )
+def measure_decisions(mde: float, repetitions: int, seed: int) -> Iterator[Record]:
+    """Compare how often plans of ten logs ship with what they say, with effects and without."""
+    plans = [decision_plan(mde, seed=seed + log) for log in range(LOGS)]
+    sizes = [round(plan.units or 0) for plan in plans]
+    for truth, effects, predicted in (
+        ("both goals", (mde, mde), [plan.ship for plan in plans]),
+        ("nothing", (0.0, 0.0), [plan.ship_none for plan in plans]),
+    ):
+        decided = [
+            decision
+            for log, units in enumerate(sizes)
+            for decision in decisions(units, effects, repetitions, seed + log)
+        ]
+        yield {
+            "effect on each goal": f"{mde:.0%}",
+            "units": f"{min(sizes):,} to {max(sizes):,}",
+            "truth": truth,
+            "predicted: ship, %": float(np.mean([share or 0.0 for share in predicted])),
+            "realised: ship, %": decided.count("ship") / len(decided),
+        }
 
 
-def shipping(
-    runs: int, mdes: Sequence[float] = (0.03, 0.1), *, whole: bool = False
-) -> Iterator[str]:
-    """Lines of the table of decisions, by the statistics alone or by whole analyses."""
-    judged = whole_decisions if whole else decisions
-    yield "| effect on each goal, % | units | truth | predicted: ship, % | realised: ship, % |"
-    yield "|--:|--:|---|--:|--:|"
-    for mde in mdes:
-        plans = [decision_plan(mde, seed=seed) for seed in range(LOGS)]
-        truths = (
-            ("both goals", (mde, mde), np.mean([plan.ship for plan in plans])),
-            ("nothing", (0.0, 0.0), np.mean([plan.ship_none for plan in plans])),
-        )
-        sizes = [round(plan.units or 0) for plan in plans]
-        for name, effects, predicted in truths:
-            decided = [
-                decision
-                for seed, units in enumerate(sizes)
-                for decision in judged(units, effects, runs // LOGS, seed)
-            ]
-            yield (
-                f"| {100 * mde:.0f} | {min(sizes):,} to {max(sizes):,} | {name} | "
-                f"{100 * predicted:.1f} | {100 * decided.count('ship') / len(decided):.1f} |"
-            )
-
-
-def main() -> None:
-    """Run both studies and print their tables in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.power")
-    parser.add_argument("--logs", type=int, default=10)
-    parser.add_argument("--experiments", type=int, default=100, help="for each log's plan")
-    parser.add_argument("--whole", type=int, help="whole analyses of each decision, nothing else")
-    parser.add_argument("--users", choices=USERS, action="append", help="only these")
-    options = parser.parse_args()
-    if options.whole:
-        for line in shipping(options.whole, (0.03,), whole=True):
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-        return
-    kinds = options.users or USERS
-    for line in markdown(rows(options.logs, options.experiments, kinds)):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-    decided = shipping(options.logs * options.experiments) if options.experiments else ()
-    sys.stdout.write("\n")
-    for line in decided:
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
-
-
-def _power(se: float, effect: float) -> float:
-    """Probability of a significant result, both tails."""
-    shift, z = abs(effect) / se, two_sided_quantile(0.05)
-    return float(ndtr(shift - z) + ndtr(-shift - z))
+TABLES = {
+    "metrics": Table(measure_plans, [(u, d) for u in USERS for d in (7, 28)], repetitions=100),
+    "decisions": Table(measure_decisions, (0.03, 0.1), repetitions=100),
+}

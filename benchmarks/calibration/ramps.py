@@ -1,7 +1,5 @@
 """Calibration of planned looks while traffic is ramped up, as an analysis tests them.
 
-    python -m benchmarks.calibration.ramps
-
 A/A experiments whose users come back, over 28 days with a planned look each week; the treatment's
 share of new users rises. Units are compared within stretches of entry days of one share, weighed
 alike in both variants; alpha is spent by days, and looks correlate by the information of the days
@@ -9,8 +7,6 @@ before each (`inference/compare.py`). Its mean over some experiments stands for 
 Beside it: bounds by share of days, as they were.
 """
 
-import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -25,6 +21,7 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Integers
 from abeval.stats.sequential import Spending
 from benchmarks.calibration.outcome import ALPHA
+from benchmarks.runner import Record, Table
 
 DAYS = 28
 LOOKS = (7, 14, 21, 28)
@@ -61,16 +58,6 @@ class Looked(NamedTuple):
 
     z: Floats
     information: Floats
-
-
-class Row(NamedTuple):
-    """Shares of experiments that reject at some look: by information, and by share of days."""
-
-    ramp: str
-    metric: str
-    spending: Spending
-    rejected: float
-    by_days: float
 
 
 def users_of(shares: Sequence[float], rng: Generator) -> Users:
@@ -146,10 +133,10 @@ def _information(users: Users, days: int) -> Floats:
     return np.array([by_mean, by_ratio])
 
 
-def rows(name: str, runs: int, seed: int = 0) -> Iterator[Row]:
-    """Rejections of A/A experiments under one ramp."""
+def measure_ramp(name: str, repetitions: int, seed: int) -> Iterator[Record]:
+    """Measure how many A/A experiments under a ramp reject at some look."""
     rng = np.random.default_rng([seed, 23, list(RAMPS).index(name)])
-    looks = [looked(RAMPS[name], rng) for _ in range(runs)]
+    looks = [looked(RAMPS[name], rng) for _ in range(repetitions)]
     z = np.abs(np.stack([one.z for one in looks]))
     information = np.mean([one.information for one in looks[:200]], axis=0)
     for m, metric in enumerate(METRICS):
@@ -157,25 +144,13 @@ def rows(name: str, runs: int, seed: int = 0) -> Iterator[Row]:
         for spending in SPENDINGS:
             by_information = sequential.bounds(fractions, ALPHA, spending, spent_at=SHARES).z
             by_days = sequential.bounds(SHARES, ALPHA, spending).z
-            rejected = (
-                (z[:, m] >= bounds).any(axis=1).mean() for bounds in (by_information, by_days)
-            )
-            yield Row(name, metric.name, spending, *map(float, rejected))
+            yield {
+                "ramp": name,
+                "metric": metric.name,
+                "spending": spending,
+                "rejected, %": float((z[:, m] >= by_information).any(axis=1).mean()),
+                "by share of days, %": float((z[:, m] >= by_days).any(axis=1).mean()),
+            }
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.ramps")
-    parser.add_argument("--repetitions", type=int, default=4_000)
-    options = parser.parse_args()
-    sys.stdout.write("| ramp | metric | spending | rejected, % | by share of days, % |\n")
-    sys.stdout.write("|---|---|---|--:|--:|\n")
-    for name in RAMPS:
-        for row in rows(name, options.repetitions):
-            shares = f"{100 * row.rejected:.2f} | {100 * row.by_days:.2f}"
-            sys.stdout.write(f"| {row.ramp} | {row.metric} | {row.spending} | {shares} |\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {"ramps": Table(measure_ramp, tuple(RAMPS), repetitions=4_000, digits=2)}

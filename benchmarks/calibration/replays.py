@@ -1,22 +1,20 @@
 """How often the check `aa` warns of sound tables, and of tables whose test rejects too often.
 
-    python -m benchmarks.calibration.replays --tables 1000
-
 Sound: a mean of six kinds of values, or a ratio, at 200 to 5,000 users a variant. Not sound: a
 ratio in which ten users have most of the denominator and none of the numerator. Each is a table of
 one row a user, through `analyze` as anybody runs it.
 """
 
-import argparse
-import sys
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-import abeval
+from benchmarks.runner import Record, Table
+from tests.worlds.experiments import define_experiment
 
 Draw = Callable[[np.random.Generator, int], np.ndarray[Any, Any]]
 
@@ -66,52 +64,43 @@ def _ratio(numerator: str) -> dict[str, str]:
 
 def judged(table: pd.DataFrame, metric: dict[str, str]) -> tuple[str, float | None, bool]:
     """Return the status of the check, the share of replays that reject, and if a cap is advised."""
-    result = abeval.define(
-        name="replays",
-        unit="user_id",
-        control="a",
-        variants={"a": {}, "b": {}},
-        logs={"units": {}},
-        metrics=[metric],
-        engine={"threads": 1},
-    ).analyze(logs={"units": table})
+    experiment = define_experiment(logs={"units": {}}, metrics=[metric])
+    result = experiment.analyze(logs={"units": table})
     check = next(one for one in result.trust if one.name == "aa")
     rate = result.aa[0].rejection_rate if result.aa else None
     return check.status, rate, check.status == "warn" and "cap = 0.99" in check.remedy
 
 
-def main() -> None:
-    """Print a table of both."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.replays")
-    parser.add_argument("--tables", type=int, default=1_000, help="sound tables in all")
-    options = parser.parse_args()
-    cells = [(kind, units) for kind in (*KINDS, "ratio") for units in SIZES]
-    found, advised = dict[str, Counter[str]](), 0
-    for seed in range(options.tables):
-        kind, units = cells[seed % len(cells)]
-        status, _, cap = judged(*sound(kind, units, seed))
-        found.setdefault(kind, Counter())[status] += 1
-        advised += cap
-    sys.stdout.write("| sound tables | | warned | not replayed |\n|---|--:|--:|--:|\n")
-    total = sum(found.values(), Counter[str]())
-    for name, counts in (*found.items(), ("**all**", total)):
-        row = (f"{count:,}" for count in (counts.total(), counts["warn"], counts["skipped"]))
-        sys.stdout.write(f"| {name} | {' | '.join(row)} |\n")
-    sys.stdout.write(f"\nA cap was advised in {advised} of the {total['warn']} warnings.\n\n")
-    sys.stdout.write("| ten users decide, users a variant | tables | mean share rejected, % | ")
-    sys.stdout.write("warned | cap advised |\n|--:|--:|--:|--:|--:|\n")
-    off: list[str] = []
-    for units in SIZES:
-        ones = [judged(*heavy(units, seed)) for seed in range(max(1, options.tables // 25))]
-        rates = [rate for _, rate, _ in ones if rate is not None]
-        off += [status for status, rate, _ in ones if rate is not None and rate >= 0.1]
-        warned, caps = sum(one[0] == "warn" for one in ones), sum(one[2] for one in ones)
-        mean = f"{100 * float(np.mean(rates)):.1f}" if rates else ""
-        sys.stdout.write(f"| {units:,} | {len(ones)} | {mean} | {warned} | {caps} |\n")
-    sys.stdout.write(
-        f"\nOf {len(off)} that reject 10 % or more, {off.count('warn')} are warned of.\n"
-    )
+def measure_sound(kind: str, repetitions: int, seed: int) -> Record:
+    """Count the warnings of sound tables of a kind, of each size in turn."""
+    seeds = range(seed, seed + repetitions)
+    cells = [judged(*sound(kind, SIZES[i % len(SIZES)], i)) for i in seeds]
+    counts = Counter(status for status, *_ in cells)
+    said = {"warned": counts["warn"], "not replayed": counts["skipped"]}
+    return {"sound tables": kind, "tables": repetitions, **said, "cap advised": _caps(cells)}
 
 
-if __name__ == "__main__":
-    main()
+def measure_heavy(units: int, repetitions: int, seed: int) -> Record:
+    """Count the warnings of tables in which ten users decide."""
+    cells = [judged(*heavy(units, i)) for i in range(seed, seed + repetitions)]
+    rates = [rate for _, rate, _ in cells if rate is not None]
+    off = [status for status, rate, _ in cells if rate is not None and rate >= 0.1]
+    return {
+        "ten users decide, users a variant": units,
+        "tables": repetitions,
+        "mean share rejected, %": float(np.mean(rates)) if rates else math.nan,
+        "warned": sum(status == "warn" for status, *_ in cells),
+        "cap advised": _caps(cells),
+        "reject 10 or more": len(off),
+        "of these warned": off.count("warn"),
+    }
+
+
+def _caps(cells: Sequence[tuple[str, float | None, bool]]) -> int:
+    return sum(cap for *_, cap in cells)
+
+
+TABLES = {
+    "sound": Table(measure_sound, (*KINDS, "ratio"), repetitions=143),
+    "heavy": Table(measure_heavy, SIZES, repetitions=40),
+}

@@ -7,8 +7,8 @@ import numpy as np
 from abeval.stats import catalogue, replay, resampling
 from abeval.stats.catalogue import Functional
 from abeval.stats.records import Floats, Integers, Refusal
-from benchmarks.calibration.logs import CLICKS, SHOWN, Split, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
+from tests.worlds.users import CLICKS, SHOWN, Split, pool
 
 BUCKETS, ITEMS, GROUPS = 128, 300, 32
 FUNCTIONALS: tuple[Functional, ...] = ("coverage", "gini", "entropy")

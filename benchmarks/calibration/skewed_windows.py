@@ -1,14 +1,10 @@
 """Levels of windows over skewed values at uneven splits, as `abeval windows` judges them.
 
-    python -m benchmarks.calibration.skewed_windows
-
 A/A experiments of two weeks whose units come back and seldom buy. Each kind of window is judged by
 the sums over pairs of days and what the days and the whole say of third moments; Welch's test is
 what judged them before.
 """
 
-import argparse
-import sys
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
@@ -20,8 +16,9 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Bools, Floats, Integers
 from abeval.time.daily_table import Span
 from abeval.time.windows import Course, ThirdMoments, calendar, find_skewness_inputs, since_entry
-from benchmarks.calibration.logs import Split
-from benchmarks.calibration.worlds import Arm, metric_days
+from benchmarks.runner import Record, Table
+from tests.worlds.days import Arm, metric_days
+from tests.worlds.users import Split
 
 DAYS = 14
 RULE = Rule()
@@ -45,24 +42,6 @@ class Units(NamedTuple):
     entry: Integers
     active: Bools
     spent: Integers
-
-
-class Row(NamedTuple):
-    """Shares of A/A experiments.
-
-    Attributes:
-        window: The window.
-        welch: Rejected by Welch's test.
-        refused: Without an answer.
-        rejected: Of the answered, rejected.
-        side: The larger of the two one-sided shares of that.
-    """
-
-    window: str
-    welch: float
-    refused: float
-    rejected: float
-    side: float
 
 
 def units_of(rng: np.random.Generator, units: int) -> Units:
@@ -119,20 +98,26 @@ def judged(control: Units, treatment: Units) -> dict[str, tuple[Comparison, Comp
     return windows
 
 
-def rows(split: Split, runs: int, seed: int = 0) -> Iterator[Row]:
-    """Every window at one split."""
+def measure_split(split: Split, repetitions: int, seed: int) -> Iterator[Record]:
+    """Measure how many A/A experiments reject in each window, of those with an answer."""
     rng = np.random.default_rng([seed, 29, *split])
     seen: dict[str, list[tuple[float, float]]] = {name: [] for name in WINDOWS}
-    for _ in range(runs):
+    for _ in range(repetitions):
         both = judged(units_of(rng, split.control), units_of(rng, split.treatment))
         for name, (now, before) in both.items():
             seen[name].append((_sign(now), _sign(before)))
     for name, pairs in seen.items():
         now, before = np.array(pairs).T
         answered = now[~np.isnan(now)]
-        sides = (float(np.mean(answered > 0)), float(np.mean(answered < 0)))
-        refused = 1 - answered.size / runs
-        yield Row(name, float(np.nanmean(before != 0)), refused, sum(sides), max(sides))
+        sides = float(np.mean(answered > 0)), float(np.mean(answered < 0))
+        yield {
+            "split": f"{split}",
+            "window": name,
+            "Welch rejects, %": float(np.nanmean(before != 0)),
+            "refused, %": 1 - answered.size / repetitions,
+            "rejected, %": sum(sides),
+            "more often on a side, %": max(sides),
+        }
 
 
 def _sign(one: Comparison) -> float:
@@ -142,22 +127,4 @@ def _sign(one: Comparison) -> float:
     return float(np.sign(one.effect.difference)) if one.effect.p_value < RULE.alpha else 0.0
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.skewed_windows")
-    parser.add_argument("--repetitions", type=int, default=1_000)
-    options = parser.parse_args()
-    sys.stdout.write(
-        "| split | window | Welch rejects, % | refused, % | rejected, % "
-        "| more often on a side, % |\n"
-        "|---|---|--:|--:|--:|--:|\n"
-    )
-    for split in SPLITS:
-        for row in rows(split, options.repetitions):
-            shares = " | ".join(f"{100 * value:.1f}" for value in row[1:])
-            sys.stdout.write(f"| {split} | {row.window} | {shares} |\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+TABLES = {"windows": Table(measure_split, SPLITS)}

@@ -1,14 +1,10 @@
 """Calibration of the tests of one effect, and of one lift, over many cells of few units.
 
-    python -m benchmarks.calibration.small_cells
-
 A/A tests. Each is judged as chi-square, which takes errors for known; by F with each variant's own
 errors, as cells are that Welch's test judges; and by F with pooled errors, as cells are that the
 test of skewed values or of few successes judges.
 """
 
-import argparse
-import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -18,9 +14,11 @@ from abeval.stats import heterogeneity
 from abeval.stats.effects import compare
 from abeval.stats.heterogeneity import pool_variances
 from abeval.stats.records import Estimate, Floats
-from benchmarks.calibration.logs import Split
+from benchmarks.runner import Record, Table
+from tests.worlds.users import Split
 
 ALPHA = 0.05
+HOW = ("χ²", "F", "F, pooled")
 
 Draw = Callable[[np.random.Generator, tuple[int, int]], Floats]
 Pair = tuple[Estimate, Estimate]
@@ -66,7 +64,7 @@ WORLDS = (
 )
 
 
-def cells_of(world: World, random: np.random.Generator) -> list[Pair]:
+def draw_cells(world: World, random: np.random.Generator) -> list[Pair]:
     """Control and treatment of each cell in which the values vary."""
     arms = [
         [
@@ -94,30 +92,22 @@ def p_values(cells: Sequence[Pair]) -> tuple[float, float]:
     )
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.small_cells")
-    parser.add_argument("--repetitions", type=int, default=1000)
-    repetitions, write = parser.parse_args().repetitions, sys.stdout.write
-    names = [
-        f"{test}, {how}" for how in ("χ²", "F", "F, pooled") for test in ("difference", "lift")
-    ]
-    write(f"| values | cells | units of each | {' | '.join(names)} |\n|---|--:|--:|{'--:|' * 6}\n")
-    for world in WORLDS:
-        random = np.random.default_rng(0)
-        rejected = np.zeros(6)
-        for _ in range(repetitions):
-            cells = cells_of(world, random)
-            judged = (
-                [_known(pair) for pair in cells],
-                cells,
-                [pool_variances(*pair) for pair in cells],
-            )
-            rejected += [p <= ALPHA for pairs in judged for p in p_values(pairs)]
-        shares = " | ".join(f"{100 * one / repetitions:.1f}" for one in rejected)
-        write(f"| {world.name} | {world.cells} | {world.split} | {shares} |\n")
-        sys.stdout.flush()
+def measure_world(world: World, repetitions: int, seed: int) -> Record:
+    """Measure how often each test rejects in a world."""
+    random = np.random.default_rng(seed)
+    rejected = np.zeros(6)
+    for _ in range(repetitions):
+        cells = draw_cells(world, random)
+        judged = (
+            [_known(pair) for pair in cells],
+            cells,
+            [pool_variances(*pair) for pair in cells],
+        )
+        rejected += [p <= ALPHA for pairs in judged for p in p_values(pairs)]
+    heads = [f"{test}, {how}, %" for how in HOW for test in ("difference", "lift")]
+    shares = dict(zip(heads, (rejected / repetitions).tolist(), strict=True))
+    cells_of_units = {"cells": world.cells, "units of each": f"{world.split}"}
+    return {"values": world.name, **cells_of_units, **shares}
 
 
-if __name__ == "__main__":
-    main()
+TABLES = {"cells": Table(measure_world, WORLDS, repetitions=600)}

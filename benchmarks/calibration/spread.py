@@ -1,25 +1,19 @@
 """Levels where means are equal and spreads are not: how the test of skewed values was chosen.
 
-    python -m benchmarks.calibration.spread --repetitions 4000
-
 The treatment has fewer buyers who spend more, or more who spend less, with the same mean. Beside
 Welch's test and the test of the analysis, what it might be made of: the permutation test by its
 moments alone, Hall's transformation (1992) and Johnson's modified t (1978) by each variant's own
 moments. Power is that of a gain and of a loss of 2.8 standard errors where nothing else differs.
 """
 
-import argparse
 import math
-import sys
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from abeval.inference.special_tests import MOST
 from benchmarks.calibration.at_once import (
     Arm,
-    Flags,
     Sides,
     arm,
     by_moments,
@@ -28,7 +22,9 @@ from benchmarks.calibration.at_once import (
     johnson,
     welch,
 )
-from benchmarks.calibration.skew import BUYERS, POWER_AT, Draw, buyers, dense
+from benchmarks.calibration.skew import POWER_AT
+from benchmarks.runner import Record, Table
+from tests.worlds.skewed import BUYERS, Draw, buyers, dense
 
 SIZES = ((800, 200), (9_000, 1_000), (27_000, 3_000), (297_000, 3_000))
 TESTS: dict[str, Callable[[Arm, Arm], Sides]] = {
@@ -62,64 +58,35 @@ WORLDS: dict[str, tuple[Draw, Draw]] = {
 }
 
 
-class Cell(NamedTuple):
-    """One world and size: shares of A/A tests that each test rejects, and power of both signs."""
-
-    world: str
-    sizes: tuple[int, int]
-    answered: float
-    rejected: list[tuple[float, float]]
-    power: list[tuple[float, float]]
-
-
-def cell(world: str, sizes: tuple[int, int], runs: int, seed: int = 0) -> Cell:
-    """Results of one world and size; both sides of each test, of experiments with an answer."""
+def measure_spread(
+    cell: tuple[str, tuple[int, int]], repetitions: int, seed: int
+) -> Iterator[Record]:
+    """Measure the level of each test, worse + better, and the power of a gain and of a loss."""
+    world, sizes = cell
     random = np.random.default_rng([seed, list(WORLDS).index(world), *sizes])
     draws = zip(WORLDS[world], sizes, strict=True)
-    control, treatment = (arm(draw(random, runs, n, 1.0), n) for draw, n in draws)
+    control, treatment = (arm(draw(random, repetitions, n, 1.0), n) for draw, n in draws)
     answered = np.abs(by_splits(control, treatment)[1]) <= MOST
-    rejected = [_sides(test(control, treatment), answered) for test in TESTS.values()]
-    power = []
-    if world.startswith("the same"):
-        mean, variance = control.mean.mean(), float((control.square / sizes[0]).mean())
-        effect = POWER_AT * math.sqrt(variance * (1 / sizes[0] + 1 / sizes[1])) / mean
-        moved = [treatment.times(1 + lift) for lift in (effect, -min(effect, 0.9))]
-        for test in TESTS.values():
-            gain, loss = (test(control, one).sign for one in moved)
-            power.append((float((gain > 0).mean()), float((loss < 0).mean())))
-    return Cell(world, sizes, float(answered.mean()), rejected, power)
+    levels = {}
+    for name, test in TESTS.items():
+        sign = test(control, treatment).sign[answered]
+        worse, better = 100 * (sign < 0).mean(), 100 * (sign > 0).mean()
+        levels[name] = f"{worse + better:.1f} ({worse:.1f} + {better:.1f})"
+    units = {"units": f"{sizes[0]:,}/{sizes[1]:,}"}
+    head = f"skewness ≤ {MOST}, %"
+    yield {"treatment": world, **units, head: f"{100 * answered.mean():.0f}", **levels}
+    if not world.startswith("the same"):
+        return
+    mean, variance = control.mean.mean(), float((control.square / sizes[0]).mean())
+    effect = POWER_AT * math.sqrt(variance * (1 / sizes[0] + 1 / sizes[1])) / mean
+    power = {}
+    for name, test in TESTS.items():
+        gain, loss = (
+            test(control, treatment.times(1 + e)).sign for e in (effect, -min(effect, 0.9))
+        )
+        power[name] = f"{100 * (gain > 0).mean():.0f}, {100 * (loss < 0).mean():.0f}"
+    yield {"treatment": "… power of a gain, of a loss", **units, head: "", **power}
 
 
-def _sides(sides: Sides, answered: Flags) -> tuple[float, float]:
-    sign = sides.sign[answered]
-    return float((sign < 0).mean()), float((sign > 0).mean())
-
-
-def markdown(cells: Iterator[Cell]) -> Iterator[str]:
-    """Lines of the table: worse + better in %, and power of a gain and of a loss."""
-    yield f"| treatment | units | skewness ≤ {MOST}, % | {' | '.join(TESTS)} |"
-    yield f"|---|--:|--:|{'--:|' * len(TESTS)}"
-    for one in cells:
-        units = f"{one.sizes[0]:,}/{one.sizes[1]:,}"
-        levels = [f"{100 * (a + b):.1f} ({100 * a:.1f} + {100 * b:.1f})" for a, b in one.rejected]
-        answered = f"{100 * one.answered:.0f}"
-        yield f"| {one.world} | {units} | {answered} | {' | '.join(levels)} |"
-        if one.power:
-            power = [f"{100 * gain:.0f}, {100 * loss:.0f}" for gain, loss in one.power]
-            yield f"| … power of a gain, of a loss | {units} |  | {' | '.join(power)} |"
-
-
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.spread")
-    parser.add_argument("--repetitions", type=int, default=4_000, help="A/A tests per row")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    table = (cell(w, s, options.repetitions, options.seed) for w in WORLDS for s in SIZES)
-    for line in markdown(table):
-        sys.stdout.write(line + "\n")
-        sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+CELLS = [(world, sizes) for world in WORLDS for sizes in SIZES]
+TABLES = {"levels": Table(measure_spread, CELLS, repetitions=2_000)}

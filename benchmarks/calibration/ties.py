@@ -1,16 +1,11 @@
 """Calibration of quantiles of tied values, as an analysis tests them.
 
-    python -m benchmarks.calibration.ties
-    python -m benchmarks.calibration.ties --split 9,000/1,000
-
 Clicks of users who differ in how long they stay, one to many clicks a user; dwell is rounded to a
 resolution. A/A tests, and tests where the treatment stays a tenth longer. Beside them, the sample
 quantile with one standard error (Woodruff 1952; Deng, Knoblich and Lu 2018), which ties break.
 """
 
-import argparse
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
@@ -22,8 +17,9 @@ from abeval.stats.means import estimate_ratio as ratio
 from abeval.stats.moments import Moments
 from abeval.stats.quantiles import PARTS, Step, quantile_position
 from abeval.stats.records import Effect, Estimate, Floats, Integers, Refusal
-from benchmarks.calibration import quantiles as arrays
-from benchmarks.calibration.logs import Split
+from benchmarks.runner import Record, Table
+from tests.worlds import array_quantiles as arrays
+from tests.worlds.users import Split
 
 ALPHA = 0.05
 LEVELS = (0.5, 0.9, 0.99)
@@ -63,19 +59,8 @@ class Test(NamedTuple):
     rejected: bool
 
 
-class Row(NamedTuple):
-    """Shares of repetitions: answered; of those, both sides in A/A, coverage and power."""
-
-    answered: float
-    worse: float
-    better: float
-    covered: float
-    power: float
-
-    @property
-    def rejected(self) -> float:
-        """A/A tests that reject."""
-        return self.worse + self.better
+Pair = tuple[Test | None, Test | None]
+"""By the analysis, and by the sample quantile."""
 
 
 def clicks(kind: str, grain: float, units: int, factor: float, rng: np.random.Generator) -> Arm:
@@ -156,7 +141,7 @@ def sample_quantile(arm: Arm, level: float) -> Estimate | None:
     return Estimate(value, ((high - low) / 2 / Z) ** 2 * factor, arm.units, arm.units - 1.0)
 
 
-def tests(arms: tuple[Arm, Arm], level: float, truth: float) -> tuple[Test | None, Test | None]:
+def tests(arms: tuple[Arm, Arm], level: float, truth: float) -> Pair:
     """The test of the analysis and that of the sample quantile."""
     pair = mid_quantiles(arms, level)
     after = None if pair is None else arrays.compare(pair[0], pair[1], ALPHA)
@@ -177,67 +162,53 @@ def true_values(kind: str, grain: float, factor: float, units: int = 1_000_000) 
     return [math.nan if (step := arm.step(at)) is None else step.value(at) for at in places]
 
 
-def cell(
-    kind: str, grain: float, split: Split, runs: int, seed: int = 0
-) -> Iterator[tuple[float, Row, Row]]:
-    """Level, and results of the analysis and of the sample quantile."""
+def measure_cell(
+    cell: tuple[Split, tuple[str, float]], repetitions: int, seed: int
+) -> Iterator[Record]:
+    """Judge A/A tests and tests with an effect of a split, a kind of dwell and its resolution."""
+    split, (kind, grain) = cell
     rng = np.random.default_rng([seed, *split])
     truths = np.subtract(true_values(kind, grain, 1 + LIFT), true_values(kind, grain, 1.0))
-    null: dict[float, list[tuple[Test | None, Test | None]]] = {level: [] for level in LEVELS}
-    moved: dict[float, list[tuple[Test | None, Test | None]]] = {level: [] for level in LEVELS}
-    for _ in range(runs):
+    null: dict[float, list[Pair]] = {level: [] for level in LEVELS}
+    moved: dict[float, list[Pair]] = {level: [] for level in LEVELS}
+    for _ in range(repetitions):
         control = clicks(kind, grain, split.control, 1.0, rng)
         same, longer = (clicks(kind, grain, split.treatment, f, rng) for f in (1.0, 1 + LIFT))
         for level, truth in zip(LEVELS, truths, strict=True):
             null[level].append(tests((control, same), level, 0.0))
             moved[level].append(tests((control, longer), level, float(truth)))
     for level in LEVELS:
-        yield level, _row(null[level], moved[level], 0), _row(null[level], moved[level], 1)
+        after, before = (_shares(null[level], moved[level], which) for which in (0, 1))
+        answered, worse, better, covered, power = after
+        yield {
+            "dwell": kind,
+            "to": f"{grain:g} s",
+            "split": f"{split}",
+            "quantile": f"p{100 * level:g}",
+            "answered, %": _write(answered, 0),
+            "rejected, %": _write(worse + better, 2),
+            "worse + better, %": f"{_write(worse)} + {_write(better)}".replace("– + –", "–"),
+            "coverage, %": _write(covered),
+            "power, %": _write(power, 0),
+            "sample quantile rejects, %": _write(before[1] + before[2], 2),
+            "its power, %": _write(before[4], 0),
+        }
 
 
-def _row(
-    null: Sequence[tuple[Test | None, Test | None]],
-    moved: Sequence[tuple[Test | None, Test | None]],
-    which: int,
-) -> Row:
+def _write(share: float, digits: int = 1) -> str:
+    return "–" if math.isnan(share) else f"{100 * share:.{digits}f}"
+
+
+def _shares(null: Sequence[Pair], moved: Sequence[Pair], which: int) -> list[float]:
+    """Return shares: answered; of those, both sides in A/A, coverage and power."""
     without = [test for pair in null if (test := pair[which]) is not None]
     with_effect = [test for pair in moved if (test := pair[which]) is not None]
     if len(without) < len(null) / 20 or not with_effect:
-        return Row(len(without) / len(null), *[math.nan] * 4)
+        return [len(without) / len(null), *[math.nan] * 4]
     above, below, _ = np.mean(without, axis=0).tolist()
     over, under, power = np.mean(with_effect, axis=0).tolist()
-    return Row(len(without) / len(null), below, above, 1 - over - under, power)
+    return [len(without) / len(null), below, above, 1 - over - under, power]
 
 
-def main() -> None:
-    """Print the table in Markdown."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.ties")
-    parser.add_argument("--repetitions", type=int, default=2_000, help="A/A tests per row")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--split", choices=[str(split) for split in SPLITS], help="only this one")
-    options = parser.parse_args()
-    sys.stdout.write(
-        "| dwell | to | split | quantile | answered, % | rejected, % | worse + better, % "
-        "| coverage, % | power, % | sample quantile rejects, % | its power, % |\n"
-        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n"
-    )
-    for split in (one for one in SPLITS if options.split in (None, str(one))):
-        for kind, grain in KINDS:
-            for level, after, before in cell(kind, grain, split, options.repetitions, options.seed):
-                sys.stdout.write(_line(kind, grain, split, level, after, before))
-                sys.stdout.flush()
-
-
-def _line(kind: str, grain: float, split: Split, level: float, after: Row, before: Row) -> str:
-    sides = f"{100 * after.worse:.1f} + {100 * after.better:.1f}"
-    shown = [
-        *(kind, f"{grain:g} s", f"{split}", f"p{100 * level:g}"),
-        *(f"{100 * after.answered:.0f}", f"{100 * after.rejected:.2f}", sides),
-        *(f"{100 * after.covered:.1f}", f"{100 * after.power:.0f}"),
-        *(f"{100 * before.rejected:.2f}", f"{100 * before.power:.0f}"),
-    ]
-    return "| " + " | ".join("–" if "nan" in one else one for one in shown) + " |\n"
-
-
-if __name__ == "__main__":
-    main()
+CELLS = [(split, kind) for split in SPLITS for kind in KINDS]
+TABLES = {"quantiles": Table(measure_cell, CELLS, repetitions=2_000)}

@@ -1,17 +1,12 @@
 """Calibration of the trust checks: false alarms over all of them together, on sound logs.
 
-    python -m benchmarks.calibration.trust --experiments 1000
-    python -m benchmarks.calibration.trust --experiments 1000 --lift 0.3 --lists 0.1
-
 Each experiment is a log of some 40,000 impressions with a click log, two segments, a pre-period and
-20 metrics (a goal, two guardrails), through the whole analysis. With `--lift` the treatment gets
+20 metrics (a goal, two guardrails), through the whole analysis. With a lift the treatment gets
 that many more clicks, they come that much later, and as large a share of its items is of another
-catalogue; with `--lists` its lists are longer as well. Both move what ratios divide by. Then
+catalogue; its lists are longer as well. Both move what ratios divide by. Then
 `denominators` says what is true: it is no false alarm, and is counted apart.
 """
 
-import argparse
-import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
@@ -19,30 +14,15 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-import abeval
 from abeval.results import Check
+from benchmarks.runner import Record, Table
+from tests.worlds.experiments import define_experiment
 
 METRICS = (
-    "ctr",
-    "clicks_per_user",
-    "impressions_per_user",
-    "page_views_per_user",
-    "active_days_per_user",
-    "dwell_per_user",
-    "dwell_per_click",
-    "dwell_per_impression",
-    "long_click_rate",
-    "dwell_p50",
-    "sessions_per_user",
-    "session_length",
-    "gauc",
-    "auc",
-    "q_ctr",
-    "ndcg",
-    "mrr",
-    "map",
-    "category_diversity",
-    "coverage",
+    *("ctr", "clicks_per_user", "impressions_per_user", "page_views_per_user"),
+    *("active_days_per_user", "dwell_per_user", "dwell_per_click", "dwell_per_impression"),
+    *("long_click_rate", "dwell_p50", "sessions_per_user", "session_length", "gauc", "auc"),
+    *("q_ctr", "ndcg", "mrr", "map", "category_diversity", "coverage"),
 )
 GUARDRAIL = {"role": "guardrail", "margin": 0.05}
 ROLES: Mapping[str, Mapping[str, object]] = {
@@ -60,11 +40,6 @@ class World(NamedTuple):
 
     lift: float = 0.0
     lists: float = 0.0
-
-    @property
-    def true_alarms(self) -> frozenset[str]:
-        """Checks whose warning is true here: the treatment does move what ratios divide by."""
-        return frozenset({"denominators"} if self.lift or self.lists else ())
 
 
 def log_of(world: World, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -115,52 +90,34 @@ def checks_of(world: World, seed: int) -> tuple[Check, ...]:
     """The checks of one experiment, with the defaults of the experiment file."""
     log, clicks = log_of(world, seed)
     start, middle, end = (START + pd.Timedelta(days=n) for n in (-BEFORE, 0, DAYS))
-    loaded = abeval.define(
-        ".",
-        name=f"sound_{seed}",
-        unit="user_id",
-        control="a",
-        variants={"a": {}, "b": {}},
+    loaded = define_experiment(
         period={"start": str(middle), "end": str(end)},
         pre_period={"start": str(start), "end": str(middle)},
         segments={"device": "device", "scene": "scene"},
         logs={"impressions": {}, "clicks": {}},
         metrics=[{"name": name, **ROLES.get(name, {})} for name in METRICS],
-        engine={"threads": 1},
     )
     return loaded.analyze(logs={"impressions": log, "clicks": clicks}).trust
 
 
-def tally(world: World, experiments: int, seed: int) -> Iterator[tuple[int, Counter[str]]]:
-    """After each experiment their number, and how many had a failed or warning check, by name."""
-    counts: Counter[str] = Counter()
-    for i in range(experiments):
-        checks = checks_of(world, seed + i)
+def measure_alarms(world: World, repetitions: int, seed: int) -> Iterator[Record]:
+    """Count the sound experiments of a world in which a check fails or warns, by its name."""
+    counts = Counter[str]()
+    # The treatment does move what ratios divide by.
+    true = {"denominators"} if world != World() else set[str]()
+    for i in range(seed, seed + repetitions):
+        checks = checks_of(world, i)
         failed = {c.name.partition(":")[0] for c in checks if c.status == "fail"}
         alarms = {c.name.partition(":")[0] for c in checks if c.status in ("warn", "fail")}
-        counts.update(f"{name} fails" for name in failed)
-        counts.update(f"{name} warns" for name in alarms - failed)
-        counts["FALSE: any fails"] += bool(failed)
-        counts["FALSE: any warns or fails"] += bool(alarms - world.true_alarms)
-        counts["true: what ratios divide by has moved"] += bool(alarms & world.true_alarms)
-        yield i + 1, counts
+        counts.update(f"`{name}` fails" for name in failed)
+        counts.update(f"`{name}` warns" for name in alarms - failed)
+        counts["false: any fails"] += bool(failed)
+        counts["false: any warns or fails"] += bool(alarms - true)
+        counts["true: what ratios divide by has moved"] += bool(alarms & true)
+    for name, count in sorted(counts.items()):
+        share = count / repetitions
+        yield {"lift": world.lift, "alarm": name, "experiments": repetitions, "share, %": share}
 
 
-def main() -> None:
-    """Print the shares of experiments with an alarm."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.calibration.trust")
-    parser.add_argument("--experiments", type=int, default=300)
-    parser.add_argument("--lift", type=float, default=0.0, help="of the clicks in treatment")
-    parser.add_argument("--lists", type=float, default=0.0, help="by which lists are longer")
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    world = World(options.lift, options.lists)
-    for number, counts in tally(world, options.experiments, options.seed):
-        if number % 25 == 0 or number == options.experiments:
-            shares = ", ".join(f"{n} {c / number:.2%}" for n, c in sorted(counts.items()))
-            sys.stdout.write(f"{number} experiments: {shares}\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+WORLDS = (World(), World(lift=0.3, lists=0.1))
+TABLES = {"alarms": Table(measure_alarms, WORLDS, digits=2)}

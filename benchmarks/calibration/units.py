@@ -9,9 +9,9 @@ from scipy import special
 from abeval.stats import effects, proportions
 from abeval.stats.proportions import Count
 from abeval.stats.records import Floats
-from benchmarks.calibration import quantiles
-from benchmarks.calibration.logs import SHOWN, Split, pool
 from benchmarks.calibration.outcome import ALPHA, Outcome, nominal, outcomes
+from tests.worlds import array_quantiles as quantiles
+from tests.worlds.users import SHOWN, Split, pool
 
 RATES = (0.2, 0.26)
 """True conversion rates of control and treatment."""

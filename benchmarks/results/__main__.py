@@ -11,14 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
+from benchmarks.runner import PRINTED, replace_printed
+
 FOLDER = Path(__file__).parent
-PRINTED = "\n## Printed\n"
 
 
 def commands(page: str) -> list[str]:
     """List the commands of a page: indented lines above what was printed."""
     head = page.split(PRINTED)[0]
-    return re.findall(r"^ {4}python -m (benchmarks\.(?:calibration|briefs).*)$", head, re.MULTILINE)
+    pattern = r"^ {4}python -m (benchmarks(?: calibrate|\.calibration).*)$"
+    return re.findall(pattern, head, re.MULTILINE)
 
 
 def main() -> None:
@@ -31,18 +33,15 @@ def main() -> None:
     if unknown := set(options.pages) - set(pages):
         parser.error(f"no page {', '.join(sorted(unknown))}; there are {', '.join(pages)}")
     for name in options.pages or pages:
-        page = pages[name].read_text(encoding="utf-8")
         answers = []
-        for command in commands(page):
+        for command in commands(pages[name].read_text(encoding="utf-8")):
             sys.stdout.write(f"{name}: python -m {command}\n")
             if not options.list:
                 words = [sys.executable, "-m", *shlex.split(command)]
                 done = subprocess.run(words, check=True, stdout=subprocess.PIPE, text=True)  # noqa: S603
                 answers.append(done.stdout.strip())
         if answers:
-            head = page.split(PRINTED)[0].rstrip("\n")
-            text = "\n\n".join(answers)
-            pages[name].write_text(f"{head}\n{PRINTED}\n{text}\n", encoding="utf-8")
+            replace_printed(pages[name], "\n\n".join(answers))
 
 
 if __name__ == "__main__":

@@ -9,8 +9,8 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError
 from abeval.stats import effects, quantiles
-from benchmarks.calibration import quantiles as arrays
 from tests.logs.small import analyze, small_log
+from tests.worlds import array_quantiles as arrays
 
 
 def visits(rows: int = 3000, units: int = 150, seed: int = 8) -> pd.DataFrame:

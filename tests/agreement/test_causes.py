@@ -17,8 +17,8 @@ from abeval.results.analysis import Ramp
 from abeval.results.effects import CutRow
 from abeval.results.record import list_columns
 from abeval.results.replay import ReplayResult
-from benchmarks.plants import simulate_plant
 from tests.real_logs import open_bandit
+from tests.worlds.plants import simulate_plant
 
 METRICS = ["auc", "q_ctr", "gauc[impressions]"]
 CHECKS = {check.name: check for check in CAUSES}

@@ -14,7 +14,7 @@ from abeval.agreement.clusters import estimate_single_auc
 from abeval.errors import ExperimentError
 from abeval.results.agreement import Agreement
 from abeval.stats.records import Estimate
-from benchmarks.plants import simulate_plant
+from tests.worlds.plants import simulate_plant
 
 SIZE = 10_000
 LARGER = {

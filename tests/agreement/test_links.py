@@ -9,8 +9,8 @@ import pytest
 
 import abeval
 from abeval.results.agreement import Agreement
-from benchmarks.calibration import ranked
-from benchmarks.plants import simulate_plant
+from tests.worlds import ranked
+from tests.worlds.plants import simulate_plant
 
 LINKS = ("reordered", "candidates", "training_policy")
 METRICS = ["auc"]

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from abeval.results.agreement import Agreement
-from benchmarks.calibration.ranked import (
+from tests.worlds.ranked import (
     Log,
     World,
     agreement_of,

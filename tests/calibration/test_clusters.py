@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 
 import numpy as np
 import pytest
 
 from benchmarks.calibration import clusters, off_policy, switchbacks
-from benchmarks.calibration.clusters import World, judged
+from benchmarks.calibration.clusters import judged
+from benchmarks.runner import write_table
+from tests.worlds.clusters import World
 
 
 @pytest.mark.slow
@@ -27,13 +28,9 @@ def test_clusters_keep_their_level_and_users_do_not(world: World) -> None:
 
 
 @pytest.mark.parametrize("module", [clusters, off_policy, switchbacks])
-def test_the_command_prints_a_line_a_world(
-    module: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(sys, "argv", ["clusters", "--seeds", "1", "--runs", "1"])
-    monkeypatch.setattr(module, "WORLDS", module.WORLDS[:1])
-    module.main()
-    printed = capsys.readouterr().out.splitlines()
+def test_a_world_is_a_row_of_the_table(module: ModuleType) -> None:
+    row = module.measure_world(module.WORLDS[0], 1, 0)
+    printed = list(write_table([row]))
     assert len(printed) == 3
     assert len({line.count("|") for line in printed}) == 1
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 
 from abeval.results.analysis import Result
 from benchmarks.calibration import healthy_logs
-from benchmarks.calibration.audits import FAULTS as OLD_FAULTS
-from benchmarks.calibration.faulty_worlds import FAULTS
-from benchmarks.calibration.healthy_logs import Plan, analyze_world, judge
-from benchmarks.calibration.healthy_worlds import (
+from benchmarks.calibration.healthy_logs import Run, analyze_world, judge
+from tests.worlds.audited import FAULTS as OLD_FAULTS
+from tests.worlds.faulty import FAULTS
+from tests.worlds.healthy import (
     HOUR_MS,
     KINDS,
     RAMPS,
@@ -31,7 +29,7 @@ HOURS = ("missing_hours", "short_days", "clock", "late_data")
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_healthy_log_of_each_kind_passes_every_check(kind: str) -> None:
-    run = judge(Plan(kind, number=3, seed=5, users=1_000))
+    run = judge(kind, number=3, seed=5)
     assert run.fails == run.warns == []
     assert "do_not_trust" not in run.decisions
 
@@ -39,7 +37,7 @@ def test_a_healthy_log_of_each_kind_passes_every_check(kind: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_forty_healthy_logs_of_each_kind_fail_no_check(kind: str) -> None:
-    runs = [judge(plan) for plan in healthy_logs.plans([kind], 40, (1_000, 3_000), (0, 0.2), 7)]
+    runs = [judge(kind, number, seed=7) for number in range(40)]
     assert [run.fails for run in runs if run.fails] == []
     assert sum(bool(run.warns) for run in runs) <= 5
 
@@ -91,30 +89,19 @@ def test_a_stage_of_a_few_units_has_no_rhythm_of_its_own() -> None:
 
 @pytest.mark.parametrize("name", NEW_FAULTS)
 def test_a_faulty_log_is_found_and_decides_nothing(name: str) -> None:
-    run = judge(Plan(name, number=1, seed=5))
+    run = judge(name, number=1, seed=5)
     assert run.is_found
     assert set(run.decisions) <= {"do_not_trust", "draft"}
 
 
-def test_a_stopped_command_goes_on_where_it_was(tmp_path, monkeypatch, capsys) -> None:
-    kept = tmp_path / "runs.jsonl"
-
-    def tables(runs: str, carried_out: list[Plan]) -> str:
-        def counted(plan: Plan) -> healthy_logs.Run:
-            carried_out.append(plan)
-            return healthy_logs.Run(*plan, ["ship"], [], ["srm"], 0.1)
-
-        monkeypatch.setattr(healthy_logs, "judge", counted)
-        options = ["--runs", runs, "--kinds", "late rows", "--faulty", "1", "--keep", str(kept)]
-        monkeypatch.setattr(sys, "argv", ["healthy_logs", *options])
-        healthy_logs.main()
-        return capsys.readouterr().out
-
-    first: list[Plan] = []
-    tables("2", first)
-    assert len(first) == 2 + len(FAULTS)
-    second: list[Plan] = []
-    printed = tables("5", second)
-    assert [plan.number for plan in second] == [2, 3, 4]
-    assert "| late rows | 5 | 0 | 0.0 % | – | **100.0 %** | `srm` 5 | 3, 0 of 3 |" in printed
-    assert "| three hours | `missing_hours` | **0 of 1** | 0 | 1 | 0 |" in printed
+def test_decisions_and_checks_are_counted_by_kind(monkeypatch) -> None:
+    runs = [
+        Run(1_000, 0.0, ["ship"], [], ["srm"], is_found=False),
+        Run(1_000, 0.2, ["keep_running"], ["srm"], ["aa"], is_found=True),
+    ]
+    monkeypatch.setattr(healthy_logs, "judge", lambda kind, number, seed: runs[number])
+    row = healthy_logs.measure_kind("late rows", 2, 0)
+    assert (row["a check fails, %"], row["warns, %"], row["no effect: ship"]) == (0.5, 0.5, 1)
+    assert row["+20 %: not shipped, by users, of 0"] == "1,000: 1"
+    fault = healthy_logs.measure_fault("three hours", 2, 0)
+    assert (fault["found"], fault["ship"], fault["checks"]) == (1, 1, "`missing_hours`")

@@ -7,7 +7,8 @@ from typing import get_args
 import numpy as np
 import pytest
 
-from benchmarks.calibration.split import WORLDS, Says, analysed, lines, tally, users_of
+from benchmarks.calibration.split import Plan, measure_plan
+from tests.worlds.splits import METRICS, WORLDS, Says, analysed, users_of
 
 EVEN, _, MOVED, RAMP, _, STICKY, _ = WORLDS
 SEEDS = range(2)
@@ -55,16 +56,16 @@ def test_an_even_split_is_one_stretch_whatever_the_file_says():
 
 
 def test_the_table_counts_verdicts_and_the_intervals_that_may_be_read():
-    counts = tally(MOVED, "nothing", range(1), 0.0, "none")
-    assert counts.verdicts == {"do_not_trust": 1}
-    assert not any(counts.covers.values())
-    *_, line = lines([RAMP], ["schedule"], range(1), 0.0, "cuped")
-    assert line.endswith("| schedule | 0.0 | 0.0 | 100.0 | 0.0 | 100.0 | 100.0 |")
+    moved = measure_plan(Plan(MOVED, "nothing"), 1, 0)
+    assert moved["do not trust, %"] == 1
+    assert all(np.isnan(moved[f"{name} covered, %"]) for name in METRICS)
+    ramp = measure_plan(Plan(RAMP, "schedule", adjust="cuped"), 1, 0)
+    assert list(ramp.values())[1:] == ["schedule", 0, 0, 1, 0, 1, 1]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("says", ["schedule", "exposures"])
 def test_a_true_effect_is_covered_under_a_ramp(says):
-    counts = tally(RAMP, says, range(100), 0.17, "none")
+    counts = measure_plan(Plan(RAMP, says, lift=0.17), 100, 0)
     error = np.sqrt(0.05 * 0.95 / 100)
-    assert all(np.mean(covers) > 0.95 - 3 * error for covers in counts.covers.values())
+    assert all(counts[f"{name} covered, %"] > 0.95 - 3 * error for name in METRICS)

@@ -5,18 +5,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from benchmarks.calibration import (
-    calibrate,
-    families,
-    markdown,
-    moments,
-    over_time,
-    resampled,
-    units,
-)
-from benchmarks.calibration.logs import Split, arms, pool
+from benchmarks.calibration import families, moments, over_time, resampled, units
 from benchmarks.calibration.outcome import Outcome, Rate, rate
-from benchmarks.calibration.run import merge
+from benchmarks.calibration.statistics import STUDIES, merge, run_study
+from benchmarks.runner import write_table
+from tests.worlds.users import Split, arms, pool
 
 SHORT = {
     "moments": partial(moments.effects, runs=150, split=Split(500, 500)),
@@ -59,7 +52,8 @@ def documented(outcome: Outcome) -> bool:
 
 @pytest.mark.slow
 def test_the_full_calibration_misses_only_where_the_documentation_says_so() -> None:
-    liberal = [outcome for outcome in calibrate(10_000) if outcome.verdict == "liberal"]
+    every = [outcome for study in STUDIES for outcome in run_study(study, 10_000, 0)]
+    liberal = [outcome for outcome in every if outcome.verdict == "liberal"]
     assert [outcome for outcome in liberal if not documented(outcome)] == []
 
 
@@ -111,9 +105,9 @@ def test_samples_have_the_moments_of_their_users() -> None:
 
 
 def test_the_command_prints_a_table_and_the_seed_decides() -> None:
-    command = [sys.executable, "-m", "benchmarks.calibration", "--help"]
+    command = [sys.executable, "-m", "benchmarks", "calibrate", "--help"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     assert "--repetitions" in done.stdout
     one, two = (families.ramped_segments(seed, 20) for seed in (1, 1))
     assert one == two
-    assert markdown(one).count("\n") == 2
+    assert len(list(write_table(outcome.record() for outcome in one))) == 3

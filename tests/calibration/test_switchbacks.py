@@ -9,7 +9,8 @@ from abeval.inference.compare import compare
 from abeval.inference.comparison import Arms
 from abeval.simulate.turns import ARMS, draw_minutes
 from benchmarks.calibration import switchbacks
-from benchmarks.calibration.switchbacks import WORLDS, World, analysis_of, judged
+from benchmarks.calibration.switchbacks import judged
+from tests.worlds.switchbacks import WORLDS, World, analysis_of, through_command
 
 
 @pytest.mark.slow
@@ -35,7 +36,7 @@ def test_carry_over_is_found_where_the_burn_in_is_too_short() -> None:
 
 def test_arrays_are_what_the_whole_command_makes_of_the_log() -> None:
     world = World("balanced", 0, 20)
-    result = switchbacks.through_command(world, 3, 0.1)
+    result = through_command(world, 3, 0.1)
     drawn = draw_minutes("balanced", 0, 3, 0.1)
     analysis = analysis_of(world, drawn)
     own = compare(analysis, analysis.metrics[0], Arms(*ARMS))

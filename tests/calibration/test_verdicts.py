@@ -11,9 +11,8 @@ from abeval.stats.records import Refusal
 from abeval.time.analysis import follow_metric
 from abeval.time.peeking import follow, take_snapshots
 from abeval.time.windows import Course, calendar, compute_windows
-from benchmarks.calibration import verdicts as calibration
-from benchmarks.calibration.verdicts import CTR, looks_of, verdicts
-from benchmarks.calibration.worlds import (
+from benchmarks.calibration.verdicts import CLICKS, CTR, measure_looks, measure_verdicts
+from tests.worlds.days import (
     DAYS,
     WORLDS,
     days_of,
@@ -34,8 +33,8 @@ def analysed(made, experiment=None):
 @pytest.mark.whole
 @pytest.mark.parametrize("name", list(NAMED))
 def test_the_right_verdict_in_each_world(name):
-    found = verdicts(NAMED[name], range(5000, 5003))
-    assert found.right == 1.0, found.counts
+    found = measure_verdicts(NAMED[name], 3, 5000)
+    assert found["right, %"] == 1.0, found
 
 
 def test_novelty_earns_its_word_and_tells_the_long_run():
@@ -151,11 +150,10 @@ def test_looks_need_units():
 
 @pytest.mark.whole
 def test_daily_looks_short():
-    found = calibration.peeking(range(40))
-    assert [one.metric for one in found] == ["clicks_per_user", "ctr"]
-    for one in found:
-        assert one.always_valid <= 0.05 + 3 * (0.0475 / 40) ** 0.5
-        assert one.naive > one.always_valid
+    for metric in (CLICKS, CTR):
+        found = measure_looks(metric, 40, -10_000)
+        assert found["always-valid, %"] <= 0.05 + 3 * (0.0475 / 40) ** 0.5
+        assert found["naive, any day, %"] > found["always-valid, %"]
 
 
 def test_a_real_effect_is_declared_by_looks():
@@ -173,15 +171,15 @@ def test_a_real_effect_is_declared_by_looks():
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(NAMED))
 def test_verdicts_over_400_seeds(name):
-    found = verdicts(NAMED[name], range(400))
-    assert found.right >= 0.95, found.counts
-    if found.world.right == "stable":
-        assert found.counts["drifting"] <= 0.02 * 400
+    found = measure_verdicts(NAMED[name], 400, 0)
+    assert found["right, %"] >= 0.95, found
+    if found["right verdict"] == "stable":
+        assert found["drifting"] <= 0.02 * 400
 
 
 @pytest.mark.slow
 def test_looks_at_2000_experiments():
-    found = calibration._rates([looks_of(seed) for seed in range(10_000, 12_000)])
-    for one in found:
-        assert one.always_valid <= 0.05 + 3 * (0.0475 / 2000) ** 0.5
-        assert one.naive > 3 * 0.05
+    for metric in (CLICKS, CTR):
+        found = measure_looks(metric, 2_000, 0)
+        assert found["always-valid, %"] <= 0.05 + 3 * (0.0475 / 2000) ** 0.5
+        assert found["naive, any day, %"] > 3 * 0.05

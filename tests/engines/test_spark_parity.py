@@ -37,7 +37,6 @@ from abeval.off_policy.run import OffPolicyOptions, off_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.table.warehouse import write_totals
 from abeval.time.analysis import windows
-from benchmarks.plants.run import simulate_plant
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
 from tests.drafts.test_unit import visits
@@ -49,6 +48,7 @@ from tests.inference import test_switchbacks
 from tests.interleaving import world as interleaved
 from tests.logs.small import small_log
 from tests.open_runs import analyze_on
+from tests.worlds.plants.run import simulate_plant
 
 # pyspark warns about pandas and about sockets, all along.
 pytestmark = [pytest.mark.spark, pytest.mark.filterwarnings("ignore")]

@@ -11,7 +11,8 @@ import pytest
 import abeval
 from abeval.results import Check
 from abeval.results.analysis import Result
-from benchmarks.calibration.audits import (
+from tests.logs.small import analyze, small_log
+from tests.worlds.audited import (
     FAULTS,
     Log,
     analysed,
@@ -20,7 +21,6 @@ from benchmarks.calibration.audits import (
     outcome,
     simulated,
 )
-from tests.logs.small import analyze, small_log
 
 
 def check(result: Result, name: str) -> Check:

@@ -319,11 +319,11 @@ def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["fixed", "planned looks, the second of four", "always valid"])
 def test_a_true_effect_of_that_size_is_found_in_four_of_five(name: str) -> None:
-    """More worlds, and more of each: python -m benchmarks.calibration.detectable."""
-    row = detectable.row(name, 150)
+    """More worlds, and more of each: python -m benchmarks calibrate detectable."""
+    row = detectable.measure_world(name, 150)
     error = 3 * (0.16 / 150) ** 0.5
-    assert row.found == pytest.approx(0.8, abs=error)
-    assert row.held == pytest.approx(0.8, abs=error)
+    assert row["found, %"] == pytest.approx(0.8, abs=error)
+    assert row["held, %"] == pytest.approx(0.8, abs=error)
 
 
 @pytest.mark.whole

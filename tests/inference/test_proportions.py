@@ -151,16 +151,17 @@ def test_intervals_of_a_family_are_exact_too() -> None:
 @pytest.mark.parametrize("share", rare.SHARES)
 @pytest.mark.parametrize("expected", [1, 20])
 def test_few_successes_keep_the_level_and_cover(share: float, expected: int) -> None:
-    cell = rare.cell(share, expected, runs=2000, seed=5)
-    assert cell.rejected <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
-    assert cell.covered >= 0.94
-    assert min(cell.covered_effect, cell.covered_lift) >= 0.94 - 3 * np.sqrt(0.05 * 0.95 / 500)
+    cell = rare.measure_counts((share, expected), 2000, seed=5)
+    assert cell["rejected, %"] <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 2000)
+    assert cell["coverage, A/A, %"] >= 0.94
+    covered = cell["coverage, doubled, %"], cell["of the lift, doubled, %"]
+    assert min(covered) >= 0.94 - 3 * np.sqrt(0.05 * 0.95 / 500)
 
 
 @pytest.mark.parametrize("design", [(20, 20), (50, 50), (90, 10), (180, 20)])
 def test_the_size_is_below_five_percent_at_every_rate(design: tuple[int, int]) -> None:
     """Enumerated; all of the tail would reject at most 2.3 to 3.5 %."""
-    judged, _, by_all = rare.sizes(design)
+    judged, _, by_all = rare.find_sizes(design)
     assert by_all + 0.005 < judged < 0.05
 
 

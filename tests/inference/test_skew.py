@@ -326,26 +326,29 @@ class TestAdjusted:
 class TestLevels:
     @pytest.mark.parametrize("share", [0.1, 0.01])
     def test_rows_keep_their_level_where_welch_does_not(self, share: float) -> None:
-        """A short version of `benchmarks.calibration.skew`: 600 A/A tests, error .9 points."""
-        cell = levels.cell("3 % buyers, lognormal σ 1", share, 1000, 600)
-        assert cell.welch > 0.06
-        assert cell.welch_side > 0.05
-        assert cell.rejected < 0.055 + 3 * 0.009
-        assert cell.side < 0.035 + 3 * 0.0065
-        assert cell.covered > 0.94 - 3 * 0.009
-        assert cell.permuted > 0.9
+        """A short version of `benchmarks calibrate skew`: 600 A/A tests, error .9 points."""
+        cell = levels.measure_cell(("3 % buyers, lognormal σ 1", share, 1000), 600, 0)
+        assert cell["Welch rejects, %"] > 0.06
+        assert cell["Welch more often on a side, %"] > 0.05
+        assert cell["rejected, %"] < 0.055 + 3 * 0.009
+        assert cell["more often on a side, %"] < 0.035 + 3 * 0.0065
+        assert cell["coverage of a lift, %"] > 0.94 - 3 * 0.009
+        assert cell["skewed test, %"] > 0.9
 
     def test_differences_are_covered_at_even_splits_too(self) -> None:
         """Welch's interval of a difference covered 82.3 % in this cell."""
-        cell = levels.cell("3 % buyers, lognormal σ 1.5", 0.5, 1000, 1000)
-        assert cell.covered_difference > 0.94 - 3 * 0.0075
-        assert cell.covered > 0.94 - 3 * 0.0075
-        assert cell.rejected < 0.055 + 3 * 0.007
+        cell = levels.measure_cell(("3 % buyers, lognormal σ 1.5", 0.5, 1000), 1000, 0)
+        assert cell["of a difference, %"] > 0.94 - 3 * 0.0075
+        assert cell["coverage of a lift, %"] > 0.94 - 3 * 0.0075
+        assert cell["rejected, %"] < 0.055 + 3 * 0.007
 
     def test_where_welch_is_right_nothing_changes(self) -> None:
-        cell = levels.cell("conversion 30 %", 0.1, 1000, 300)
-        assert cell.permuted == cell.refused == 0
-        assert (cell.rejected, cell.power) == (cell.welch, cell.welch_power)
+        cell = levels.measure_cell(("conversion 30 %", 0.1, 1000), 300, 0)
+        assert cell["skewed test, %"] == cell["refused, %"] == 0
+        assert (cell["rejected, %"], cell["power, %"]) == (
+            cell["Welch rejects, %"],
+            cell["Welch's power, %"],
+        )
 
     @pytest.mark.whole
     def test_the_family_of_skewed_goals_keeps_its_level(self) -> None:

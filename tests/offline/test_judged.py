@@ -1,6 +1,6 @@
 """Lists of which many items were never judged: judged@k, condensed lists, bpref, RBP, ERR.
 
-`vectors/judged.json` is what ir_measures finds: `benchmarks/sample_vectors.py` makes it.
+`vectors/judged.json` is what ir_measures finds: `tests/offline/sample_vectors.py` makes it.
 """
 
 from __future__ import annotations

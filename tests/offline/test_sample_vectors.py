@@ -1,6 +1,6 @@
 """Blends, parts and viewports on the sample: numbers of scikit-learn and ir_measures.
 
-`vectors/sample.json` is made of the logs by `benchmarks/sample_vectors.py`, without abeval.
+`vectors/sample.json` is made of the logs by `tests/offline/sample_vectors.py`, without abeval.
 """
 
 from __future__ import annotations

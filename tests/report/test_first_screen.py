@@ -17,9 +17,9 @@ from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.study import Study, build_study
-from benchmarks.report_worlds import WORLDS
 from tests import builders, sample
 from tests.report.pages import Element, parse, whole, words
+from tests.worlds.pages import WORLDS
 
 LIFT = r"[+−]?[\d.]+%"
 INTERVAL = rf"\[{LIFT}, {LIFT}\]"

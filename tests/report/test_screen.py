@@ -15,14 +15,14 @@ from abeval.report.page import page_html
 from abeval.results.agreement import Agreement
 from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.study import Study, build_study
-from benchmarks.report_worlds import WORLDS
 from tests import builders
 from tests.report.pages import html
+from tests.worlds.pages import WORLDS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 sync_api = pytest.importorskip("playwright.sync_api", reason="no playwright")
 pytest.importorskip("axe_playwright_python.sync_playwright", reason="no axe")
-from benchmarks import screens  # noqa: E402
+from tests.report import screens  # noqa: E402
 
 pytestmark = [pytest.mark.whole, pytest.mark.skipif(CHROMIUM is None, reason="no chromium")]
 PAGES = ("untrusted", "three_variants", "hostile", "study")
@@ -274,7 +274,7 @@ def test_a_download_comes_out_plain(browser: sync_api.Browser, tmp_path: Path) -
 def test_a_page_without_faults_in_every_way_of_looking(
     browser: sync_api.Browser, tmp_path: Path
 ) -> None:
-    """The matrix in short: `python -m benchmarks.screens` looks at twelve pages."""
+    """The matrix in short: `python -m tests.report.screens` looks at twelve pages."""
     file = WORLDS["without_units"]().first().report(tmp_path / "page.html")
     seen = dict(screens.looks(browser, file, widths=(390,)))
     assert len(seen) == 5

@@ -8,7 +8,7 @@ from scipy import stats as scipy_stats
 
 from abeval.stats import latent
 from abeval.stats.records import Floats, Refusal
-from benchmarks.calibration.history import Pair, drawn
+from tests.worlds.effects import Pair, drawn
 
 
 def world(seed: int, experiments: int = 12) -> tuple[Floats, ...]:

@@ -8,7 +8,7 @@ from reference_vectors import quick, vector
 
 from abeval.stats import distributions, quantiles
 from abeval.stats.records import Refusal
-from benchmarks.calibration import quantiles as arrays
+from tests.worlds import array_quantiles as arrays
 
 Z = 1.959963984540054
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.stats.moments import Moments
-from benchmarks.calibration.worlds import Arm, metric_days
+from tests.worlds.days import Arm, metric_days
 
 
 def units(seed, n=60, days=6):

@@ -8,8 +8,8 @@ from abeval.assignment import Assignment
 from abeval.time.analysis import follow_metric
 from abeval.time.time_sums import Timeline
 from benchmarks.calibration.verdicts import CTR
-from benchmarks.calibration.worlds import Arm, experiment_of, metric_days
 from tests.real_logs import kuairand, need
+from tests.worlds.days import Arm, experiment_of, metric_days
 
 DAYS = tuple(f"2022-04-{day}" for day in range(24, 31))
 PARTIAL = frozenset([DAYS[0], DAYS[-1]])

@@ -1,0 +1,1 @@
+"""What is timed: a module each, for `python -m benchmarks time NAME DIR`."""

@@ -1,0 +1,1 @@
+"""Simulated logs and users, for tests and for calibrations."""
