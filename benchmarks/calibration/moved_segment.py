@@ -18,7 +18,7 @@ from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import RawCheck, apply_thresholds
-from abeval.inference.trust.split import moved_segments, segment_checks, srm_check
+from abeval.inference.trust.split import moved_segments, segments_check, srm_check
 from abeval.stats.records import Integers
 
 USERS = 20_000
@@ -95,8 +95,7 @@ def shares(seeds: int, world: World, families: int) -> Shares:
     others = [RawCheck(1.0, "", name=f"other{i}") for i in range(families - 1)]
     for seed in range(seeds):
         analysis = Analysis(experiment, [], aggregates_of(counts_of(seed, world)))
-        whole = srm_check(analysis)._replace(name="srm")
-        found = [whole, *segment_checks(analysis), *others]
+        found = [*srm_check.findings(analysis), *segments_check.findings(analysis), *others]
         checks = apply_thresholds(found, experiment.trust)
         failed = any(check.status == "fail" for check in checks)
         said.append((failed, bool(moved_segments(experiment, checks))))
