@@ -139,7 +139,7 @@ def summed(
 ) -> RowSums:
     units = units_of(engine)
     bucket = sub_buckets(engine, experiment(), units.hash)
-    prepared = SimpleNamespace(shape=of, placed=SimpleNamespace(units=units), rows=rows)
+    prepared = SimpleNamespace(schema=of, assignment=SimpleNamespace(units=units), rows=rows)
     run = Run(experiment(), engine)
     return UnitRows(run, cast(Prepared, prepared), sources, values, bucket, by_day).sums()
 
