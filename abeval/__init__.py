@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.history.history import History
+    from abeval.inference.trust.catalogue import add_check
+    from abeval.inference.trust.finding import RawCheck, TrustCheck
     from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
@@ -41,6 +43,7 @@ __all__ += ["Evaluation", "History", "JudgedColumns", "evaluate", "evaluate_log"
 __all__ += ["Agreement", "CheckResult", "InterleavingResult", "Pairwise", "Plans", "Result"]
 __all__ += ["AAResult", "AuditResult", "OffPolicyResult", "ReplayResult", "TimeResult"]
 __all__ += ["Added", "HistoryReport", "Study", "read_results"]
+__all__ += ["RawCheck", "TrustCheck", "add_check"]
 
 _NAMES = {
     "api": ("LoadedExperiment", "analyze", "analyze_sums", "define", "load"),
@@ -48,6 +51,8 @@ _NAMES = {
     "drafts.run": ("Draft", "draft"),
     "errors": ("AbevalError", "ExperimentError", "LogError", "QueryError"),
     "history.history": ("History",),
+    "inference.trust.catalogue": ("add_check",),
+    "inference.trust.finding": ("RawCheck", "TrustCheck"),
     "offline.evaluate": ("Evaluation", "JudgedColumns", "evaluate", "evaluate_log"),
     "results.agreement": ("Agreement",),
     "results.analysis": ("CheckResult", "Pairwise", "Result"),

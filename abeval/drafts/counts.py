@@ -293,12 +293,22 @@ def list_questions(table: CountTable, unit: str) -> Iterator[str]:
     if unit == ROW_UNIT or (table.day is not None and unit == DAY_UNIT):
         return
     if table.day is not None:
-        yield words.question("days", n=n)
+        yield (
+            f"unit: do the {n} of one day come back on others? If hardly, the days are the units: "
+            "unit = 'day' (--unit day). If they do, by days alone chance looks like an effect: "
+            "bring sums by user (docs/data.md)"
+        )
         return
     if any(outcome.counts_views for outcome in table.outcomes):
-        yield words.question("views", n=n)
+        yield (
+            f"unit: was each of the {n} assigned by itself? If so, unit = 'row' (--unit row); if "
+            "users were, bring sums by user (docs/data.md)"
+        )
     for outcome in table.outcomes:
         is_once = words.mentions_role(outcome.column, "once", "persons", "distinct")
         # A count of purchases may have several of one user: then it is no share.
         if outcome.spread is None and not (is_once or outcome.counts_views):
-            yield words.question("once", metric=outcome.metric, n=n, column=outcome.column)
+            yield (
+                f"{outcome.metric}: does each of the {n} count at most once in {outcome.column}? "
+                "If so, unit = 'row' (--unit row); if not, bring sums by user (docs/data.md)"
+            )

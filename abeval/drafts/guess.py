@@ -187,8 +187,10 @@ def drop_earlier_stage(engine: Engine, table: Table) -> Table:
             continue
         where = f"cast({quote(column.name)} as varchar) in ({', '.join(map(literal, kept_values))})"
         left = table.rows - sum(column.values[value] for value in kept_values)
-        slots = {"own": " or ".join(kept_values), "left": left, "rows": table.rows}
-        question = words.question("rows", column=column.name, **slots)
+        question = (
+            f"rows: are those of the experiment the ones with {column.name} "
+            f"{' or '.join(kept_values)}? `where` leaves out the other {left:,} of {table.rows:,}"
+        )
         return add_question(filter_rows(engine, table, f"{table.relation}_own", where), question)
     return table
 
@@ -354,14 +356,20 @@ def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:
     """Ask for the planned split, if units refute an equal one."""
     # The counts are shown, but not offered as an answer: they would pass any test.
     counts = ", ".join(f"{name} {count:,}" for name, count in units.items())
-    question = words.question("weights", listed=counts, equal=equal)
+    question = (
+        f"weights: was an equal split planned? The units refute it ({counts}). Say the shares that "
+        f"were planned, not those that came: {equal} if equal"
+    )
     return [question] if refutes_equal(units) else []
 
 
 def ask_nulls(nulls: Mapping[str, int], answer: str) -> list[str]:
     """Ask whether names such as NULL are variants."""
     names = ", ".join(map(repr, nulls))
-    question = words.question("nulls", names=names, rows=sum(nulls.values()), answer=answer)
+    question = (
+        f"variants: is {names} a variant ({sum(nulls.values()):,} rows), or how none is written? "
+        f"It is left out; {answer}"
+    )
     return [question] if nulls else []
 
 

@@ -420,13 +420,16 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
     if log.table.rows > main.table.rows or (is_other and not log.is_clicks):
         return None
     both = log.columns.keys() & main.columns.keys()
-    question = words.question("untied")
+    question = "it shares no item, request or impression with the impressions, so it gives no CTR"
     joins = [j for j in _JOINS if {*j} <= both and ("unit_id" not in j or "ts" in both)]
     for join in joins:
         by_time = "unit_id" in join
         matched_share, after, soon = _measure_join_shares(engine, log, main, join)
         if (after if by_time else matched_share) < MIN_JOIN_SHARE:
-            question = words.question("few_tied", known=matched_share, after=after)
+            question = (
+                f"{matched_share:.0%} of its rows have ids of an impression, {after:.0%} of one "
+                "before, so it gives no CTR: are ids and times written alike in both files?"
+            )
             continue
         keys = " and ".join(log.columns[entry].name for entry in join)
         reason = f"{matched_share:.1%} of the rows have the {keys} of an impression"
@@ -436,7 +439,10 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
         if by_time:
             reason += f", {after:.1%} of one before"
         if by_time and soon < 0.9 * after:
-            question = words.question("late", late=1 - soon / after)
+            question = (
+                f"{1 - soon / after:.0%} of the clicks come later than 24 hours after their "
+                "impression, and do not count: is attribution_hours longer?"
+            )
         kept_join = () if join == joins[0] and not by_time else join
         return replace(
             log, kind="clicks", columns=columns, join=kept_join, reason=reason, question=question

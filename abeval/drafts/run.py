@@ -117,7 +117,10 @@ def experiment_file(name: str, findings: Findings) -> ExperimentFile:
         file.entry("control", "?")
         has_files = len(findings.main.table.origin.files) > 1
         by_file = " Or is each file of one variant: path = { NAME = FILE, … }?" if has_files else ""
-        file.ask(words.question("variant", reason=variant.reason, by_file=by_file))
+        file.ask(
+            f"variant: {variant.reason}{by_file} Name it in `columns`, and its values as "
+            "[variants.NAME]; if units are assigned by hash, give [assignment] a `salt`"
+        )
     else:
         file.ask(variant.question)
         by_name = "likely: by its name" if findings.arms.is_sure else "not sure: the first by name"
@@ -150,7 +153,7 @@ def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> 
     for spelled in spelled_alike(arms.units):
         names = ", ".join(map(repr, spelled))
         line = write_join_line(spelled[0], spelled)
-        file.ask(words.question("variants", names=names, line=line))
+        file.ask(f"variants: are {names} one variant? Then write {line}")
     for value, count in arms.units.items():
         file.section("variants", value)
         # Observed counts are no plan: with them as weights, no mismatch could be found.
@@ -172,7 +175,11 @@ def _write_logs(file: ExperimentFile, findings: Findings) -> None:
         source_name = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
         source_name += f", table {origin.name}" if "table" in origin.read else ""
         if log.kind is None:
-            file.ask(words.question("unused", named=source_name, reason=log.reason))
+            file.ask(
+                f"{source_name} is not used: {log.reason}. Are its rows [logs.clicks] (unit, item "
+                "and time), [logs.exposures] (unit, variant and time), [logs.units] (one row a "
+                "unit) or [logs.events.NAME] (unit and time)?"
+            )
             continue
         file.section("logs", *log.entry.split("."))
         _write_log(file, log, findings)

@@ -88,7 +88,9 @@ def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
     if is_known and not is_value:
         return None
     if _is_either(column, is_cost, table):
-        question = words.question("direction", column=column.name)
+        question = (
+            f"direction: is more {column.name} better, or less? Give it a `role` and a `direction`"
+        )
         return Guess("outcome", column, "not sure", EITHER, question, decreases=is_cost)
     if not is_value:
         return Guess("outcome", column, "not sure", DOUBT)
@@ -122,7 +124,10 @@ def _missing(column: Column, table: Table) -> str:
     empty = table.rows - column.rows
     if empty <= FEW_EMPTY * table.rows:
         return ""
-    return words.question("missing", column=column.name, empty=empty, rows=table.rows)
+    return (
+        f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty one "
+        'count as 0 (missing = "zero"), or not at all ("drop")?'
+    )
 
 
 def _is_either(column: Column, is_cost: bool, table: Table) -> bool:

@@ -15,14 +15,6 @@ LISTS: Mapping[str, Mapping[str, int]] = {
 """Role → its words and their ranks; the first ones are the clearest."""
 
 
-_QUESTIONS = load_toml_next_to(__file__, "questions.toml")
-
-
-def question(key: str, **slots: object) -> str:
-    """Write a question for a person, from `questions.toml`."""
-    return str(_QUESTIONS[key]).format(**slots)
-
-
 @cache
 def words(name: str) -> tuple[str, ...]:
     """Split a name into words, in lower case.

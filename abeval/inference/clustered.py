@@ -8,7 +8,7 @@ test holds although slots depend on each other, because the coins of a schedule 
 (Bojinov, Simchi-Levi and Zhao 2023).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -154,15 +154,17 @@ def balance(plan: Switchback, slots: SwitchbackSlots, treated: Bools) -> float:
     return (1 + int((spread[1:] >= spread[0] * (1 - 1e-9)).sum())) / len(spread)
 
 
-def describe_slots(
-    plan: Switchback, slots: SwitchbackSlots, aggregates: Aggregates
-) -> dict[str, object]:
-    """Return the template fields of the note on slots."""
+def _note_slots(plan: Switchback, slots: SwitchbackSlots, aggregates: Aggregates) -> str:
+    """Note which slots were randomised, and what was set aside."""
     burnt = sum(
         row_count.rows for row_count in aggregates.row_counts if row_count.reason == "burn_in"
     )
-    counts = {"slots": len(slots.coin), "coins": len(np.unique(slots.coin)), "burnt": burnt}
-    return {**plan.model_dump(), **counts}
+    return (
+        f"Slots of {plan.slot} were randomised in each {plan.cluster} ({len(slots.coin):,} have "
+        f'rows), schedule = "{plan.schedule}": {len(np.unique(slots.coin)):,} coins. Effects are '
+        f"within {plan.cluster} and time of day. Rows in the first {plan.burn_in} of each slot "
+        f"are set aside ({burnt:,})."
+    )
 
 
 def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
@@ -289,36 +291,33 @@ def compute_cluster_costs(
             yield ClusterCost(metric.name, len(y), size, icc, effect, size / effect)
 
 
-Note = tuple[str, Mapping[str, object]]
-"""The key of a sentence in `notes.toml`, and what it names."""
-
-
 def note_clusters(
     metrics: Sequence[Metric],
     experiment: Experiment,
     aggregates: Aggregates,
     comparisons: Comparisons,
-) -> Iterator[Note]:
+) -> Iterator[str]:
     """Note what was randomised, which test decides, and what clusters cost."""
     design, clustering = experiment.design, aggregates.clusters
     if design is None or clustering is None:
         return
-    units, unit = len(clustering.of_unit), experiment.unit
-    slots = {
-        "cluster": design.cluster,
-        "clusters": len(clustering.variant),
-        "units": units,
-        "unit": unit,
-    }
+    unit = experiment.unit
     if (turns := design.switchback) is None or clustering.slots is None:
-        yield "clusters", slots
+        yield (
+            f"{design.cluster} was randomised: {len(clustering.variant):,} clusters of "
+            f"{len(clustering.of_unit):,} {unit} in all. Each cluster is one unit here; metrics "
+            f"per unit are sums over a cluster by its number of {unit}."
+        )
     else:
-        yield "slots", describe_slots(turns, clustering.slots, aggregates)
+        yield _note_slots(turns, clustering.slots, aggregates)
     judged = {m.name: m for m in metrics if m.role != "diagnostic" and m.is_mean_or_ratio}
     goals = sum(m.role == "goal" for m in metrics) * len(experiment.treatments)
     for variant in experiment.treatments:
         if not is_few(experiment, aggregates, Arms(experiment.control, variant)):
-            yield "by_t", {"variant": variant, "least": MIN_UNITS}
+            yield (
+                f"P-values and intervals of {variant} are of t with the clusters' degrees of "
+                f"freedom: the rule from {MIN_UNITS} clusters in each variant on."
+            )
             continue
         rows = {name: comparisons[name, variant] for name in judged}
         tests = [
@@ -339,9 +338,20 @@ def note_clusters(
             within, why = f" within {kind} of {text}", f"with {kind}, of which t takes no account"
         if design.switchback is not None:
             why = "for slots, whose values depend on each other, of which t takes no account"
-        fields = {"variant": variant, "drawn": drawn, "within": within, "why": why}
-        yield "by_draws", {**fields, "t": fmt.listing(by_t)}
+        yield (
+            f"P-values and intervals of {variant} are of {drawn} assignments{within}: the rule "
+            f"{why}. An interval has the effects that this test does not reject. By t with the "
+            f"clusters' degrees of freedom, which does not decide: {fmt.listing(by_t)}."
+        )
         if experiment.inference.family != "none" and least * goals > experiment.alpha:
-            yield "too_few_draws", {"variant": variant, "least": least, "goals": goals}
+            yield (
+                f"The smallest p-value that so few assignments can give {variant} is {least:.2g}: "
+                f"corrected for {goals} tests of goals, none of them can be significant. Name one "
+                "goal, or assign more clusters."
+            )
     for cost in compute_cluster_costs([*judged.values()], aggregates):
-        yield "alike", {"unit": unit, **vars(cost)}
+        yield (
+            f"{cost.metric}: {unit} of one cluster are alike (intra-cluster correlation "
+            f"{cost.icc:.2g}, design effect {cost.design_effect:.2g}): the {cost.units:,} say as "
+            f"much as {cost.worth:,.0f} independent ones."
+        )

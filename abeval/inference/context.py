@@ -1,6 +1,6 @@
 """Build the metadata and notes that accompany the effects."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -26,7 +26,6 @@ from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import SplitPeriods
 from abeval.metrics.definition import CATALOGUE, Metric, row_values, unit_terms
 from abeval.metrics.row_text import list_columns
-from abeval.packaged import load_toml_next_to
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, Row, VariantInfo
 from abeval.results import format as fmt
 from abeval.results.analysis import Schedule
@@ -130,16 +129,10 @@ def ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
     )
 
 
-# A key of `notes.toml`, and the fields of its template.
-_Note = tuple[str, Mapping[str, object]]
-
-_NOTES = load_toml_next_to(__file__, "notes.toml")
-
-
 def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:
     """Write the notes on how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    entries = (
+    return (
         *_note_unused_logs(experiment, analysis.metrics),
         *_note_winners_curse(analysis, comparisons, rows),
         *_note_few_units(comparisons),
@@ -150,12 +143,11 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
         *_note_split_changes(experiment, aggregates),
         *clustered.note_clusters(analysis.metrics, experiment, aggregates, comparisons),
         *_note_segments_of_one_variant(analysis),
+        *aggregates.notes,
     )
-    texts = (_NOTES[key].format(**slots) for key, slots in entries)
-    return (*texts, *aggregates.notes)
 
 
-def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
+def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
     """Note the logs of the file that no metric or segment reads."""
     read = {value.log for metric in metrics for value in row_values(metric)}
     texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
@@ -173,12 +165,13 @@ def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iter
     if unused:
         paths = {n: f" ({', '.join(log.paths)})" if log.paths else "" for n, log in unused.items()}
         labels = [f"[logs.{name}]{of_log}" for name, of_log in paths.items()]
-        yield "unused", {"logs": fmt.listing(labels), "it": "it" if len(labels) == 1 else "them"}
+        them = "it" if len(labels) == 1 else "them"
+        yield f"Not used: {fmt.listing(labels)}: no metric, segment or covariate reads {them}."
 
 
 def _note_winners_curse(
     analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
-) -> Iterator[_Note]:
+) -> Iterator[str]:
     """Note significant goals whose test has little power.
 
     Even if the true effect equals the estimate, significant estimates are larger on average (type M
@@ -195,18 +188,26 @@ def _note_winners_curse(
         if errors.power < _ENOUGH_POWER:
             lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
             size = f" of {lift.point}" if lift else ""
-            fields = {"metric": row.metric, "variant": row.variant, "size": size}
-            yield "curse", {**fields, "power": errors.power, "times": errors.exaggeration}
+            yield (
+                f"Winner's curse: {row.metric} of {row.variant} is significant by little. If its "
+                f"true effect were the estimate{size}, a test like this would find it in "
+                f"{errors.power:.0%}, and then overstate it {errors.exaggeration:.2f} times on "
+                "average: expect less."
+            )
 
 
-def _note_few_units(comparisons: Comparisons) -> Iterator[_Note]:
+def _note_few_units(comparisons: Comparisons) -> Iterator[str]:
     """Note ratios in which one unit holds much of the denominator."""
     for (metric, variant), comparison in comparisons.items():
         if comparison.few_units_decide:
-            yield "heavy", {"metric": metric, "variant": variant, "share": comparison.largest_share}
+            yield (
+                f"{metric} of {variant}: one unit holds {comparison.largest_share:.0%} of the "
+                "denominator in its variant. Few units decide the ratio; its interval takes that "
+                "into account, but not what other such units would do."
+            )
 
 
-def _note_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_Note]:
+def _note_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
     """Note what values divide by, the corrections and the looks."""
     family, units = experiment.inference.family, "units with an impression in the period"
     if experiment.is_unit_table:
@@ -215,34 +216,52 @@ def _note_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[_N
         units = "exposed units, zeros included"
     names = [metric.name for metric in metrics if metric.presence_terms is not None]
     by_known = f"; {fmt.listing(names)} by those with a value" if names else ""
-    yield "units", {"units": units, "known": by_known}
+    yield f"Metrics per unit divide by {units}{by_known}."
     if len(metrics) * len(experiment.treatments) > 1:
         after = f"after {family.capitalize()} over goals × variants"
-        yield "several", {"after": "unadjusted" if family == "none" else after}
+        after = "unadjusted" if family == "none" else after
+        yield (
+            "Intervals are not adjusted for the number of metrics, unless a row says so; the "
+            f"status of a goal follows its p-value {after}."
+        )
     count = sum(metric.role == "guardrail" for metric in metrics)
     if count > 1:
         side = fmt.percent(experiment.alpha / 2)
         stops = "unadjusted" if family == "none" else f"after Holm over the {count}"
-        yield "guardrails", {"count": count, "side": side, "stops": stops}
+        yield (
+            f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
+            f"correction, because all must; a guardrail stops a variant if it is worse {stops}."
+        )
+    yield _note_validity(experiment)
+    if experiment.unit == ROW_UNIT:
+        yield "Every row is its own unit: several rows of one user count as independent."
+
+
+def _note_validity(experiment: Experiment) -> str:
+    """Note at which looks intervals and p-values are valid."""
+    if experiment.inference.looks == "fixed":
+        return "Intervals and p-values are valid for one look, at the planned end."
+    if experiment.inference.looks == "group_sequential":
+        return "Intervals and p-values are valid over all planned looks together."
     planned, plan = experiment.inference.planned_units, "with planned_units they would be tighter"
     if planned is not None:
         plan = f"they are tightest at the planned {planned:,} units"
-    precision = fmt.percent(START_PRECISION)
-    slots = {"start": START_UNITS, "precision": precision, "plan": plan}
-    yield experiment.inference.looks, slots
-    if experiment.unit == ROW_UNIT:
-        yield "rows", {}
+    return (
+        "Intervals and p-values are valid at every look, however often you look, from "
+        f"{START_UNITS} units in each variant on, once a metric's standard error is "
+        f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
+    )
 
 
-def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
+def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     """Note what the logs lack, and rows that are not compared."""
     now, early = schedule(experiment, aggregates), early_end(experiment, aggregates)
     # At a planned look the days to come are no loss.
     if early and not (now.look and now.on_plan):
-        yield "early", {"early": early.capitalize()}
+        yield f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
     outcome = "is refused" if experiment.metrics else "is not shown"
     for metric, columns in aggregates.refused.items():
-        yield "refused", {"metric": metric, "outcome": outcome, "columns": ", ".join(columns)}
+        yield f"{metric} {outcome}: the logs lack {', '.join(columns)}."
     log = experiment.logs.rows_name
     uncompared_rows = sum(
         row_count.rows for row_count in aggregates.row_counts if row_count.reason == "not_compared"
@@ -252,14 +271,23 @@ def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note
         texts = [repr(name) for name in names[:_NAMED]]
         texts += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
         names_text = f": {fmt.listing(texts)}" if texts else ""
-        yield "others", {"others": uncompared_rows, "rows": log, "names": names_text}
+        yield (
+            f"{uncompared_rows:,} {log} of variants that the experiment does not name are not "
+            f"compared{names_text}."
+        )
     if before := _count_rows(aggregates, log, USED_BEFORE):
-        yield "before", {"before": before}
+        yield (
+            f"{before:,} of the used impressions are from before the period; they only serve to "
+            "compare the groups before it."
+        )
     if experiment.period is None and len(aggregates.days):
         dated_rows = sum(day.impressions for day in aggregates.days)
         missing = _count_rows(aggregates, "impressions", USED) - dated_rows
         if missing > 0:
-            yield "timeless", {"missing": missing}
+            yield (
+                f"Used impressions without a usable time: {missing:,}. They count in the totals, "
+                "and on no day."
+            )
 
 
 def _count_rows(aggregates: Aggregates, log: str, reason: str) -> int:
@@ -301,21 +329,29 @@ def _looks(experiment: Experiment, aggregates: Aggregates) -> Looks | None:
     return build_looks(experiment, (control, treated_units), aggregates.days)
 
 
-def _note_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
+def _note_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     """Note which of the planned looks this is."""
     looks = _looks(experiment, aggregates)
     if isinstance(looks, PlannedLooks):
         shares = [fmt.percent(share) for share in looks.shares]
-        slots = {"look": len(shares), "looks": looks.total_looks, "share": shares[-1]}
-        key = "look" if looks.planned else "unplanned"
-        yield key, {**slots, "shares": fmt.listing(shares)}
+        if looks.planned:
+            yield f"This is look {len(shares)} of {looks.total_looks}, at {shares[-1]} of the plan."
+            return
+        yield (
+            f"This look, at {shares[-1]} of the plan, is not a planned one: its boundary is valid "
+            f"only if the looks so far were at {fmt.listing(shares)}."
+        )
 
 
-def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Iterator[_Note]:
+def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     """Note that the split changed, and which units are left out."""
     split_periods = aggregates.split_periods
     if split_periods:
-        yield "stretches", {"stretches": len(split_periods)}
+        yield (
+            f"The split changed: units are compared within {len(split_periods)} stretches of entry "
+            "days of one split, each weighed by its share of all units. Quantiles, AUC, catalogue "
+            "metrics and exact tests are then refused."
+        )
     for arms in [Arms(experiment.control, name) for name in experiment.treatments]:
         compared = [split_periods[index] for index in find_comparable_periods(aggregates, arms)]
         counts = {
@@ -325,12 +361,14 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
         }
         if any(counts.values()):
             days = fmt.listing([start for start, units in counts.items() if units])
-            units = sum(counts.values())
-            slots = {"variant": arms.treatment, "control": arms.control, "units": units}
-            yield "skipped", {**slots, "days": days, "least": MIN_PERIOD_UNITS}
+            yield (
+                f"{arms.treatment}: {sum(counts.values()):,} units of the stretches from {days} "
+                f"are not compared, because {arms.treatment} or {arms.control} has fewer than "
+                f"{MIN_PERIOD_UNITS} there."
+            )
 
 
-def _note_segments_of_one_variant(analysis: Analysis) -> Iterator[_Note]:
+def _note_segments_of_one_variant(analysis: Analysis) -> Iterator[str]:
     """Note segments that seem to be the assignment itself."""
     metric, aggregates = analysis.metrics[0], analysis.aggregates
     for name in analysis.experiment.segment_names if aggregates.clusters is None else ():
@@ -342,10 +380,14 @@ def _note_segments_of_one_variant(analysis: Analysis) -> Iterator[_Note]:
             for variant_names in {*variants}
         ]
         if len(often) > 1 and all(often):
-            yield "one_variant", {"segment": name, "values": len(cells)}
+            yield (
+                f"Each of the {len(cells):,} values of segment {name} has one variant only. If it "
+                "was randomised, an analysis by unit finds effects that are not there: write "
+                "[design] cluster."
+            )
 
 
-def _note_small_arms(analysis: Analysis) -> Iterator[_Note]:
+def _note_small_arms(analysis: Analysis) -> Iterator[str]:
     """Note uneven splits where large-sample tests reject too often."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     resampled, metrics = experiment.inference.resample is not None, analysis.metrics
@@ -355,5 +397,8 @@ def _note_small_arms(analysis: Analysis) -> Iterator[_Note]:
         small, large = sorted((control, aggregates.count_units(variant)))
         # Measured: too often at 9,000/1,000, at the level at 27,000/3,000 and at even splits.
         if 0 < small < _SMALL_ARM and large > _UNEVEN * small:
-            slots = {"variant": variant, "control": experiment.control, "units": small}
-            yield "small", {**slots, "names": fmt.listing(names)}
+            yield (
+                f"{variant} and {experiment.control} have uneven numbers of units, and the smaller "
+                f"has {small:,}: if their values are skewed, tests of {fmt.listing(names)} reject "
+                "about 6 % here, instead of 5 %."
+            )

@@ -1,17 +1,14 @@
 """Check that lists were drafted by the rule, and that the log is sound."""
 
-from functools import partial
-
 import numpy as np
 
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import read_audit
-from abeval.inference.trust.checks import ROWS
-from abeval.inference.trust.finding import CheckDefinition, Find, RawCheck, apply_thresholds
+from abeval.inference.trust.catalogue import CHECKS
+from abeval.inference.trust.finding import RawCheck, TrustCheck, apply_thresholds
 from abeval.interleaving.log import InterleavedLog
-from abeval.packaged import load_toml_next_to
 from abeval.results import Check
 from abeval.results import format as fmt
 from abeval.stats.interleaving import symmetry
@@ -23,43 +20,9 @@ _LOG_CHECKS = (
     *("LOG_null_unit", "LOG_null_time", "clicks_no_impression", "clicks_late"),
 )
 
-_TABLE = load_toml_next_to(__file__, "checks.toml")
-
-
-def run_checks(
-    experiment: Experiment, settings: Interleaving, log: InterleavedLog
-) -> tuple[Check, ...]:
-    """Run every check, first the checks of the draft."""
-    analysis = Analysis(experiment, [], log.aggregates)
-    finds = _check_functions(settings, log)
-    rows = [CheckDefinition(name, finds[name], **entries) for name, entries in _TABLE.items()]
-    rows += [row for row in ROWS if row.name in _LOG_CHECKS]
-    findings = [finding for row in rows for finding in row.findings(analysis)]
-    return apply_thresholds(findings, experiment.trust)
-
-
-def _check_functions(settings: Interleaving, log: InterleavedLog) -> dict[str, Find]:
-    """Return the function of each check in the table."""
-    counts, drafted, fair = log.counts, log.drafted, partial(_fair, log)
-    # The mean length of a list is what those begun by either ranker should have.
-    firsts, lengths = drafted["first"], drafted["length"]
-    longer = lengths - firsts * (lengths.sum() / max(firsts.sum(), 1))
-    finds: dict[str, Find] = {
-        "draft_rule": lambda _: (
-            _share(counts["wrong"], counts["again"]) if counts["again"] else None
-        ),
-        "draft:first_places": lambda _: fair(firsts),
-        "draft:slots": lambda _: fair(drafted["slots"]),
-        "draft:positions": lambda _: fair(drafted["places"]),
-        "draft:lengths": lambda _: fair(lengths, longer),
-        "items_twice": lambda _: _share(counts["repeats"], counts["lists"]),
-        "list_places": lambda _: _share(counts["holes"], counts["lists"]),
-        "no_team": lambda _: _share(counts["teamless"], counts["shown"]),
-        "no_request": lambda _: _share(counts["requestless"], counts["shown"]),
-        "bots": lambda _: _bots(log),
-    }
-    return finds | dict.fromkeys(_WITHOUT.get(settings.method, ()), lambda _: None)
-
+# Why draft checks are skipped, and why the row checks have their limits.
+_NO_DRAFT = "a balanced list gives places by rank, not by a draft"
+_OTHER_LISTS = "a share from which on lists are others than those drafted"
 
 # What lists of a method do not have: drafted places, a first ranker, or teams.
 _WITHOUT = {
@@ -67,6 +30,129 @@ _WITHOUT = {
     "probabilistic": ("draft:lengths", "no_team"),
     "optimized": ("draft:lengths", "no_team"),
 }
+
+
+def run_checks(
+    experiment: Experiment, settings: Interleaving, log: InterleavedLog
+) -> tuple[Check, ...]:
+    """Run every check, first the checks of the draft."""
+    analysis, without = Analysis(experiment, [], log.aggregates), _WITHOUT.get(settings.method, ())
+    checks = [
+        check(lambda _: None) if check.name in without else check
+        for check in (*_declare_draft_checks(log), *_declare_row_checks(log))
+    ]
+    checks += [check for check in CHECKS if check.name in _LOG_CHECKS]
+    findings = [finding for check in checks for finding in check.findings(analysis)]
+    return apply_thresholds(findings, experiment.trust)
+
+
+def _declare_draft_checks(log: InterleavedLog) -> tuple[TrustCheck, ...]:
+    """Declare the checks that lists were drafted by the rule."""
+    counts, drafted = log.counts, log.drafted
+    # The mean length of a list is what those begun by either ranker should have.
+    firsts, lengths = drafted["first"], drafted["length"]
+    longer = lengths - firsts * (lengths.sum() / max(firsts.sum(), 1))
+    return (
+        TrustCheck(
+            "draft_rule",
+            lambda _: _share(counts["wrong"], counts["again"]) if counts["again"] else None,
+            limits=("assignment_warn", "assignment_fail"),
+            absent=(
+                "only a team draft, with its `salt`, the logged `team` and text or whole numbers "
+                "as request ids, can be drafted again from what was shown"
+            ),
+            calm="{count:,} of {of:,} lists are not what salt and request draft",
+            reason="a right rule gives every list; a few in a thousand are testers and retries",
+            remedy=(
+                "look at the salt, the rankers' names and the request ids of the service, and for "
+                "lists that were sorted or filtered after the draft"
+            ),
+        ),
+        TrustCheck(
+            "draft:first_places",
+            lambda _: _fair(log, firsts),
+            calm="first places: {shares} (p {p} by unit, if the draft is fair)",
+            remedy="look at how the service draws who drafts first",
+        ),
+        TrustCheck(
+            "draft:slots",
+            lambda _: _fair(log, drafted["slots"]),
+            absent=_NO_DRAFT,
+            calm="places in lists: {shares} (p {p} by unit, if the draft is fair)",
+            remedy="look for items that were added or dropped after the draft",
+        ),
+        TrustCheck(
+            "draft:positions",
+            lambda _: _fair(log, drafted["places"]),
+            absent=_NO_DRAFT,
+            calm="sums of positions: {shares} (p {p} by unit, if the draft is fair)",
+            remedy="look for items that were moved after the draft",
+        ),
+        TrustCheck(
+            "draft:lengths",
+            lambda _: _fair(log, lengths, longer),
+            absent="no ranker begins such a list",
+            calm=(
+                "items of the lists that it begins: {shares} (p {p} by unit, if lists are cut "
+                "alike)"
+            ),
+            remedy="look for lists that are cut where one ranker has no more items",
+        ),
+    )
+
+
+def _declare_row_checks(log: InterleavedLog) -> tuple[TrustCheck, ...]:
+    """Declare the checks of the rows of lists."""
+    counts = log.counts
+    return (
+        TrustCheck(
+            "items_twice",
+            lambda _: _share(counts["repeats"], counts["lists"]),
+            limits=("assignment_warn", "assignment_fail"),
+            calm="{count:,} of {of:,} lists show an item twice",
+            reason="an item that was shown is not drafted again",
+            remedy="look for lists logged twice under one request id",
+        ),
+        TrustCheck(
+            "list_places",
+            lambda _: _share(counts["holes"], counts["lists"]),
+            limits=("rows_warn", "rows_fail"),
+            calm="{count:,} of {of:,} lists do not have the positions 1, 2, … once each",
+            reason=_OTHER_LISTS,
+            remedy="look for impressions that are lost, or logged only when seen",
+        ),
+        TrustCheck(
+            "no_team",
+            lambda _: _share(counts["teamless"], counts["shown"]),
+            limits=("rows_warn", "rows_fail"),
+            absent="lists of this method have items without a team",
+            calm=(
+                "{count:,} of {of:,} impressions have no team that is a ranker, and count for none"
+            ),
+            reason=_OTHER_LISTS,
+            remedy="look for items added after the draft, such as ads, and for names of rankers",
+        ),
+        TrustCheck(
+            "no_request",
+            lambda _: _share(counts["requestless"], counts["shown"]),
+            limits=("rows_warn", "rows_fail"),
+            calm="{count:,} of {of:,} impressions have no request_id, and are left out",
+            reason=_OTHER_LISTS,
+            remedy="look for lists that are served without a request id",
+        ),
+        TrustCheck(
+            "bots",
+            lambda _: _bots(log),
+            limits=("rows_fail",),
+            absent="without times units are not looked at one by one",
+            calm="units that no person can be make {shares}",
+            reason=(
+                "machines click on both rankers alike, which dilutes a preference and makes none: "
+                "no list compares variants, so this never fails"
+            ),
+            remedy="look for crawlers, monitors, test accounts and shared ids; leave them out",
+        ),
+    )
 
 
 def _share(count: int, total: int) -> RawCheck:

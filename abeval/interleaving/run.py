@@ -14,7 +14,6 @@ from abeval.interleaving.checks import run_checks
 from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
 from abeval.logs.run import Inputs, open_run
 from abeval.metrics.definition import Metric
-from abeval.packaged import load_toml_next_to
 from abeval.results import Check, Status, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
@@ -89,7 +88,11 @@ def plan_lists(
         _plan(log, metric, levels.get(metric.role, experiment.alpha), *sought)
         for metric in ([by_name[name] for name in metrics] if metrics else judged)
     )
-    note = _NOTES["plan"].format(base=log.rankers[0], ranker=log.rankers[1])
+    base, ranker = log.rankers[:2]
+    note = (
+        "An effect is a preference p, and units see lists of both rankers. The A/B test is that of "
+        f"the metric by unit, where {base} has 1 - p and {ranker} 1 + p times what such lists have."
+    )
     return Plans(experiment.alpha, sought[1], "fixed", plans, notes=(note,))
 
 
@@ -204,16 +207,26 @@ def _verdict(
     return Verdict(name, "keep_running", sentence)
 
 
-_NOTES = load_toml_next_to(__file__, "notes.toml")
-
-
 def _notes(settings: Interleaving, log: InterleavedLog) -> Iterator[str]:
-    alike = log.counts["alike"]
-    has = {"preference": True, "alike": alike, "debias": settings.debias}
-    yield from (_NOTES[key].format(alike=alike) for key, there in has.items() if there)
-    yield from [_NOTES["balanced"]] * (settings.method == "balanced")
+    yield (
+        "A preference is the difference of what users' actions are worth to two rankers, over the "
+        "sum of both: it says which ranker users prefer, not how much a metric would move."
+    )
+    if alike := log.counts["alike"]:
+        yield (
+            f"{alike:,} impressions count for no ranker: all rank the item alike there, and all "
+            "items above it."
+        )
+    if settings.debias:
+        yield "Actions count by how seldom their position is clicked (debias = true)."
+    if settings.method == "balanced":
+        yield (
+            "Balanced lists favour a ranker whose list is the other's shifted up, whatever users "
+            "do (Radlinski, Kurup & Joachims 2008): a team draft does not."
+        )
     for metric in (metric for metric in log.metrics if metric.per_unit is not None):
-        yield _NOTES["events"].format(metric=metric.name, log=metric.source.events)
+        events = metric.source.events
+        yield f"{metric.name}: {events} belong to the last impression of their item before them."
     for name, columns in log.refused.items():
-        yield _NOTES["refused"].format(metric=name, columns=fmt.listing(columns))
+        yield f"{name} is not credited: the log has no {fmt.listing(columns)}."
     yield from log.aggregates.notes

@@ -1,7 +1,6 @@
 """Refuse logs that do not fit the experiment; each error says how to mend it."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from abeval.engines.sql import Engine, quote
 from abeval.errors import LogError
@@ -11,20 +10,26 @@ from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME
 from abeval.logs.mapping import LogColumns, make_missing_column_error
 from abeval.logs.shape import LogSchema
 from abeval.metrics.definition import Metric
-from abeval.packaged import load_toml_next_to
 
 USED = "used"
 USED_BEFORE = "used_before_the_period"
 """Reasons of rows that were used: in the period, and before it."""
 
-REMEDIES: Mapping[str, Mapping[str, Any]] = load_toml_next_to(__file__, "remedies.toml")
-"""What is refused; what to do where all rows are set aside, by reason, or an expression fails."""
-
-
-def _make_error(key: str, **slots: object) -> LogError:
-    """Make the error of logs that do not fit, from its table in the TOML file."""
-    entry = REMEDIES["refused"][key]
-    return LogError(entry["what"].format(**slots), entry["hint"].format(**slots))
+# What to do where all rows are set aside, by the reason of most of them.
+_SET_ASIDE_HINTS = {
+    "not_exposed": (
+        "no unit of the exposures is in the impressions: are the ids written the same way in both?"
+    ),
+    "repeated_unit": (
+        "every unit has several rows that differ: make one row of each, such as its sums, or draft "
+        "an experiment of such rows (abeval init, abeval.draft)"
+    ),
+    "crossover": '[cleaning] crossover = "first" keeps units that were seen in two variants',
+    "tied_crossover": (
+        "every unit is in several variants, and no time says which was first: map ts, or set "
+        "[assignment] salt, by which abeval computes the variant"
+    ),
+}
 
 
 def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
@@ -37,7 +42,8 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
             hint = suggest_name(name, [*CANONICAL_COLUMNS, *outcomes])
             raise LogError(f"no log is called {name!r}{hint}")
         if getattr(experiment.logs, name) is None:
-            raise _make_error("frame", name=name)
+            what = f"there is a frame for {name}, but the experiment file has no [logs.{name}]"
+            raise LogError(what, f"add an empty [logs.{name}]; it may also map columns")
 
 
 def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None:
@@ -45,9 +51,16 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
     impressions = logs[experiment.logs.rows_name]
     placing = (impressions, logs.get("exposures", impressions))
     if not experiment.assigns and not any("variant" in log for log in placing):
-        raise _make_error("variant")
+        raise LogError(
+            "the variant of a unit is unknown: the log has no column `variant`",
+            'map it (columns = { variant = "..." }), or set [assignment] salt, so that abeval '
+            "computes it",
+        )
     if experiment.period is not None and "ts" not in impressions:
-        raise _make_error("period")
+        raise LogError(
+            "[period] needs the time of each impression, but the log has no column `ts`",
+            'map it (columns = { ts = "..." }), or remove [period] to use every row',
+        )
     for column in experiment.cleaning.duplicate_key or ():
         if column not in impressions.types:
             raise make_missing_column_error(impressions, column, "cleaning.duplicate_key: ")
@@ -68,8 +81,12 @@ def ask_zones(kinds: Mapping[str, str]) -> tuple[str, ...]:
     """
     zoned = [log for log, kind in kinds.items() if "TIMESTAMPTZ" in kind or "ZONE" in kind]
     bare = [log for log, kind in kinds.items() if kind[:9] == "TIMESTAMP" and log not in zoned]
-    question = REMEDIES["asked"]["zone"]
-    return tuple(question.format(log=log, other=zoned[0]) for log in bare if zoned)
+    return tuple(
+        f"zone: the times of {log} have no zone, and those of {zoned[0]} have one: in which zone "
+        f'are they? Write [logs.{log}] ts_zone = "UTC", or a zone such as "America/New_York"'
+        for log in bare
+        if zoned
+    )
 
 
 def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
@@ -78,9 +95,17 @@ def check_schedule(changes: bool, has_time: bool, by_rule: bool) -> None:
     Splits that change need times of entry, and variants that abeval does not compute (`by_rule`).
     """
     if changes and not has_time:
-        raise _make_error("splits_without_time")
+        raise LogError(
+            "[[assignment.splits]] need the time at which a unit entered, but the log has no "
+            "column `ts`",
+            'map it (columns = { ts = "..." }), or remove the splits',
+        )
     if changes and by_rule:
-        raise _make_error("splits_by_rule")
+        raise LogError(
+            "[[assignment.splits]] need the variant in the log: by a rule, other weights would "
+            "move units that came before to another variant",
+            "map the column `variant` of the impressions or the exposures",
+        )
 
 
 def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[str]) -> None:
@@ -90,9 +115,12 @@ def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[s
             continue
         # A join would need a cast, by which '0012' and 12 may become one id.
         if left.is_text(name) != right.is_text(name):
-            of_right = {"column": right.mapped[name], "kind": right.find_type(name)}
-            of_left = {"own": left.mapped[name], "type": left.find_type(name)}
-            raise _make_error("ids", log=right.log, other=left.log, **of_right, **of_left)
+            raise LogError(
+                f"logs.{right.log}: column {right.mapped[name]!r} is {right.find_type(name)}, but "
+                f"in logs.{left.log} {left.mapped[name]!r} is {left.find_type(name)}: they cannot "
+                "be joined",
+                "store the id with the same type in both logs",
+            )
 
 
 def check_positions(metrics: Sequence[Metric], schema: LogSchema, engine: Engine) -> None:
@@ -102,7 +130,12 @@ def check_positions(metrics: Sequence[Metric], schema: LogSchema, engine: Engine
     ((least,),) = engine.rows("select min(position) from seen")
     if least is not None and int(least) < 1:
         column = schema.impressions.mapped["position"]
-        raise _make_error("positions", column=column, least=int(least))
+        raise LogError(
+            "logs.impressions: positions must start at 1, but the smallest "
+            f"{column!r} is {int(least)}",
+            "set first_position = 0 in [logs.impressions] if positions count from 0; correct "
+            "negative ones in the log",
+        )
 
 
 def check_clicks(schema: LogSchema, engine: Engine) -> None:
@@ -124,8 +157,12 @@ def check_clicks(schema: LogSchema, engine: Engine) -> None:
         return
     first = "rename it" if column.lower() == "click" else "remove it from `columns`"
     count = "clicks" if column.lower() == "click" else column
-    slots = {"rows": rows, "column": column, "low": low, "high": high}
-    raise _make_error("clicks", first=first, count=count, **slots)
+    raise LogError(
+        f"logs.impressions: a click is 0 or 1, but {rows:,} values of column {column!r} are "
+        f"neither (from {low:g} to {high:g})",
+        f'if it is a count, {first}, and give a metric with numerator = "{count}" and '
+        'denominator = "the column of impressions"',
+    )
 
 
 def make_nothing_left_error(
@@ -136,8 +173,11 @@ def make_nothing_left_error(
     reasons = ", ".join(f"{reason} {rows:,}" for reason, rows in counts.items())
     # The most frequent reason is the one to mend first.
     remedy = _find_remedy(max(counts, key=lambda reason: counts[reason]), schema, timezone, engine)
-    slots = {"rows": sum(counts.values()), "log": schema.impressions.log, "reasons": reasons}
-    return _make_error("nothing_left", remedy=remedy, **slots)
+    return LogError(
+        f"nothing is left to analyse: all {sum(counts.values()):,} {schema.impressions.log} are "
+        f"set aside ({reasons})",
+        remedy,
+    )
 
 
 def _find_remedy(reason: str, schema: LogSchema, timezone: str, engine: Engine) -> str:
@@ -150,8 +190,8 @@ def _find_remedy(reason: str, schema: LogSchema, timezone: str, engine: Engine) 
             rows = engine.rows("select distinct variant from seen order by variant limit 10")
             names = ", ".join(repr(name) for (name,) in rows if name is not None)
             return f"the log's variants are {names}; give [variants] these names"
-    if (remedy := REMEDIES["set_aside"].get(reason)) is not None:
-        return str(remedy)
+    if (remedy := _SET_ASIDE_HINTS.get(reason)) is not None:
+        return remedy
     canonical = {"null_unit": "unit_id", "null_variant": "variant", "null_time": "ts"}.get(reason)
     if canonical is None:
         return f"check logs.{schema.impressions.log}.path and the mapping of its columns"

@@ -390,12 +390,30 @@ def find_faulty_expression(
     return error
 
 
+# What to do where an expression cannot be computed, by the first pattern in what the engine says.
+_EXPRESSION_HINTS = {
+    "division by zero": "write nullif(x, 0) for the divisor x",
+    "convert string '[-+]?[0-9.]*[0-9],[0-9]+'": (
+        'if that is a decimal comma of a CSV file, write in [logs.*]: decimal = ","'
+    ),
+    "convert string": (
+        "cast(replace(replace(x, '$', ''), ',', '') as double) reads $1,234.50; "
+        "try_cast(x as double) turns text that is not a number into null"
+    ),
+    "out of range|overflow": (
+        "sums must stay below 9.2e18 steps of `resolution` (1e-6 by default): divide the value, or "
+        "set a coarser resolution"
+    ),
+    "": "check the types of its columns; the value must be a number (text in a segment or a cut)",
+}
+
+
 def make_expression_error(expression: str, error: QueryError) -> ExperimentError:
     """Make the error of an expression that the engine cannot compute."""
     what = f"{expression} cannot be computed: {extract_reason(error)}"
-    hints = checks.REMEDIES["expression"].items()
+    hints = _EXPRESSION_HINTS.items()
     return ExperimentError(
-        what, next(h for pattern, h in hints if re.search(pattern, what.lower()))
+        what, next(hint for pattern, hint in hints if re.search(pattern, what.lower()))
     )
 
 

@@ -1,6 +1,6 @@
 """Make the result of a replay: every model on every traffic, and models in pairs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,8 +9,7 @@ from abeval.offline.expressions import Expression
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups, find_run_edges
 from abeval.offline.inference import Columns, Value, compare, estimate, find_columns
 from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
-from abeval.offline.sums import SCALE, Sums
-from abeval.packaged import load_toml_next_to
+from abeval.offline.sums import SCALE, ModelSums, Sums
 from abeval.results import replay
 from abeval.stats import proportions
 from abeval.stats.records import Effect
@@ -20,9 +19,6 @@ _BY_GROUP = frozenset({"bins", "catalogue"})
 
 _OF_PROBABILITIES = frozenset({"log_loss", "log_likelihood", "ne", "rig", "q_ctr", "brier", "ece"})
 """Metrics without meaning for scores outside [0, 1]."""
-
-NOTES: Mapping[str, str] = load_toml_next_to(__file__, "notes.toml")
-"""What stands beside the values of a replay."""
 
 _LARGEST_EXPONENT = 20
 """Relevance above this has no exponential gain: one such item would dominate every sum."""
@@ -250,18 +246,31 @@ def build_result(
 def _notes(sums: Sums, is_condensed: bool) -> Iterator[str]:
     """Note unusual scores, and how much of the lists nobody judged."""
     if sums.uncompared:
-        yield NOTES["uncompared"].format(requests=sums.uncompared)
+        yield (
+            "models are compared over the requests that all of them score: "
+            f"{sums.uncompared:,} that only some score are left out"
+        )
     for covered in sums.coverage:
         model = sums.models.get(covered.model)
         if model is None:
-            yield NOTES["no_scores"].format(model=covered.model)
+            yield f"{covered.model} has no usable score and is not compared"
             continue
         if model.items:
-            share = model.unjudged / model.items
-            key = "judged" if not model.unjudged else "condensed" if is_condensed else "unjudged"
-            yield NOTES[key].format(model=covered.model, share=share, items=model.items)
+            yield f"{covered.model}: {_describe_judged(model, is_condensed)}"
         if model.low == model.high:
-            yield NOTES["one_score"].format(model=covered.model, score=model.low)
+            yield (
+                f"every score of {covered.model} is {model.low:g}: its items are ordered by the "
+                "tie rule only"
+            )
+
+
+def _describe_judged(model: ModelSums, is_condensed: bool) -> str:
+    """Say how many of the listed items somebody judged."""
+    if not model.unjudged:
+        return f"all {model.items:,} listed items are judged"
+    fate = "leave the lists" if is_condensed else "count as not relevant"
+    share = model.unjudged / model.items
+    return f"nobody judged {share:.1%} of the {model.items:,} listed items, which {fate}"
 
 
 def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:

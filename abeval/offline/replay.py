@@ -14,7 +14,6 @@ from abeval.logs.run import Inputs, Run, open_run
 from abeval.logs.shape import LogSchema, list_own_columns
 from abeval.offline import candidates, impressions, metrics, other_logs
 from abeval.offline.candidates import Accounts
-from abeval.offline.estimates import NOTES
 from abeval.offline.expressions import Expression, check_part, explain_failures
 from abeval.offline.metrics import EvaluationOptions, Scoring
 from abeval.offline.parts import evaluate_parts
@@ -71,15 +70,18 @@ def _check_numbers(options: ReplayOptions) -> None:
 
 def write_notes(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
     """Note what a reader of the result needs to know."""
-    yield NOTES["shown"]
+    yield "offline values rest on what was shown: only shown items can be clicked"
     relevance, kept = options.get("relevance", "click"), options.get("kept_negatives")
-    yield NOTES["relevance"].format(relevance=relevance)
+    yield f"relevance: {relevance}"
     if relevance == other_logs.SIMILARITY:
-        yield NOTES["similarity"]
+        yield (
+            "a model that was trained on these vectors judges itself; metrics of binary relevance "
+            "count every item with a cosine above 0 as relevant"
+        )
     if not has_requests:
-        yield NOTES["no_requests"]
+        yield "the log has no request_id: all items shown to a unit form one list"
     if kept is not None:
-        yield NOTES["kept_negatives"].format(share=kept)
+        yield f"scores corrected for negatives sampled at {kept:g}"
 
 
 def choose_columns(scoring: Scoring) -> Extra:

@@ -4,7 +4,7 @@ Counts of users are sums of zeros and ones. Impressions are no units: those of o
 and a test of each would take chance for an effect. By day, the days can be units instead.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date
@@ -19,7 +19,6 @@ from abeval.drafts.counts import DAY_UNIT, CountTable, Outcome, Row, number
 from abeval.drafts.guess import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
-from abeval.packaged import load_toml_next_to
 from abeval.stats.resampling import MIN_DAYS
 from abeval.table.columns import quote_column
 from abeval.table.restated import check_restated, classify_spread
@@ -269,18 +268,18 @@ def _sum_days(cells: Sequence[_Cell], name: str) -> list[Summary]:
     return rows
 
 
-_NOTES = load_toml_next_to(__file__, "notes.toml")
-
-
-def write_note(key: str, names: Collection[str]) -> list[str]:
-    """Write a note about names; none if there are no names."""
-    return [_NOTES[key].format(names=", ".join(names))] if names else []
-
-
 def _notes(table: CountTable, unused: Sequence[str], days_are_units: bool) -> Iterator[str]:
     if days_are_units:
-        yield from write_note("days", [table.variant])
-        yield from write_note("parts", table.parts)
+        yield (
+            "Days are the units: a variant's value is the sum of all days over the sum of all "
+            "days, and its error is that of leaving out each day of both variants in turn. It "
+            "holds what differs from day to day, but not users who return on other days, nor "
+            "effects that change slowly. The split cannot be checked."
+        )
+        if table.parts:
+            yield f"By day, effects are not shown by {', '.join(table.parts)}."
         for outcome in table.outcomes:
-            yield from write_note("spread", [outcome.spread] if outcome.spread else [])
-    yield from write_note("unused", unused)
+            if outcome.spread:
+                yield f"By day, {outcome.spread} is not used."
+    if unused:
+        yield f"Columns of the table that are not used: {', '.join(unused)}."

@@ -28,7 +28,7 @@ from abeval.logs.placing import list_planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TableOptions, list_specs, quote_column
-from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts, write_note
+from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts
 from abeval.table.read import choose_control, choose_weights, equal_weights
 
 STEP = Fraction(1, 10**12)
@@ -538,16 +538,24 @@ def _notes(
         _units(rows),
         [row for row in rows if row.day is None and row.segment is None],
     )
-    yield from write_note("sums", [table.name])
-    yield from write_note(
-        "bare", dict.fromkeys(m.metric for m in period_rows if "sum_yyy" not in m.sums)
+    yield (
+        f"The numbers are from the sums in {table.name}: duplicates, crossovers and clicks without "
+        "an impression cannot be checked, nor whether each unit is counted once."
     )
+    if bare := dict.fromkeys(row.metric for row in period_rows if "sum_yyy" not in row.sums):
+        yield (
+            "Without third moments (sum_yyy, …) skewed values are judged by the usual tests: "
+            f"{', '.join(bare)}."
+        )
     yield from table.notes
-    uneven = (row.metric for row in period_rows if row.units != units[row.variant])
-    yield from write_note("uneven", dict.fromkeys(uneven))
-    yield from write_note("others", sorted({row.metric for row in table.rows} - {*metrics}))
-    yield from write_note(
-        "unseen", [segment for segment in experiment.segments if segment not in table.segments]
-    )
+    uneven = [row.metric for row in period_rows if row.units != units[row.variant]]
+    if uneven:
+        names = ", ".join(dict.fromkeys(uneven))
+        yield f"Metrics over a part of the units, as their n says: {names}."
+    if others := sorted({row.metric for row in table.rows} - {*metrics}):
+        names = ", ".join(others)
+        yield f"Sums of metrics that the experiment does not name are not used: {names}."
+    if unseen := [name for name in experiment.segments if name not in table.segments]:
+        yield f"Sums have no segments, so these are not shown: {', '.join(unseen)}."
     if experiment.logs.exposures is not None:
-        yield from write_note("exposures", ["exposures"])
+        yield "Sums do not show whether the split changed while units entered."

@@ -11,7 +11,6 @@ from abeval.inference.trust.split import unexplained_words
 from abeval.logs.placing import knows_assignment
 from abeval.logs.run import Run
 from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
-from abeval.packaged import load_toml_next_to
 from abeval.results import Ramp
 from abeval.results.windows import (
     TIME_SCHEMA_VERSION,
@@ -34,8 +33,6 @@ from abeval.time.time_sums import (
     read_logs,
     split_given,
 )
-
-_NOTES = load_toml_next_to(__file__, "notes.toml")
 
 
 @dataclass(frozen=True)
@@ -67,7 +64,7 @@ def windows(
     (given, refused), reason = split_given(read, metrics), ""
     if run.experiment.design is not None:
         # Windows are of single units, whose variance says nothing of randomised clusters.
-        reason = _NOTES["clustered"]
+        reason = "clustered: windows are of single units, and clusters were randomised"
     elif not knows_assignment(run.experiment) and (split_periods := find_entry_periods(read)):
         reason = f"split_changed: {unexplained_words(run.experiment, split_periods)}"
     if reason:
@@ -205,22 +202,34 @@ def _explain_refusals(line: Timeline, metrics: Sequence[Metric]) -> dict[str, st
     refused = {name: why for name, why in line.refused.items() if name not in cut_names}
     if not line.split_periods:
         return refused
-    no_days, changed = {m.name: m.source.no_days for m in metrics}, _NOTES["split_changed"]
+    no_days = {metric.name: metric.source.no_days for metric in metrics}
+    changed = (
+        "split_changed: traffic shares changed, and only sums over days can be compared among "
+        "units that entered at the same share"
+    )
     # Where the split changed, that is why windows by rows are missing, too.
     return {name: changed if text == no_days[name] else text for name, text in refused.items()}
 
 
 def _notes(line: Timeline, metrics: Sequence[Metric]) -> Iterator[str]:
     if line.split_periods and line.metrics:
-        yield _NOTES["stretches"].format(count=len(line.split_periods))
+        yield (
+            "Traffic shares changed during the experiment: units are compared within "
+            f"{len(line.split_periods)} groups of entry days with the same shares."
+        )
     if line.partial:
-        yield _NOTES["partial"].format(names=", ".join(sorted(line.partial)))
+        yield f"Days that the log covers only in part: {', '.join(sorted(line.partial))}."
     if "gauc" in line.metrics:
-        yield _NOTES["gauc"]
+        yield "GAUC over time is the AUC of a unit within a day, weighted by impressions."
     for clock in (clock for clock in line.clocks if clock.refused):
-        yield _NOTES["clock"].format(by=clock.by, names=", ".join(clock.refused))
+        names = ", ".join(clock.refused)
+        yield f"Not by {clock.by}, because they are not sums over impressions: {names}."
     cut_names = {name for name, _ in line.cuts} & line.metrics.keys()
     adjusts = line.experiment.inference.adjust != "none"
-    names = [m.name for m in metrics if m.name in cut_names and (adjusts or m.cap is not None)]
-    if names:
-        yield _NOTES["own"].format(names=", ".join(names))
+    changed = [m.name for m in metrics if m.name in cut_names and (adjusts or m.cap is not None)]
+    if changed:
+        yield (
+            "Capped or adjusted by calendar day and at looks, but not in the tests of stability "
+            "and novelty, nor by days since entry, hour and weekday: "
+            f"{', '.join(changed)}."
+        )

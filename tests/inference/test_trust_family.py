@@ -12,9 +12,9 @@ import abeval
 from abeval.errors import ExperimentError
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust.finding import (
-    CheckDefinition,
     Limits,
     RawCheck,
+    TrustCheck,
     apply_thresholds,
     skip_check,
 )
@@ -124,7 +124,7 @@ def test_parts_of_a_check_are_told_together_and_the_worst_decides() -> None:
 
 def test_a_row_gives_its_name_to_findings_without_one() -> None:
     found = [RawCheck(0.5, "calm"), RawCheck(0.5, "calm", name="nulls:score")]
-    assert [one.name for one in CheckDefinition("nulls", lambda _: found).findings(None)] == [
+    assert [one.name for one in TrustCheck("nulls", lambda _: found).findings(None)] == [
         "nulls",
         "nulls:score",
     ]

@@ -1,6 +1,6 @@
-"""Compare shares of rows between variants: nulls, list holes, repeats, bots.
+"""Compare shares of rows between variants, as audits count them.
 
-All checks have one form. Each unit has a share of its rows that is counted (for a bot, all of
+Each unit has a share of its rows that is counted (for a bot, all of
 them). If the means of these shares surely differ, with a chance of an error of 1e-6 over all cells
 of the check, its value is the difference of the shares of all rows. Heavy units do not matter,
 because each unit counts once. These checks need no part of the budget of false alarms.
@@ -13,13 +13,7 @@ from abeval.aggregates.aggregates import Aggregates, AuditSums, UnitShares
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
-from abeval.inference.trust.finding import (
-    CheckDefinition,
-    RawCheck,
-    affected_metrics,
-    difference_limits,
-    skip_check,
-)
+from abeval.inference.trust.finding import RawCheck, skip_check
 from abeval.results import format as fmt
 from abeval.stats.faults import SURE, difference, differs
 
@@ -156,109 +150,6 @@ def percent(value: float) -> str:
     return f"{value:.2%}" if value < 0.0995 else f"{value:.1%}"
 
 
-def _percents(shares: Mapping[str, float]) -> str:
+def percents(shares: Mapping[str, float]) -> str:
+    """Write the share of each variant in percent."""
     return ", ".join(f"{variant} {percent(share)}" for variant, share in shares.items())
-
-
-class Shares(NamedTuple):
-    """A check of shares that should be equal in all variants.
-
-    Attributes:
-        row: The check, with its messages and limits.
-        cells: Cells of the audit → their description; empty for all cells, by name.
-        segments: Whether shares are also compared within each cell of a segment.
-        tells: Whether the message always gives every variant's share.
-        level: Share of a variant from which the check warns, if `tells`.
-        natural: If every variant has at least this share, it is by design: never fail.
-        others: Cells that are not compared.
-        columns: Whether cells are columns, so that metrics that read them are affected.
-        lacks: Whether the value is the share that the smaller one lacks of the larger.
-    """
-
-    row: CheckDefinition
-    audit: str
-    cells: Mapping[str, str] = {}
-    segments: bool = False
-    tells: bool = False
-    level: float | str = 2.0
-    natural: float = 1.0
-    others: Sequence[str] = ()
-    columns: bool = False
-    lacks: bool = False
-
-    def find(self, analysis: Analysis) -> list[RawCheck] | None:
-        """Compare the shares, if the logs have what is counted."""
-        options, aggregates = analysis.experiment.trust, analysis.aggregates
-        counts = read_audit(aggregates, self.audit)
-        # Nothing is counted as well where no row is repeated, or lost.
-        looked_for = self.audit == "duplicate" and "duplicates" in aggregates.facts
-        if not (counts or looked_for or self.audit == "set_aside"):
-            return None if self.row.absent else []
-        names = self.cells or {cell: cell for cell in counts if cell not in self.others}
-        cells = {names[cell]: by_variant for cell, by_variant in counts.items() if cell in names}
-        variant_shares = shares(cells)
-        segment_cells = read_audit_segments(aggregates, self.audit) if self.segments else {}
-        differing = find_uneven_shares(analysis, {**cells, **segment_cells})
-        if self.lacks:
-            lacking = [share._replace(sure=share.lacking) for share in differing]
-            differing = sorted(lacking, key=lambda share: -share.sure)
-        value, high = (
-            max_sure_difference(differing),
-            max(variant_shares.values(), default=0.0) if self.tells else 0.0,
-        )
-        if self.tells and variant_shares:
-            text = _percents(variant_shares)
-        else:
-            limit, _ = difference_limits(options, self.row.difference)
-            least = value * (0.9 if self.lacks else 0.5) if self.segments else limit.warn or 0.0
-            text = describe_shares(analysis.experiment, [x for x in differing if x.sure >= least])
-        slots = {"shares": text, "cells": fmt.listing([*cells])}
-        # What is told in any case has no other words where it passes.
-        calm = self.row.alarm.format(**slots) if high or not self.row.calm else ""
-        finding = RawCheck(value, calm, slots=slots)
-        level = getattr(options, self.level) if isinstance(self.level, str) else self.level
-        if high >= level:
-            finding = finding._replace(least="warn")
-        if min(variant_shares.values(), default=0.0) >= self.natural:
-            finding = finding._replace(worst="warn")
-        if self.columns and differing:
-            finding = finding._replace(metrics=_affected_metrics(analysis, differing))
-        return [finding]
-
-
-def _affected_metrics(analysis: Analysis, columns: Sequence[UnevenShare]) -> tuple[str, ...] | None:
-    """Return the metrics that read the columns of these cells."""
-    experiment, names = analysis.experiment, {share.cell.lower() for share in columns}
-    column_names = {"unit_id": experiment.unit, **experiment.logs.rows.columns}
-    canonical = {name for name, text in column_names.items() if text.lower() in names}
-    return affected_metrics(analysis.metrics, names | canonical)
-
-
-_SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale model"}
-
-
-def check_serving(analysis: Analysis) -> list[RawCheck]:
-    """Report timeouts, fallbacks and stale models of each variant."""
-    experiment = analysis.experiment
-    cells = read_audit(analysis.aggregates, "served")
-    if not cells:
-        why = "no column says which impressions had a timeout, a fallback or a stale model"
-        is_served = any(variant.model for variant in experiment.variants.values())
-        remedy = f"map {', '.join(_SERVED)} in [logs.impressions] columns, if the log has any"
-        return [skip_check(why, remedy=remedy * is_served)]
-    findings = []
-    for cell, sums in cells.items():
-        variant_shares = shares({cell: sums})
-        is_uneven = (
-            max_sure_difference(find_uneven_shares(analysis, {cell: sums}))
-            >= experiment.trust.difference_fail
-        )
-        findings.append(
-            RawCheck(
-                max(variant_shares.values()),
-                least="warn" if is_uneven else "pass",
-                name=f"served:{cell}",
-                slots={"what": _SERVED[cell], "shares": _percents(variant_shares)},
-            )
-        )
-    return findings

@@ -1,91 +1,66 @@
-"""List the trust checks, and the metrics that they make untrusted."""
+"""Run the trust checks, and find the metrics that they make untrusted."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.wanted import reads_rows
-from abeval.errors import mask_secrets
+from abeval.errors import ExperimentError, mask_secrets
 from abeval.experiment.metrics import known_metrics, named_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference import context
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason
-from abeval.inference.trust import audits, groups, hours, influence, rows, split
-from abeval.inference.trust.finding import CheckDefinition, Find, RawCheck, apply_thresholds
+from abeval.inference.trust import groups, split
+from abeval.inference.trust.audits import note_small_variants
+from abeval.inference.trust.catalogue import CHECKS, list_added_checks
+from abeval.inference.trust.finding import RawCheck, TrustCheck, apply_thresholds
 from abeval.metrics.definition import Metric
-from abeval.packaged import load_toml_next_to
 from abeval.results import Check
 from abeval.results.analysis import CheckResult
 from abeval.results.trust import AAResult
 
-_FIND: Mapping[str, Find] = {
-    "clock": hours.clock,
-    "short_days": hours.short_days,
-    "missing_hours": hours.missing_hours,
-    "late_data": hours.late_data,
-    "audits": lambda analysis: [] if analysis.aggregates.audits else None,
-    "served": audits.check_serving,
-    "bots": influence.bots,
-    "influence": influence.influence_check,
-    "split": split.change_checks,
-    "srm": split.srm_check,
-    "srm:SEGMENT": split.segment_checks,
-    "slot_hours": hours.slot_hours,
-    "carry_over": hours.carry_over,
-    "crossover": rows.crossover,
-    "coarser_unit": rows.coarser_unit,
-    "assignment": rows.assignment,
-    "pre_period": groups.check_pre_period,
-    groups.DENOMINATORS: groups.denominator_checks,
-    groups.AA: lambda analysis: groups.aa_check(analysis, None),
-    "missing_values:METRIC:VARIANT": groups.check_missing_values,
-    "before_exposure": rows.before_exposure,
-    "missing_days": rows.missing_days,
-    "impressions_outside_period": rows.outside_period,
-    "variant_spelling": rows.variant_spelling,
-}
-
-
-def _build_definition(name: str, fields: dict[str, Any]) -> CheckDefinition:
-    """Build the definition of a check from its table in `checks.toml`."""
-    share, aside = fields.pop("share", None), fields.pop("aside", "")
-    row = CheckDefinition(name, **fields)
-    if share is not None:
-        return row._replace(find=audits.Shares(row, **share).find)
-    if aside:
-        log, _, reason = name.partition("_")
-        tell = rows.duplicates if reason == "duplicate" else rows.left_out
-        return row._replace(find=lambda analysis: tell(analysis, log, reason, aside))
-    return row._replace(find=_FIND[name])
-
-
-_TABLE = load_toml_next_to(__file__, "checks.toml")
-
-ROWS = tuple(_build_definition(name, fields) for name, fields in _TABLE.items())
-"""Every check, in the order of how much it can spoil."""
-
 
 def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
     """Run every check, in the order of how much each can spoil."""
-    kinds = ("units", "both") if analysis.experiment.is_unit_table else ("log", "both")
     findings: list[RawCheck] = []
-    for row in ROWS:
-        if row.name == groups.AA:
-            row = row._replace(find=lambda analysis: groups.aa_check(analysis, aa))
-        if row.of in kinds and (analysis.aggregates.audits or not row.audit):
-            row_findings = row.findings(analysis)
-            findings += (
-                [audits.note_small_variants(analysis, finding) for finding in row_findings]
-                if row.pairs
-                else row_findings
-            )
+    for check in CHECKS:
+        if check.name == groups.AA:
+            check = check(lambda analysis: groups.report_replays(analysis, aa))
+        if _applies(check, analysis):
+            findings += _find(check, analysis)
+    for check in list_added_checks():
+        if _applies(check, analysis):
+            findings += _find_added(check, analysis)
     # Messages may name files, whose addresses may hold secrets.
     return tuple(
         replace(check, message=mask_secrets(check.message))
         for check in apply_thresholds(findings, analysis.experiment.trust)
     )
+
+
+def _applies(check: TrustCheck, analysis: Analysis) -> bool:
+    """Tell whether the experiment has the data that a check needs."""
+    kind = "units" if analysis.experiment.is_unit_table else "log"
+    return check.of in (kind, "both") and bool(analysis.aggregates.audits or not check.audit)
+
+
+def _find(check: TrustCheck, analysis: Analysis) -> list[RawCheck]:
+    """Run a check; say which variants have too few units to be compared."""
+    findings = check.findings(analysis)
+    if not check.pairs:
+        return findings
+    return [note_small_variants(analysis, finding) for finding in findings]
+
+
+def _find_added(check: TrustCheck, analysis: Analysis) -> list[RawCheck]:
+    """Run a check from outside, which may fail in any way."""
+    try:
+        return _find(check, analysis)
+    except Exception as error:
+        reason = f"the added trust check {check.name!r} failed: {type(error).__name__}: {error}"
+        hint = "it gets an Analysis, and returns an abeval.RawCheck, a list of them, or None"
+        raise ExperimentError(reason, hint) from error
 
 
 def find_untrusted_metrics(

@@ -7,7 +7,7 @@ on each other. With a fixed level each, every further test would raise it.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 from abeval.aggregates.aggregates import group_by_label
@@ -20,6 +20,9 @@ from abeval.stats import multiplicity
 
 ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})
 """Columns that decide which rows exist and whose they are: all metrics need them."""
+
+CLICK_COLUMNS = ("click", "dwell", "dwell_ms")
+"""Columns whose metrics read clicks."""
 
 SRM = "srm"
 SRM_PART = 0.25
@@ -39,15 +42,15 @@ class RawCheck(NamedTuple):
 
     Attributes:
         value: A number, or the p-value of a test; None if the check cannot be made.
-        calm: Message if it passes, or why it cannot be made; by default that of `checks.toml`.
-        alarm: Message if it does not pass; by default that of `checks.toml`.
-        limits: Limits of a number, if not those of its definition; a test has none.
+        calm: Message if it passes, or why it cannot be made; by default that of its declaration.
+        alarm: Message if it does not pass; by default that of its declaration.
+        limits: Limits of a number, if not those of its declaration; a test has none.
         metrics: Metrics that are affected; None for all.
         worst: `warn` for a test that may react to a treatment effect.
-        name: Name, if not that of the definition; the part before ":" is a test's family.
+        name: Name, if not that of the declaration; the part before ":" is a test's family.
         family: Override of the family derived from the name.
         slots: Fields of the message templates.
-        state: Name of the state that was found, see `states` of `checks.toml`.
+        state: Name of the state that was found, see `TrustCheck.states`.
     """
 
     value: float | None
@@ -84,8 +87,31 @@ Find = Callable[[Analysis], RawCheck | list[RawCheck] | None]
 """Runs a check: one finding, a list of findings, or None without data."""
 
 
-class CheckDefinition(NamedTuple):
-    """The definition of a check; `checks.toml` explains each key."""
+@dataclass(frozen=True)
+class TrustCheck:
+    """A trust check: its function, limits and sentences.
+
+    As a decorator it takes the function that follows. In sentences, {} is a slot of the finding.
+
+    Attributes:
+        name: Name of the check, in the JSON too.
+        find: Runs the check.
+        check: Name of the check that it is a part of: its worst part is told.
+        of: Which data it needs: logs, a table with one row a unit ("units"), or "both".
+        audit: Whether it needs the audits of a log by variant.
+        pairs: Whether it only compares variants: those of too few units are left out.
+        limits: From which value on it warns and fails: numbers, or keys of [trust]; none for a
+            test.
+        difference: By how much shares differ, where that is sure. "fail" has the usual limits;
+            "large" warns where "fail" fails, and fails at ten times that; "warn" never fails.
+        columns: Columns whose metrics a fault touches; all metrics without any.
+        absent: Why it is skipped where the logs do not have what it compares.
+        calm: What it says where it passes.
+        alarm: What it says where it does not pass; the same as `calm` without one.
+        reason: Why it has these limits.
+        remedy: What to do where it does not pass.
+        states: Other sentences or limits for what the check may find, by `RawCheck.state`.
+    """
 
     name: str
     find: Find = lambda _: None
@@ -101,7 +127,11 @@ class CheckDefinition(NamedTuple):
     alarm: str = ""
     reason: str = ""
     remedy: str = ""
-    states: Mapping[str, Mapping[str, Any]] = {}
+    states: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def __call__(self, find: Find) -> "TrustCheck":
+        """Give the check its function, as a decorator."""
+        return replace(self, find=find)
 
     def findings(self, analysis: Analysis) -> list[RawCheck]:
         """Run the check, and fill in its name and messages."""
@@ -109,12 +139,12 @@ class CheckDefinition(NamedTuple):
         several = [skip_check(self.absent)] if answer is None else answer
         several = [several] if isinstance(several, RawCheck) else several
         return [
-            self._replace(**self.states.get(finding.state, {}))._fill_messages(analysis, finding)
+            replace(self, **self.states.get(finding.state, {}))._fill_messages(analysis, finding)
             for finding in several
         ]
 
     def _fill_messages(self, analysis: Analysis, finding: RawCheck) -> RawCheck:
-        """Fill in the messages, limits and metrics from the definition."""
+        """Fill in the messages, limits and metrics from the declaration."""
         name, limits, metrics = (
             finding.name or self.check or self.name,
             finding.limits,
@@ -123,8 +153,8 @@ class CheckDefinition(NamedTuple):
         if finding.least == "skipped":
             return finding._replace(name=name, limits=None, reason="")
         calm, alarm, reason, remedy = (
-            getattr(finding, field) or getattr(self, field).format(**finding.slots)
-            for field in ("calm", "alarm", "reason", "remedy")
+            getattr(finding, part) or getattr(self, part).format(**finding.slots)
+            for part in ("calm", "alarm", "reason", "remedy")
         )
         if limits is None and self.limits:
             options = analysis.experiment.trust

@@ -13,7 +13,7 @@ from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values, copy_fields
 from abeval.inference.means_and_ratios import compare_within
-from abeval.inference.trust.finding import RawCheck, skip_check
+from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, codes
 from abeval.results import format as fmt
@@ -59,7 +59,23 @@ def balance(
     )
 
 
-def check_pre_period(analysis: Analysis) -> list[RawCheck]:
+@TrustCheck(
+    "pre_period",
+    of="both",
+    calm=(
+        "{metric} of {variant} shows no difference before the experiment: {control:.4g} against "
+        "{treatment:.4g} (p = {p_adjusted:.2g} after Holm over metrics and variants)"
+    ),
+    alarm=(
+        "{metric} of {variant} differed before the experiment: {control:.4g} against "
+        "{treatment:.4g} (p = {p_adjusted:.2g} after Holm over metrics and variants)"
+    ),
+    remedy=(
+        "look for an earlier experiment on the same units, and for units lost or added after "
+        "their assignment; CUPED does not mend it"
+    ),
+)
+def pre_period(analysis: Analysis) -> list[RawCheck]:
     """Test pre-period balance, in every metric with values from then."""
     experiment, before = analysis.experiment, _before(analysis)
     metrics = analysis.metrics if experiment.pre_period else ()
@@ -120,7 +136,17 @@ class MovedDenominator(NamedTuple):
     text: str
 
 
-def denominator_checks(analysis: Analysis) -> list[RawCheck]:
+@TrustCheck(
+    DENOMINATORS,
+    of="both",
+    calm="what the ratios divide by shows no difference{unknown}",
+    alarm=(
+        "the treatment moves what a ratio divides by, so the ratio compares other rows than "
+        "control's: {moved}{unknown}"
+    ),
+    remedy="judge by totals per unit: the ratio decides only what that of its numerator says too",
+)
+def denominators(analysis: Analysis) -> list[RawCheck]:
     """Test whether a treatment moves the denominator of a goal or guardrail.
 
     If it does, the ratio compares different impressions in the two variants.
@@ -212,7 +238,23 @@ def compare_bottoms(metric: Metric, moments: MomentsByPeriod, arms: Arms, rule: 
     return compare_within(mean, bottoms, arms, rule)
 
 
-def check_missing_values(analysis: Analysis) -> list[RawCheck]:
+@TrustCheck(
+    "missing_values:METRIC:VARIANT",
+    of="both",
+    calm=(
+        "units with a value of {metric}: {base} {control:.2%}, {variant} {treatment:.2%} (p = "
+        "{p_value:.2g})"
+    ),
+    alarm=(
+        "units with a value of {metric}: {base} {control:.2%}, {variant} {treatment:.2%} (p = "
+        "{p_value:.2g}): the units that are compared are not alike"
+    ),
+    remedy=(
+        "look at why values are missing; where the treatment decides who has one, compare the "
+        'share of units with a value as a metric, or all units by missing = "zero"'
+    ),
+)
+def missing_values(analysis: Analysis) -> list[RawCheck]:
     """Test whether as many units have a value in each variant.
 
     If not, different units are compared in the two variants.
@@ -240,7 +282,7 @@ def check_missing_values(analysis: Analysis) -> list[RawCheck]:
     return findings
 
 
-def aa_check(analysis: Analysis, aa: AAResult | None) -> RawCheck:
+def report_replays(analysis: Analysis, aa: AAResult | None) -> RawCheck:
     """Report whether each metric's test keeps its level in A/A replays.
 
     The check never fails as a whole, but rows of a failing metric are untrusted.
@@ -269,6 +311,30 @@ def aa_check(analysis: Analysis, aa: AAResult | None) -> RawCheck:
         },
         state="heavy" if heavy else "",
     )
+
+
+aa_check = TrustCheck(
+    AA,
+    lambda analysis: report_replays(analysis, None),
+    of="both",
+    calm="{metrics} metrics keep their level in {runs:,} A/A replays{besides}",
+    alarm=(
+        "tests at level {alpha:.3g} reject more than {percent:.3g}% of A/A replays "
+        "({listed}){besides}"
+    ),
+    remedy=(
+        "no few units make most of the variance, so a cap would not help: test by [inference] "
+        'resample = "permutation"'
+    ),
+    states={
+        "heavy": {
+            "remedy": (
+                "few units make most of the variance of {heavy}: cap it (cap = 0.99), or test by "
+                '[inference] resample = "permutation"'
+            ),
+        },
+    },
+)
 
 
 def find_metrics_failing_aa(

@@ -21,7 +21,7 @@ from abeval.inference.trust.audits import (
     find_uneven_shares,
     index_by_cell,
 )
-from abeval.inference.trust.finding import RawCheck, skip_check
+from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.inference.trust.split import split_period_weights
 from abeval.results import format as fmt
 from abeval.stats import faults
@@ -102,6 +102,22 @@ def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
     return faults.Rhythm([parts[str(h)] for h in range(24)], [parts["cos"], parts["sin"]])
 
 
+@TrustCheck(
+    "clock",
+    pairs=True,
+    limits=(1.0, 1.0),
+    absent=_NO_HOURS,
+    calm="people come at the same hours of the day in all variants",
+    alarm="the daily rhythm of one variant is shifted: {listed}",
+    reason=(
+        "the rhythm of the hours of a day is that of other hours: its mean hour is another for "
+        "sure, and a shift by whole hours takes three quarters of the distance away"
+    ),
+    remedy=(
+        "look at the time zones and clocks of the services that write the log (`ts_zone`); days "
+        "and the ends of the period are wrong too"
+    ),
+)
 def clock(analysis: Analysis) -> RawCheck | None:
     """Find a variant whose daily rhythm is shifted by whole hours."""
     if not _span(analysis.aggregates) or analysis.experiment.switchback is not None:
@@ -117,6 +133,23 @@ def clock(analysis: Analysis) -> RawCheck | None:
     return RawCheck(furthest, slots={"listed": fmt.listing(texts)})
 
 
+@TrustCheck(
+    "short_days",
+    pairs=True,
+    limits=(0.25, 0.4),
+    absent="one day alone, or a split that changed: no day can be compared",
+    calm="no day lacks rows of one variant alone",
+    alarm="rows of one variant are lost: {listed}, by the other variant and the days around it",
+    reason=(
+        "a variant's rows of one day against those of seven days before and after, over the same "
+        "of the other variant (sure: an error has the chance 1e-4); an effect that grows or fades "
+        "does not take a quarter of a single day"
+    ),
+    remedy=(
+        "look for files or events of that day that are not loaded yet, or were dropped, for the "
+        "variant; load them again, or leave the day out of [period]"
+    ),
+)
 def short_days(analysis: Analysis) -> RawCheck | None:
     """Find days on which one variant lacks rows.
 
@@ -163,6 +196,17 @@ def _shortest(
                 yield max(side[index] / side[1 - index] for side in (first, second)), short, day
 
 
+@TrustCheck(
+    "missing_hours",
+    limits=(1.0, 1.0),
+    calm="no hour lacks the rows of one variant alone",
+    alarm="{total} {lack} rows of one variant alone: {listed}",
+    reason=(
+        "less than half of the rows that the other variants, the split and the hours around make "
+        "expect, with a chance of 1e-6 over all hours"
+    ),
+    remedy="load the missing files or events again, or leave the hours out of [period]",
+)
 def missing_hours(analysis: Analysis) -> RawCheck:
     """Find hours with less than half of the rows expected of a variant."""
     if why := _unknown(analysis, "hours"):
@@ -234,6 +278,18 @@ def _format_hours(hours: Sequence[int]) -> str:
     return "from " + fmt.listing(texts) + (f" and {more} more times" if more > 0 else "")
 
 
+@TrustCheck(
+    "late_data",
+    limits=(0.5,),
+    absent=_NO_HOURS,
+    calm="the last {hours} hours of the log have as many rows as on the days before",
+    alarm=(
+        "the last {hours} hours of the log have {share:.0%} of the fewest rows that these hours "
+        "had on a day before: more may be on its way"
+    ),
+    reason="the last {hours} hours against the fewest rows of these hours on a day before",
+    remedy="analyse again when the log is whole, or let [period] end before",
+)
 def late_data(analysis: Analysis) -> RawCheck | None:
     """Find last hours with less than half of their usual rows."""
     span = _span(analysis.aggregates)
@@ -252,6 +308,18 @@ def late_data(analysis: Analysis) -> RawCheck | None:
     return RawCheck(1 - share, slots={"hours": _LAST_HOURS, "share": share})
 
 
+@TrustCheck(
+    "slot_hours",
+    calm=(
+        "hours of the day and weekdays have as many slots of both variants as the schedule makes "
+        "likely"
+    ),
+    alarm="slots are not balanced over hours or weekdays, by schedules drawn again (p = {p:.2g})",
+    remedy=(
+        "look for slots that are missing from the log, and whether `schedule` says how they were "
+        "drawn; `abeval tools assign --slots` writes balanced ones"
+    ),
+)
 def slot_hours(analysis: Analysis) -> list[RawCheck]:
     """Test whether treated slots are balanced over hours and weekdays."""
     plan, clustering = analysis.experiment.switchback, analysis.aggregates.clusters
@@ -261,6 +329,18 @@ def slot_hours(analysis: Analysis) -> list[RawCheck]:
     return [RawCheck(p_value, slots={"p": p_value})]
 
 
+@TrustCheck(
+    "carry_over",
+    calm="{metric}: slots show nothing of the variant before, soon after the burn-in",
+    alarm=(
+        "{metric} soon after a slot's burn-in depends on the variant of the slot before (p = "
+        "{p:.2g}): what one variant did carries over into the next, which mostly shrinks the "
+        "effect"
+    ),
+    remedy=(
+        "set a longer `burn_in`, such as twice as long, and assign longer slots in the next test"
+    ),
+)
 def carry_over(analysis: Analysis) -> list[RawCheck]:
     """Test goals and guardrails for carry-over from the previous slot."""
     if analysis.experiment.switchback is None:

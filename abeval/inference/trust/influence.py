@@ -19,7 +19,7 @@ from abeval.inference.trust.audits import (
     read_audit,
     shares,
 )
-from abeval.inference.trust.finding import RawCheck, skip_check
+from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Influence
 from abeval.results import format as fmt
@@ -224,6 +224,37 @@ def _find_outliers(analysis: Analysis) -> Iterator[tuple[OutlierGroup | None, st
             )
 
 
+@TrustCheck(
+    "influence",
+    of="both",
+    limits=("influence_warn", "influence_fail"),
+    absent="units are not looked at one by one ([privacy] min_units, sums, clusters, or no mean)",
+    calm="no unit, and no group of units, stands apart from all others{few}",
+    reason=(
+        "how many times as far out as the next those units are that make 30 % of a variance: the "
+        "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
+        "that chance does not put into one variant (p < .001) the square of it"
+    ),
+    remedy=(
+        "look whether they are people (bots, testers, shared ids); cap the metric ([[metrics]] "
+        "cap), or filter bots alike in all variants"
+    ),
+    states={
+        "one": {
+            "alarm": (
+                "one single unit of {variant} makes {part} of the variance of {metric}, "
+                "{ratio:,.0f} times as far out as the next{owed}{few}"
+            ),
+        },
+        "group": {
+            "alarm": (
+                "{units} units of {variant} together make {part} of the variance of {metric}, "
+                "each at least {ratio:,.1f} times as far out as the next ({elsewhere} such units "
+                "in the other variants){owed}{few}"
+            ),
+        },
+    },
+)
 def influence_check(analysis: Analysis) -> RawCheck | None:
     """Find the units that make much of a variance, far beyond all others."""
     if not analysis.aggregates.extremes:
@@ -271,6 +302,18 @@ def _effect_of_outliers(analysis: Analysis, group: OutlierGroup, name: str, wors
     return ""
 
 
+@TrustCheck(
+    "bots",
+    pairs=True,
+    difference="fail",
+    absent="without times, or with [privacy] min_units, units are not looked at one by one",
+    calm="units that no person can be are as many in all variants: {counts}",
+    alarm="units that no person can be (bots): {counts}; of all {worst} they make {shares}{every}",
+    remedy=(
+        "look for crawlers, monitors, test accounts, and ids that many people share (guests); "
+        "leave them out alike in all variants, by what was known before the assignment"
+    ),
+)
 def bots(analysis: Analysis) -> RawCheck | None:
     """Compare the share of units that act like machines, and of their rows."""
     cells = read_audit(analysis.aggregates, "machine")

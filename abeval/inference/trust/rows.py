@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import date, timedelta
+from functools import partial
 
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import find_meant_variant, list_arms, write_join_line
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.finding import Limits, RawCheck, skip_check
+from abeval.inference.trust.finding import CLICK_COLUMNS, Limits, RawCheck, TrustCheck, skip_check
 from abeval.logs.accounting import EARLY, parse_other_variants
 from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
@@ -56,6 +57,91 @@ def duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawC
     return skip_check(f"duplicates were not looked for: {why}", name, remedy)
 
 
+SET_ASIDE = (
+    TrustCheck(
+        "LOG_duplicate",
+        of="both",
+        remedy="look for rows sent or loaded twice; [cleaning] duplicate_key says what is equal",
+        find=partial(duplicates, log_key="LOG", reason="duplicate", what="duplicate {}"),
+    ),
+    TrustCheck(
+        "LOG_null_unit",
+        check="LOG_set_aside",
+        of="both",
+        remedy="look for people who are not signed in, and at the join that adds the id",
+        find=partial(left_out, log_key="LOG", reason="null_unit", what="{} without a unit"),
+    ),
+    TrustCheck(
+        "LOG_null_time",
+        check="LOG_set_aside",
+        remedy="look at the format of the times (`ts_format`) and at clients that send none",
+        find=partial(left_out, log_key="LOG", reason="null_time", what="{} without a time"),
+    ),
+    TrustCheck(
+        "LOG_null_variant",
+        check="LOG_set_aside",
+        of="both",
+        remedy="look for events logged before the assignment, or by services that lack it",
+        find=partial(left_out, log_key="LOG", reason="null_variant", what="{} without a variant"),
+    ),
+    TrustCheck(
+        "LOG_repeated_unit",
+        check="LOG_set_aside",
+        of="units",
+        remedy="make one row of each unit, or analyse the rows as a log of impressions",
+        find=partial(
+            left_out, log_key="LOG", reason="repeated_unit", what="rows of units in several rows"
+        ),
+    ),
+    TrustCheck(
+        "clicks_no_impression",
+        check="clicks_set_aside",
+        columns=CLICK_COLUMNS,
+        remedy="check for lost impressions, and whether the join key is right",
+        find=partial(
+            left_out, log_key="clicks", reason="no_impression", what="{} without their impression"
+        ),
+    ),
+    TrustCheck(
+        "clicks_late",
+        check="clicks_set_aside",
+        columns=CLICK_COLUMNS,
+        remedy="look at the clocks and at the attribution window ([logs.clicks])",
+        find=partial(
+            left_out, log_key="clicks", reason="late", what="{} later than the attribution window"
+        ),
+    ),
+    TrustCheck(
+        "clicks_ambiguous_impression",
+        check="clicks_set_aside",
+        columns=CLICK_COLUMNS,
+        remedy="give clicks the id of their impression",
+        find=partial(
+            left_out,
+            log_key="clicks",
+            reason="ambiguous_impression",
+            what="{} that fit several impressions",
+        ),
+    ),
+)
+"""Rows set aside, by log and reason; `LOG` stands for the log of the rows."""
+
+
+@TrustCheck(
+    "before_exposure",
+    limits=("rows_warn", "rows_fail"),
+    calm="{early:,} of {rows:,} rows of {log} come before the exposure of their unit ({share:.1%})",
+    alarm=(
+        "{early:,} of {rows:,} rows of {log} come before the exposure of their unit "
+        "({share:.1%}), nearly all of them by up to {hours:g} hours: times {hours:g} hours later "
+        "would mend that"
+    ),
+    reason="what happened before stops at no hour: such a clock is that of another time zone",
+    remedy=(
+        "say in which zone times are that have none: `ts_zone` of [logs.events.{log}]{such} if "
+        "they are local and {hours:g} hours behind UTC, or of the exposures"
+    ),
+)
 def before_exposure(analysis: Analysis) -> list[RawCheck]:
     """Report outcome rows before exposure that a clock shift would explain."""
     findings = []
@@ -80,6 +166,19 @@ def before_exposure(analysis: Analysis) -> list[RawCheck]:
     return findings
 
 
+@TrustCheck(
+    "missing_days",
+    calm="an impression on each of {days}",
+    alarm="no impression on {missing} of {days}: {listed}",
+    reason=(
+        "with more than {share:.0%} of the days missing up to the last one with an impression "
+        "([trust] missing_days), times are probably misread"
+    ),
+    remedy=(
+        "look for files that are missing or late, and whether the times of the log are read as "
+        "they are meant"
+    ),
+)
 def missing_days(analysis: Analysis) -> RawCheck:
     """Find days without impressions, up to the last day that has any."""
     experiment, days = analysis.experiment, [day_rows.day for day_rows in analysis.aggregates.days]
@@ -108,6 +207,19 @@ def expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
     return [str(first + timedelta(days=i)) for i in range((last - first).days + 1)]
 
 
+@TrustCheck(
+    "impressions_outside_period",
+    absent="no [period], so every day counts",
+    calm="{count:,} of {read:,} impressions outside the period set aside ({share:.2%})",
+    reason=(
+        "a log may be longer than its experiment, but twice as long is rare: times or the period "
+        "may be misread"
+    ),
+    remedy=(
+        "are the times read as they are meant, and [period] right? If the log is that much "
+        "longer, set [trust] outside_period = 1"
+    ),
+)
 def outside_period(analysis: Analysis) -> RawCheck | None:
     """Report the share of impressions outside all periods."""
     experiment = analysis.experiment
@@ -118,6 +230,37 @@ def outside_period(analysis: Analysis) -> RawCheck | None:
     return finding._replace(limits=Limits(None, experiment.trust.outside_period, beyond=True))
 
 
+@TrustCheck(
+    "crossover",
+    of="both",
+    limits=("crossover_warn", "crossover_fail"),
+    absent="sums do not say which units were in several variants",
+    calm="{crossovers:,} of {units:,} units were seen in more than one variant; {done}",
+    reason=(
+        "each such unit has seen both variants, so that the effect is shrunk by about this share"
+    ),
+    remedy=(
+        "look for ids that people share or lose (devices, cookies), for variants dealt out anew "
+        "while the experiment ran, and compare [cleaning] crossover"
+    ),
+    states={
+        "slots": {
+            "limits": (1.0, 1.0),
+            "calm": (
+                "{mixed:,} of {slots:,} slots show both variants of their cluster outside of the "
+                "burn-in{named}"
+            ),
+            "reason": (
+                "a cluster has one variant in a slot; a slot with both is set aside, but the "
+                "schedule is not as planned"
+            ),
+            "remedy": (
+                "look whether slots begin when [period] does, in the time zone of the file, and "
+                "how fast variants switch: a longer `burn_in` covers a delay"
+            ),
+        },
+    },
+)
 def crossover(analysis: Analysis) -> RawCheck | None:
     """Report the share of crossover units, and how they were handled."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
@@ -147,6 +290,20 @@ def crossover(analysis: Analysis) -> RawCheck | None:
     return RawCheck(crossovers / units if units else 0.0, slots=slots)
 
 
+@TrustCheck(
+    "coarser_unit",
+    calm=(
+        "{mixed:,} of {several:,} {column} with more than one {unit} are in several variants (by "
+        "chance {expected:,})"
+    ),
+    alarm=(
+        "{mixed:,} of {several:,} {column} with more than one {unit} are in several variants, "
+        "where chance makes {expected:,}: {column} was randomised, it seems, so intervals by "
+        "{unit} are too narrow"
+    ),
+    reason="ids that were randomised whole have one variant each",
+    remedy='say what was randomised: unit = "{column}"',
+)
 def coarser_unit(analysis: Analysis) -> list[RawCheck]:
     """Find coarser ids that seem to be the real unit of randomisation."""
     findings = list[RawCheck]()
@@ -164,6 +321,18 @@ def coarser_unit(analysis: Analysis) -> list[RawCheck]:
     return findings
 
 
+@TrustCheck(
+    "assignment",
+    of="both",
+    limits=("assignment_warn", "assignment_fail"),
+    absent="sums do not say which unit was in which variant",
+    calm="{changed:,} of {units:,} units are in another variant than [assignment] gives",
+    alarm=(
+        "{changed:,} of {units:,} units are in another variant than [assignment] gives "
+        "({share:.2%}): `abeval audit` says which units, and since when"
+    ),
+    reason="a right rule gives every unit's variant; overrides and testers are a few in a thousand",
+)
 def assignment(analysis: Analysis) -> RawCheck | None:
     """Compare logged variants with those of the assignment rule."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
@@ -181,6 +350,17 @@ def assignment(analysis: Analysis) -> RawCheck | None:
     return RawCheck(share, slots={"changed": changed, "units": units, "share": share})
 
 
+@TrustCheck(
+    "variant_spelling",
+    of="both",
+    limits=(0.0, "rows_fail"),
+    calm=(
+        "{lost:,} of {read:,} {log} set aside ({share:.2%}), because their variant differs from "
+        "one of the file in capitals or spaces: {listed}"
+    ),
+    reason="another spelling of a variant is hardly another variant",
+    remedy="if they are the same variants, write {lines}",
+)
 def variant_spelling(analysis: Analysis) -> list[RawCheck]:
     """Report rows of variants that the file spells differently."""
     experiment, aggregates = analysis.experiment, analysis.aggregates

@@ -16,7 +16,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import NOT_JOINED, list_arms, suggest_near_name, write_join_line
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import none_if_refused
-from abeval.inference.trust.finding import RawCheck, skip_check
+from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.logs import placing
 from abeval.logs.accounting import parse_other_variants
 from abeval.logs.placing import (
@@ -215,6 +215,69 @@ class _SplitTest(NamedTuple):
         )
 
 
+@TrustCheck(
+    "srm",
+    of="both",
+    calm="units match the weights{where}: {listed}",
+    alarm="{alarm}",
+    remedy=(
+        "look for units lost after assignment, redirects, bots, or a filter that acts on one "
+        "variant{also}"
+    ),
+    states={
+        "nobody": {
+            "alarm": "nobody is in {empty}: the {log} have rows of the other variants only",
+            "remedy": (
+                "leave out of [variants] what has not started; else look for {log} that are "
+                "missing, and at the assignment"
+            ),
+        },
+        "unnamed": {
+            "alarm": (
+                "nobody is in {empty}, but the {log} have variants that the experiment does not "
+                "name: {unnamed}{meant}"
+            ),
+            "remedy": (
+                "write the names under [variants] as the {log} have them, or which of these names "
+                "one joins, such as {join}"
+            ),
+        },
+        "everywhere": {
+            "alarm": (
+                "{alarm}; the shift is the same on all days, at all hours of entry and in all "
+                "segments{seen}"
+            ),
+            "remedy": (
+                "look for a wrong weight, a redirect, a slow page that is left, or a filter of "
+                "bots in one variant{also}"
+            ),
+        },
+        "entry day": {
+            "alarm": (
+                "{alarm}; {place}: look at what was released, ramped or cleaned then; a log that "
+                "begins or ends in mid-day for one variant does the same{seen}"
+            ),
+        },
+        "entry hour": {
+            "alarm": (
+                "{alarm}; {place}: look at what was released, restarted or down then, and for "
+                "files of these hours that are missing{seen}"
+            ),
+        },
+        "hour of the day": {
+            "alarm": (
+                "{alarm}; {place}: look at what runs at that hour each day (jobs, caches, budgets "
+                "that are used up), and for clocks of one variant in another time zone{seen}"
+            ),
+        },
+        "in a segment": {
+            "alarm": (
+                "{alarm}; {place}: look at assignment, redirect and logging there, such as of one "
+                "client's release{seen}"
+            ),
+        },
+    },
+)
 def srm_check(analysis: Analysis) -> RawCheck:
     """Test for sample ratio mismatch, within each split period."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
@@ -313,7 +376,43 @@ def _format_period(split_period: SplitPeriod) -> str:
     )
 
 
-def change_checks(analysis: Analysis) -> list[RawCheck]:
+@TrustCheck(
+    "split",
+    of="both",
+    limits=(1.0,),
+    reason="a change is found where p < 1e-6: at one split, if entries do not move, in 0 of 9,000",
+    states={
+        "scheduled": {
+            "calm": (
+                "the split changed as [[assignment.splits]] says; units are compared within "
+                "{stretches} stretches of entry days of one split, each weighed alike in all "
+                "variants"
+            ),
+        },
+        "unannounced": {
+            "calm": (
+                "the split changed {changes}, which no schedule announces; units are compared "
+                "within {stretches} stretches of entry days of one split, each weighed alike in "
+                "all variants"
+            ),
+            "remedy": (
+                "if it was meant to change, write [[assignment.splits]]; if not, look for what "
+                "lost units of one variant then"
+            ),
+        },
+        "unexplained": {
+            "limits": (1.0, 1.0),
+            "remedy": (
+                "map [logs.exposures] (ts: when a unit was assigned), or write how traffic was "
+                "split. If it was ramped, one [[assignment.splits]] with `from` and the planned "
+                "`weights` for each change, such as from = {change}. If it never changed: "
+                "[[assignment.splits]] from = {start}, weights = {{ {weights} }}. If neither is "
+                "so, look for what lost units of one variant then"
+            ),
+        },
+    },
+)
+def split_check(analysis: Analysis) -> list[RawCheck]:
     """Report whether the split changed, and whether that was planned."""
     experiment = analysis.experiment
     split_periods = placing.find_enrollment_periods(experiment, analysis.aggregates.enrollments)
@@ -356,7 +455,35 @@ def _changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
     return fmt.listing(changes)
 
 
-def segment_checks(analysis: Analysis) -> list[RawCheck]:
+@TrustCheck(
+    "srm:SEGMENT",
+    of="both",
+    calm="units match the weights in each of {cells} cells of {segment}",
+    alarm=(
+        "{segment} = {cell!r} does not match the weights (p = {p:.2g}, corrected for the number "
+        "of cells; of all other units p = {without:.2g})"
+    ),
+    remedy=(
+        "look for units lost after assignment, redirects, bots, or a filter that acts on one "
+        "variant"
+    ),
+    states={
+        "moved": {
+            "alarm": (
+                "{segment} = {cell!r} does not match the weights (p = {p:.2g}, corrected for the "
+                "number of cells; of all other units p = {without:.2g}), though all units "
+                "together do: {segment} is a property that the treatment may have changed, so its "
+                "table is not to be trusted"
+            ),
+            "remedy": (
+                'with known = "before" a segment has the value from before the experiment, with '
+                'known = "exposure" that of the first exposure: then units were lost if its cells '
+                "are uneven"
+            ),
+        },
+    },
+)
+def segments_check(analysis: Analysis) -> list[RawCheck]:
     """Test the split in each segment's worst cell; movable ones only warn."""
     experiment, table = analysis.experiment, analysis.experiment.unit_table
     split = (

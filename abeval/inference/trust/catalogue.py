@@ -1,0 +1,105 @@
+"""List the trust checks: those of abeval, then those added from outside."""
+
+from functools import cache
+
+from abeval.errors import ExperimentError
+from abeval.inference.trust import groups, hours, influence, rows, shares, split
+from abeval.inference.trust.finding import TrustCheck
+
+CHECKS: tuple[TrustCheck, ...] = (
+    hours.clock,
+    hours.short_days,
+    hours.missing_hours,
+    hours.late_data,
+    shares.audits,
+    *shares.BY_VARIANT,
+    shares.served,
+    shares.SILENT_UNITS,
+    influence.bots,
+    influence.influence_check,
+    split.split_check,
+    split.srm_check,
+    split.segments_check,
+    hours.slot_hours,
+    hours.carry_over,
+    rows.crossover,
+    rows.coarser_unit,
+    rows.assignment,
+    groups.pre_period,
+    groups.denominators,
+    groups.missing_values,
+    groups.aa_check,
+    rows.before_exposure,
+    rows.missing_days,
+    shares.LACKING_COLUMNS,
+    rows.outside_period,
+    *rows.SET_ASIDE,
+    rows.variant_spelling,
+)
+"""Every check of abeval, in the order of how much it can spoil."""
+
+ENTRY_POINTS = "abeval.checks"
+"""The entry points by which installed packages add their checks."""
+
+# Names up to the colon: tests of one such name share a part of the budget of false alarms.
+_NAMES = {name.partition(":")[0] for check in CHECKS for name in (check.name, check.check) if name}
+
+_added: dict[str, TrustCheck] = {}
+
+
+def add_check(check: TrustCheck) -> TrustCheck:
+    """Add a check to those of abeval, for every analysis of this process.
+
+    It takes the place of a check of the same name that was added before.
+
+    Raises:
+        ExperimentError: abeval has a check of this name.
+
+    Example:
+        >>> import abeval
+        >>> @abeval.add_check
+        ... @abeval.TrustCheck("outages", limits=(1.0, 3.0), calm="{hours} hours of outages")
+        ... def outages(analysis):
+        ...     return abeval.RawCheck(2.0, slots={"hours": 2})
+    """
+    _check_name(check)
+    _added[check.name] = check
+    return check
+
+
+def list_added_checks() -> tuple[TrustCheck, ...]:
+    """List the checks of installed packages, and those that this process added."""
+    return tuple(({check.name: check for check in load_installed_checks()} | _added).values())
+
+
+@cache
+def load_installed_checks() -> tuple[TrustCheck, ...]:
+    """Load the checks of installed packages.
+
+    Raises:
+        ExperimentError: A check cannot be loaded, or is no `TrustCheck` with a name of its own.
+    """
+    # The import and the search take milliseconds, which only an analysis should spend.
+    from importlib.metadata import entry_points
+
+    checks = []
+    for point in entry_points(group=ENTRY_POINTS):
+        where = f"the trust check {point.name} = {point.value} of an installed package"
+        try:
+            check = point.load()
+        except Exception as error:
+            reason = f"{where} cannot be loaded: {type(error).__name__}: {error}"
+            raise ExperimentError(reason, "mend the package, or remove it") from error
+        if not isinstance(check, TrustCheck):
+            hint = "declare it with @abeval.TrustCheck (CONTRIBUTING.md)"
+            raise ExperimentError(f"{where} is a {type(check).__name__}", hint)
+        _check_name(check)
+        checks.append(check)
+    return tuple(checks)
+
+
+def _check_name(check: TrustCheck) -> None:
+    for name in (check.name, check.check):
+        if name.partition(":")[0] in _NAMES:
+            what = f"abeval has a trust check {name.partition(':')[0]!r} itself"
+            raise ExperimentError(what, "choose another name")
