@@ -19,9 +19,9 @@ def mask_secrets(text: str) -> str:
     Every error is masked, and what results and printed SQL say of paths.
 
     Example:
-        >>> masked("s3://key:secret@bucket/a.parquet?X-Amz-Signature=f00&part=1 is empty")
+        >>> mask_secrets("s3://key:secret@bucket/a.parquet?X-Amz-Signature=f00&part=1 is empty")
         's3://***@bucket/a.parquet?X-Amz-Signature=***&part=*** is empty'
-        >>> masked("sc://host:15002/;token=abc;user_id=ann")
+        >>> mask_secrets("sc://host:15002/;token=abc;user_id=ann")
         'sc://host:15002/;token=***;user_id=***'
     """
     return _ADDRESS.sub(_mask, text)
@@ -41,7 +41,7 @@ def clean_message(text: str) -> str:
     """Mask the secrets of a message, and cut very long words and lines.
 
     Example:
-        >>> len(said(f"no metric is called {'x' * 1_000_000}"))
+        >>> len(clean_message(f"no metric is called {'x' * 1_000_000}"))
         221
     """
     return _LONG_LINE.sub(r"\1…", _LONG_WORD.sub(r"\1…", mask_secrets(text)))
@@ -68,7 +68,8 @@ def translate_message(text: str) -> str:
     """Translate the message of a validator into plain words.
 
     Example:
-        >>> said_of_value("Input should be a valid integer, unable to parse string as an integer")
+        >>> message = "Input should be a valid integer, unable to parse string as an integer"
+        >>> translate_message(message)
         'should be a whole number'
     """
     for pattern, replacement in _VALIDATOR_TEXTS:

@@ -105,7 +105,7 @@ class BucketSums:
         """Make every unit a bucket of its own.
 
         Example:
-            >>> BucketSums.of_units(np.array([2.0]), np.array([3.0])).sums.tolist()
+            >>> BucketSums.per_unit(np.array([2.0]), np.array([3.0])).sums.tolist()
             [[2.0, 3.0, 4.0, 6.0, 9.0]]
         """
         sums = np.stack([y, x, y * y, y * x, x * x], axis=1)
@@ -115,8 +115,8 @@ class BucketSums:
         """Rescale counted sums to values in the metric's own unit.
 
         Example:
-            >>> sums = BucketSums.of_units(np.array([2e6]), np.array([3.0]))
-            >>> sums.scaled(1e-6, 1.0).sums.tolist()
+            >>> sums = BucketSums.per_unit(np.array([2e6]), np.array([3.0]))
+            >>> sums.rescale(1e-6, 1.0).sums.tolist()
             [[2.0, 3.0, 4.0, 6.0, 9.0]]
         """
         units = [per_y, per_x, per_y * per_y, per_y * per_x, per_x * per_x]
@@ -129,7 +129,7 @@ class BucketSums:
         """Return what each bucket adds to the metric's value beyond its share.
 
         Example:
-            >>> BucketSums.of_units(np.array([1.0, 3.0]), np.ones(2)).deviations.tolist()
+            >>> BucketSums.per_unit(np.array([1.0, 3.0]), np.ones(2)).deviations.tolist()
             [-1.0, 1.0]
         """
         y, x = self.sums[:, 0], self.sums[:, 1]
@@ -142,7 +142,7 @@ class BucketSums:
 
         Example:
             >>> values = np.random.default_rng(1).normal(size=3000)
-            >>> [BucketSums.of_units(y, np.ones(3000)).is_heavy for y in (values, values**9)]
+            >>> [BucketSums.per_unit(y, np.ones(3000)).is_heavy for y in (values, values**9)]
             [False, True]
         """
         squares = np.sort(self.deviations**2)

@@ -73,7 +73,7 @@ def spread_title(spread: Metric) -> str:
     """Return what a distribution is of.
 
     Example:
-        >>> title_of(spread_metrics([dwell_quantile(0.5)])[0])
+        >>> spread_title(spread_metrics([dwell_quantile(0.5)])[0])
         'dwell of clicks'
     """
     return spread.name.removeprefix(_CALLED)
@@ -83,7 +83,7 @@ def set_level(spread: Metric, level: float) -> Metric:
     """Make the quantile of a distribution at one level.
 
     Example:
-        >>> at_level(spread_metrics([dwell_quantile(0.5)])[0], 0.9).name
+        >>> set_level(spread_metrics([dwell_quantile(0.5)])[0], 0.9).name
         'the distribution of dwell of clicks at 0.9'
     """
     return replace(spread, name=f"{spread.name} at {level:g}", level=level)

@@ -190,10 +190,10 @@ class CauseContext:
 
 
 def _clip_share(moved: float, total: float) -> float:
-    """Return the share from 0 to 1 of a change in the direction of `whole`.
+    """Return the share from 0 to 1 of a change in the direction of `total`.
 
     Example:
-        >>> _share(0.5, 2.0), _share(3.0, 2.0), _share(-1.0, 2.0)
+        >>> _clip_share(0.5, 2.0), _clip_share(3.0, 2.0), _clip_share(-1.0, 2.0)
         (0.25, 1.0, 0.0)
     """
     return min(max(moved / total, 0.0), 1.0) if total else 0.0

@@ -110,8 +110,8 @@ def list_value(ranked: RankedCandidates, seen: RankedCandidates) -> float:
     Example:
         >>> import numpy as np
         >>> items = np.full(BINS, 0.1)
-        >>> shown = Ranked(items, np.where(np.arange(BINS) >= BINS // 2, 0.1, 0.0))
-        >>> round(list_value(Ranked(items, 0.1 * items), shown), 3)
+        >>> shown = RankedCandidates(items, np.where(np.arange(BINS) >= BINS // 2, 0.1, 0.0))
+        >>> round(list_value(RankedCandidates(items, 0.1 * items), shown), 3)
         0.12
     """
     shown, views, items, worth = (

@@ -27,7 +27,7 @@ class SignedInterval(NamedTuple):
         """Return the middle of the interval in half-widths: beyond 1 it excludes zero.
 
         Example:
-            >>> Gain(1.0, 3.0).strength
+            >>> SignedInterval(1.0, 3.0).strength
             2.0
         """
         if self.low is None or self.high is None or self.high <= self.low:
@@ -39,9 +39,12 @@ def find_standing(offline: SignedInterval, online: SignedInterval) -> Concordanc
     """Compare two gains: conflict and agreement need both intervals to exclude zero.
 
     Example:
-        >>> standing(Gain(0.01, 0.02), Gain(-0.3, -0.1)), standing(Gain(0.01, 0.02), Gain(-1, 1))
-        ('conflict', 'offline only')
-        >>> standing(Gain(None, None, "not_replayed"), Gain(0.1, 0.3))
+        >>> offline = SignedInterval(0.01, 0.02)
+        >>> find_standing(offline, SignedInterval(-0.3, -0.1))
+        'conflict'
+        >>> find_standing(offline, SignedInterval(-1, 1))
+        'offline only'
+        >>> find_standing(SignedInterval(None, None, "not_replayed"), SignedInterval(0.1, 0.3))
         'inconclusive'
     """
     if offline.reason or online.reason:

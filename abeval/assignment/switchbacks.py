@@ -30,7 +30,7 @@ def draw_slot_coins(schedule: Schedule, slots: ArrayLike, per_day: int, days: in
     paired in their order, and a last one stays alone.
 
     Example:
-        >>> [one.tolist() for one in turns("balanced", [0, 1, 2, 3], per_day=2, days=2)]
+        >>> [one.tolist() for one in draw_slot_coins("balanced", [0, 1, 2, 3], per_day=2, days=2)]
         [[14, 15, 14, 15], [False, False, True, True]]
     """
     slot = np.asarray(slots, dtype=np.int64)
@@ -69,7 +69,7 @@ def build_schedule(
 
     Example:
         >>> period = datetime(2026, 9, 14), datetime(2026, 9, 16)
-        >>> [one.variant for one in schedule_of(["Rome"], ("a", "b"), period, timedelta(1), "x")]
+        >>> [one.variant for one in build_schedule(["Rome"], ("a", "b"), period, timedelta(1), "x")]
         ['a', 'b']
     """
     start, end = period

@@ -38,7 +38,7 @@ def words(name: str) -> tuple[str, ...]:
 def join_words(name: str) -> str:
     """Join the words of a name into one.
 
-    >>> whole("context.userID")
+    >>> join_words("context.userID")
     'userid'
     """
     # Of a field such as `context.user_id` the last part counts.
@@ -48,7 +48,7 @@ def join_words(name: str) -> str:
 def is_role_name(name: str, *roles: str) -> bool:
     """Tell whether a name, however written, is in the list of a role.
 
-    >>> named("UserID", "unit"), named("number of users", "unit")
+    >>> is_role_name("UserID", "unit"), is_role_name("number of users", "unit")
     (True, False)
     """
     return any(join_words(name) in LISTS[role] for role in roles)
@@ -57,7 +57,7 @@ def is_role_name(name: str, *roles: str) -> bool:
 def mentions_role(name: str, *roles: str) -> bool:
     """Tell whether a name, or one of its words, is in the list of a role.
 
-    >>> says("revenue_before", "before"), says("prefix", "before")
+    >>> mentions_role("revenue_before", "before"), mentions_role("prefix", "before")
     (True, False)
     """
     name_words = {join_words(name), *words(name)}
@@ -67,7 +67,7 @@ def mentions_role(name: str, *roles: str) -> bool:
 def split_yes_no(values: Collection[str]) -> tuple[list[str], list[str]] | None:
     """Split values into spellings of yes and of no; None if a value is neither.
 
-    >>> yes_and_no(["Yes", "no", "NO"]), yes_and_no(["yes", "maybe"]), yes_and_no(["yes"])
+    >>> split_yes_no(["Yes", "no", "NO"]), split_yes_no(["yes", "maybe"]), split_yes_no(["yes"])
     ((['Yes'], ['no', 'NO']), None, None)
     """
     yes, no = (
@@ -89,7 +89,7 @@ def slug(name: str) -> str:
 def unique_name(taken: set[str], *names: str) -> str:
     """Choose the first free name, else the first name with a number; mark it taken.
 
-    >>> free({"spend", "spend_2"}, "spend")
+    >>> unique_name({"spend", "spend_2"}, "spend")
     'spend_3'
     """
     numbered = (f"{names[0]}_{number}" for number in range(2, len(taken) + 3))

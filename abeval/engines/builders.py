@@ -45,7 +45,7 @@ def expand_calls(tree: exp.Query, dialect: str) -> exp.Query:
 
     Example:
         >>> from sqlglot import parse_one
-        >>> written_out(parse_one("select abeval_epoch_ms(ts)"), "spark").sql("spark")
+        >>> expand_calls(parse_one("select abeval_epoch_ms(ts)"), "spark").sql("spark")
         'SELECT UNIX_MILLIS(CAST(ts AS TIMESTAMP))'
     """
     # Imported here, because DuckDB needs none of it, and it takes longer than a small query.
@@ -166,7 +166,7 @@ def write_offset(milliseconds: str, zone_offsets: Sequence[Offset]) -> str:
     """Write the offset to add to a UTC expression in milliseconds.
 
     Example:
-        >>> added("ms", [Offset(0, 5), Offset(10, 7), Offset(20, 5)])
+        >>> write_offset("ms", [Offset(0, 5), Offset(10, 7), Offset(20, 5)])
         'case when ms < 10 then 5 else case when ms < 20 then 7 else 5 end end'
     """
     if len(zone_offsets) == 1:

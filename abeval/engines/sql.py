@@ -84,7 +84,7 @@ def write_case(subject: str, answers: Mapping[str, str]) -> str:
     """Write a `case` on the value of other SQL: value → result, else null.
 
     Example:
-        >>> by_value("u.variant", {"control": "a", "treatment": "b"})
+        >>> write_case("u.variant", {"control": "a", "treatment": "b"})
         "case u.variant when 'control' then a when 'treatment' then b end"
     """
     cases = " ".join(f"when {literal(value)} then {sql}" for value, sql in answers.items())

@@ -77,7 +77,8 @@ def transpile(
         QueryError: It cannot be written in the dialect, or might mean something else there.
 
     Example:
-        >>> transpiled(parsed("select sum(columns('^c_')) from t"), "spark", lambda _: ["c_1", "d"])
+        >>> tree = parse_query("select sum(columns('^c_')) from t")
+        >>> transpile(tree, "spark", lambda _: ["c_1", "d"])
         'SELECT SUM(c_1) AS c_1 FROM t'
     """
     return _write(_translate(tree, dialect, columns_of, names, trusted), dialect, pretty)

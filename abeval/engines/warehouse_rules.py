@@ -27,8 +27,8 @@ def find_strange_part(tree: exp.Expr) -> str | None:
 
     Example:
         >>> from sqlglot import parse_one
-        >>> strange(parse_one("case when price > 1 then coalesce(price, 0) end"))
-        >>> strange(parse_one("1 + round(price, 2)"))
+        >>> find_strange_part(parse_one("case when price > 1 then coalesce(price, 0) end"))
+        >>> find_strange_part(parse_one("1 + round(price, 2)"))
         'ROUND(price, 2)'
     """
     unknown = next((node for node in tree.walk() if not _is_known(node)), None)

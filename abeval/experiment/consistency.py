@@ -114,7 +114,7 @@ def _variants(experiment: Experiment) -> Found:
 def _assignment(experiment: Experiment) -> Found:
     before = None
     for i, split in enumerate(experiment.schedule):
-        for problem in _split_problems(split, before, experiment):
+        for problem in _check_split(split, before, experiment):
             yield "splits", i, *problem
         before = split
     assignment = experiment.assignment
@@ -175,7 +175,7 @@ def _interleaving(experiment: Experiment) -> Found:
             yield "metrics", i, "a preference has no margin and no cap: a goal, or a diagnostic"
 
 
-def _split_problems(
+def _check_split(
     split: ScheduledSplit, before: ScheduledSplit | None, experiment: Experiment
 ) -> Found:
     """Check a split: its time, and that it names every variant."""
@@ -268,8 +268,8 @@ def query_problem(text: str, tables: Collection[str]) -> str | None:
     """Explain why a text is not one SELECT over these tables; None if it is one.
 
     Example:
-        >>> query_problem("select * from log", ["log"])
-        >>> query_problem("select * from 'other.parquet'", ["log"])
+        >>> find_query_problem("select * from log", ["log"])
+        >>> find_query_problem("select * from 'other.parquet'", ["log"])
         "reads 'other.parquet'; it may read: log"
     """
     import sqlglot

@@ -207,7 +207,7 @@ def write_join_line(variant: str, arms: Iterable[str]) -> str:
     """Write the line of a file that lets a variant join arms of the log.
 
     Example:
-        >>> joined_line("control", ["control", "Control "])
+        >>> write_join_line("control", ["control", "Control "])
         '[variants.control] of = ["control", "Control "]'
     """
     key = variant if re.fullmatch(r"[A-Za-z0-9_-]+", variant) else json.dumps(variant)

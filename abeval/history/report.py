@@ -43,7 +43,7 @@ def report(
     names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
     _check(path, names, history)
     online = _online(history, metrics)
-    before = _offline(history, offline)
+    before = choose_offline(history, offline)
     predictions = [
         prediction
         for target in online
@@ -98,7 +98,8 @@ def _online(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     return sorted(judged, key=lambda m: m.role != "goal")
 
 
-def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
+def choose_offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
+    """Choose the offline metrics that are compared: those named, or those that most teams quote."""
     measures = history.select_side("offline")
     if names:
         return select_measures(measures, names, "offline")

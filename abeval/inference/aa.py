@@ -31,7 +31,7 @@ def subtract_past_effect(sums: BucketSums) -> BucketSums:
     Example:
         >>> y, before = np.array([1.0, 2.0, 3.0, 5.0]), np.array([[1.0, 2.0, 3.0, 4.0]]).T
         >>> past = np.hstack([before, np.ones((4, 1)), np.zeros((4, 1))])
-        >>> after = without_past(BucketSums.of_units(y, np.ones(4), past)).sums[:, 0]
+        >>> after = subtract_past_effect(BucketSums.per_unit(y, np.ones(4), past)).sums[:, 0]
         >>> float(after.mean()), round(float(after.var()), 4)
         (2.75, 0.075)
     """
@@ -188,7 +188,7 @@ def aa_p_values(
 
     Example:
         >>> y = np.random.default_rng(1).poisson(3.0, 5000).astype(float)
-        >>> sums = {"mean": BucketSums.of_units(y, np.ones(5000))}
+        >>> sums = {"mean": BucketSums.per_unit(y, np.ones(5000))}
         >>> p, refused = aa_p_values(sums, 0.5, 200, 0)
         >>> p["mean"].shape, refused
         ((200,), {})

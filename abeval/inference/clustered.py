@@ -19,7 +19,7 @@ import numpy as np
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Switchback
-from abeval.inference import comparison as of
+from abeval.inference import comparison
 from abeval.inference.comparison import (
     MIN_UNITS,
     Arms,
@@ -69,8 +69,8 @@ class LaggedSlots(NamedTuple):
         y: Numerator of each quarter of a slot, shape (slots, 4).
         x: Denominator of each quarter of a slot, shape (slots, 4).
         before: Whether the previous slot was treated, shape (slots,).
-        drawn: The same for alternative schedules.
-        within: Group with the same cluster, time of day and variant.
+        assignments: The same for alternative schedules.
+        stratum: Group with the same cluster, time of day and variant.
     """
 
     y: Floats
@@ -198,7 +198,7 @@ def compare_clusters(
     """
     units, clustering = arms.units(aggregates), aggregates.clusters
     if clustering is None or 0 in units:
-        return of.refuse_comparison(*units, "no_units")
+        return comparison.refuse_comparison(*units, "no_units")
     numbers = [[*experiment.variants].index(name) for name in arms]
     chosen = np.isin(clustering.variant, numbers)
     y, x, y0, x0 = sums[chosen].T
@@ -235,16 +235,16 @@ def compare_clusters(
         # Its standard error and degrees of freedom are those of t by clusters.
         by_t = effects.compare(control, treatment, rule.alpha, prefix + METHOD)
     except Refusal as refusal:
-        return of.refuse_comparison(*units, of.reason_from_refusal(refusal))
+        return comparison.refuse_comparison(*units, comparison.reason_from_refusal(refusal))
     (low, high), p_value = test.interval(rule.alpha), test.p_value()
-    lift = of.none_if_refused(lambda: test.lift(rule.alpha))
-    draws = of.Draws(len(assignments.treated), randomisation.SEED)
+    lift = comparison.none_if_refused(lambda: test.lift(rule.alpha))
+    draws = comparison.Draws(len(assignments.treated), randomisation.SEED)
     return replace(
         bare,
         effect=by_t._replace(difference=difference, low=low, high=high, p_value=p_value),
         lift=lift,
-        reason=of.lift_reason(lift),
-        spread=of.Spread(control.variance, treatment.variance, -control.variance),
+        reason=comparison.lift_reason(lift),
+        spread=comparison.Spread(control.variance, treatment.variance, -control.variance),
         treatment_estimate=treatment,
         randomisation_test=test,
         draws=None if assignments.is_exact else draws,

@@ -99,14 +99,14 @@ class Comparison:
     Attributes:
         adjusted: The effect with and without covariates or strata.
         spread: Sampling variances of both values, if the test has them.
-        own: The variant's unadjusted estimate, if a large-sample test decides.
+        treatment_estimate: The variant's unadjusted estimate, if a large-sample test decides.
         rare: Successes of a metric of 0s and 1s, if they are few and the test is exact.
         permuted: Both variants, if values are skewed and the permutation test decides.
-        drawn: The re-randomisation test of clusters, if it decides.
+        randomisation_test: The re-randomisation test of clusters, if it decides.
         units_needed: Units needed in the smaller variant, if values are too skewed.
-        least: Minimum units of a variant for a reliable interval.
+        min_units: Minimum units of a variant for a reliable interval.
         sides: The effects for the lower and the upper end, if their errors differ.
-        largest: Largest share of a ratio's denominator that one unit holds; 0 if small.
+        largest_share: Largest share of a ratio's denominator that one unit holds; 0 if small.
     """
 
     units_control: int

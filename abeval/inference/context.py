@@ -80,7 +80,6 @@ def metric_info(metric: Metric) -> MetricInfo:
     return MetricInfo(
         **copy_fields(metric, "name", "kind", "formula", "unit", "role", "within"),
         **copy_fields(metric, "label", "description"),
-        query=metric.source.query,
         direction=metric.direction.label,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,
@@ -126,7 +125,8 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
 def ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
     """Build a record for each period with a constant split; none if it never changed."""
     return tuple(
-        Ramp(period.start, period.end, period.shares, period.weights) for period in split_periods
+        Ramp(split_period.start, split_period.end, split_period.shares, split_period.weights)
+        for split_period in split_periods
     )
 
 
@@ -319,9 +319,9 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
     for arms in [Arms(experiment.control, name) for name in experiment.treatments]:
         compared = [split_periods[index] for index in find_comparable_periods(aggregates, arms)]
         counts = {
-            period.start: sum(period.units.get(name, 0) for name in arms)
-            for period in split_periods
-            if period not in compared
+            split_period.start: sum(split_period.units.get(name, 0) for name in arms)
+            for split_period in split_periods
+            if split_period not in compared
         }
         if any(counts.values()):
             days = fmt.listing([start for start, units in counts.items() if units])

@@ -111,7 +111,7 @@ class PlannedLooks(NamedTuple):
         shares: Share of the plan at each look so far, this one last; it determines spent alpha.
         fractions: Information at each look over that at this look.
         planned: Whether this look is one of the plan.
-        of: Number of planned looks.
+        total_looks: Number of planned looks.
     """
 
     shares: tuple[float, ...]
@@ -162,8 +162,8 @@ def build_looks(
 ) -> Looks | None:
     """Build the looks of an experiment; None for one look at the end.
 
-    `units` are the numbers of units in control and in the variant. `gathered` is the information up
-    to the end of each day; without it, every day brings as much as the plan says.
+    `units` are the numbers of units in control and in the variant. `information` is that up to
+    the end of each day; without it, every day brings as much as the plan says.
     """
     inference = experiment.inference
     if inference.looks == "fixed":

@@ -81,7 +81,7 @@ def merge_small_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
     """Merge bins with fewer than `least` units into their neighbours.
 
     Example:
-        >>> [b.units for b in joined_bins([AucBin(0, 0.1, 2, 9), AucBin(0.1, 0.2, 9, 9)], 5)]
+        >>> [b.units for b in merge_small_bins([AucBin(0, 0.1, 2, 9), AucBin(0.1, 0.2, 9, 9)], 5)]
         [11]
     """
     merged: list[AucBin] = []

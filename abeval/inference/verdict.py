@@ -60,9 +60,9 @@ def decide(
         questions: Open questions; with any, nothing is decided.
 
     Example:
-        >>> from abeval.results.record import columns_of
+        >>> from abeval.results.record import list_columns
         >>> check = Check("srm", "fail", 1e-6, 0.001, "the split is 52/48, planned 50/50")
-        >>> blank = dict.fromkeys(columns_of(Row))
+        >>> blank = dict.fromkeys(list_columns(Row))
         >>> row = Row(**{**blank, "metric": "ctr", "role": "goal", "variant": "b"})
         >>> decide([check], [row], [])[0].sentence
         'DO NOT TRUST: srm (sample ratio mismatch): the split is 52/48, planned 50/50.'

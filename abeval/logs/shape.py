@@ -225,7 +225,7 @@ def build_schema(
     read: list[definition.RowTerm | definition.RowValue] = [*terms, *ranked, *own_values]
     texts = [term.expression for term in read]
     texts += [
-        column_text(name)
+        str(column_text(name))
         for metric in computable
         if metric.source.sql is not None
         for name in metric.source.reads

@@ -31,7 +31,7 @@ def encode_labels(texts: NDArray[np.generic]) -> Labels:
     """Encode texts as indices.
 
     Example:
-        >>> labels(np.array(["b", "a", "b"]))
+        >>> encode_labels(np.array(["b", "a", "b"]))
         Labels(code=array([1, 0, 1], dtype=int32), names=['a', 'b'])
     """
     names, code = np.unique(texts.astype(str), return_inverse=True)
@@ -127,7 +127,7 @@ def pack_key(*columns: NDArray[Any]) -> Integers:
     """Pack columns of whole numbers into one that sorts rows as they do.
 
     Example:
-        >>> key_of(np.array([5, 4, 5]), np.array([-1, 9, 7])).argsort().tolist()
+        >>> pack_key(np.array([5, 4, 5]), np.array([-1, 9, 7])).argsort().tolist()
         [1, 0, 2]
     """
     key, bits = np.zeros(len(columns[0]), dtype=np.int64), 0
@@ -155,7 +155,7 @@ def unique_inverse(values: NDArray[np.integer]) -> tuple[NDArray[Any], Indices]:
     """Find the values that occur, sorted, and the index of each row's.
 
     Example:
-        >>> [array.tolist() for array in ranked(np.array([9, 4, 9]))]
+        >>> [array.tolist() for array in unique_inverse(np.array([9, 4, 9]))]
         [[4, 9], [1, 0, 1]]
     """
     if not len(values) or int(values.max()) - int(low := values.min()) >= _FEW:
@@ -175,7 +175,7 @@ def count_combinations(*columns: NDArray[np.integer]) -> list[tuple[int, ...]]:
     """List each combination of values once, in order, with its number of rows.
 
     Example:
-        >>> counted(np.array([2, 0, 2]), np.array([5, 5, 5]))
+        >>> count_combinations(np.array([2, 0, 2]), np.array([5, 5, 5]))
         [(0, 5, 1), (2, 5, 2)]
     """
     combinations, code = unique_inverse(pack_key(*columns))
@@ -189,7 +189,7 @@ def find_rows(mask: NDArray[np.bool_]) -> Indices | slice:
     """Find the rows of which a mask is true.
 
     Example:
-        >>> where(np.array([True, True])), where(np.array([False, True]))
+        >>> find_rows(np.array([True, True])), find_rows(np.array([False, True]))
         (slice(None, None, None), array([1]))
     """
     # A slice copies no column, an index does.
@@ -200,7 +200,7 @@ def run_starts(ordered: NDArray[Any]) -> Indices:
     """Find where each run of equal values, or of equal rows, begins.
 
     Example:
-        >>> heads(np.array([3, 3, 7])).tolist()
+        >>> run_starts(np.array([3, 3, 7])).tolist()
         [0, 2]
     """
     begins = np.ones(len(ordered), dtype=bool)
@@ -213,7 +213,7 @@ def run_numbers(start: Indices, rows: int) -> Indices:
     """Number the run of each row, from where each run begins.
 
     Example:
-        >>> runs(np.array([0, 2]), 3).tolist()
+        >>> run_numbers(np.array([0, 2]), 3).tolist()
         [0, 0, 1]
     """
     # Each row a run of its own, as in a table of units.
@@ -258,7 +258,7 @@ def reduce_runs(by: np.ufunc, values: NDArray[Any], start: Indices) -> NDArray[A
     """Reduce each run of values to one value.
 
     Example:
-        >>> reduced(np.minimum, np.array([5, 3, 4]), np.array([0, 2])).tolist()
+        >>> reduce_runs(np.minimum, np.array([5, 3, 4]), np.array([0, 2])).tolist()
         [3, 4]
     """
     # Runs of one row each need no copy.
@@ -269,7 +269,7 @@ def sum_runs(values: NDArray[Any], start: Indices) -> Integers:
     """Add up each run of values exactly.
 
     Example:
-        >>> added(np.array([5, 3, 4]), np.array([0, 2])).tolist()
+        >>> sum_runs(np.array([5, 3, 4]), np.array([0, 2])).tolist()
         [8, 4]
     """
     values = values.astype(np.int64, copy=False)
@@ -292,7 +292,7 @@ def sum_by_unit_day(
 
     Example:
         >>> unit, phase, day = np.array([7, 7, 6]), np.array([1, 1, 1]), np.array([3, 3, 3])
-        >>> days = unit_days(unit, phase, day, {"c_1": np.array([1, 1, 1])})
+        >>> days = sum_by_unit_day(unit, phase, day, {"c_1": np.array([1, 1, 1])})
         >>> days.unit.tolist(), days.columns["c_1"].tolist()
         ([6, 7], [1, 2])
     """
@@ -310,7 +310,7 @@ def round_half_away(values: Floats) -> Integers:
     """Round to whole numbers, halves away from zero, as SQL does.
 
     Example:
-        >>> half_away(np.array([0.5, -1.5, 2.4])).tolist()
+        >>> round_half_away(np.array([0.5, -1.5, 2.4])).tolist()
         [1, -2, 2]
     """
     truncated = np.trunc(values)
@@ -322,7 +322,7 @@ def downcast(column: NDArray[Any]) -> NDArray[Any]:
     """Store whole numbers in the fewest bytes that hold them.
 
     Example:
-        >>> narrow(np.array([1, 300])).dtype, narrow(np.array([0.5])).dtype
+        >>> downcast(np.array([1, 300])).dtype, downcast(np.array([0.5])).dtype
         (dtype('int16'), dtype('float64'))
     """
     # Stride 0: all rows share one value, which a cast would multiply.

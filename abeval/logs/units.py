@@ -57,7 +57,7 @@ def find_hash_indices(hashes: arrays.Integers, sorted_hashes: arrays.Integers) -
 
     Example:
         >>> known = np.array([3, 5])
-        >>> places_of_hashes(np.array([5, 4]), known).tolist()
+        >>> find_hash_indices(np.array([5, 4]), known).tolist()
         [1, -1]
     """
     if np.array_equal(hashes, sorted_hashes):
@@ -74,7 +74,7 @@ def find_name_indices(texts: Iterable[str | None], names: Iterable[str]) -> arra
     """Find the index of each name among others, `NONE` where missing.
 
     Example:
-        >>> places_of_names(["b", None], ["a", "b"]).tolist()
+        >>> find_name_indices(["b", None], ["a", "b"]).tolist()
         [1, -1]
     """
     index_by_name: dict[str | None, int] = {name: number for number, name in enumerate(names)}

@@ -33,7 +33,7 @@ class Source:
         sql: The text of the query of an added metric; None for a file of `queries/`.
 
     Example:
-        >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.capped
+        >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.can_cap
         ('4_metrics/gauc', False, 'AUC over all impressions does not add up over days', False)
     """
 
@@ -249,7 +249,7 @@ class PerUnit:
         values: The value of a row, and the denominator of a ratio; for a funnel, the value of each
             step.
         nulls: Counts of rows whose value is no number, in the order of `values`.
-        known: Counts of rows with a value, if units without any such row are left out.
+        presence: Counts of rows with a value, if units without any such row are left out.
         day: The local day since exposure, 0 for the day of the exposure; None for all days.
     """
 
@@ -377,8 +377,8 @@ class Metric:
         left_out: What the definition leaves out, in words, and the term that counts these rows.
         lacking: Rows whose value is no number, in the form of `left_out`.
         missing: What happens to the rows of `lacking`.
-        known: Terms that count rows with a value, and rows without. A unit with only rows of the
-            second kind is left out. None if all units count.
+        presence_terms: Terms that count rows with a value, and rows without. A unit with only rows
+            of the second kind is left out. None if all units count.
         covariates: Further sums of the pre-period for CUPED, in addition to the metric's own.
         within: For a guardrail with a range in place of a margin: the least and the largest value
             allowed.

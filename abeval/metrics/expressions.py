@@ -156,7 +156,7 @@ def replace_columns(text: str, name: Callable[[str], str]) -> str:
     A column replaced by an empty name becomes null.
 
     Example:
-        >>> with_columns("price * 0.5", lambda column: f"raw_{column}")
+        >>> replace_columns("price * 0.5", lambda column: f"raw_{column}")
         '"raw_price" * 0.5e0'
     """
 

@@ -88,7 +88,7 @@ def list_columns(text: str) -> tuple[str, ...]:
     """List the distinct columns of an expression, in order and lower case.
 
     Example:
-        >>> columns_of("price * Click")
+        >>> list_columns("price * Click")
         ('price', 'click')
     """
     if is_plain(text):

@@ -241,8 +241,8 @@ def write_rows(
 ) -> Rows:
     """Make `every_row` of the view `candidate_rows`, and `replay_rows`, with each item once.
 
-    Rows are those of the units of `traffic`, with numbers for ids, and a `tie`. `others` is SQL of
-    `item_id` that needs numbers too.
+    Rows are those of the units of `traffic`, with numbers for ids, and a `tie`. `other_items` is
+    SQL of `item_id` that needs numbers too.
     """
     columns = [name for name in engine.columns("candidate_rows") if name != "unit_id"]
     engine.table(
@@ -318,8 +318,8 @@ def write_listed_candidates(
 ) -> tuple[str, int]:
     """Make `judged_N` of the lists of model number N, against the numbered `truth_rows`.
 
-    `listed` is SQL of `request_id, item_id, score, position` (a row's number in the list, or null);
-    an item listed twice keeps its best score and first position, in `listed_once`.
+    `list_sql` is SQL of `request_id, item_id, score, position` (a row's number in the list, or
+    null); an item listed twice keeps its best score and first position, in `listed_once`.
 
     Returns:
         SQL of the candidates, and how many rows repeat another.

@@ -27,7 +27,7 @@ def find_elbow(points: Sequence[tuple[int, float]]) -> int | None:
     None where there are fewer than three points, or they lie on the line.
 
     Example:
-        >>> elbow([(1, 0.2), (2, 0.5), (3, 0.55), (4, 0.6)])
+        >>> find_elbow([(1, 0.2), (2, 0.5), (3, 0.55), (4, 0.6)])
         2
     """
     if len(points) < 3 or points[0][1] == points[-1][1]:

@@ -215,7 +215,7 @@ class ListedItems:
 
         Example:
             >>> one = np.ones(2)
-            >>> listed = Listed(np.array([0, 1]), np.array([0, 1]), *[one] * 4, one, one, 1, 5)
+            >>> listed = ListedItems(np.array([0, 1]), np.array([0, 1]), *[one] * 4, one, one, 1, 5)
             >>> listed.values("coverage"), listed.values("coverage_equal")
             ((0.4, array([0.2, 0.2])), (0.2, array([0.2, 0.2])))
         """
@@ -339,7 +339,7 @@ def find_run_edges(*keys: NDArray[np.generic]) -> Integers:
     """Return where runs of equal keys start, and last the number of rows.
 
     Example:
-        >>> starts(np.array([7, 7, 3])).tolist()
+        >>> find_run_edges(np.array([7, 7, 3])).tolist()
         [0, 2, 3]
     """
     rows = keys[0].size

@@ -127,7 +127,7 @@ def add_interval(value: float, se: float, df: float, alpha: float) -> Value:
     """Return a value with its interval by t, which it does not have if nothing varies.
 
     Example:
-        >>> with_interval(0.1, 0.0, 39, 0.05).reason
+        >>> add_interval(0.1, 0.0, 39, 0.05).reason
         'zero_variance'
     """
     if se <= _ROUNDING * abs(value):
@@ -174,7 +174,7 @@ def make_smooth(form: Form, at: int, units: int) -> means.Smooth:
     `at` is the index of the numerator, which the denominator and other variables follow.
 
     Example:
-        >>> value, _ = smooth("root", 0, 5)(np.array([8.0, 2.0]))
+        >>> value, _ = make_smooth("root", 0, 5)(np.array([8.0, 2.0]))
         >>> value
         2.0
     """

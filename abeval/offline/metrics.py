@@ -145,7 +145,7 @@ def find_direction(metric: str) -> str:
     """Return the good direction of the metric with this id, as an online metric's is written.
 
     Example:
-        >>> direction_of("ndcg@10[lin]"), direction_of("ece[mass]"), direction_of("q_ctr")
+        >>> find_direction("ndcg@10[lin]"), find_direction("ece[mass]"), find_direction("q_ctr")
         ('increase', 'decrease', 'toward 1')
     """
     name = re.split(r"[@[]", metric)[0]

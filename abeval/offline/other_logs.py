@@ -135,7 +135,7 @@ def judge_scores(
 ) -> tuple[dict[str, str], Accounts]:
     """Make candidates of the models of the scores log; items that a model leaves out rank last.
 
-    `own` has the models with scores in the impressions; no model may be in both.
+    `impression_models` has the models with scores in the impressions; no model may be in both.
 
     Returns:
         SQL of the candidates by model, and scores that were left out or merged, counted.

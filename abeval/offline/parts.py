@@ -28,8 +28,8 @@ def evaluate_parts(
 ) -> tuple[ReplayResult, Sums]:
     """Return the result of the whole and its parts, and the sums of the whole.
 
-    The models are compared with that of `control`. `of` says whose columns a part reads, by its
-    name; without, they are those of the log.
+    The models are compared with that of `control`. `part_sources` says whose columns a part reads,
+    by its name; without, they are those of the log.
     """
     sums, accounts = sum_part(scoring, None)
     parts = [

@@ -410,7 +410,7 @@ def compute_full_ideal(k: int) -> float | None:
     """Return the DCG of k relevant items in multiples of 1e-12; None beyond any list's length.
 
     Example:
-        >>> full_ideal(1)
+        >>> compute_full_ideal(1)
         1000000000000.0
     """
     if k > _LONGEST:

@@ -31,6 +31,7 @@ def verdict_part(study: Study) -> Iterator[Block]:
     result, joint = study.analysis, study.agreement
     if result is None:
         if joint is not None and joint.explanations and not study.questions:
+            yield from agreement.bill_tables(joint)
             lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
             yield assets.block("lines.html", lines=lines, said=trust_lines)
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())

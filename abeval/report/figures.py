@@ -73,7 +73,7 @@ def _round_fractions(json_text: str) -> str:
     """Round every fraction in JSON text to four digits.
 
     Example:
-        >>> _rounded('{"y":[0.123456789,12],"name":"v0.123456789"}')
+        >>> _round_fractions('{"y":[0.123456789,12],"name":"v0.123456789"}')
         '{"y":[0.1235,12],"name":"v0.123456789"}'
     """
     # A screen shows no more digits, and the page weighs half. Text in quotes stays as it is.

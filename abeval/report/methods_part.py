@@ -33,7 +33,7 @@ def describe_method(code: str) -> Method:
     """Describe a method by its code; unknown ones refer to `docs/methods.md`.
 
     Example:
-        >>> words_of("cuped_welch_t").words[:40]
+        >>> describe_method("cuped_welch_t").words[:40]
         'after subtracting θ·(covariate before − '
     """
     for method in _methods():
@@ -63,7 +63,6 @@ def methods_part(study: Study) -> Iterator[Block]:
         "methods.html",
         result=result,
         provenance=provenance,
-        ran=() if provenance is None else dict(provenance.queries),
         alpha=study.alpha,
         methods=[
             describe_method(code) for code in dict.fromkeys(row.method for row in rows) if code

@@ -419,7 +419,7 @@ def size_words(ahead: "MetricOutlook") -> str | None:
 
     Example:
         >>> from abeval.results.power import MetricOutlook
-        >>> size_words(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
+        >>> describe_size(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
         '112 days in all, 8 times this test'
     """
     if ahead.days is None:

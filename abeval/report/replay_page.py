@@ -154,7 +154,7 @@ def find_family(metric: str) -> str:
     """Name the family of a metric.
 
     Example:
-        >>> [family_of(name) for name in ("ndcg@5[lin]", "recall@5", "auc", "novelty@5[miuf]")]
+        >>> [find_family(name) for name in ("ndcg@5[lin]", "recall@5", "auc", "novelty@5[miuf]")]
         ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
     """
     name, _, variant = split_id(metric)

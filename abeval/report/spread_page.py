@@ -16,7 +16,7 @@ def level_words(level: float) -> str:
     """Write a level as its percentile.
 
     Example:
-        >>> level_words(0.95), level_words(0.5)
+        >>> format_level(0.95), format_level(0.5)
         ('p95', 'p50')
     """
     return f"p{100 * level:g}"

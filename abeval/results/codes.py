@@ -23,7 +23,7 @@ def describe_code(code: str) -> str:
     """Describe the code of a status, decision or reason in words.
 
     Example:
-        >>> words("non_inferior"), words("too_few_units")
+        >>> describe_code("non_inferior"), describe_code("too_few_units")
         ('non-inferior', 'too few units')
     """
     return _STATUS_WORDS.get(code, code.replace("_", " "))
@@ -40,8 +40,10 @@ def describe_status(code: str, why: str | None) -> str:
     """Describe a row's status in words; more data does not help if nothing varies.
 
     Example:
-        >>> status("too_little_data", "too_few_units"), status("too_little_data", "all_items_shown")
-        ('too little data', 'does not vary')
+        >>> describe_status("too_little_data", "too_few_units")
+        'too little data'
+        >>> describe_status("too_little_data", "all_items_shown")
+        'does not vary'
     """
     # More data would not help.
     if code == "too_little_data" and why in WITHOUT_SPREAD:
@@ -53,7 +55,7 @@ def describe_reason(code: str | None, units_needed: int | None = None) -> str:
     """Describe a reason in words, with the units needed; empty without one.
 
     Example:
-        >>> reason("too_skewed", 4200)
+        >>> describe_reason("too_skewed", 4200)
         "too little data for this metric's skew: 4,200 units in the smaller variant would do"
     """
     if code is None or units_needed is None:

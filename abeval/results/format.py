@@ -174,7 +174,7 @@ def format_range(low: float, high: float) -> str:
     """Format the range of a guardrail as the experiment file states it.
 
     Example:
-        >>> within(0.9, 1.1)
+        >>> format_range(0.9, 1.1)
         '[0.9, 1.1]'
     """
     return f"[{low:.6g}, {high:.6g}]"
@@ -197,7 +197,7 @@ def format_z_p_value(z: float, digits: int = 3) -> str:
     """Format the two-sided p-value of a z, or of a boundary of z.
 
     Example:
-        >>> p_of(1.96), p_of(-7.0, 2)
+        >>> format_z_p_value(1.96), format_z_p_value(-7.0, 2)
         ('0.05', '2.6e-12')
     """
     # erfc keeps digits where 1 − Φ would cancel them.
@@ -275,7 +275,7 @@ def quote_name(name: str) -> str:
     """Quote a name in a sentence if it could be read as other words.
 
     Example:
-        >>> named("ctr"), named("same"), named("click rate")
+        >>> quote_name("ctr"), quote_name("same"), quote_name("click rate")
         ('ctr', "'same'", "'click rate'")
     """
     is_plain = _PLAIN.fullmatch(name) and name.lower() not in _WORDS

@@ -61,7 +61,7 @@ class PreferenceRow(Frozen):
             >>> counts = 900, 475.0, 525.0, 300, 250, 350, 9, 8, 7
             >>> names = "clicks", "goal", "increase", "a", "b"
             >>> row = PreferenceRow(*names, *counts, 0.05, 0.01, 0.1)
-            >>> row.shown
+            >>> row.preference_text
             '+5.0% [+1.0%, +10.0%]'
         """
         # A preference is a share of credit, so it is formatted as a lift.

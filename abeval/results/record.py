@@ -119,7 +119,7 @@ def list_columns(kind: type[Any]) -> list[str]:
 
     Example:
         >>> from abeval.results.effects import Numbers
-        >>> columns_of(Numbers)[:4]
+        >>> list_columns(Numbers)[:4]
         ['units_control', 'units', 'control', 'treatment']
     """
     # Dataclasses put inherited fields first; the published JSON does not.

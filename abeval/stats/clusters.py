@@ -33,8 +33,8 @@ def estimate_icc(
     and two units in a cluster; `zero_variance`.
 
     Example:
-        >>> alike([2, 2], [-2, 2], [2, 2])
-        Alike(icc=1.0, effect=2.0)
+        >>> estimate_icc([2, 2], [-2, 2], [2, 2])
+        ClusterCorrelation(icc=1.0, effect=2.0)
     """
     m, s = np.asarray(sizes, dtype=np.float64), np.asarray(sums, dtype=np.float64)
     m, s = m[m > 0], s[m > 0]

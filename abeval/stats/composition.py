@@ -197,8 +197,9 @@ def reversal(within: Effect, overall: Effect) -> float:
     the signs agree.
 
     Example:
-        >>> from abeval.stats.effects import from_difference
-        >>> within, overall = from_difference(0, 1, 1, 0.4), from_difference(0, -1, -1, 0.3)
+        >>> from abeval.stats.effects import effect_from_difference
+        >>> within = effect_from_difference(0, 1, 1, 0.4)
+        >>> overall = effect_from_difference(0, -1, -1, 0.3)
         >>> round(reversal(within, overall), 4), reversal(within, within)
         (0.0124, 1.0)
     """

@@ -74,7 +74,7 @@ def effect_from_difference(
     zero, `not_finite`.
 
     Example:
-        >>> e = from_difference(1, 3, 2, 1)
+        >>> e = effect_from_difference(1, 3, 2, 1)
         >>> round(e.low, 4), round(e.high, 4), round(e.p_value, 4)
         (0.04, 3.96, 0.0455)
     """
@@ -95,7 +95,7 @@ def merge_sides(low: Effect, high: Effect) -> Effect:
     p-value are taken from the side that faces zero, so that they agree with the interval.
 
     Example:
-        >>> e = joined(from_difference(1, 3, 2, 1), from_difference(1, 3, 2, 2))
+        >>> e = merge_sides(effect_from_difference(1, 3, 2, 1), effect_from_difference(1, 3, 2, 2))
         >>> round(e.low, 2), round(e.high, 2), round(e.p_value, 4)
         (0.04, 5.92, 0.0455)
     """

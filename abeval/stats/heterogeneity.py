@@ -161,7 +161,7 @@ def pool_variances(control: Estimate, treatment: Estimate) -> tuple[Estimate, Es
 
     Example:
         >>> large, small = Estimate(5.0, 0.01, 900, 899.0), Estimate(5.0, 0.09, 100, 99.0)
-        >>> [round(one.variance, 4) for one in pooled(large, small)]
+        >>> [round(one.variance, 4) for one in pool_variances(large, small)]
         [0.0901, 0.0099]
     """
     c, t = control.units, treatment.units

@@ -167,7 +167,7 @@ def position_weights(clicks: ArrayLike, shown: ArrayLike) -> Floats:
     drafting gives both rankers the same places.
 
     Example:
-        >>> debiased([20, 10], [100, 100]).round(3).tolist()
+        >>> position_weights([20, 10], [100, 100]).round(3).tolist()
         [0.75, 1.5]
     """
     counts, impressions = finite(clicks), finite(shown)

@@ -101,7 +101,7 @@ class Moments:
         """Take moments as `of`, with the third ones, which tests of skewed values need.
 
         Example:
-            >>> Moments.with_third([0, 0, 0, 4]).third.tolist()
+            >>> Moments.build_with_third([0, 0, 0, 4]).third.tolist()
             [[[24.0]]]
         """
         moments = cls.of(*columns)
@@ -265,7 +265,7 @@ def weigh_strata(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     `too_few_units` for a stratum of fewer than two units.
 
     Example:
-        >>> both = stratified([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])
+        >>> both = weigh_strata([Moments.of([1, 1]), Moments.of([5, 5, 5, 5])], [0.5, 0.5])
         >>> both.mean.tolist(), both.n
         ([3.0], 6)
     """

@@ -62,7 +62,7 @@ def adjust_weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
     no positive weight.
 
     Example:
-        >>> weighted([0.01, 0.01], [4, 1]).tolist()
+        >>> adjust_weighted([0.01, 0.01], [4, 1]).tolist()
         [0.0125, 0.05]
     """
     p, shares = _check_p_values(p_values), finite(weights, "weights must be finite")

@@ -432,7 +432,7 @@ def value_from_influence(
 
     Example:
         >>> rewards = np.tile([1.0, 0.0], 50)
-        >>> estimated = from_influence(0.5, rewards - 0.5, None, 0.05, 50)
+        >>> estimated = value_from_influence(0.5, rewards - 0.5, None, 0.05, 50)
         >>> round(estimated.low, 4), round(estimated.high, 4), estimated.method
         (0.4003, 0.5997, 'delta_hall')
     """

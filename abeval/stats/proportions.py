@@ -188,7 +188,7 @@ def bound_unvaried(control: Count, treatment: Count, alpha: float = 0.05) -> Eff
     `not_applicable` if somebody succeeds and somebody else does not.
 
     Example:
-        >>> e = unchanged(Count(0, 6000), Count(0, 3000))
+        >>> e = bound_unvaried(Count(0, 6000), Count(0, 3000))
         >>> e.p_value, round(e.low, 5), round(e.high, 5)
         (1.0, -0.00061, 0.00123)
     """

@@ -77,7 +77,7 @@ def build_distribution(values: Floats, times: NDArray[np.integer] | None = None)
     """Build the distribution of values, each with a count, shape (n,).
 
     Example:
-        >>> distribution_of(np.array([5.0, 3.0]), np.array([2, 1])).middles.tolist()
+        >>> build_distribution(np.array([5.0, 3.0]), np.array([2, 1])).middles.tolist()
         [1, 4]
     """
     distinct, codes, counts = np.unique(values, return_inverse=True, return_counts=True)
@@ -135,7 +135,7 @@ def pool_design_effects(effects: Sequence[float], units: Sequence[int]) -> list[
     often. The pooled one weighs variants by their units.
 
     Example:
-        >>> pooled([2.0, 1.0], [900, 100])
+        >>> pool_design_effects([2.0, 1.0], [900, 100])
         [2.0, 1.9]
     """
     everyone = float(np.average(effects, weights=units))
@@ -179,7 +179,7 @@ def estimate_from_ends(value: float, low: float, high: float, units: int) -> Sid
     Refusals: `zero_variance` if neither end differs from the quantile; `not_finite`.
 
     Example:
-        >>> one = from_ends(893.0, 867.0, 925.0, 401)
+        >>> one = estimate_from_ends(893.0, 867.0, 925.0, 401)
         >>> round(one.below, 3), round(one.above, 3)
         (13.266, 16.327)
     """

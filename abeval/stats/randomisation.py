@@ -62,9 +62,9 @@ def permuted_assignments(
     Matched pairs are strata of two. If there are at most `most` assignments, all are listed.
 
     Example:
-        >>> assignments([1, 0, 0]).treated.tolist()
+        >>> permuted_assignments([1, 0, 0]).treated.tolist()
         [[True, False, False], [False, True, False], [False, False, True]]
-        >>> len(assignments([1, 0, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2]).treated)
+        >>> len(permuted_assignments([1, 0, 0, 1, 1, 0], [0, 0, 1, 1, 2, 2]).treated)
         8
     """
     observed = np.asarray(treated, dtype=bool)
@@ -90,7 +90,7 @@ def coin_flip_assignments(treated: ArrayLike, coins: ArrayLike, draws: int = DRA
     Slots of time are assigned like this: each by itself, or in pairs with one of the two treated.
 
     Example:
-        >>> tossed([1, 0, 1], [0, 0, 1]).treated.astype(int).tolist()
+        >>> coin_flip_assignments([1, 0, 1], [0, 0, 1]).treated.astype(int).tolist()
         [[1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0]]
     """
     observed = np.asarray(treated, dtype=bool)
@@ -111,7 +111,7 @@ def min_units_for_alpha(alpha: float, coins: ArrayLike) -> int:
     are needed.
 
     Example:
-        >>> fewest(0.05, [0, 0, 0, 0]), fewest(0.05, [0, 0, 1, 1])
+        >>> min_units_for_alpha(0.05, [0, 0, 0, 0]), min_units_for_alpha(0.05, [0, 0, 1, 1])
         (4, 6)
     """
     units, groups = np.size(coins), len(np.unique(coins))
@@ -127,14 +127,14 @@ class RandomisationTest:
     Attributes:
         y: Numerator of each unit of randomisation, shape (units,); `x` is its denominator.
         treated: Which of the units are treated.
-        drawn: Other assignments that the design could have drawn; any design is allowed.
+        assignments: Other assignments that the design could have drawn; any design is allowed.
         within: Group of each unit, such as an hour of the day, that does not depend on the
             assignment. The groups' means are taken out (Frisch, Waugh and Lovell). None for no
             groups.
 
     Example:
         >>> y, x, treated = np.array([1, 2, 3, 7, 8, 9.0]), np.full(6, 10.0), np.arange(6) > 2
-        >>> test = Randomised(y, x, treated, assignments(treated))
+        >>> test = RandomisationTest(y, x, treated, permuted_assignments(treated))
         >>> test.p_value(), round(test.p_value(0.6), 6)
         (0.1, 1.0)
     """

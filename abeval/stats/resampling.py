@@ -139,8 +139,8 @@ def replace_p_value(effect: Effect, null: Floats, method: str) -> Effect:
     """Replace the p-value of an effect by the p-value from null differences.
 
     Example:
-        >>> observed = effects.from_difference(0.0, 1.0, 1.0, 0.1)
-        >>> permuted(observed, np.array([0.5, -2.0, 0.1]), "bucket_permutation").p_value
+        >>> observed = effects.effect_from_difference(0.0, 1.0, 1.0, 0.1)
+        >>> replace_p_value(observed, np.array([0.5, -2.0, 0.1]), "bucket_permutation").p_value
         0.5
     """
     p_value = permutation_p_value(null, effect.difference)

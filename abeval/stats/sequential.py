@@ -77,7 +77,7 @@ def look_from_start(
     `before_first_look` for a growth below 1; `zero_variance`; `not_finite`.
 
     Example:
-        >>> look = from_start(0.05, 0.009, growth=100.0)
+        >>> look = look_from_start(0.05, 0.009, growth=100.0)
         >>> round(look.low, 6), round(look.high, 6), round(look.p_value, 6)
         (0.018282, 0.081718, 8e-06)
     """

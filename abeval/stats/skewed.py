@@ -127,7 +127,7 @@ def evaluate_hypothesis(compared: Skewed, effect: float) -> HypothesisTest:
     Example:
         >>> few, many = Spread(100, 400.0, 1_000.0), Spread(900, 3_600.0, 9_000.0)
         >>> compared = Skewed(1.0, 1.5, (Stratum(1.0, many, few),), True)
-        >>> round(at(compared, 1.0).tail(1).p_value, 3)
+        >>> round(evaluate_hypothesis(compared, 1.0).tail(1).p_value, 3)
         0.011
     """
     ratio, shift = (effect, 0.0) if compared.scaled else (1.0, effect)
@@ -348,8 +348,8 @@ def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> 
     `too_few_units`.
 
     Example:
-        >>> control = Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2])
-        >>> means(control, Moments.with_third([0, 3])).treatment
+        >>> control = Moments.build_with_third([0, 0, 0, 0, 1, 0, 9, 2])
+        >>> means(control, Moments.build_with_third([0, 3])).treatment
         1.5
     """
     return strata([control], [treatment], [1.0], theta=theta)
@@ -362,8 +362,8 @@ def ratios(control: Moments, treatment: Moments, theta: Sequence[float] = ()) ->
     also `zero_denominator`.
 
     Example:
-        >>> control = Moments.with_third([1, 0, 2, 1], [4, 5, 6, 5])
-        >>> ratios(control, Moments.with_third([2, 1], [4, 6])).treatment
+        >>> control = Moments.build_with_third([1, 0, 2, 1], [4, 5, 6, 5])
+        >>> ratios(control, Moments.build_with_third([2, 1], [4, 6])).treatment
         0.3
     """
     return strata([control], [treatment], [1.0], True, theta)
@@ -379,7 +379,7 @@ def strata(
     """Compare two variants by strata, each with its share.
 
     Example:
-        >>> first = Moments.with_third([0, 1]), Moments.with_third([2, 4])
+        >>> first = Moments.build_with_third([0, 1]), Moments.build_with_third([2, 4])
         >>> strata([first[0], first[1]], [first[0], first[1]], [0.5, 0.5]).control
         1.75
     """
@@ -456,8 +456,8 @@ def skewness(compared: Skewed) -> float:
     other, by about 8.5 percentage points times the skewness.
 
     Example:
-        >>> few = Moments.with_third([0, 3])
-        >>> round(skewness(means(Moments.with_third([0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
+        >>> few = Moments.build_with_third([0, 3])
+        >>> round(skewness(means(Moments.build_with_third([0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
         0.978
     """
     return _evaluate_no_effect(compared).skewness
@@ -472,7 +472,7 @@ def skewness_at_effects(compared: Skewed) -> float:
 
     Example:
         >>> random = np.random.default_rng(1)
-        >>> spent = Moments.with_third(np.where(random.random(1_000) < 0.03, 9.0, 0.0))
+        >>> spent = Moments.build_with_third(np.where(random.random(1_000) < 0.03, 9.0, 0.0))
         >>> compared = means(spent, spent)
         >>> skewness(compared), round(skewness_at_effects(compared), 2)
         (0.0, 0.18)
@@ -491,7 +491,7 @@ def normal_score(compared: Skewed) -> float:
     """Return the z of a normal test with the same p-value.
 
     Example:
-        >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
+        >>> arm = Moments.build_with_third([1.0, 2.0, 3.0, 4.0, 9.0])
         >>> normal_score(means(arm, arm))
         0.0
     """
@@ -506,7 +506,7 @@ def variances(compared: Skewed) -> tuple[float, float]:
     """Return the sampling variances of both values, under no effect.
 
     Example:
-        >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
+        >>> arm = Moments.build_with_third([1.0, 2.0, 3.0, 4.0, 9.0])
         >>> [round(variance, 3) for variance in variances(means(arm, arm))]
         [1.94, 1.94]
     """
@@ -526,7 +526,7 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     Example:
         >>> random = np.random.default_rng(1)
         >>> spent, more = random.lognormal(0, 1.5, 5_000), random.lognormal(0.3, 1.5, 100)
-        >>> result = effect(means(Moments.with_third(spent), Moments.with_third(more)))
+        >>> result = effect(means(Moments.build_with_third(spent), Moments.build_with_third(more)))
         >>> result.low < result.difference < result.high
         True
     """
@@ -544,7 +544,7 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     values. Refusals: As `effect`.
 
     Example:
-        >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
+        >>> arm = Moments.build_with_third([1.0, 2.0, 3.0, 4.0, 9.0])
         >>> low, high = interval(means(arm, arm))
         >>> low < 0 < high
         True
@@ -564,7 +564,7 @@ def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
     Refusals: As `effect`; also `control_near_zero`.
 
     Example:
-        >>> arm = Moments.with_third([1.0, 2.0, 3.0, 4.0, 9.0])
+        >>> arm = Moments.build_with_third([1.0, 2.0, 3.0, 4.0, 9.0])
         >>> lift(means(arm, arm)).value
         0.0
     """

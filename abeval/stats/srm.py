@@ -104,7 +104,7 @@ def check_strata(observed: ArrayLike, weights: ArrayLike) -> SRM:
     exact (as in `believable`). Counts and weights have the shape (strata, arms).
 
     Example:
-        >>> round(stratified([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
+        >>> round(check_strata([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
         0.0301
     """
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
@@ -291,7 +291,7 @@ def check_segments(
     together.
 
     Example:
-        >>> split = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
+        >>> split = check_segments(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
         >>> [(row.segment, round(row.p_value_without, 3)) for row in split.segments]
         [('ios', 0.579), ('web', 0.0)]
     """
@@ -345,8 +345,8 @@ def rank_dimensions(
     section 5; Holm (1979).
 
     Example:
-        >>> device = by_segment(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
-        >>> country = by_segment(["de", "fr"], [[2543, 2858], [2540, 2857]], [1, 1])
+        >>> device = check_segments(["web", "ios"], [[2988, 3031], [2095, 2684]], [1, 1])
+        >>> country = check_segments(["de", "fr"], [[2543, 2858], [2540, 2857]], [1, 1])
         >>> [row.dimension for row in rank_dimensions(["country", "device"], [country, device])]
         ['device', 'country']
     """
@@ -396,7 +396,7 @@ def find_split_periods(counts: ArrayLike) -> tuple[range, ...]:
     entered, shape (days, variants).
 
     Example:
-        >>> stretches([[90, 10], [92, 8], [51, 49], [48, 52]])
+        >>> find_split_periods([[90, 10], [92, 8], [51, 49], [48, 52]])
         (range(0, 2), range(2, 4))
     """
     table = np.asarray(counts, dtype=float)

@@ -156,7 +156,7 @@ def _ends(side: str, spread: str | None, value: float, n: float, size: float = 0
 def classify_spread(spread: str) -> tuple[bool, bool]:
     """Tell whether a spread is a variance, and whether it is a standard error.
 
-    >>> kind_of("revenue_se"), kind_of("variance")
+    >>> classify_spread("revenue_se"), classify_spread("variance")
     ((False, True), (True, False))
     """
     kinds = {*words.words(spread)}

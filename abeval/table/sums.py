@@ -49,7 +49,7 @@ def name_column(letters: Sequence[str]) -> str:
     """Name the column with the sum of a product of values.
 
     Example:
-        >>> column_of("yxx")
+        >>> name_column("yxx")
         'sum_xxy'
     """
     return f"sum_{''.join(sorted(letters))}"

@@ -224,7 +224,7 @@ def conclude(direction: Direction, low: float, high: float) -> Declared:
     """Conclude from an interval of the difference.
 
     Example:
-        >>> declared(Direction(sign=-1), 0.1, 0.3), declared(Direction(), -0.1, 0.3)
+        >>> conclude(Direction(sign=-1), 0.1, 0.3), conclude(Direction(), -0.1, 0.3)
         ('worse', 'unclear')
     """
     if low <= 0 <= high:

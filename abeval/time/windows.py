@@ -30,10 +30,10 @@ def group_entry_days(split_periods: SplitPeriods, days: Sequence[str]) -> Strata
     A day within which the split changed, by a schedule, is a group of its own.
 
     Example:
-        >>> from abeval.logs.placing import Stretch
-        >>> first = Stretch("2026-01-01", "2026-01-02", {}, None)
-        >>> second = Stretch("2026-01-03", "2026-01-03", {}, None)
-        >>> strata_of((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
+        >>> from abeval.logs.placing import SplitPeriod
+        >>> first = SplitPeriod("2026-01-01", "2026-01-02", {}, None)
+        >>> second = SplitPeriod("2026-01-03", "2026-01-03", {}, None)
+        >>> group_entry_days((first, second), ["2026-01-01", "2026-01-02", "2026-01-03"])
         ((0, 1), (2,))
     """
     begins = [split_period.start for split_period in split_periods[1:]]

@@ -134,7 +134,7 @@ def slots_of(monkeypatch: pytest.MonkeyPatch, slots: dict[str, int]) -> None:
         named = dict(engine.rows("select unit_hash, logged_id from logged_names"))
         return np.array([7 * placing.SLOTS + slots[named[one]] for one in hashes.tolist()])
 
-    monkeypatch.setattr(placing.units, "drawn", drawn)
+    monkeypatch.setattr(placing.units, "draw_numbers", drawn)
 
 
 def test_a_variant_owns_its_slots_but_for_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

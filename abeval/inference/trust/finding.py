@@ -157,8 +157,8 @@ def apply_thresholds(findings: Sequence[RawCheck], options: TrustOptions) -> tup
     """Turn all findings into checks, in their order.
 
     Example:
-        >>> tests = [Finding(0.002, "even", name="srm"), Finding(0.002, "alike", name="hours")]
-        >>> [(check.status, check.threshold) for check in decided(tests, TrustOptions())]
+        >>> tests = [RawCheck(0.002, "even", name="srm"), RawCheck(0.002, "alike", name="hours")]
+        >>> [(check.status, check.threshold) for check in apply_thresholds(tests, TrustOptions())]
         [('warn', 0.001), ('fail', 0.003)]
     """
     families: dict[str, list[int]] = {}

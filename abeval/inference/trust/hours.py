@@ -76,8 +76,8 @@ def _find_shifts(analysis: Analysis, segment: str = "") -> list[tuple[str, fault
     rhythms: dict[tuple[str, str], dict[str, dict[str, faults.Sums]]] = {}
     for row in analysis.aggregates.audits.get(f"rhythm:{segment}" if segment else "rhythm", ()):
         part, _, own_cell = row.cell.partition(" ")
-        stretch, _, value = own_cell.partition(" ")
-        rhythms.setdefault((value, stretch), {}).setdefault(row.variant, {})[part] = row.sums
+        split_period, _, value = own_cell.partition(" ")
+        rhythms.setdefault((value, split_period), {}).setdefault(row.variant, {})[part] = row.sums
     variants, control = comparable_variants(analysis), analysis.experiment.control
     several = len(rhythms) * len(variants)
     shifts = {

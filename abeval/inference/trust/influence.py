@@ -136,7 +136,8 @@ def count_units_apart(moments: Moments, units: Sequence[influence.Unit]) -> floa
 
     Example:
         >>> one_failure = Moments.of([1.0] * 299 + [0.0], [1.0] * 300)
-        >>> round(units_apart(one_failure, [influence.Unit(0.0, 1.0), influence.Unit(1.0, 1.0)]), 6)
+        >>> units = [influence.Unit(0.0, 1.0), influence.Unit(1.0, 1.0)]
+        >>> round(count_units_apart(one_failure, units), 6)
         1.0
     """
     y, x = moments.mean[:2]
@@ -159,15 +160,16 @@ def find_outlier_group(
     A group counts only if ten other units have an unusual value. The buyers of a rare product stand
     out from all others, and are no fault.
 
-    `deviations` are the largest deviations from the metric's value, in order; `others` those of
-    other variants.
+    `deviations` are the largest deviations from the metric's value, in order;
+    `other_deviations` those of other variants.
 
     Example:
         >>> everyone = Population(2_000, 4_000, 500.0, 2.402e9)
-        >>> one = apart([49_000.0, 70.0, 65.0], [80.0, 70.0], everyone)
+        >>> one = find_outlier_group([49_000.0, 70.0, 65.0], [80.0, 70.0], everyone)
         >>> one.units, one.times
         (1, 700.0)
-        >>> bots = apart([*[400.0] * 12, 50.0], [50.0], everyone._replace(squares=2.5e6))
+        >>> squared = everyone._replace(squares=2.5e6)
+        >>> bots = find_outlier_group([*[400.0] * 12, 50.0], [50.0], squared)
         >>> bots.units, bots.ratio, bots.elsewhere, bots.times
         (12, 8.0, 0, 64.0)
     """
