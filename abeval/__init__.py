@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from abeval.assignment.interleaving import Drafted, interleave
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
-    from abeval.experiment.added import add_metric
+    from abeval.experiment.added import add_metric, test_statistic
     from abeval.history.history import History
     from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
     from abeval.results.agreement import Agreement
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 
 __all__ = ["__version__", "stats"]
-__all__ += ["LoadedExperiment", "add_metric", "analyze", "analyze_sums", "define", "load"]
+__all__ += ["LoadedExperiment", "analyze", "analyze_sums", "define", "load"]
+__all__ += ["add_metric", "test_statistic"]
 __all__ += ["Draft", "Drafted", "draft", "interleave"]
 __all__ += ["AbevalError", "ExperimentError", "LogError", "QueryError"]
 __all__ += ["Evaluation", "History", "JudgedColumns", "evaluate", "evaluate_log"]
@@ -48,7 +49,7 @@ _NAMES = {
     "assignment.interleaving": ("Drafted", "interleave"),
     "drafts.run": ("Draft", "draft"),
     "errors": ("AbevalError", "ExperimentError", "LogError", "QueryError"),
-    "experiment.added": ("add_metric",),
+    "experiment.added": ("add_metric", "test_statistic"),
     "history.history": ("History",),
     "offline.evaluate": ("Evaluation", "JudgedColumns", "evaluate", "evaluate_log"),
     "results.agreement": ("Agreement",),

@@ -1,17 +1,20 @@
-"""Add metrics from outside the package: from a notebook, a script or an entry point."""
+"""Add metrics and test statistics from outside: a notebook, a script, an entry point."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
+from typing import Literal, TypeVar
 
 from abeval import bounds
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import define_metric
+from abeval.experiment.problems import suggestion
 from abeval.experiment.sections import WORD, MetricChoice
-from abeval.metrics.builtin import ADDED, builtin_metrics
+from abeval.metrics.builtin import ADDED, builtin_metrics, read_entry_points
 from abeval.metrics.definition import DECREASE, INCREASE, ColumnTerm, Metric, Need, Role, Source
 from abeval.metrics.row_text import expression_problem
+from abeval.stats.moments import Moments
+from abeval.stats.records import Estimate
 
 ROW_NEEDS: Mapping[str, Need] = {
     "request_id": "request_id",
@@ -41,6 +44,7 @@ def add_metric(
     unit: str = "",
     role: Role = "goal",
     direction: Literal["increase", "decrease"] = "increase",
+    test: str | None = None,
 ) -> Metric:
     """Add a metric that experiments may name in `[metrics]`, as they name a built-in one.
 
@@ -63,6 +67,7 @@ def add_metric(
         unit: Unit of the value, such as `share` or `s`.
         role: What the metric is for, unless an experiment says otherwise.
         direction: Which way is better, unless an experiment says otherwise.
+        test: A name that `abeval.test_statistic` gave.
 
     Raises:
         ExperimentError: The definition has a mistake; the message says which.
@@ -99,8 +104,59 @@ def add_metric(
         unit=unit,
         role=role,
         direction=INCREASE if direction == "increase" else DECREASE,
+        test=test,
     )
     return ADDED[name]
+
+
+TestStatistic = Callable[[Moments, Moments], tuple[Estimate, Estimate]]
+"""Function of the moments of both variants that estimates a metric in each."""
+
+Function = TypeVar("Function", bound=TestStatistic)
+
+_TESTS: dict[str, TestStatistic] = {}
+
+
+def test_statistic(name: str) -> Callable[[Function], Function]:
+    """Add a test statistic that metrics name as their `test`, by decorating a function.
+
+    The function gets the moments of control and of the treatment: `n` units, and `mean` and
+    `covariance` of (numerator, denominator) per unit; the denominator of a mean is 1. It returns
+    an `Estimate` of each, with the variance and its degrees of freedom. Their difference, interval,
+    p-value and lift follow, at each look. It may raise `abeval.stats.Refusal`.
+
+    Raises:
+        ExperimentError: The name is no word.
+
+    Example:
+        >>> from abeval.stats import means
+        >>> @test_statistic("plain_welch")
+        ... def compare_plain(control, treatment):
+        ...     return means.estimate_mean(control), means.estimate_mean(treatment)
+    """
+    if not re.fullmatch(WORD, name):
+        what = f"the test statistic {name!r}: a name has letters, digits and _"
+        raise ExperimentError(what, "begin with a letter")
+
+    def add(function: Function) -> Function:
+        _TESTS[name] = function
+        return function
+
+    return add
+
+
+def find_test(name: str) -> TestStatistic:
+    """Find a test statistic by name; the entry points are read if it is not there.
+
+    Raises:
+        ExperimentError: Nobody added it, or an entry point fails.
+    """
+    if name not in _TESTS:
+        read_entry_points()
+    if name not in _TESTS:
+        what = f"no test statistic is called {name!r}{suggestion(name, _TESTS)}"
+        raise ExperimentError(what, "add it with abeval.test_statistic")
+    return _TESTS[name]
 
 
 def _error(name: str, problem: str) -> ExperimentError:

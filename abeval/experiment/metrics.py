@@ -174,6 +174,7 @@ def _apply_choice(
         margin=_margin(choice),
         within=choice.margin.within if isinstance(choice.margin, Range) else None,
         cap=choice.cap,
+        test=choice.test or metric.test,
     )
 
 

@@ -123,7 +123,7 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
         {name: per_unit(variant_moments, base) for name, variant_moments in arm.items()}
         for arm in moments
     ]
-    mean = replace(metric, kind="mean", per=None, unit="", covariates=())
+    mean = replace(metric, kind="mean", per=None, unit="", covariates=(), test=None)
     return means.compare_within(mean, totals, arms, build_rule(analysis, metric, arms))
 
 

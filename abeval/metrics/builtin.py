@@ -51,13 +51,17 @@ def find_added_metrics(names: Iterable[str]) -> Mapping[str, Metric]:
     """
     # Most experiments name built-in metrics only: they should not wait for other packages.
     if not ADDED.keys() >= {*names}:
-        _read_entry_points()
+        read_entry_points()
     return ADDED
 
 
 @cache
-def _read_entry_points() -> None:
-    """Call the functions of other packages that add metrics, once."""
+def read_entry_points() -> None:
+    """Call the functions of other packages that add metrics and test statistics, once.
+
+    Raises:
+        ExperimentError: One of them fails.
+    """
     for entry_point in entry_points(group=ENTRY_POINTS):
         try:
             entry_point.load()()

@@ -94,11 +94,7 @@ _NO_LISTS = "it needs whole lists, and a cut takes rows out of them"
 
 UNIT_DAY = Source("unit_day", "sums per unit", daily=True, file="2_units/logged_sums")
 PAGE_VIEWS = Source(
-    "page_views",
-    "page views",
-    ("in_period", "day", "request_id"),
-    daily=True,
-    no_cuts=_NO_LISTS,
+    "page_views", "page views", ("in_period", "day", "request_id"), daily=True, no_cuts=_NO_LISTS
 )
 SERVED_RANKING = Source(
     "served_ranking",
@@ -385,6 +381,7 @@ class Metric:
         cap: Quantile of all units' values, over all variants, to which larger values are cut.
         per_unit: How the value follows from a unit's rows since its exposure; None for other
             metrics.
+        test: The name of an added test statistic; None for that of its kind.
         among: The term that is 1 for units that the metric covers; None if it covers all units.
     """
 
@@ -411,6 +408,7 @@ class Metric:
     margin: Margin | None = None
     within: tuple[float, float] | None = None
     cap: float | None = None
+    test: str | None = None
     per_unit: PerUnit | None = None
     among: ColumnTerm | None = None
 

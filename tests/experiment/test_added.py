@@ -14,7 +14,10 @@ import pytest
 import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
+from abeval.experiment import added
 from abeval.metrics import builtin
+from abeval.stats.moments import Moments
+from abeval.stats.records import Estimate
 
 SAMPLE = Path(__file__).parents[2] / "sample_logs"
 
@@ -27,11 +30,12 @@ group by unit_id, in_period, day
 
 
 @pytest.fixture(autouse=True)
-def no_added_metrics() -> Iterator[None]:
-    """Forget the metrics that a test adds."""
+def nothing_added() -> Iterator[None]:
+    """Forget what a test adds."""
     yield
     builtin.ADDED.clear()
-    builtin._read_entry_points.cache_clear()
+    added._TESTS.clear()
+    builtin.read_entry_points.cache_clear()
 
 
 def sample(*metrics: str | dict[str, Any], **entries: object) -> LoadedExperiment:
@@ -127,8 +131,7 @@ def test_a_metric_of_a_script_is_a_row_of_the_trust_checks_and_of_the_page(tmp_p
     assert queries["added/clicked_requests"] == CLICKED_REQUESTS.strip()
     clicks = next(c for c in study.analysis.trust if c.name == "clicks_set_aside")
     assert clicks.metrics == ("clicked_requests",)
-    page = study.report(tmp_path / "page.html").read_text()
-    assert "count(distinct request_id)" in page
+    assert "Σ c_requests / units" in study.report(tmp_path / "page.html").read_text()
 
 
 def test_its_sql_is_the_query_of_the_script(tmp_path, monkeypatch, capsys):
@@ -243,3 +246,72 @@ def test_a_column_that_the_log_does_not_have_is_named():
     abeval.add_metric("mine", value="c_x", reads=["devise"], query=text)
     with pytest.raises(abeval.ExperimentError, match="'devise', which the impressions do not have"):
         sample("mine").analyze()
+
+
+@pytest.fixture
+def pooled() -> str:
+    """Student's t test of a mean: both variants have one variance."""
+
+    @abeval.test_statistic("pooled_t")
+    def pooled_t(control: Moments, treatment: Moments) -> tuple[Estimate, Estimate]:
+        df = control.n + treatment.n - 2
+        squares = [(arm.n - 1) * arm.covariance[0, 0] for arm in (control, treatment)]
+        variance = sum(squares) / df
+        first, second = (
+            Estimate(float(arm.mean[0]), float(variance / arm.n), arm.n, df)
+            for arm in (control, treatment)
+        )
+        return first, second
+
+    return "pooled_t"
+
+
+def test_a_test_statistic_decides_a_metric_that_names_it(pooled):
+    entries = [
+        {"name": "clicks_per_user", "test": pooled},
+        {"name": "own_clicks", "value": "click", "resolution": 1},
+    ]
+    loaded = sample(*entries, inference={"adjust": "none"})
+    result = loaded.analyze()
+    tested, own = result["clicks_per_user"], result["own_clicks"]
+    assert tested.method == "pooled_t"
+    assert own.method == "welch_t"
+    assert (tested.control, tested.treatment) == (own.control, own.treatment)
+    assert tested.p_value != own.p_value
+    assert tested.p_value == pytest.approx(own.p_value, rel=0.05)
+    assert tested.difference_low < tested.difference < tested.difference_high
+    assert tested.lift_low == pytest.approx(own.lift_low, rel=0.05)
+    assert loaded.aa(runs=10).refused["clicks_per_user"] == "judged by an added test statistic"
+
+
+def test_an_added_metric_brings_its_test(pooled):
+    add_clicked_requests(test=pooled)
+    result = sample("clicked_requests", inference={"adjust": "none"}).analyze()
+    assert result["clicked_requests"].method == "pooled_t"
+
+
+@pytest.mark.parametrize(
+    ("metric", "inference", "problem"),
+    [
+        ({"name": "ctr", "test": "pooledt"}, {}, "metrics.0..test: no test statistic is called"),
+        ({"name": "dwell_p50", "test": "pooled_t"}, {}, "dwell_p50 is not a mean or a ratio"),
+        (
+            {"name": "ctr", "test": "pooled_t"},
+            {"resample": "bootstrap"},
+            "cannot be used with .inference. resample",
+        ),
+    ],
+)
+@pytest.mark.usefixtures("pooled")
+def test_a_test_that_cannot_decide_is_refused(metric, inference, problem):
+    with pytest.raises(abeval.ExperimentError, match=problem):
+        sample(metric, inference={"adjust": "none", **inference})
+
+
+def test_a_test_statistic_that_fails_is_named():
+    @abeval.test_statistic("broken")
+    def broken(control: Moments, treatment: Moments) -> tuple[Estimate, Estimate]:
+        raise KeyError("third")
+
+    with pytest.raises(abeval.ExperimentError, match="'broken' fails for ctr: KeyError"):
+        sample({"name": "ctr", "test": "broken"}).analyze()
