@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from abeval.assignment.interleaving import Drafted, interleave
     from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
+    from abeval.experiment.added import add_metric, test_statistic
     from abeval.history.history import History
     from abeval.inference.trust.catalogue import add_check
     from abeval.inference.trust.finding import RawCheck, TrustCheck
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
 __all__ = ["__version__", "stats"]
 __all__ += ["LoadedExperiment", "analyze", "analyze_sums", "define", "load"]
+__all__ += ["add_metric", "test_statistic"]
 __all__ += ["Draft", "Drafted", "draft", "interleave"]
 __all__ += ["AbevalError", "ExperimentError", "LogError", "QueryError"]
 __all__ += ["Evaluation", "History", "JudgedColumns", "evaluate", "evaluate_log"]
@@ -50,6 +52,7 @@ _NAMES = {
     "assignment.interleaving": ("Drafted", "interleave"),
     "drafts.run": ("Draft", "draft"),
     "errors": ("AbevalError", "ExperimentError", "LogError", "QueryError"),
+    "experiment.added": ("add_metric", "test_statistic"),
     "history.history": ("History",),
     "inference.trust.catalogue": ("add_check",),
     "inference.trust.finding": ("RawCheck", "TrustCheck"),

@@ -2,7 +2,7 @@
 
 import hashlib
 import platform
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, time
@@ -16,7 +16,7 @@ from abeval.aggregates.collect import Collected, collect_prepared
 from abeval.agreement.agree import OFFLINE, Offline, build_agreement, offline_columns, read_offline
 from abeval.engines.lakes import version_file
 from abeval.engines.sources import files_of_log, find_files, list_logs
-from abeval.engines.sql import query, record_queries
+from abeval.engines.sql import record_queries
 from abeval.errors import AbevalError, LogError, mask_secrets
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
@@ -50,7 +50,9 @@ from abeval.version import __version__
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
 
 
-def make_provenance(experiment: Experiment, inputs: Inputs, queries: Iterable[str]) -> Provenance:
+def make_provenance(
+    experiment: Experiment, inputs: Inputs, queries: Mapping[str, str]
+) -> Provenance:
     """Collect the provenance: experiment file, inputs, SQL of queries, versions."""
     frames = set(inputs.get("logs") or {})
     logs = {log: source for log, source in list_logs(experiment).items() if log not in frames}
@@ -67,7 +69,7 @@ def make_provenance(experiment: Experiment, inputs: Inputs, queries: Iterable[st
     return Provenance(
         experiment=mask_secrets(experiment_text(experiment)),
         inputs=tuple(files),
-        queries=tuple((name, query(name)) for name in sorted(set(queries))),
+        queries=tuple(sorted(queries.items())),
         versions=(("abeval", __version__), ("python", platform.python_version()), *libraries),
     )
 
@@ -119,7 +121,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         QueryError: The engine could not run a query of it.
     """
     metrics = named_metrics(experiment)
-    with record_queries() as names, open_run(experiment, inputs) as run:
+    with record_queries() as queries, open_run(experiment, inputs) as run:
         collected, schema = _collect_aggregates(run, metrics)
         first = analyze_with_outlook(run, collected)
         analysis = cast("Result", first.analysis)
@@ -139,7 +141,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         aa=replays,
         replay=replayed,
         agreement=offline and build_agreement(analysis, offline, experiment),
-        provenance=make_provenance(experiment, inputs, names),
+        provenance=make_provenance(experiment, inputs, queries),
         left_out=(*first.left_out, *no_time, *no_aa, *no_models),
     )
 

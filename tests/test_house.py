@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import abeval
+from abeval.metrics import definition
+from abeval.metrics.definition import Source
 from abeval.report.page import PARTS
 from abeval.report.short import _TABULATE
 from abeval.views import VIEWS
@@ -242,6 +244,9 @@ def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     roots = package.documented(docs)
     roots |= {d for d in package.nodes if d.module in entries or d.module.startswith("abeval.cli")}
     roots |= {found for name in abeval.__all__ if (found := package.find("abeval", name))}
+    # A built-in metric names its source in `builtin.toml`.
+    sources = [name for name, value in vars(definition).items() if isinstance(value, Source)]
+    roots |= {found for name in sources if (found := package.find(definition.__name__, name))}
     in_report = (*(part.build for part in PARTS), *_TABULATE.values())
     names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in in_report))
     views = (name.split(":") for name in names)

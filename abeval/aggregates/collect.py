@@ -17,7 +17,7 @@ from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
 from abeval.aggregates.sums import Group, SumsRow, sum_slices
-from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
+from abeval.aggregates.unit_rows import row_sums
 from abeval.aggregates.wanted import MetricPlan, plan_sums, spread_metrics
 from abeval.engines.sql import query, quote, read_int, write_index
 from abeval.experiment.metrics import covariate_means
@@ -71,7 +71,14 @@ def collect_prepared(
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
-    prepared = prepare(run, read, extra, tuple(experiment.cuts), ROW_SOURCES, units_read)
+    prepared = prepare(
+        run,
+        read,
+        extra,
+        cuts=tuple(experiment.cuts),
+        by_arrays=True,
+        units_read=units_read,
+    )
     accounting.check_some_left(experiment, prepared, engine)
     plan, assignment = plan_sums(experiment, metrics, prepared), prepared.assignment
     units = unit_counts(experiment, assignment.units)

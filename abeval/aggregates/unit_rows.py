@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,40 +10,17 @@ from numpy.typing import NDArray
 from abeval.aggregates.ranked_values import UnitValues
 from abeval.aggregates.reach import Catalogue, blocks, read_catalogue
 from abeval.aggregates.wanted import MetricPlan
-from abeval.engines.sql import Engine, query, read_int
-from abeval.errors import QueryError
+from abeval.engines.sql import WHOLE, Engine, query, quote, read_int
+from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared, find_faulty_expression
-from abeval.logs.run import Run
-from abeval.logs.shape import LogSchema, value_columns
+from abeval.logs.run import Run, extract_reason
+from abeval.logs.shape import LogSchema, name_row_column, value_columns
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, downcast, pack_key
 from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
-from abeval.metrics.definition import (
-    AUC,
-    CATALOGUE,
-    CATEGORY_DIVERSITY,
-    GAUC,
-    NOVELTY,
-    PAGE_VIEWS,
-    QUANTILE,
-    SERENDIPITY,
-    SERVED_RANKING,
-    SESSIONS,
-    Source,
-)
+from abeval.metrics.definition import AUC, CATALOGUE, GAUC, QUANTILE, Source
 from abeval.threads import give_back
-
-LISTS = (PAGE_VIEWS, SERVED_RANKING, CATEGORY_DIVERSITY)
-OF_PAST = (NOVELTY, SERENDIPITY)
-DAILY = (*LISTS, *OF_PAST, SESSIONS)
-"""Sources whose days add up; their rows before the period are read, too."""
-
-ROW_SOURCES = frozenset((*DAILY, GAUC, AUC, QUANTILE, CATALOGUE))
-"""Sources that read single impressions."""
-
-_LARGE = (CATEGORY_DIVERSITY, GAUC)
-"""Sources whose query holds nearly all rows in memory at once."""
 
 _NUMBERS = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
@@ -105,7 +83,7 @@ class UnitRows(PreparedLogs):
         by_day: Whether days are wanted also where they do not add up.
     """
 
-    sources: frozenset[Source]
+    sources: Sequence[Source]
     values: Sequence[tuple[str, ...]]
     bucket: SubBuckets
     by_day: bool = False
@@ -121,13 +99,13 @@ class UnitRows(PreparedLogs):
         if CATALOGUE in self.sources:
             units["unit_group"] = self._group
         engine.add_arrays("row_units", units)
-        if daily_sources := [source for source in DAILY if source in self.sources]:
-            self._write_daily()
-            columns = {name: name for name in self.engine.columns("narrow_rows")}
-            daily = self._days(daily_sources, "metric_rows", columns)
-            # The two kinds of rows are never in memory at once.
-            engine.drop("narrow_rows")
-        if not self.sources.issubset(DAILY):
+        metric_sources = [source for source in self.sources if source.reads_metric_rows]
+        # Added queries read ids as they are in the log, the others as numbers.
+        for is_added in (False, True):
+            group = [source for source in metric_sources if (source.sql is not None) == is_added]
+            if group:
+                daily |= self._sum_metric_rows(group, is_added)
+        if len(metric_sources) < len(self.sources):
             self._write_period()
             period_sums = RowSums(
                 self._scores(),
@@ -150,6 +128,11 @@ class UnitRows(PreparedLogs):
         return [source for source in (GAUC, AUC) if source in self.sources]
 
     @property
+    def _score_sql(self) -> str:
+        """Write the score that a unit's variant serves."""
+        return _pick_by_variant([self.schema.score_of.get(v) for v in self.experiment.variants])
+
+    @property
     def _day(self) -> dict[str, str]:
         return {"day": "day"} if self.by_day else {}
 
@@ -158,44 +141,80 @@ class UnitRows(PreparedLogs):
         """Pack variant and group of sub-buckets of each unit into one number."""
         return downcast(self.units.variant * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS)
 
-    def _write(self, columns: Mapping[str, str], joins: str = "", counts: str = "counts") -> None:
+    def _write(
+        self,
+        columns: Mapping[str, str],
+        joins: str = "",
+        counts: str = "counts",
+        relation: str = "narrow_rows",
+    ) -> None:
         """Write rows of analysed units; `columns` are SQL of a row and its unit."""
         columns_sql = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
         self.engine.table(
-            "narrow_rows",
+            relation,
             f"select u.unit_id, {columns_sql} from logged l "
             f"join row_units u on {self.engine.hash64(['l.unit_id'])} = u.unit_hash {joins} "
             f"where {counts}",
         )
 
-    def _write_daily(self) -> None:
-        """Write what lists, sessions and items need of the rows of both phases."""
-        engine, joins = self.engine, ""
-        columns = {"in_period": "l.in_period", "day": _DAY}
-        if not self.sources.isdisjoint(LISTS):
-            columns["request_id"] = _number(engine, "request_id")
+    def _sum_metric_rows(self, sources: Sequence[Source], is_added: bool) -> dict[Source, UnitDays]:
+        """Sum sources of `metric_rows`, the rows of both phases."""
         # Each column costs memory, so only those that a source reads are kept.
-        if not self.sources.isdisjoint(OF_PAST):
-            columns["item"] = _number(engine, "item_id")
-            write_popularity(engine, columns["item"])
-        if SESSIONS in self.sources:
-            columns["time_ms"] = "l.time_ms"
-        if SERVED_RANKING in self.sources:
-            columns["position"] = "l.position"
-        if not self.sources.isdisjoint((SERVED_RANKING, SERENDIPITY)):
-            columns["click"] = _CLICK
-        if not self.sources.isdisjoint((CATEGORY_DIVERSITY, SERENDIPITY)):
-            has_own, by_item = (
-                "category" in self.schema.impressions,
-                self.schema.has_item_categories,
-            )
-            categories = [_hash(engine, "l.category")] if has_own else []
-            if by_item:
-                _write_categories(engine, has_own)
-                joins = "left join item_categories c on l.item_id = c.item_id"
-                categories.append("c.category")
-            columns["category"] = f"coalesce({', '.join(categories)})"
+        read = list(dict.fromkeys(column for source in sources for column in source.reads))
+        if is_added:
+            self._write(*self._select_logged(read), relation="metric_rows")
+            days = {source: read_added_days(self.engine, source) for source in sources}
+            self.engine.drop("metric_rows")
+            return days
+        columns, joins = self._select_numbers(read)
+        if any(source.of_past for source in sources):
+            write_popularity(self.engine, columns["item"])
         self._write(columns, joins)
+        shown = {name: name for name in self.engine.columns("narrow_rows")}
+        days = self._days(sources, "metric_rows", shown)
+        # The kinds of rows are never in memory at once.
+        self.engine.drop("narrow_rows")
+        return days
+
+    def _select_numbers(self, read: Sequence[str]) -> tuple[dict[str, str], str]:
+        """Select columns of the rows with ids as numbers; return their SQL and its join."""
+        engine, joins = self.engine, ""
+        columns = dict(_PHASE_COLUMNS)
+        for name in (name for name in read if name not in columns):
+            match name:
+                case "request_id":
+                    columns[name] = _number(engine, name)
+                case "item_id":
+                    columns["item"] = _number(engine, name)
+                case "category":
+                    columns[name], joins = self._select_category(_hash(engine, "l.category"))
+                case "click":
+                    columns[name] = _CLICK
+                case _:
+                    columns[name] = f"l.{name}"
+        return columns, joins
+
+    def _select_logged(self, read: Sequence[str]) -> tuple[dict[str, str], str]:
+        """Select columns of the rows as they are logged; return their SQL and its join."""
+        joins, columns = "", dict(_PHASE_COLUMNS)
+        for name in (name for name in read if name not in columns):
+            if name == "category":
+                columns[name], joins = self._select_category("l.category")
+            elif name == "score":
+                columns[name] = self._score_sql
+            else:
+                columns[quote(name)] = f"l.{quote(name_row_column(name))}"
+        return columns, joins
+
+    def _select_category(self, own_category: str) -> tuple[str, str]:
+        """Return SQL of a row's category, its own or that of its item, and its join."""
+        has_own = "category" in self.schema.impressions
+        if not self.schema.has_item_categories:
+            return own_category if has_own else "null", ""
+        is_logged = own_category == "l.category"
+        _write_categories(self.engine, "text" if is_logged else "hash" if has_own else "number")
+        categories = f"{own_category}, c.category" if has_own else "c.category"
+        return f"coalesce({categories})", "left join item_categories c on l.item_id = c.item_id"
 
     def _write_period(self) -> None:
         """Write scores, values and items of the period's rows that have any."""
@@ -204,9 +223,7 @@ class UnitRows(PreparedLogs):
             f"value_{i}": _pick_by_variant(columns) for i, columns in enumerate(self.values)
         }
         if self._score_sources:
-            value_sql["score"] = _pick_by_variant(
-                [self.schema.score_of.get(v) for v in self.experiment.variants]
-            )
+            value_sql["score"] = self._score_sql
         columns = dict(value_sql)
         if self._score_sources:
             columns |= {"arm": "u.arm", "click": _CLICK}
@@ -246,7 +263,7 @@ class UnitRows(PreparedLogs):
         days = {}
         for source in sources:
             # A query that groups nearly all rows at once is run for some units at a time.
-            size, day_blocks = self.prepared.rows if source in _LARGE else 0, list[UnitDays]()
+            size, day_blocks = self.prepared.rows if source.in_blocks else 0, list[UnitDays]()
             for start, end in blocks(self.engine, size, len(self.units.hash)):
                 rows = f"narrow_rows where {tests} unit_id >= {start} and unit_id < {end}"
                 show_rows(self.engine, name, columns, rows)
@@ -277,6 +294,7 @@ class UnitRows(PreparedLogs):
 
 
 _DAY = "cast(date_diff('day', date '1970-01-01', l.day) as integer)"
+_PHASE_COLUMNS = {"in_period": "l.in_period", "day": _DAY}
 _NO_DAY = "cast(null as integer)"
 _PERIOD = {"unit_id": "unit_id", "in_period": "true"}
 """Columns of `analysed_rows` of all rows of the period."""
@@ -311,9 +329,13 @@ def _pick_by_variant(columns: Sequence[str | None]) -> str:
     return f"case u.arm {cases} end"
 
 
-def _write_categories(engine: Engine, hashed: bool) -> None:
-    """Create `item_categories`, with categories as numbers or as hashes."""
-    word = engine.hash64(["category"]) if hashed else "dense_rank() over (order by category)"
+def _write_categories(engine: Engine, form: Literal["text", "hash", "number"]) -> None:
+    """Create `item_categories`, with categories as texts, hashes or numbers."""
+    word = {
+        "text": "category",
+        "hash": engine.hash64(["category"]),
+        "number": "dense_rank() over (order by category)",
+    }[form]
     # Ids of the item log may be text where those of the impressions are numbers.
     kind = engine.columns("logged")["item_id"]
     engine.table(
@@ -339,10 +361,10 @@ def _concatenate(parts: Sequence[UnitDays]) -> UnitDays:
 
 def read_days(engine: Engine, source: Source) -> UnitDays:
     """Run the query of a source, and read its sums by unit, phase and day."""
-    engine.view("unit_sums", query(source.query))
+    engine.view("unit_sums", query(source.query, source.sql))
+    sums = "columns('^c_')" if source.sql is None else _cast_sums(engine)
     dated = "day" if source.daily or source.of_days else _NO_DAY
-    columns_sql = f"unit_id, in_period, {dated} as day, columns('^c_')"
-    read = dict(engine.arrays(f"select {columns_sql} from unit_sums"))
+    read = dict(engine.arrays(f"select unit_id, in_period, {dated} as day, {sums} from unit_sums"))
     unit, in_period = np.asarray(read.pop("unit_id")), np.asarray(read.pop("in_period"), dtype=bool)
     unit, day = unit.astype(np.int32), np.ma.filled(read.pop("day"), NO_DAY).astype(np.int32)
     order = np.argsort(pack_key(unit, in_period, day))
@@ -350,6 +372,45 @@ def read_days(engine: Engine, source: Source) -> UnitDays:
         name: downcast(np.ma.filled(read.pop(name), 0).astype(np.int64))[order] for name in [*read]
     }
     return UnitDays(unit[order], in_period[order], day[order], columns)
+
+
+def read_added_days(engine: Engine, source: Source) -> UnitDays:
+    """Read the sums of the query of an added metric.
+
+    Raises:
+        ExperimentError: The query fails, or its rows are not those of a source.
+    """
+    try:
+        days = read_days(engine, source)
+    except QueryError as error:
+        what = f"the query of metric {source.title!r} cannot be computed: {extract_reason(error)}"
+        hint = f"correct the query; metric_rows has unit_id, {', '.join(source.reads)}"
+        raise ExperimentError(what, error.hint or hint) from error
+    except ValueError as error:
+        raise ExperimentError(f"the query of metric {source.title!r}: {error}") from error
+    rows = pack_key(days.unit, days.in_period, days.day)
+    if len(np.unique(rows)) < len(rows):
+        keys = "unit_id, in_period, day" if source.daily else "unit_id, in_period"
+        what = f"the query of metric {source.title!r} has several rows of the same {keys}"
+        raise ExperimentError(what, f"end it with `group by {keys}`")
+    return days
+
+
+def _cast_sums(engine: Engine) -> str:
+    """Select the sums of an added query as whole numbers.
+
+    Raises:
+        ValueError: One of them is no whole number.
+    """
+    kinds = engine.columns("unit_sums")
+    sums = {name: kind for name, kind in kinds.items() if name.startswith("c_")}
+    for name, kind in sums.items():
+        if not WHOLE.match(kind):
+            raise ValueError(
+                f"{name} is {kind}, and sums are whole numbers: write "
+                f"cast(round({name} * 1e6) as bigint), and add the metric with scale=1e-6"
+            )
+    return ", ".join(f"cast({name} as bigint) as {name}" for name in sums)
 
 
 def row_sums(
@@ -364,7 +425,8 @@ def row_sums(
         QueryError: The engine could not read the log.
     """
     ranked = [*plan.quantiles, *plan.spreads]
-    sources = ROW_SOURCES & {*plan.sources, *(metric.source for metric in ranked)}
+    every = dict.fromkeys([*plan.sources, *(metric.source for metric in ranked)])
+    sources = [source for source in every if source.reads_rows]
     if not sources:
         return RowSums()
     columns = (tuple(value_columns(prepared.schema, run.experiment, m).values()) for m in ranked)

@@ -132,7 +132,7 @@ class LoadedExperiment:
         if self.experiment.logs.sums is not None:
             from abeval.results.study import Study
 
-            provenance = make_provenance(self.experiment, inputs, ())
+            provenance = make_provenance(self.experiment, inputs, {})
             left_out = (("effects over time, A/A replays, models", "sums have no rows"),)
             return Study(self.analyze(**inputs), provenance=provenance, left_out=left_out)
         return study(self.experiment, inputs)

@@ -100,26 +100,29 @@ _HERE = Path(__file__).parents[1]
 _FOLDER = _HERE / "queries" if (_HERE / "queries").is_dir() else _HERE.parent / "queries"
 
 
-_names: ContextVar[set[str] | None] = ContextVar("names", default=None)
+_texts: ContextVar[dict[str, str] | None] = ContextVar("texts", default=None)
 
 
 @contextmanager
-def record_queries() -> Iterator[set[str]]:
-    """Record the names of the queries that are read meanwhile."""
-    names: set[str] = set()
-    token = _names.set(names)
+def record_queries() -> Iterator[dict[str, str]]:
+    """Record the queries that are read meanwhile: name → text."""
+    texts: dict[str, str] = {}
+    token = _texts.set(texts)
     try:
-        yield names
+        yield texts
     finally:
-        _names.reset(token)
+        _texts.reset(token)
 
 
-def query(name: str) -> str:
-    """Read the text of a query, one SELECT, by its path below `queries/`."""
-    names = _names.get()
-    if names is not None:
-        names.add(name)
-    return _text(name)
+def query(name: str, added: str | None = None) -> str:
+    """Read the text of a query, one SELECT, by its path below `queries/`.
+
+    `added` is the text of a query that is in no file.
+    """
+    text, texts = _text(name) if added is None else added, _texts.get()
+    if texts is not None:
+        texts[name] = text
+    return text
 
 
 @cache

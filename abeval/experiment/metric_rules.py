@@ -4,6 +4,8 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import pairwise
 
 from abeval.bounds import MAX_WINDOW_DAYS
+from abeval.errors import ExperimentError
+from abeval.experiment.added import find_test
 from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, suggest_name
@@ -69,6 +71,7 @@ def _check_metric(
             yield "cap", 'can be used with adjust = "cuped" or "regression", not with "stratify"'
         if inference.resample is not None:
             yield "cap", "cannot be used with [inference] resample"
+    yield from _check_test(choice, builtin, experiment)
     if choice.covariates is not None:
         definition = choice if choice.is_own or builtin is None else builtin
         yield from _check_covariates(choice, definition, experiment, metrics_by_name)
@@ -76,6 +79,27 @@ def _check_metric(
         yield "weight", 'is used only with [inference] family = "weighted"'
     if choice.weight is not None and choice.role not in (None, "goal"):
         yield "weight", "is only for goals: it is the goal's share of alpha"
+
+
+def _check_test(choice: MetricChoice, builtin: Metric | None, experiment: Experiment) -> Mistakes:
+    """Check that an added test statistic is there, and that it decides."""
+    test = choice.test or (None if builtin is None else builtin.test)
+    if test is None:
+        return
+    try:
+        find_test(test)
+    except ExperimentError as error:
+        yield "test", error.what
+    if not (_is_mean(choice) if choice.is_own or builtin is None else _is_mean(builtin)):
+        yield "test", f"{choice.name} is not a mean or a ratio"
+    inference = experiment.inference
+    others = {
+        "[inference] resample": inference.resample is not None,
+        'adjust = "stratify"': inference.adjust == "stratify",
+        "[design]": experiment.design is not None,
+    }
+    for other in (name for name, is_set in others.items() if is_set):
+        yield "test", f"cannot be used with {other}, which has tests of its own"
 
 
 def _check_target(choice: MetricChoice, role: str, builtin: Metric | None) -> Mistakes:

@@ -1,6 +1,6 @@
 """Make the metrics of an experiment, built-in ones and those of its file."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import get_args
@@ -11,9 +11,9 @@ from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
-from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.builtin import builtin_metrics, find_added_metrics
 from abeval.metrics.definition import ColumnTerm, Combine, Metric, Missing, Need, RowTerm, Term
-from abeval.metrics.row_text import list_columns, list_metric_names
+from abeval.metrics.row_text import function_problem, list_columns, list_metric_names
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
 
@@ -24,12 +24,29 @@ _NEEDED_BY: dict[str, Need] = {
 """Column of an expression → what the impressions must have."""
 
 
-def known_metrics(experiment: Experiment) -> dict[str, Metric]:
-    """Return the built-in metrics by name; none for a table of units."""
+def known_metrics(experiment: Experiment, names: Iterable[str] = ()) -> dict[str, Metric]:
+    """Return the built-in metrics by name; none for a table of units.
+
+    If the file names others, or `names` has others, also those that were added from outside.
+    """
     if experiment.is_unit_table:
         return {}
     # The file sets the thresholds of long clicks and sessions.
-    return builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
+    builtin = builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
+    own = {choice.name for choice in experiment.metrics if choice.is_own}
+    named = {*names, *_list_named(experiment)} - builtin.keys() - own
+    added = find_added_metrics(named) if named else {}
+    # The file is nearer to its reader than other packages: its own definition wins.
+    return builtin | {name: metric for name, metric in added.items() if name not in own}
+
+
+def _list_named(experiment: Experiment) -> Iterator[str]:
+    """List the metrics that the file names, also in functions and as covariates."""
+    for choice in experiment.metrics:
+        yield choice.name
+        yield from choice.covariates or ()
+        if choice.function is not None and function_problem(choice.function) is None:
+            yield from list_metric_names(choice.function)
 
 
 def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
@@ -59,7 +76,7 @@ def _list_metrics(experiment: Experiment) -> tuple[Metric, ...]:
         if choice.is_since_exposure:
             metrics_by_name[choice.name] = _since_exposure(number, choice)
         elif choice.texts:
-            metrics_by_name[choice.name] = _define_metric(choice, of_unit=experiment.is_unit_table)
+            metrics_by_name[choice.name] = define_metric(choice, of_unit=experiment.is_unit_table)
     metrics_by_name |= {
         c.name: _function(c.name, c.function, metrics_by_name) for c in choices if c.function
     }
@@ -71,7 +88,7 @@ def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) ->
     chosen = chosen_metrics(experiment)
     if not names:
         return chosen
-    metrics_by_name = known_metrics(experiment) | {metric.name: metric for metric in chosen}
+    metrics_by_name = known_metrics(experiment, names) | {metric.name: metric for metric in chosen}
     for name in names:
         if name not in metrics_by_name:
             raise ExperimentError(
@@ -157,6 +174,7 @@ def _apply_choice(
         margin=_margin(choice),
         within=choice.margin.within if isinstance(choice.margin, Range) else None,
         cap=choice.cap,
+        test=choice.test or metric.test,
     )
 
 
@@ -175,7 +193,7 @@ def choose_missing(choice: MetricChoice, *, of_unit: bool) -> Missing:
     return choice.missing
 
 
-def _define_metric(choice: MetricChoice, *, of_unit: bool) -> Metric:
+def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
     """Define the user's mean, ratio or quantile, over rows or units."""
     step, counts = choice.resolution, choice.rows.condition
     does = choose_missing(choice, of_unit=of_unit)
@@ -257,7 +275,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     is_sum = choice.rows.log in (IMPRESSIONS, CLICKS) and choice.combined_by == "sum"
     # A sum over all impressions is a plain metric: it needs no exposure.
     if is_sum and choice.within is None:
-        return replace(_define_metric(choice, of_unit=False), formula=_formula(choice))
+        return replace(define_metric(choice), formula=_formula(choice))
     per_unit, is_ratio = _per_unit(number, choice), choice.denominator is not None
     step, is_any = per_unit.values[0].resolution, choice.combined_by == "any"
 

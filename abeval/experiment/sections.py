@@ -468,6 +468,7 @@ class MetricChoice(Section):
     cap: Annotated[float, Field(gt=0.5, lt=1)] | None = None
     covariates: list[Name] | None = None
     weight: Annotated[float, Field(ge=1 / bounds.MAX_WEIGHT, le=bounds.MAX_WEIGHT)] | None = None
+    test: Word | None = None
 
     @field_validator("direction", mode="before")
     @classmethod

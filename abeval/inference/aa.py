@@ -61,6 +61,7 @@ BINS = 20
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
 TOO_SKEWED = "too skewed for a test with so few units"
 DRAWN = "its test draws assignments as the design does, which is what a replay would do"
+ADDED_TEST = "judged by an added test statistic"
 RESAMPLED = "judged by resampling of sub-buckets"
 
 AA_UNITS = 200
@@ -107,6 +108,8 @@ def _tests_of_rows(
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
             why[metric.name] = RESAMPLED
+        elif metric.test is not None:
+            why[metric.name] = ADDED_TEST
         elif row.randomisation_test is not None:
             why[metric.name] = DRAWN
         elif row.rare is not None:

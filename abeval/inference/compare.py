@@ -21,16 +21,9 @@ from abeval.inference.comparison import (
 )
 from abeval.inference.looks import build_looks
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.metrics import definition
 from abeval.metrics.definition import Metric, scales
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
-
-# Sources of averages of a quality: the total of their numerators means nothing.
-_AVERAGES = (
-    *(definition.GAUC, definition.SERVED_RANKING, definition.CATEGORY_DIVERSITY),
-    definition.NOVELTY,
-)
 
 
 @dataclass(frozen=True)
@@ -116,7 +109,7 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     """
     moments, aggregates = _moments(analysis, metric), analysis.aggregates
     control = means.pool_pair(moments, arms).control
-    if metric.source in _AVERAGES or metric.has_target or control is None:
+    if metric.source.is_average or metric.has_target or control is None:
         return refuse_comparison(*arms.units(aggregates), "denominator_moved")
     if aggregates.clusters is not None:
         top, below = (clustered.sums_per_unit(metric, aggregates, column) for column in (0, 1))
@@ -130,7 +123,7 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
         {name: per_unit(variant_moments, base) for name, variant_moments in arm.items()}
         for arm in moments
     ]
-    mean = replace(metric, kind="mean", per=None, unit="", covariates=())
+    mean = replace(metric, kind="mean", per=None, unit="", covariates=(), test=None)
     return means.compare_within(mean, totals, arms, build_rule(analysis, metric, arms))
 
 

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import MomentsByPeriod, pool_moments
+from abeval.errors import ExperimentError
+from abeval.experiment.added import find_test
 from abeval.experiment.sections import Adjust
 from abeval.inference import comparison, special_tests
 from abeval.inference.comparison import (
@@ -124,9 +126,11 @@ def compare_moments(
 def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
     """Add the effect by the first test that applies.
 
-    In order: exact, permutation, adjusted, plain.
+    In order: the metric's own, exact, permutation, adjusted, plain.
     """
     metric, arms, rule, strata, _ = sample
+    if metric.test is not None:
+        return _add_tested_effect(bare, metric, metric.test, arms, rule)
     control, treatment = (_estimate(metric, arm) for arm in arms)
     bare, method = replace(bare, treatment_estimate=treatment), choose_method(metric, *arms)
     if not metric.is_mean_or_ratio:
@@ -159,6 +163,32 @@ def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
                 adjusted = adjusted._replace(effect=cuped_effect)
             return replace(comparison.add_adjusted(bare, adjusted, rule), adjusted=adjusted)
     return comparison.add_difference(bare, control, treatment, method, rule)
+
+
+def _add_tested_effect(
+    bare: Comparison, metric: Metric, test: str, arms: tuple[Moments, Moments], rule: Rule
+) -> Comparison:
+    """Add the effect by the test statistic that the metric names.
+
+    Raises:
+        Refusal: The test, or the comparison of its estimates, is refused.
+        ExperimentError: The test fails.
+    """
+    # Moments may have the past and covariates behind numerator and denominator.
+    moments = [arm.pick(0, 1) for arm in arms]
+    try:
+        control, treatment = (Estimate(*estimate) for estimate in find_test(test)(*moments))
+    except Refusal:
+        raise
+    except Exception as error:
+        what = f"the test statistic {test!r} fails for {metric.name}: {error!r}"
+        raise ExperimentError(
+            what, "it returns an Estimate of control and one of the treatment"
+        ) from error
+    named = replace(
+        bare, control=control.value, treatment=treatment.value, treatment_estimate=treatment
+    )
+    return comparison.add_difference(named, control, treatment, test, rule)
 
 
 def _adjust_effect(sample: _Sample) -> Adjusted | None:

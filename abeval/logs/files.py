@@ -180,7 +180,11 @@ def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
             else:
                 lacking.setdefault(name, []).append(file)
     return FileFacts(
-        *(files.read, files.empty, lacking, count_file_rows(log, files), files.kind != "parquet"),
+        files=files.read,
+        empty=files.empty,
+        lacking=lacking,
+        rows=count_file_rows(log, files),
+        are_lines=files.kind != "parquet",
         drift={name: by_type for name, by_type in drift.items() if len(by_type) > 1},
         has_types=files.kind != "csv",
     )

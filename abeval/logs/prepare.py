@@ -27,7 +27,7 @@ from abeval.logs.placing import UnitAssignment, assign_units
 from abeval.logs.run import Run, extract_reason, list_file_notes, open_logs
 from abeval.logs.shape import LogSchema, build_schema, list_columns_read
 from abeval.logs.unit_arrays import NO_LAST, UnitDays
-from abeval.metrics.definition import Metric, Source, event_terms, row_terms, row_values
+from abeval.metrics.definition import Metric, event_terms, row_terms, row_values
 
 _IDS = ("impression_id", "request_id", "item_id", "position")
 UNIT = "unit_id"
@@ -206,7 +206,7 @@ def prepare(
     metrics: Sequence[Metric],
     extra: Sequence[str] | Extra = (),
     cuts: Sequence[str] = (),
-    by_arrays: frozenset[Source] = frozenset(),
+    by_arrays: bool = False,
     units_read: bool = True,
 ) -> Prepared:
     """Open the logs, read their cells, and assign the units.
@@ -215,8 +215,9 @@ def prepare(
     that metrics read besides the sums per unit and day; if they read none, a view of the log.
 
     The views keep the columns of the impressions that `extra` names or chooses; `impressions` keeps
-    the values of `cuts` and the sums of their rows. Sources `by_arrays` read the log themselves.
-    `units_read` is whether queries read `units` and `impressions` also where no metric needs them.
+    the values of `cuts` and the sums of their rows. With `by_arrays`, sources of single rows read
+    the log themselves. `units_read` is whether queries read `units` and `impressions` also where no
+    metric needs them.
     """
     experiment, engine = run.experiment, run.engine
     run.step("reading the logs")
@@ -342,15 +343,16 @@ def _list_row_columns(
     metrics: Sequence[Metric],
     schema: LogSchema,
     cuts: Sequence[str],
-    by_arrays: frozenset[Source],
+    by_arrays: bool,
     keeps_extra: bool,
 ) -> list[str]:
     """List the impression columns read besides sums per unit and day."""
     has, read = schema.needs_met(experiment.unit), list[str]()
-    sources = dict.fromkeys(m.source for m in metrics if m.needs <= has and m.source.reads)
+    # The query of an added metric reads all columns of the impressions, not this choice of them.
+    computable = [m for m in metrics if m.needs <= has and m.source.sql is None]
+    sources = dict.fromkeys(m.source for m in computable if m.source.reads)
     # Sums by cut read the rows themselves.
-    spared = frozenset[Source]() if cuts else by_arrays
-    if not spared.issuperset(sources):
+    if cuts or not by_arrays or not all(source.reads_rows for source in sources):
         scores = views.score_columns(schema) if any(source.scored for source in sources) else []
         read = [*(c for source in sources for c in source.reads), *scores, *schema.events.values()]
     if keeps_extra and (read or cuts):

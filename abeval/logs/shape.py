@@ -13,12 +13,14 @@ from typing import get_args
 
 from abeval.engines.sql import is_number, quote
 from abeval.errors import ExperimentError, LogError
+from abeval.experiment.added import ROW_NEEDS
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_near_name
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, make_missing_column_error, name_raw_column
 from abeval.metrics import definition
 from abeval.metrics.row_text import (
+    column_text,
     expression_problem,
     is_plain,
     list_columns,
@@ -222,6 +224,13 @@ def build_schema(
     terms = [term for metric in computable for term in definition.row_terms(metric)]
     read: list[definition.RowTerm | definition.RowValue] = [*terms, *ranked, *own_values]
     texts = [term.expression for term in read]
+    texts += [
+        str(column_text(name))
+        for metric in computable
+        if metric.source.sql is not None
+        for name in metric.source.reads
+        if name_row_column(name) != name
+    ]
     own_columns = list_own_columns([*texts, *segments_and_cuts.values()], log, canonical)
     extra = [*list_own_columns([*schema.blends], log, SCORE_COLUMNS), *extra]
     label_sql = write_texts(segments_and_cuts, canonical)
@@ -386,6 +395,16 @@ def list_own_columns(
             )
         own_columns |= dict.fromkeys(c for c in list_columns(text) if c.lower() not in canonical)
     return tuple(own_columns)
+
+
+def name_row_column(name: str) -> str:
+    """Name the column of the views for a column that the query of an added metric reads.
+
+    Example:
+        >>> name_row_column("click"), name_row_column("price")
+        ('click', 'raw_price')
+    """
+    return name if name in {*ROW_NEEDS, "in_period", "day"} else name_raw_column(name)
 
 
 def write_view_expression(

@@ -1,24 +1,27 @@
-"""Build the built-in metrics from `builtin.toml`."""
+"""Build the built-in metrics from `builtin.toml`, and find those that were added."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from functools import cache
+from importlib.metadata import entry_points
 from typing import Any
 
+from abeval.errors import AbevalError, ExperimentError
 from abeval.metrics import definition
-from abeval.metrics.definition import ColumnTerm, Direction, Metric, RowTerm, Term
+from abeval.metrics.definition import ColumnTerm, Direction, Metric, RowTerm, Source, Term
 from abeval.packaged import load_toml_next_to
 
 _TABLE = load_toml_next_to(__file__, "builtin.toml")
 
 _SOURCES = {
-    source.name: source
-    for source in (
-        *(definition.PAGE_VIEWS, definition.SESSIONS, definition.SERVED_RANKING),
-        *(definition.CATEGORY_DIVERSITY, definition.NOVELTY, definition.SERENDIPITY),
-        *(definition.GAUC, definition.AUC),
-        *(definition.QUANTILE, definition.CATALOGUE, definition.UNIT_DAY),
-    )
+    source.name: source for source in vars(definition).values() if isinstance(source, Source)
 }
+
+ADDED: dict[str, Metric] = {}
+"""Metrics from outside the package by name: `abeval.add_metric` adds them."""
+
+ENTRY_POINTS = "abeval.metrics"
+"""Group of entry points of other packages, functions that add metrics."""
 
 
 def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric]:
@@ -38,6 +41,35 @@ def dwell_quantile(level: float) -> Metric:
     """Build the metric of a quantile of dwell over clicks."""
     entry = {**_TABLE["metrics"]["dwell_p50"], "level": level}
     return _metric(f"dwell_p{round(100 * level)}", entry, {})
+
+
+def find_added_metrics(names: Iterable[str]) -> Mapping[str, Metric]:
+    """Return the added metrics by name; the entry points are read if one of `names` is not there.
+
+    Raises:
+        ExperimentError: An entry point fails.
+    """
+    # Most experiments name built-in metrics only: they should not wait for other packages.
+    if not ADDED.keys() >= {*names}:
+        read_entry_points()
+    return ADDED
+
+
+@cache
+def read_entry_points() -> None:
+    """Call the functions of other packages that add metrics and test statistics, once.
+
+    Raises:
+        ExperimentError: One of them fails.
+    """
+    for entry_point in entry_points(group=ENTRY_POINTS):
+        try:
+            entry_point.load()()
+        except Exception as error:
+            reason = str(error) if isinstance(error, AbevalError) else repr(error)
+            what = f"entry point {entry_point.name!r} of {ENTRY_POINTS} fails: {reason}"
+            hint = f"correct {entry_point.value}: a function without arguments that adds metrics"
+            raise ExperimentError(what, hint) from error
 
 
 def _metric(name: str, entry: Mapping[str, Any], thresholds: Mapping[str, float]) -> Metric:

@@ -25,8 +25,12 @@ class Source:
         no_days: Why the metric has no effects by day, for users to read.
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
+        is_average: Whether the values are averages of a quality, whose total means nothing.
+        in_blocks: Whether the query has nearly all rows in memory at once, so that it is run for
+            some units at a time.
         events: For values since exposure: their log, empty if there are several; else None.
-        file: The query in `queries/` if it has another name; empty if there is none.
+        file: Its query in `queries/` if that has another name; empty if it has none.
+        sql: The text of the query of an added metric; None for a file of `queries/`.
 
     Example:
         >>> GAUC.query, GAUC.daily, AUC.no_days, AUC.can_cap
@@ -44,8 +48,11 @@ class Source:
     no_days: str | None = None
     no_replays: str | None = None
     no_cuts: str | None = None
+    is_average: bool = False
+    in_blocks: bool = False
     events: str | None = None
     file: str | None = None
+    sql: str | None = None
 
     def __post_init__(self) -> None:
         """Check that the source says what its values are by day."""
@@ -63,6 +70,16 @@ class Source:
         return (self.daily and self.of_past != "units") or self.events not in (None, "units")
 
     @property
+    def reads_rows(self) -> bool:
+        """Tell whether its query reads single impressions."""
+        return bool(self.reads) and self.events is None
+
+    @property
+    def reads_metric_rows(self) -> bool:
+        """Tell whether its query reads `metric_rows`: the impressions of all days of a unit."""
+        return self.reads_rows and self.per_unit and not self.scored
+
+    @property
     def query(self) -> str:
         """Return the path of its query in `queries/`; empty for a function of other metrics."""
         if self.file is not None:
@@ -73,19 +90,28 @@ class Source:
         return self.name
 
 
-def _daily_source(name: str, title: str, *reads: str, kept_whole: str = "lists") -> Source:
-    """Build a source whose days add up, but which cuts would break apart."""
-    no_cuts = f"it needs whole {kept_whole}, and a cut takes rows out of them"
-    return Source(name, title, ("in_period", "day", *reads), daily=True, no_cuts=no_cuts)
-
+_NO_LISTS = "it needs whole lists, and a cut takes rows out of them"
 
 UNIT_DAY = Source("unit_day", "sums per unit", daily=True, file="2_units/logged_sums")
-PAGE_VIEWS = _daily_source("page_views", "page views", "request_id")
-SERVED_RANKING = _daily_source(
-    "served_ranking", "served lists", "request_id", "position", "item_id", "click"
+PAGE_VIEWS = Source(
+    "page_views", "page views", ("in_period", "day", "request_id"), daily=True, no_cuts=_NO_LISTS
 )
-CATEGORY_DIVERSITY = _daily_source(
-    "category_diversity", "category diversity", "request_id", "category"
+SERVED_RANKING = Source(
+    "served_ranking",
+    "served lists",
+    ("in_period", "day", "request_id", "position", "click"),
+    daily=True,
+    no_cuts=_NO_LISTS,
+    is_average=True,
+)
+CATEGORY_DIVERSITY = Source(
+    "category_diversity",
+    "category diversity",
+    ("in_period", "day", "request_id", "category"),
+    daily=True,
+    no_cuts=_NO_LISTS,
+    is_average=True,
+    in_blocks=True,
 )
 
 _LOOKED_UP = "items are looked up of whole units, not of the impressions of a cell"
@@ -96,6 +122,7 @@ NOVELTY = Source(
     daily=True,
     of_past="items",
     no_cuts=_LOOKED_UP,
+    is_average=True,
 )
 SERENDIPITY = Source(
     "serendipity",
@@ -105,8 +132,22 @@ SERENDIPITY = Source(
     of_past="units",
     no_cuts=_LOOKED_UP,
 )
-SESSIONS = _daily_source("sessions", "sessions", "time_ms", kept_whole="sessions")
-GAUC = Source("gauc", "GAUC", ("in_period", "day", "click"), scored=True, of_days=True)
+SESSIONS = Source(
+    "sessions",
+    "sessions",
+    ("in_period", "day", "time_ms"),
+    daily=True,
+    no_cuts="it needs whole sessions, and a cut takes rows out of them",
+)
+GAUC = Source(
+    "gauc",
+    "GAUC",
+    ("in_period", "day", "click"),
+    scored=True,
+    of_days=True,
+    is_average=True,
+    in_blocks=True,
+)
 AUC = Source(
     "auc",
     "AUC",
@@ -340,6 +381,7 @@ class Metric:
         cap: Quantile of all units' values, over all variants, to which larger values are cut.
         per_unit: How the value follows from a unit's rows since its exposure; None for other
             metrics.
+        test: The name of an added test statistic; None for that of its kind.
         among: The term that is 1 for units that the metric covers; None if it covers all units.
     """
 
@@ -366,6 +408,7 @@ class Metric:
     margin: Margin | None = None
     within: tuple[float, float] | None = None
     cap: float | None = None
+    test: str | None = None
     per_unit: PerUnit | None = None
     among: ColumnTerm | None = None
 

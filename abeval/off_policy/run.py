@@ -141,15 +141,32 @@ def _answers(
 def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) -> OffPolicyRow:
     if isinstance(answer, Refusal):
         hint = _NO_PROPENSITY if answer.reason == "invalid_propensity" else ""
-        empty = (None, None, None, None, None, None)
-        return OffPolicyRow(name, *empty, answer.reason, f"{answer}{hint}")
-    message = None if answer.reason is None else _NO_INTERVAL.get(answer.reason, answer.reason)
-    numbers = (answer.value, answer.se, answer.low, answer.high, answer.method)
+        return OffPolicyRow(
+            estimator=name,
+            value=None,
+            se=None,
+            low=None,
+            high=None,
+            method=None,
+            z=None,
+            reason=answer.reason,
+            message=f"{answer}{hint}",
+        )
     z = None
     if realised is not None and answer.se:
         # The two are from different units, so their variances add.
         z = (answer.value - realised.value) / math.hypot(answer.se, realised.se)
-    return OffPolicyRow(name, *numbers, z, answer.reason, message)
+    return OffPolicyRow(
+        estimator=name,
+        value=answer.value,
+        se=answer.se,
+        low=answer.low,
+        high=answer.high,
+        method=answer.method,
+        z=z,
+        reason=answer.reason,
+        message=answer.reason and _NO_INTERVAL.get(answer.reason, answer.reason),
+    )
 
 
 def _estimate_realised(target: pd.DataFrame, alpha: float) -> Realised | None:

@@ -13,7 +13,7 @@ import numpy as np
 from abeval.aggregates.metric_queries import ReadLogs, write_unit_event
 from abeval.aggregates.wanted import spread_metrics
 from abeval.engines import statement
-from abeval.engines.sql import count_rows, query, read_int, write_case
+from abeval.engines.sql import count_rows, query, quote, read_int, write_case
 from abeval.engines.statement import Recorder
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
@@ -22,9 +22,18 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.placing_sql import write_assigned_units
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, open_run
-from abeval.logs.shape import LogSchema, value_columns
+from abeval.logs.shape import LogSchema, name_row_column, value_columns
 from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
-from abeval.metrics.definition import CATALOGUE, FUNCTION, QUANTILE, UNIT_DAY, Metric, Term, scales
+from abeval.metrics.definition import (
+    CATALOGUE,
+    FUNCTION,
+    QUANTILE,
+    UNIT_DAY,
+    Metric,
+    Source,
+    Term,
+    scales,
+)
 from abeval.packaged import load_toml_next_to
 from abeval.stats.catalogue import SEED
 
@@ -253,18 +262,35 @@ def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     engine, source = run.engine, metric.source
     if source is UNIT_DAY:
         return "logged_cells"
-    if source.events is not None:
+    if source.sql is not None:
+        _show_added_rows(run, prepared.schema, source)
+    elif source.events is not None:
         write_unit_event(ReadLogs(run, prepared), [metric])
     elif source.scored:
-        scores = {name: f"i.{score}" for name, score in prepared.schema.score_of.items()}
-        score = _pick_by_variant(dict.fromkeys(run.experiment.variants, "null") | scores)
+        score = _write_score(run, prepared.schema)
         show_rows(engine, "scored", {**_PERIOD_COLUMNS, "score": score, "click": "i.click"}, _ROWS)
     else:
         show_rows(engine, "metric_rows", _DAILY, "logged_impressions i")
     if source.of_past:
         write_popularity(engine, "l.item_id")
-    engine.view(source.name, query(source.query))
+    engine.view(source.name, query(source.query, source.sql))
     return source.name
+
+
+def _write_score(run: Run, schema: LogSchema) -> str:
+    """Write the score of the model that a unit's variant serves; null without one."""
+    scores = {name: f"i.{score}" for name, score in schema.score_of.items()}
+    return _pick_by_variant(dict.fromkeys(run.experiment.variants, "null") | scores)
+
+
+def _show_added_rows(run: Run, schema: LogSchema, source: Source) -> None:
+    """Show the columns that an added query reads as `metric_rows`."""
+    columns = {name: f"i.{quote(name_row_column(name))}" for name in source.reads} | _DAY
+    if "score" in columns:
+        columns["score"] = _write_score(run, schema)
+    selected = ", ".join(f"{sql} as {quote(name)}" for name, sql in columns.items())
+    rows = "logged_impressions i join units u on i.unit_id = u.unit_id"
+    run.engine.view("metric_rows", f"select i.unit_id, {selected} from {rows}")
 
 
 def _write_catalogue(engine: Recorder, name: str) -> str:

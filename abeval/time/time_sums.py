@@ -13,7 +13,7 @@ from abeval.aggregates.collect import Collected
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import SourceValues, find_unit_day_rows
 from abeval.aggregates.sums import DAY, WHOLE, MomentsByPeriod, index_rows, make_moments_by_period
-from abeval.aggregates.unit_rows import ROW_SOURCES, row_sums
+from abeval.aggregates.unit_rows import row_sums
 from abeval.aggregates.wanted import plan_sums, refusals
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.engines.builders import local_ms
@@ -55,7 +55,7 @@ def read_logs(
         LogError: A log is missing, unreadable, or not what the file says.
         QueryError: The engine could not run a query.
     """
-    prepared = prepare(run, metrics, by_arrays=ROW_SOURCES, units_read=False)
+    prepared = prepare(run, metrics, by_arrays=True, units_read=False)
     check_some_left(run.experiment, prepared, run.engine)
     check_all_counted(prepared, count_log_rows(prepared, run.engine))
     plan = plan_sums(run.experiment, of_rows, prepared)._replace(spreads=())

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 import abeval
 from abeval.aggregates import reach
 from abeval.aggregates.reach import Reach
-from abeval.aggregates.unit_rows import ROW_SOURCES, RowSums, UnitRows
+from abeval.aggregates.unit_rows import RowSums, UnitRows
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
@@ -27,6 +27,7 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema, value_sql
 from abeval.logs.unit_arrays import Units, pack_key, round_half_away
 from abeval.logs.units import sub_buckets
+from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics
 from abeval.metrics.definition import (
     CATALOGUE,
@@ -44,6 +45,13 @@ BACK = 19_800 * DAY + 6 * HOUR
 
 GAP = 7 * MINUTE
 P50 = builtin_metrics(30, GAP / MINUTE)["dwell_p50"]
+
+ROW_SOURCES = [
+    source
+    for source in vars(definition).values()
+    if isinstance(source, Source) and source.reads_rows
+]
+"""Every source that reads single impressions."""
 
 TYPES = MappingProxyType(
     {
@@ -132,7 +140,7 @@ def held(
 def summed(
     engine: DuckDBEngine,
     of: LogSchema,
-    sources: frozenset[Source] = ROW_SOURCES,
+    sources: Sequence[Source] = ROW_SOURCES,
     rows: int = 3_000_000,
     values: Sequence[tuple[str, ...]] = (("v_1", "v_1", "v_1"),),
     by_day: bool = False,
@@ -251,9 +259,9 @@ def test_the_own_category_counts_and_else_that_of_the_item(drawn, ids):
         (frame, False, frame.assign(category=of_item)),
     ):
         with held(listed, ids, by_item=True) as engine:
-            found = summed(engine, shape(True, own), frozenset({CATEGORY_DIVERSITY}), values=[])
+            found = summed(engine, shape(True, own), [CATEGORY_DIVERSITY], values=[])
         with held(known, ids) as engine:
-            plain = summed(engine, shape(False, True), frozenset({CATEGORY_DIVERSITY}), values=[])
+            plain = summed(engine, shape(False, True), [CATEGORY_DIVERSITY], values=[])
         assert said(found) == said(plain)
 
 
@@ -275,7 +283,7 @@ def test_a_negative_zero_ties_with_zero_and_each_variant_is_ranked_by_its_own_sc
         for click, score in ((1, -0.0), (0, 0.0), (0, 1.0))
     ]
     with held(table(rows)) as engine:
-        found = summed(engine, shape(False, True), frozenset({GAUC}), values=[])
+        found = summed(engine, shape(False, True), [GAUC], values=[])
         arms = units_of(engine).variant
     # A half of the tie; the other row is higher by one score, and lower by the other.
     weighted = np.where(arms == 0, 0.5 / 2, 1.5 / 2) * 3e9
@@ -286,14 +294,14 @@ def test_only_the_columns_of_the_asked_sources_are_read():
     with held(many(100)) as engine:
         of = shape(by_item=False, own_category=True)
         engine.table("logged", "select unit_id, in_period, counts, time_ms, day from logged")
-        sums = summed(engine, of, frozenset({SESSIONS}), values=[])
+        sums = summed(engine, of, [SESSIONS], values=[])
         assert set(sums.days) == {SESSIONS}
         assert (sums.catalogue.reach.items, dict(sums.values)) == ((), {})
 
 
 def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
     """A window is what a log of its days alone is; GAUC is compared day by day."""
-    sources, of = frozenset({GAUC, CATALOGUE, QUANTILE}), shape(False, True)
+    sources, of = [GAUC, CATALOGUE, QUANTILE], shape(False, True)
     days = [None if day is None else (day - date(1970, 1, 1)).days for day in frame.day]
     number = pd.Series(days, index=frame.index, dtype="float")
     used = number[frame.in_period & frame.counts & (frame.unit_id < "u6")]
