@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.history.history import History
     from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
+    from abeval.report.parts import page_part
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
     from abeval.results.history import Added, HistoryReport
@@ -40,7 +41,7 @@ __all__ += ["AbevalError", "ExperimentError", "LogError", "QueryError"]
 __all__ += ["Evaluation", "History", "JudgedColumns", "evaluate", "evaluate_log"]
 __all__ += ["Agreement", "CheckResult", "InterleavingResult", "Pairwise", "Plans", "Result"]
 __all__ += ["AAResult", "AuditResult", "OffPolicyResult", "ReplayResult", "TimeResult"]
-__all__ += ["Added", "HistoryReport", "Study", "read_results"]
+__all__ += ["Added", "HistoryReport", "Study", "page_part", "read_results"]
 
 _NAMES = {
     "api": ("LoadedExperiment", "analyze", "analyze_sums", "define", "load"),
@@ -49,6 +50,7 @@ _NAMES = {
     "errors": ("AbevalError", "ExperimentError", "LogError", "QueryError"),
     "history.history": ("History",),
     "offline.evaluate": ("Evaluation", "JudgedColumns", "evaluate", "evaluate_log"),
+    "report.parts": ("page_part",),
     "results.agreement": ("Agreement",),
     "results.analysis": ("CheckResult", "Pairwise", "Result"),
     "results.history": ("Added", "HistoryReport"),

@@ -17,7 +17,7 @@ from abeval.inference.trust import checks
 from abeval.logs.run import Inputs
 from abeval.metrics.builtin import builtin_metrics
 from abeval.offline.replay import ReplayOptions
-from abeval.report.page import PARTS
+from abeval.report.parts import load_parts
 from benchmarks.results.__main__ import commands
 
 ROOT = Path(__file__).parents[1]
@@ -219,7 +219,7 @@ CHECKS = {
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        ("docs/report.md", [part.id for part in PARTS]),
+        ("docs/report.md", [part.id for part in load_parts()]),
         ("docs/experiment-file.md", [*TrustOptions.model_fields]),
         ("docs/methods.md", [*builtin_metrics(30, 30)]),
         ("docs/trust.md", [re.sub("^LOG_|^clicks_|:SEGMENT$", "", name) for name in CHECKS]),

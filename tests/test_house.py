@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import abeval
-from abeval.report.page import PARTS
 from abeval.report.short import _TABULATE
 from abeval.views import VIEWS
 from tests.reachability import Package, tree_of
@@ -229,9 +228,12 @@ def test_every_relation_has_one_maker():
 
 
 def is_registered(node: ast.AST) -> bool:
-    """Whether a definition is a case of a function that dispatches on the kind of its argument."""
+    """Whether a definition is a case of a function that dispatches, or a part of the page."""
     marks = node.decorator_list if isinstance(node, ast.FunctionDef) else []
-    return any(isinstance(mark, ast.Attribute) and mark.attr == "register" for mark in marks)
+    return any(
+        ast.unparse(mark).endswith(".register") or ast.unparse(mark).startswith("page_part(")
+        for mark in marks
+    )
 
 
 def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
@@ -242,8 +244,7 @@ def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     roots = package.documented(docs)
     roots |= {d for d in package.nodes if d.module in entries or d.module.startswith("abeval.cli")}
     roots |= {found for name in abeval.__all__ if (found := package.find("abeval", name))}
-    in_report = (*(part.build for part in PARTS), *_TABULATE.values())
-    names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in in_report))
+    names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in _TABULATE.values()))
     views = (name.split(":") for name in names)
     roots |= {d for d, node in package.nodes.items() if is_registered(node)}
     roots |= {found for module, name in views if (found := package.find(module, name))}
