@@ -38,12 +38,15 @@ _ROOMS = (
 """Limits from generous to tight; the first that fits is used."""
 
 
-def brief_json(result: Result, outlook: "PowerOutlook | None" = None) -> str:
+def brief_json(
+    result: Result, outlook: "PowerOutlook | None" = None, offline: Sequence[str] = ()
+) -> str:
     """Write the decisions, reasons, effects and next steps of an analysis.
 
     The answer is of the whole experiment, the decisions are of its variants, best first. Lifts are
     fractions; a result that is not to be trusted shows none. What is not shown is counted in
-    `left_out`; `full` says where it is.
+    `left_out`; `full` says where it is. Where models were replayed, `offline` says what each
+    variant's promised and what came.
 
     Example:
         >>> import abeval
@@ -51,7 +54,7 @@ def brief_json(result: Result, outlook: "PowerOutlook | None" = None) -> str:
         >>> json.loads(text)["answer"], len(text.encode()) <= 4096
         ({'decision': 'ship', 'action': 'ship', 'use': 'treatment'}, True)
     """
-    texts = (json_text(_content(result, outlook, room)) for room in _ROOMS)
+    texts = (json_text(_content(result, outlook, offline, room)) for room in _ROOMS)
     return next(text for text in texts if len(text.encode()) <= MOST_BYTES)
 
 
@@ -67,7 +70,9 @@ def json_text(content: Mapping[str, object]) -> str:
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
-def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dict[str, object]:
+def _content(
+    result: Result, outlook: "PowerOutlook | None", offline: Sequence[str], room: _Room
+) -> dict[str, object]:
     info = result.experiment
     steps = [(item, action(result, outlook, item)) for item in best_first(result)]
     judged = [row for role in ("goal", "guardrail") for row in result.scorecard if row.role == role]
@@ -106,6 +111,7 @@ def _content(result: Result, outlook: "PowerOutlook | None", room: _Room) -> dic
             }
             for item, step in steps[: room.variants]
         ],
+        **({"offline": [cut(line) for line in offline[: room.variants]]} if offline else {}),
         "about_effects": cut(_about(result, judged, len(visible_rows))),
         "effects": [
             {

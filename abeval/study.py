@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date, time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Unpack, cast
 
 import tomlkit
 
@@ -25,12 +25,21 @@ from abeval.inference.aa import replay_aa
 from abeval.inference.compare import Analysis
 from abeval.inference.power import power_outlook
 from abeval.logs.files import count_rows_by_file
+from abeval.logs.mapping import LogColumns
 from abeval.logs.run import Inputs, Run, open_run
 from abeval.logs.shape import LogSchema
 from abeval.metrics.definition import Metric
-from abeval.offline.metrics import CUTS, default_metrics
-from abeval.offline.replay import ReplayOptions, replay
+from abeval.offline.metrics import Scoring
+from abeval.offline.replay import (
+    ReplayKeywords,
+    ReplayOptions,
+    choose_columns,
+    choose_replay_scoring,
+    replay,
+    split_keywords,
+)
 from abeval.pipeline import judge_aggregates
+from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, select_metrics
 from abeval.results.study import InputFile, Provenance, Study
@@ -96,9 +105,6 @@ def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
 WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0
 
-_DEFAULT = tuple(metric.id for metric in default_metrics(CUTS))
-"""The metrics of a replay by default."""
-
 LeftOut = tuple[tuple[str, str], ...]
 """Results that were not computed, and why."""
 
@@ -126,7 +132,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         replays, no_aa = _try_to_make(
             "A/A replays", lambda: replay_aa(experiment, metrics, sums, _REPLAYS, _SEED)
         )
-        replayed, offline, no_models = _models(run, schema)
+        replayed, offline, no_models = _models(run, schema, ReplayOptions())
     return replace(
         first,
         time=time,
@@ -166,15 +172,54 @@ def _try_to_make(what: str, make: Callable[[], Made]) -> tuple[Made | None, Left
 
 
 def _models(
-    run: Run, schema: LogSchema | None
+    run: Run, schema: LogSchema | None, options: ReplayOptions
 ) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
-    """Replay the models, together with what an agreement needs if possible."""
-    # With the metrics of a replay and those of an agreement.
+    """Replay models with what an agreement reads, or alone; say why the rest is missing."""
     # One pass over the log serves both: each then keeps its own metrics.
-    options = ReplayOptions(metrics=tuple(dict.fromkeys((*_DEFAULT, *OFFLINE))))
-    offline, no_agreement = _try_to_make("agreement", lambda: read_offline(run, options, schema))
+    asked = [metric.id for metric in choose_replay_scoring(options, run.experiment.alpha).metrics]
+    offline, no_agreement = _try_to_make(
+        "agreement", lambda: read_offline(run, options, schema, OFFLINE)
+    )
     if offline is None or offline.replay is None:
-        replayed, no_replay = _try_to_make("offline replay", lambda: replay(run, ReplayOptions()))
+        replayed, no_replay = _try_to_make("offline replay", lambda: replay(run, options))
         return replayed, offline, (*no_replay, *no_agreement)
     agreement_offline = offline._replace(replay=select_metrics(offline.replay, OFFLINE))
-    return select_metrics(offline.replay, _DEFAULT), agreement_offline, ()
+    return select_metrics(offline.replay, asked), agreement_offline, ()
+
+
+def replay_beside_gap(
+    experiment: Experiment, **keywords: Unpack[ReplayKeywords]
+) -> tuple[ReplayResult, Agreement | None]:
+    """Replay models and, in the same reading of the logs, say what was promised and what came.
+
+    There is no agreement where the logs do not allow it, nor where items are relevant by another
+    measure than the click.
+    """
+    options, inputs = split_keywords(keywords)
+    # What is wrong with the options is said before a log is read.
+    scoring = choose_replay_scoring(options, experiment.alpha)
+    with open_run(experiment, inputs) as run:
+        both = None
+        if options.get("relevance", "click") == "click":
+            both, _ = _try_to_make("agreement", lambda: _replay_and_agree(run, options, scoring))
+        return both or (replay(run, options), None)
+
+
+def _replay_and_agree(
+    run: Run, options: ReplayOptions, scoring: Scoring
+) -> tuple[ReplayResult, Agreement | None] | None:
+    """Analyse and replay the logs at once; None where the models cannot be replayed."""
+    experiment = run.experiment
+    choices = (offline_columns(experiment), choose_columns(scoring))
+
+    def columns(log: LogColumns) -> list[str]:
+        return [name for choose in choices for name in choose(log)]
+
+    collected = collect_prepared(run, named_metrics(experiment), extra=columns)
+    replayed, offline, _ = _models(run, collected.logs.schema, options)
+    if replayed is None:
+        return None
+    if offline is None or offline.replay is None:
+        return replayed, None
+    result = judge_aggregates(experiment, collected.aggregates, run.step)
+    return replayed, build_agreement(result, offline, experiment)

@@ -3,7 +3,7 @@
 The logs are read once for all of them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import pandas as pd
@@ -28,6 +28,7 @@ from abeval.offline.replay import replay as replay_models
 from abeval.results.agreement import Agreement, Backtest
 from abeval.results.analysis import Result
 from abeval.results.format import listing
+from abeval.results.history import HistoryRow
 from abeval.results.replay import ReplayResult
 
 OFFLINE = (
@@ -47,9 +48,11 @@ class Offline(NamedTuple):
     levels: Mapping[str, Levels | str]
 
 
-def build_agreement(result: Result, offline: Offline, experiment: Experiment) -> Agreement:
-    """Join an analysis with what was read offline of the same logs."""
-    return compare(result, **offline._asdict(), experiment=experiment)
+def build_agreement(
+    result: Result, offline: Offline, experiment: Experiment, history: Sequence[HistoryRow] = ()
+) -> Agreement:
+    """Join an analysis with what was read offline of the same logs, and a history."""
+    return compare(result, **offline._asdict(), experiment=experiment, history=history)
 
 
 def offline_columns(experiment: Experiment) -> Extra:
@@ -63,10 +66,13 @@ def offline_columns(experiment: Experiment) -> Extra:
     return columns
 
 
-def read_offline(run: Run, options: ReplayOptions, schema: LogSchema | None = None) -> Offline:
+def read_offline(
+    run: Run, options: ReplayOptions, schema: LogSchema | None = None, also: Sequence[str] = ()
+) -> Offline:
     """Replay the models, and run the queries of the causes.
 
     A `schema` is that of logs that were prepared with `offline_columns`; without, they are opened.
+    Metrics of `also` are replayed beside those that the options ask for.
     """
     experiment = run.experiment
     if experiment.is_unit_table:
@@ -77,7 +83,7 @@ def read_offline(run: Run, options: ReplayOptions, schema: LogSchema | None = No
     if schema is None:
         schema = prepare(run, [], offline_columns(experiment)).schema
     log = AgreementLog(experiment, run.engine, schema, open_training(run))
-    replay, notes = _replay_models(run, options, schema)
+    replay, notes = _replay_models(run, options, schema, also)
     run.step("causes")
     facts, levels = dict[str, Frames](), dict[str, Levels | str]()
     for name in experiment.treatments:
@@ -88,7 +94,7 @@ def read_offline(run: Run, options: ReplayOptions, schema: LogSchema | None = No
 
 
 def _replay_models(
-    run: Run, options: ReplayOptions, schema: LogSchema
+    run: Run, options: ReplayOptions, schema: LogSchema, also: Sequence[str]
 ) -> tuple[ReplayResult | None, tuple[str, ...]]:
     """Replay the models; None where the log has no two, with the reason."""
     models = {variant.model for variant in run.experiment.variants.values()} - {None}
@@ -98,7 +104,7 @@ def _replay_models(
         check_relevance(schema, "click")
     except LogError as error:
         return None, (f"nothing is replayed: {error}",)
-    replay = replay_models(run, options, schema)
+    replay = replay_models(run, options, schema, also)
     return replay, replay.notes
 
 

@@ -5,12 +5,16 @@ A cause takes the step between two levels of `gap.py`; parts add up to the gap.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from abeval.agreement.case import CauseContext, spread
 from abeval.agreement.levels import PARTS, Levels
+from abeval.history.promise import Promise
 from abeval.results.agreement import Cause, Gap, GapPart
+from abeval.results.effects import Row
 from abeval.stats import effects
 from abeval.stats.distributions import quantile
 from abeval.stats.records import Estimate, Floats
@@ -131,24 +135,62 @@ def build_gap(
     base = lifts["new" if learned else "promised"]
     of_lists, apart = _charge_lists(levels, base, lifts["kept"] - by_days, found_causes)
     parts |= of_lists
-    remainder = came.values - promised.values - sum((p.values for p in parts.values()), np.zeros(1))
     # The misfit of the promise is in the unexplained rest, unless a cause of lists has taken it.
     errors = [part.extra for name, part in parts.items() if name not in of_lists]
-    unexplained = Number(remainder, float(np.linalg.norm([*errors, apart if of_lists else misfit])))
-    p_values = {cause.name: cause.p_adjusted for cause in found_causes}
-    return Gap(
-        variant,
-        METRIC,
-        *(promised.value, *promised.interval(alpha)),
-        *(came.value, *came.interval(alpha)),
+    gap = Gap(variant, METRIC, source="rows")
+    both = (promised, came)
+    return _fill(gap, both, [*errors, apart if of_lists else misfit], parts, found_causes, alpha)
+
+
+def build_gap_of_history(
+    case: CauseContext, promise: Promise, found: Sequence[Cause], points: Mapping[str, Estimate]
+) -> Gap:
+    """Set what past experiments let one expect beside what came; `points` are steps of causes."""
+    row, target = case.online, "" if case.gap is None else case.gap.online
+    lift = None if row is None else spread(*_lift(row), case.alpha)
+    if lift is None:
+        return Gap(case.variant, target, reason=f"{target} has no interval online")
+    names = [cause.name for cause in found if cause.name in points and target == METRIC]
+    parts = {name: _constant(points[name]) for name in names}
+    both = (_constant(promise.lift), _constant(lift))
+    errors = [one.extra for one in (*both, *parts.values())]
+    gap = Gap(case.variant, target, source="history", predictor=promise.predictor)
+    return _fill(gap, both, errors, parts, found, case.alpha)
+
+
+def _lift(row: Row) -> tuple[float | None, float | None, float | None, int]:
+    return row.lift, row.lift_low, row.lift_high, row.units_control + row.units
+
+
+def _fill(
+    gap: Gap,
+    both: tuple[Number, Number],
+    errors: Sequence[float],
+    parts: Mapping[str, Number],
+    found: Sequence[Cause],
+    alpha: float,
+) -> Gap:
+    """Write both ends of a gap, parts by cause, and what is not explained, with its errors."""
+    promised, came = both
+    rest = came.values - promised.values - sum((p.values for p in parts.values()), np.zeros(1))
+    ends = {
+        "promised": promised,
+        "came": came,
+        "unexplained": Number(rest, float(np.linalg.norm(errors))),
+    }
+    numbers = dict[str, Any]()
+    for name, number in ends.items():
+        low, high = number.interval(alpha)
+        numbers |= {name: number.value, f"{name}_low": low, f"{name}_high": high}
+    sized = [(cause, parts[cause.name]) for cause in found if cause.name in parts]
+    return replace(
+        gap,
         causes=tuple(
-            GapPart(name, part.value, *part.interval(alpha), p_values[name])
-            for name, part in sorted(parts.items(), key=lambda item: names.index(item[0]))
+            GapPart(cause.name, part.value, *part.interval(alpha), cause.p_adjusted)
+            for cause, part in sized
         ),
-        unexplained=unexplained.value,
-        unexplained_low=unexplained.interval(alpha)[0],
-        unexplained_high=unexplained.interval(alpha)[1],
-        unsized=tuple(name for name in names if name not in parts),
+        unsized=tuple(cause.name for cause in found if cause.name not in parts),
+        **numbers,
     )
 
 

@@ -8,7 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.agreement import clusters
-from abeval.agreement.bill import METRIC, build_gap, find_part, is_gap
+from abeval.agreement.bill import (
+    METRIC,
+    build_gap,
+    build_gap_of_history,
+    find_part,
+    is_gap,
+)
 from abeval.agreement.case import CauseCheck, CauseContext, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.levels import Levels
@@ -16,11 +22,13 @@ from abeval.agreement.standing import SignedInterval, find_standing, orient_offl
 from abeval.calls import explain_types
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AgreementColumns
+from abeval.history.promise import Promise, predict_lift
 from abeval.results import agreement as results
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow, Backtest, Cause
 from abeval.results.analysis import Result
+from abeval.results.history import HistoryRow
 from abeval.results.replay import ReplayResult
 from abeval.stats import effects
 from abeval.stats.multiplicity import adjust
@@ -62,11 +70,13 @@ def compare(
     notes: Sequence[str] = (),
     experiment: Experiment | None = None,
     levels: Mapping[str, Levels | str] | None = None,
+    history: Sequence[HistoryRow] = (),
 ) -> Agreement:
     """Set offline beside online for every treatment, of a replay of the same experiment.
 
     Without `facts` (variant → rows of the queries that its logs allow), causes that need logs are
-    not checked; without an `experiment`, those that read entries of its file.
+    not checked; without an `experiment`, those that read entries of its file. A `history` says what
+    was promised where the logs cannot.
     """
     info = result.experiment
     if replay is not None and replay.name != info.name:
@@ -97,7 +107,9 @@ def compare(
     findings = [judge_causes(case) for case in cases]
     causes = [rank_causes(*checked) for checked in zip(cases, findings, strict=True)]
     explanations = tuple(
-        write_explanation(case, case.gap, ranked_causes, _build_bill(case, checked, ranked_causes))
+        write_explanation(
+            case, case.gap, ranked_causes, _build_bill(case, checked, ranked_causes, history)
+        )
         for case, checked, ranked_causes in zip(cases, findings, causes, strict=True)
         if case.gap is not None
     )
@@ -210,17 +222,36 @@ def _order(cause: Cause) -> tuple[float, float]:
     return -share, 0.0 if cause.p_adjusted is None else cause.p_adjusted
 
 
-def _build_bill(case: CauseContext, findings: Findings, causes: Sequence[Cause]) -> results.Gap:
+def _build_bill(
+    case: CauseContext, findings: Findings, causes: Sequence[Cause], history: Sequence[HistoryRow]
+) -> results.Gap:
     """Size the gap and what the found causes took; a reason where that cannot be known."""
-    if case.levels is None or isinstance(case.levels, str):
-        return results.Gap(case.variant, METRIC, reason=case.levels or "no logs were read")
     points = {
         check.name: finding.points
         for check, finding in findings.items()
         if isinstance(finding, Finding) and finding.points is not None
     }
     found_causes = [cause for cause in causes if cause.status == "found"]
-    return build_gap(case.variant, case.levels, found_causes, points, case.alpha)
+    if isinstance(case.levels, Levels):
+        return build_gap(case.variant, case.levels, found_causes, points, case.alpha)
+    reason = case.levels or "no logs were read"
+    if history and case.gap is not None:
+        promise = _promise(case, case.gap.online, history)
+        if not isinstance(promise, str):
+            return build_gap_of_history(case, promise, found_causes, points)
+        reason = f"{reason}; {promise}"
+    return results.Gap(case.variant, METRIC, reason=reason)
+
+
+def _promise(case: CauseContext, target: str, history: Sequence[HistoryRow]) -> Promise | str:
+    """Predict the effect online from the offline differences on control's traffic."""
+    metrics = {row.metric for row in (() if case.replay is None else case.replay.pairs)}
+    differences = {
+        metric: difference
+        for metric in sorted(metrics)
+        if (difference := case.difference(metric, case.control)) is not None
+    }
+    return predict_lift(history, case.result.experiment.name, differences, target, case.alpha)
 
 
 def write_explanation(

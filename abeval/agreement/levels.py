@@ -18,7 +18,7 @@ from abeval.stats.records import Floats
 PARTS = 16
 """Parts of the units, each left out in turn; also in the queries."""
 
-SURE = 1e-4
+SURE = 1e-3
 """A fault that is less sure is not taken out of the rows of which the promise is computed."""
 
 LEAST_SHARE = 0.05

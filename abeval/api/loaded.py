@@ -402,16 +402,18 @@ class LoadedExperiment:
         *,
         k: Sequence[int] = (1, 5, 10),
         metrics: Sequence[str] | None = None,
+        history: str | Path | None = None,
         **inputs: Unpack[Inputs],
     ) -> "Agreement":
         """Compare offline differences with online effects, and check why they differ.
 
         Runs `analyze` and `replay`, and reads a few facts of the logs.
 
-        Without `metrics` they are those of `abeval.agreement.agree.OFFLINE`.
+        Without `metrics` they are those of `abeval.agreement.agree.OFFLINE`. Where the logs cannot
+        say what the candidate promised, a `history` of past experiments does.
 
         Raises:
-            ExperimentError: An unknown metric or model.
+            ExperimentError: An unknown metric or model, or there is no such history.
             LogError: A log is missing, unreadable, or not what the file says.
 
         Example:
@@ -422,9 +424,11 @@ class LoadedExperiment:
         """
         from abeval.aggregates.collect import collect_prepared
         from abeval.agreement.agree import OFFLINE, build_agreement, offline_columns, read_offline
+        from abeval.history.history import read_past
         from abeval.offline.replay import ReplayOptions
         from abeval.pipeline import judge_aggregates
 
+        past = () if history is None else read_past(Path(history))
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
         # Columns of models are read in the same pass as those of metrics.
         extra = offline_columns(self.experiment)
@@ -433,4 +437,4 @@ class LoadedExperiment:
             aggregates, logs = collect_prepared(run, metrics_read, extra=extra)
             offline = read_offline(run, options, logs.schema)
         result = judge_aggregates(self.experiment, aggregates, run.step)
-        return build_agreement(result, offline, self.experiment)
+        return build_agreement(result, offline, self.experiment, past)

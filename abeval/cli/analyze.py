@@ -70,7 +70,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
-        columns["read"] = options.reading(columns.get("read"))
+        columns["read"] = options.parse_read_options(columns.get("read"))
         loaded = load_table(file, TableOptions(**columns))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
@@ -238,15 +238,19 @@ def analyze(
             write_text(csv, result.to_csv())
         for file in report or ():
             _write_report(file, _as_study(study or result))
-    outlook = None if study is None else study.outlook
+    outlook, said = None, tuple[str, ...]()
+    if study is not None:
+        from abeval.report.agreement_page import standing_lines
+
+        outlook, said = study.outlook, standing_lines(study)
     if brief:
         from abeval.brief import brief_json
 
-        typer.echo(brief_json(result, outlook))
+        typer.echo(brief_json(result, outlook, said))
     elif format == "md":
         typer.echo(_as_study(study or result).to_markdown(), nl=False)
     else:
-        print_result(result, options.console(), show_all, outlook)
+        print_result(result, options.console(), show_all, outlook, said)
     if connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
     _exit_with_verdict(result.verdicts, gate)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
 from abeval.cli.options import (
@@ -217,9 +217,21 @@ off_policy = command_from_method(
 
 _OFFLINE_METRICS = _metrics("A metric, such as ndcg@10\\[exp]; repeat for more.")
 
+
+def _replay_beside_gap(
+    loaded: "LoadedExperiment",
+    **keywords: Any,  # noqa: ANN401 (keywords of the method)
+) -> tuple[object, object]:
+    from abeval.study import replay_beside_gap
+
+    return replay_beside_gap(loaded.experiment, **keywords)
+
+
 replay = command_from_method(
     "replay",
     """Evaluate the models offline, on the log of the experiment, and compare them in pairs.
+
+    The page begins with what the candidate promised, what came online, and why they differ.
 
     Examples:
     abeval replay experiment.toml --report replay.html
@@ -265,6 +277,7 @@ replay = command_from_method(
     ),
     *(ALL, JSON, REPORT),
     widened_by="metric",
+    together=_replay_beside_gap,
 )
 
 agree = command_from_method(
@@ -276,6 +289,14 @@ agree = command_from_method(
     abeval agree experiment.toml --all --json agreement.json
     """,
     flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_cutoffs),
+    flag(
+        "history",
+        Path,
+        "Past experiments, which say what was promised where the logs cannot.",
+        read=_path,
+        marks=[Reads()],
+        metavar="FILE",
+    ),
     *(_OFFLINE_METRICS, ALL, JSON, REPORT),
     widened_by="metric",
 )

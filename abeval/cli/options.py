@@ -284,7 +284,7 @@ class Flag(NamedTuple):
 READ = "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, format=; repeatable."
 
 
-def reading(texts: Sequence[str] | None) -> dict[str, str]:
+def parse_read_options(texts: Sequence[str] | None) -> dict[str, str]:
     """Parse the `KEY=VALUE` pairs of `--read`."""
     read = parse_pairs("--read", texts or (), "KEY=VALUE", "encoding=cp1251")
     # A shell cannot easily pass a tab: it is typed as backslash and t.
@@ -341,11 +341,12 @@ def command_from_method(
     *flags: Flag,
     widened_by: str = "",
     make_extra: Callable[..., object] | None = None,
+    together: Callable[..., tuple[object, object]] | None = None,
 ) -> Command:
     """Make a command that calls a method of a loaded experiment and shows the result.
 
-    The option `widened_by` shows all columns, as `--all` does; `make_extra` makes a second result
-    for the page.
+    The option `widened_by` shows all columns, as `--all` does. A second result for the page is
+    made by `make_extra`, or by `together` at once with the first.
     """
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
@@ -355,9 +356,14 @@ def command_from_method(
         arguments = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
         page = values.get("report")
         with steps() as step:
-            result = getattr(loaded, method)(**arguments, step=step)
+            more: list[object] = []
             # Only the page shows it, and it takes time of its own.
-            more = [make_extra(loaded, **arguments, step=step)] if make_extra and page else []
+            if together and page:
+                result, *more = together(loaded, **arguments, step=step)
+            else:
+                result = getattr(loaded, method)(**arguments, step=step)
+            if make_extra and page:
+                more = [make_extra(loaded, **arguments, step=step)]
         show_all = values.get("whole", False) or bool(values.get(widened_by))
         # Results that carry the questions print the warning themselves.
         if (questions := loaded.experiment.questions) and not getattr(result, "questions", ()):
@@ -469,7 +475,9 @@ def show(
 
     write_json(json_file, result)
     if page is not None:
-        result.report(page, *extra)
+        from abeval.results.study import build_study
+
+        (build_study(result, *extra) if extra else result).report(page)
     # Notes go to stderr: stdout has the tables alone, for other programs.
     for note in print_brief(result, console(), show_all):
         typer.echo(note, err=True)

@@ -91,7 +91,18 @@ class History:
             ExperimentError: There are too few experiments, or no such metric.
         """
         check_between("alpha", alpha, 0.0001, 0.5)
-        if not self.path.exists():
-            hint = "abeval history add writes it, from the JSON of abeval analyze"
-            raise ExperimentError(f"there is no history {self.path}", hint)
+        _check_exists(self.path)
         return report(self.path, read_rows(self.path), metrics, offline, alpha)
+
+
+def read_past(path: Path) -> tuple[HistoryRow, ...]:
+    """Read every row of a history; an error says that there is none."""
+    history = History(path)
+    _check_exists(path)
+    return history.rows()
+
+
+def _check_exists(path: Path) -> None:
+    if not path.exists():
+        hint = "abeval history add writes it, from the JSON of abeval analyze"
+        raise ExperimentError(f"there is no history {path}", hint)

@@ -20,13 +20,14 @@ class FittedPrediction(NamedTuple):
 
     `p_value` is the p-value of no association; 1 with a reason. For each case, `gain` is how much
     the predictor reduces the squared error (empty with a reason). `error` is the squared error
-    without the predictor, minus the noise.
+    without the predictor, minus the noise. `fit` is None with a reason.
     """
 
     row: Prediction
     p_value: float
     gain: Mapping[Case, float]
     error: Mapping[Case, float]
+    fit: latent.Fit | None = None
 
 
 def estimate_prediction(
@@ -80,8 +81,8 @@ def estimate_prediction(
         explained=_share(float(held_out.gain.sum()), float(error.sum())),
         quality=correlation.value * math.sqrt(signal(x, x_se)),
     )
-    by_case = (dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
-    return FittedPrediction(row, correlation.p_value, *by_case)
+    gains, errors = (dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
+    return FittedPrediction(row, correlation.p_value, gains, errors, fitted)
 
 
 def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
@@ -126,18 +127,18 @@ def choose_predictor(predictions: Sequence[FittedPrediction], alpha: float) -> C
     error = sum(_sum_experiment(fitted[0].error, cases, e) for e in experiments)
     # Without a predictor the gain is 0: it is the choice where all others do harm.
     gain = np.vstack([gain, np.zeros(len(experiments))])
-    others = gain.sum(1, keepdims=True) - gain
+    others_gain = gain.sum(1, keepdims=True) - gain
     # Each experiment is predicted by the choice that the others make.
-    picked = others.argmax(0)
+    choices = others_gain.argmax(0)
     best = int(gain.sum(1).argmax())
-    held = float(gain[picked, np.arange(len(experiments))].sum())
+    held = float(gain[choices, np.arange(len(experiments))].sum())
     row = fitted[0].row
     choice = Choice(
         target=row.target,
         predictors=len(fitted),
         experiments=len(experiments),
         best=None if best == len(fitted) else fitted[best].row.predictor,
-        chosen=int(np.sum(picked == best)),
+        chosen=int(np.sum(choices == best)),
         gain=_share(held, error),
         sentence="",
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from abeval.errors import ExperimentError
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import suggest_name
 from abeval.history.measures import Measure, Measures, build_measures
 from abeval.history.predictions import (
     FittedPrediction,
@@ -43,7 +43,7 @@ def report(
     names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
     _check(path, names, history)
     online = _online(history, metrics)
-    before = _offline(history, offline)
+    before = choose_offline(history, offline)
     predictions = [
         prediction
         for target in online
@@ -84,7 +84,7 @@ def select_measures(measures: Sequence[Measure], names: Sequence[str], kind: str
     by_name = {measure.metric: measure for measure in measures}
     for name in names:
         if name not in by_name:
-            what = f"the history has no {kind} metric {name!r}{suggestion(name, by_name)}"
+            what = f"the history has no {kind} metric {name!r}{suggest_name(name, by_name)}"
             raise ExperimentError(what, f"it has {', '.join(by_name) or 'none'}")
     return [by_name[name] for name in dict.fromkeys(names)]
 
@@ -98,7 +98,8 @@ def _online(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     return sorted(judged, key=lambda m: m.role != "goal")
 
 
-def _offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
+def choose_offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
+    """Choose the offline metrics that are compared: those named, or those that most teams quote."""
     measures = history.select_side("offline")
     if names:
         return select_measures(measures, names, "offline")

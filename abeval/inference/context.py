@@ -19,7 +19,7 @@ from abeval.inference.looks import (
     build_looks,
     next_look,
 )
-from abeval.inference.means_and_ratios import MIN_STRETCH, find_comparable_periods
+from abeval.inference.means_and_ratios import MIN_PERIOD_UNITS, find_comparable_periods
 from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, parse_other_variants
 from abeval.logs.checks import USED, USED_BEFORE
@@ -80,7 +80,6 @@ def metric_info(metric: Metric) -> MetricInfo:
     return MetricInfo(
         **copy_fields(metric, "name", "kind", "formula", "unit", "role", "within"),
         **copy_fields(metric, "label", "description"),
-        query=metric.source.query,
         direction=metric.direction.label,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,
@@ -126,7 +125,8 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
 def ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
     """Build a record for each period with a constant split; none if it never changed."""
     return tuple(
-        Ramp(period.start, period.end, period.shares, period.weights) for period in split_periods
+        Ramp(split_period.start, split_period.end, split_period.shares, split_period.weights)
+        for split_period in split_periods
     )
 
 
@@ -319,15 +319,15 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
     for arms in [Arms(experiment.control, name) for name in experiment.treatments]:
         compared = [split_periods[index] for index in find_comparable_periods(aggregates, arms)]
         counts = {
-            period.start: sum(period.units.get(name, 0) for name in arms)
-            for period in split_periods
-            if period not in compared
+            split_period.start: sum(split_period.units.get(name, 0) for name in arms)
+            for split_period in split_periods
+            if split_period not in compared
         }
         if any(counts.values()):
             days = fmt.listing([start for start, units in counts.items() if units])
             units = sum(counts.values())
             slots = {"variant": arms.treatment, "control": arms.control, "units": units}
-            yield "skipped", {**slots, "days": days, "least": MIN_STRETCH}
+            yield "skipped", {**slots, "days": days, "least": MIN_PERIOD_UNITS}
 
 
 def _note_segments_of_one_variant(analysis: Analysis) -> Iterator[_Note]:

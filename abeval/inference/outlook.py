@@ -453,10 +453,12 @@ def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[fl
     split_periods = [
         aggregates.split_periods[index] for index in find_comparable_periods(aggregates, arms)
     ]
-    inverse_shares = [sum(1 / period.shares[name] for name in arms) for period in split_periods]
+    inverse_shares = [
+        sum(1 / split_period.shares[name] for name in arms) for split_period in split_periods
+    ]
     if len(split_periods) < 2:
         return []
-    starts = [period.start[:10] for period in split_periods]
+    starts = [split_period.start[:10] for split_period in split_periods]
     indices = [max(bisect_right(starts, day) - 1, 0) for day in dates]
     return [inverse_shares[index] / inverse_shares[-1] for index in indices]
 

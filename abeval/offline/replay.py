@@ -1,7 +1,7 @@
 """Replay an experiment's models on its own log."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -9,7 +9,7 @@ from abeval.calls import explain_types
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
-from abeval.logs.prepare import find_faulty_expression, prepare
+from abeval.logs.prepare import Extra, find_faulty_expression, prepare
 from abeval.logs.run import Inputs, Run, open_run
 from abeval.logs.shape import LogSchema, list_own_columns
 from abeval.offline import candidates, impressions, metrics, other_logs
@@ -82,6 +82,12 @@ def write_notes(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
         yield NOTES["kept_negatives"].format(share=kept)
 
 
+def choose_columns(scoring: Scoring) -> Extra:
+    """Choose the columns of the impressions that parts and cut-offs read."""
+    texts = [one.text for one in (*scoring.parts, *scoring.cutoffs)]
+    return lambda log: list_own_columns(texts, log, impressions.PART_COLUMNS)
+
+
 @dataclass(frozen=True)
 class ReplayRun:
     """Replays a prepared log, or a part of it.
@@ -98,19 +104,22 @@ class ReplayRun:
     control: str | None
 
     @classmethod
-    def open(cls, run: Run, options: ReplayOptions, schema: LogSchema | None) -> "ReplayRun":
+    def open(
+        cls, run: Run, options: ReplayOptions, schema: LogSchema | None, also: Sequence[str] = ()
+    ) -> "ReplayRun":
         """Open the logs; with a `schema`, they were prepared with the models' scores."""
         experiment, engine = run.experiment, run.engine
         scoring = choose_replay_scoring(options, experiment.alpha)
+        every = {
+            expression.id: expression
+            for expression in (*scoring.metrics, *metrics.parse_metrics(also))
+        }
+        scoring = replace(scoring, metrics=tuple(every.values()))
         relevance_name = options.get("relevance", "click")
         metric = impressions.relevance_metric(experiment, relevance_name)
         if schema is None:
-            texts = [expression.text for expression in (*scoring.parts, *scoring.cutoffs)]
-            schema = prepare(
-                run,
-                [] if metric is None else [metric],
-                lambda log: list_own_columns(texts, log, impressions.PART_COLUMNS),
-            ).schema
+            columns = choose_columns(scoring)
+            schema = prepare(run, [] if metric is None else [metric], columns).schema
         for part in scoring.parts:
             if part.name in experiment.variants:
                 what = f"where: {part.name!r} is the name of a variant, whose traffic has rows"
@@ -183,12 +192,15 @@ class ReplayRun:
 
 
 @explain_types
-def replay(run: Run, options: ReplayOptions, schema: LogSchema | None = None) -> ReplayResult:
+def replay(
+    run: Run, options: ReplayOptions, schema: LogSchema | None = None, also: Sequence[str] = ()
+) -> ReplayResult:
     """Score every model of an experiment on its own log.
 
     A `schema` is that of logs that were prepared with the scores; without it they are opened.
+    Metrics of `also` are computed beside those that the options ask for.
     """
-    prepared = ReplayRun.open(run, options, schema)
+    prepared = ReplayRun.open(run, options, schema, also)
     result, _ = evaluate_parts(
         prepared.sums,
         prepared.scoring,
@@ -200,9 +212,15 @@ def replay(run: Run, options: ReplayOptions, schema: LogSchema | None = None) ->
     return replace(result, questions=tuple(run.experiment.questions))
 
 
+def split_keywords(keywords: ReplayKeywords) -> tuple[ReplayOptions, Inputs]:
+    """Split keywords into the options of a replay and what says which logs to read."""
+    own = {name: value for name, value in keywords.items() if name in _OPTIONS}
+    rest = {name: value for name, value in keywords.items() if name not in _OPTIONS}
+    return cast("ReplayOptions", own), cast("Inputs", rest)
+
+
 def replay_logs(experiment: Experiment, keywords: ReplayKeywords) -> ReplayResult:
     """Open the logs of an experiment and replay its models."""
-    input_keywords = {name: value for name, value in keywords.items() if name not in _OPTIONS}
-    replay_keywords = {name: value for name, value in keywords.items() if name in _OPTIONS}
-    with open_run(experiment, cast("Inputs", input_keywords)) as run:
-        return replay(run, cast("ReplayOptions", replay_keywords))
+    options, inputs = split_keywords(keywords)
+    with open_run(experiment, inputs) as run:
+        return replay(run, options)

@@ -31,6 +31,8 @@ STANDING_WORDS = {
 }
 """Standing → its words; the order is that of the symbols in the quadrant."""
 
+_ORDER = "the candidate's order"
+
 _MOST_NEEDS = 4
 """Most missing columns that one sentence names."""
 
@@ -77,7 +79,8 @@ def bill_tables(result: Agreement) -> Iterator[TextTable]:
         ]
         yield table(
             f"What was promised and what came{f', {gap.variant}' * several}",
-            f"the lift of {gap.metric} that the candidate's order promised, and what each cause "
+            f"the lift of {gap.metric} that {'past experiments' if gap.predictor else _ORDER} "
+            f"promised{f' by {gap.predictor}' * bool(gap.predictor)}, and what each cause "
             f"took of it, with {fmt.level(result.alpha)} intervals.",
             rows,
             ("part", lambda row: row[0]),
@@ -150,7 +153,7 @@ def conclusion_lines(result: Agreement) -> Iterator[str]:
     """Write the conclusions, then trust and guardrails, as lines of text."""
     for conclusion in conclude_variants(result):
         before = f"{conclusion.variant}: " if len(result.explanations) > 1 else ""
-        yield from tables.text_lines(conclusion, before)
+        yield from tables.write_verdict_lines(conclusion, before)
     for name, sentence in trust_lines(result):
         yield f"{name}: {sentence}"
 
@@ -418,7 +421,7 @@ def _promise(explanation: Explanation) -> str:
         if gap.causes
         else ""
     )
-    return f" Promised {gap.promised:+.1%}, came {gap.came:+.1%}{first}."
+    return f" Promised{gap.basis} {gap.promised:+.1%}, came {gap.came:+.1%}{first}."
 
 
 def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
@@ -437,7 +440,6 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
     view="explore",
     title="Offline meets online",
     short="Agreement",
-    result="agreement",
     after="catalog",
     gated=True,
     lead=(
@@ -445,9 +447,16 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
         "by the share of the gap that closes without them; p after Holm over all causes checked."
     ),
 )
-def causes_part(result: Agreement) -> Iterator[Block]:
-    """Show what offline and online say together, and every cause."""
-    yield from bill_tables(result)
+def causes_part(study: Study) -> Iterator[Block]:
+    """Show what offline and online say together, and every cause.
+
+    The bill is here unless it is first on the page.
+    """
+    result = study.agreement
+    if result is None:
+        return
+    if study.analysis is not None:
+        yield from bill_tables(result)
     sentences = [conclusion.sentence for conclusion in conclude_variants(result)]
     formatters = {"share_of_gap": share_of_gap, "number": number}
     yield assets.block("causes.html", sentences=sentences, result=result, **formatters)

@@ -84,9 +84,9 @@ def _kicker(study: Study) -> str:
         return "A/B test report"
     if study.time is not None and study.time.days:
         return f"Effects over time, {study.time.days[0]} to {study.time.days[-1]}"
-    if study.agreement is not None:
-        return "Offline and online"
-    return "Offline replay" if study.replay is not None else "A/A replays"
+    if study.replay is not None:
+        return "Offline replay"
+    return "A/A replays" if study.agreement is None else "Offline and online"
 
 
 def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:

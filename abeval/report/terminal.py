@@ -95,11 +95,16 @@ def print_tables(result_tables: Tables, console: Console, show_all: bool) -> tup
 
 
 def print_result(
-    result: Result, console: Console, show_all: bool = True, outlook: "PowerOutlook | None" = None
+    result: Result,
+    console: Console,
+    show_all: bool = True,
+    outlook: "PowerOutlook | None" = None,
+    offline: Sequence[str] = (),
 ) -> None:
     """Print the result of an analysis: verdicts, checks, scorecard, accounting.
 
     Without `show_all` it is a first screen: goals, guardrails, the next step, what else there is.
+    `offline` is what models say offline, for a line under the verdict.
     """
     judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
     # Without goals and guardrails a first screen would be empty.
@@ -107,7 +112,7 @@ def print_result(
     metrics = None if show_all else judged
     notes = [Text(f"  - {plain(note)}") for note in result.notes]
     sections: list[Iterable[Text | Padding]] = [
-        (*_verdicts(result, outlook), *_trust(result, width, show_all)),
+        (*_verdicts(result, outlook, offline), *_trust(result, width, show_all)),
         _scorecard(result, width, metrics),
         *(text_table(table, width) for table in _tables(result) if show_all),
         _left_out(result, metrics),
@@ -141,7 +146,9 @@ def _tables(result: Result) -> tuple[TextTable, ...]:
     return (*tables.tables(result), *tables.design_tables(result), *slice_tables)
 
 
-def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
+def _verdicts(
+    result: Result, outlook: "PowerOutlook | None", offline: Sequence[str]
+) -> Iterator[Text]:
     lines, shared = verdict_lines(result, outlook)
     for line in lines:
         name = f"{plain(line.variant)}: " if len(lines) > 1 else ""
@@ -151,6 +158,7 @@ def _verdicts(result: Result, outlook: "PowerOutlook | None") -> Iterator[Text]:
         yield Text(plain(shared))
     if len(lines) > 1:
         yield Text(ORDER, "dim")
+    yield from (Text(plain(f"Offline: {line}")) for line in offline)
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
     phrases = filter(None, (result.so_far, f"{info.unit} units: "))

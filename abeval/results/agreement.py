@@ -181,6 +181,8 @@ class Gap(Frozen):
 
     Attributes:
         unsized: Causes that were found, but whose size is unknown.
+        source: What the promise rests on: `rows` of the log, or a `history`.
+        predictor: Of a history, the offline metric that predicts.
     """
 
     variant: str
@@ -197,6 +199,13 @@ class Gap(Frozen):
     unexplained_high: float | None = None
     unsized: tuple[str, ...] = ()
     reason: str = ""
+    source: str = ""
+    predictor: str = ""
+
+    @property
+    def basis(self) -> str:
+        """Say by which offline metric past experiments promise it; nothing of the log's rows."""
+        return f" by {self.predictor}, as in past experiments," if self.predictor else ""
 
     @property
     def sentence(self) -> str:
@@ -209,7 +218,7 @@ class Gap(Frozen):
         if self.promised is None:
             return f"The gap cannot be sized: {self.reason}."
         numbers = [
-            ("Promised", self.promised, self.promised_low, self.promised_high),
+            (f"Promised{self.basis}", self.promised, self.promised_low, self.promised_high),
             ("came", self.came, self.came_low, self.came_high),
             *((describe_code(p.name), p.points, p.points_low, p.points_high) for p in self.causes),
             ("not explained", self.unexplained, self.unexplained_low, self.unexplained_high),

@@ -109,8 +109,7 @@ class MetricInfo(Frozen):
     """The definition of a metric.
 
     `within` is the margin of a guardrail whose value must lie in a range, else None. `label` is
-    what people call it, empty where that is its name. `query` is the file in `queries/` that sums
-    it by unit, empty where none does: `abeval tools sql EXPERIMENT METRIC` has the whole statement.
+    what people call it, empty where that is its name.
     """
 
     name: str
@@ -124,7 +123,6 @@ class MetricInfo(Frozen):
     within: tuple[float, float] | None = None
     label: str = ""
     description: str = ""
-    query: str = ""
 
     @property
     def display_name(self) -> str:

@@ -212,8 +212,8 @@ Row = TypeVar("Row", ReplayRow, PairRow)
 def select_metrics(result: ReplayResult, metrics: Sequence[str]) -> ReplayResult:
     """Keep only some metrics, as if they alone had been replayed.
 
-    The result must have no curves. Rows are in the order of the metrics; metrics that the result
-    does not have are left out.
+    Curves stay as they are. Rows are in the order of the metrics; metrics that the result does not
+    have are left out.
     """
     order = {name: index for index, name in enumerate(metrics)}
     definitions = dict(result.definitions)

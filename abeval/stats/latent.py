@@ -215,6 +215,19 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
         >>> round(chance_positive(fitted, 0.02, 0.001), 2)
         1.0
     """
+    value, se = predict(fitted, x, x_se)
+    return float(special.ndtr(value / se))
+
+
+def predict(fitted: Fit, x: float, x_se: float) -> tuple[float, float]:
+    """Predict the true effect on `y` from a new estimate on `x`, with the standard error.
+
+    Example:
+        >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
+        >>> fitted = fit(x, [0.001] * 6, [2 * one for one in x], [0.002] * 6)
+        >>> round(predict(fitted, 0.02, 0.001)[0], 2)
+        0.04
+    """
     plain, parts = fitted.plain, fitted.parts
     straight = float(_compute_slope(plain).value)
     between, seen = straight * plain.xx, plain.xx + x_se**2
@@ -225,7 +238,17 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
     spread = plain.yy - pull * between
     middle = plain.yy + pull**2 * plain.xx - 2 * pull * between
     variance = spread + away**2 * unsure + np.sum(fitted.weight**2 * (middle + errors))
-    return float(special.ndtr((fitted.weight @ fitted.y + pull * away) / np.sqrt(variance)))
+    return float(fitted.weight @ fitted.y + pull * away), float(np.sqrt(variance))
+
+
+def widen(fitted: Fit, se: float) -> float:
+    """Return the standard error of a prediction, with what is not known of the spread.
+
+    It is at least what predictions of experiments left out miss, and noise may hide as much of the
+    spread as it feigns.
+    """
+    missed = (fitted.y - held_out(fitted).predicted) ** 2 - fitted.y_se**2
+    return math.sqrt(max(se**2, float(fitted.weight @ missed)) + float(fitted.least.yy))
 
 
 def held_out(fitted: Fit) -> HeldOut:

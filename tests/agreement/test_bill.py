@@ -57,6 +57,16 @@ def test_a_fault_that_shrinks_a_gain_is_named_first_and_sized(
 
 
 @pytest.mark.whole
+@pytest.mark.parametrize(
+    ("name", "cause", "seed"), [("elsewhere", "cannibalised", 102), ("labels", "labels", 103)]
+)
+def test_a_weak_fault_is_named_where_its_test_is_sure(name: str, cause: str, seed: int) -> None:
+    """It takes a fifth of the clicks of a part of the traffic."""
+    fault = next(fault for fault in FAULTS if fault.name == name)
+    assert agree(draw_log(fault, 0.2, seed)).confirmed_causes[0].name == cause
+
+
+@pytest.mark.whole
 def test_the_promise_of_a_clean_log_is_its_lift_and_nothing_is_named() -> None:
     log, agreement = planted("clean", 1.1)
     gap = bill("clean", 1.1)

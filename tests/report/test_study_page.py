@@ -21,12 +21,14 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.aggregates.collect import collect
+from abeval.brief import brief_json
 from abeval.cli.main import app
 from abeval.engines import sql as queries
 from abeval.experiment.metrics import named_metrics
 from abeval.inference.judge import judge
 from abeval.logs.run import open_run
 from abeval.offline.metrics import default_metrics
+from abeval.report.agreement_page import standing_lines
 from abeval.report.figures import Block, Closed, MetricBlocks, list_figures
 from abeval.report.markdown import markdown
 from abeval.report.page import _build_parts, page_html
@@ -52,6 +54,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     args = ["analyze", str(FILE), "--report", str(page), "--report", str(file)]
     run = CliRunner().invoke(app, args)
     assert run.exit_code == 0, run.output
+    (folder / "screen.txt").write_text(run.output, encoding="utf-8")
     return folder
 
 
@@ -130,6 +133,8 @@ def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study:
     assert study.agreement.report(again).read_text(encoding="utf-8") == text
     sections = {e.attributes["id"]: words(e) for e in parse(whole(text)).all("section")}
     assert list(sections) == ["verdict", "causes", "quadrant", "traffics", "position"]
+    assert sections["verdict"].startswith("What was promised and what came")
+    assert "What was promised" not in sections["causes"]
     assert "offline and online contradict each other" in sections["verdict"].lower()
     assert "auc is worse offline" in sections["verdict"]
     assert "Why: Position accounts for 100% of the gap: the" in sections["verdict"]
@@ -177,6 +182,57 @@ def test_the_first_screen_says_that_offline_and_online_contradict(
     other = page_html(Study(analysis=study.analysis, agreement=agreement))
     (first,) = parse(other).all("section", id="verdict")
     assert "contradict" not in words(first)
+
+
+def test_what_was_promised_and_what_came_is_a_line_under_the_verdict(
+    folder: Path, study: Study, parsed: Page
+) -> None:
+    """On the page, in the terminal, in Markdown and in the brief the same words."""
+    assert study.analysis is not None
+    assert study.agreement is not None
+    gap = study.agreement.gap
+    assert gap is not None
+    assert gap.promised is not None
+    first = gap.causes[0]
+    said = f"Promised {gap.promised:+.1%}, came {gap.came:+.1%}; {first.name} {first.points:+.1%}."
+    screen = (folder / "screen.txt").read_text(encoding="utf-8").split("Trust:")[0]
+    (on_page,) = parsed.all("section", id="verdict")
+    for text in (screen, words(on_page), study.to_markdown().replace("\\", "")):
+        assert said in " ".join(text.replace("−", "-").split())
+    brief = json.loads(brief_json(study.analysis, study.outlook, standing_lines(study)))
+    (line,) = brief["offline"]
+    assert line.endswith(said)
+    assert "offline" not in json.loads(brief_json(study.analysis))
+
+
+def test_the_page_of_a_replay_begins_with_what_was_promised(tmp_path: Path, study: Study) -> None:
+    """It is that of `agree`, of one reading of the logs; the replay itself stays as it is."""
+    assert study.agreement is not None
+    page, file = tmp_path / "page.html", tmp_path / "replay.json"
+    late = "late: position > 5"
+    args = ["replay", str(FILE), "--metric", "mrr@5", "--curve", "3", "--where", late]
+    run = CliRunner().invoke(app, [*args, "--json", str(file), "--report", str(page)])
+    assert run.exit_code == 0, run.output
+    sections = {e.attributes["id"]: words(e) for e in parse(whole(page.read_text())).all("section")}
+    assert next(iter(sections)) == "verdict"
+    assert sections["verdict"].startswith("What was promised and what came")
+    gap = study.agreement.gap
+    assert gap is not None
+    for value in (gap.promised, gap.came, gap.causes[0].points, gap.unexplained):
+        assert f"{value:+.1%}" in sections["verdict"].replace("−", "-")
+    assert "late" in sections["offline"]
+    metrics = {"where": {"late": "position > 5"}, "metrics": ["mrr@5"], "curve": 3}
+    alone = abeval.load(FILE).replay(**metrics)  # type: ignore[arg-type]
+    assert file.read_text(encoding="utf-8") == alone.to_json()
+
+
+def test_a_replay_by_another_relevance_has_a_page_without_a_promise(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    args = ["replay", str(FILE), "--metric", "auc", "--relevance", "long_click"]
+    run = CliRunner().invoke(app, [*args, "--report", str(page)])
+    assert run.exit_code == 0, run.output
+    ids = [e.attributes["id"] for e in parse(whole(page.read_text())).all("section")]
+    assert ids[0] == "offline"
 
 
 @pytest.mark.parametrize(
@@ -474,18 +530,6 @@ def test_methods_hold_what_makes_the_result_again(study: Study, parsed: Page) ->
     assert "Welch 1947" in words(methods)
     assert f"duckdb {dict(study.provenance.versions)['duckdb']}" in words(methods)
     assert study.provenance.experiment.strip() in methods.text
-
-
-def test_every_metric_leads_to_the_sql_that_summed_it(study: Study, parsed: Page) -> None:
-    assert study.analysis is not None
-    queries = Path(__file__).parents[2] / "queries"
-    rows = [e for e in parsed.all("tr") if (e.attributes.get("id") or "").startswith("def-")]
-    assert len(rows) == len(study.analysis.metrics)
-    for metric, row in zip(study.analysis.metrics, rows, strict=True):
-        (link,) = [a for a in parsed.all("a") if row in a.inside and a.text == metric.query]
-        (closed,) = parsed.all("details", id=link.attributes["href"].removeprefix("#"))
-        (text,) = [e.text for e in parsed.all("pre") if closed in e.inside]
-        assert text.strip() == (queries / f"{metric.query}.sql").read_text("utf-8").strip()
 
 
 @pytest.mark.whole

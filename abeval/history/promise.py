@@ -1,0 +1,58 @@
+"""What past experiments let one expect online of a new one, by its offline differences."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from abeval.history.measures import build_measures
+from abeval.history.predictions import choose_predictor, estimate_prediction
+from abeval.history.report import choose_offline
+from abeval.results.history import HistoryRow
+from abeval.stats import latent
+from abeval.stats.records import Estimate
+
+
+class Promise(NamedTuple):
+    """The expected true lift of a metric, by the offline metric that predicts it best."""
+
+    lift: Estimate
+    predictor: str
+
+
+def predict_lift(
+    rows: Sequence[HistoryRow],
+    experiment: str,
+    differences: Mapping[str, Estimate],
+    target: str,
+    alpha: float,
+) -> Promise | str:
+    """Predict the lift of a metric from a history; words say why nobody can.
+
+    Args:
+        rows: Of the history; those of the experiment itself are left out.
+        experiment: The name of the new experiment.
+        differences: Offline metric → candidate minus baseline on control's traffic.
+        target: The online metric.
+        alpha: Level at which a predictor must be more than chance, over all that are compared.
+    """
+    history = build_measures([row for row in rows if row.experiment != experiment])
+    goal = next(
+        (one for one in history.select_side("online") if one.metric == target and one.sign), None
+    )
+    if goal is None:
+        return f"the history has no {target} of which more or less is better"
+    own = [one for one in choose_offline(history, None) if one.sign and one.metric in differences]
+    fits = {one.metric: fit for one in own if (fit := estimate_prediction(one, goal, alpha))}
+    choice = choose_predictor([*fits.values()], alpha)
+    if choice is None:
+        return "the history has fewer than 5 experiments with an offline metric of this one"
+    best = None if choice.best is None else fits[choice.best]
+    if best is None or best.fit is None or best.p_value * choice.predictors > alpha:
+        return choice.sentence
+    name = best.row.predictor
+    sign = next(one.sign for one in own if one.metric == name)
+    seen = differences[name]
+    value, se = latent.predict(best.fit, sign * seen.value, seen.variance**0.5)
+    experiments = best.row.experiments
+    variance = latent.widen(best.fit, se) ** 2
+    lift = Estimate(goal.sign * value, variance, experiments, experiments - 2.0)
+    return Promise(lift, name)
