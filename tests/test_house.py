@@ -4,12 +4,13 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import abeval
-from abeval.report.short import _TABULATE
+from abeval.results.record import Record, Tabled
 from abeval.views import VIEWS
 from tests.reachability import Package, tree_of
 
@@ -236,6 +237,14 @@ def is_registered(node: ast.AST) -> bool:
     )
 
 
+def list_tables() -> Iterator[str]:
+    """Functions that tabulate results, which each result names."""
+    for module in ("agreement", "history", "interleaving", "off_policy", "replay", "study"):
+        import_module(f"abeval.results.{module}")
+    classes = (*Record.__subclasses__(), *Tabled.__subclasses__())
+    return (name for kind in classes if (name := getattr(kind, "TABLES", "")))
+
+
 def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     package = Package(FILES)
     texts = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("notebooks/*.ipynb")]
@@ -244,7 +253,7 @@ def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     roots = package.documented(docs)
     roots |= {d for d in package.nodes if d.module in entries or d.module.startswith("abeval.cli")}
     roots |= {found for name in abeval.__all__ if (found := package.find("abeval", name))}
-    names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in _TABULATE.values()))
+    names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in list_tables()))
     views = (name.split(":") for name in names)
     roots |= {d for d, node in package.nodes.items() if is_registered(node)}
     roots |= {found for module, name in views if (found := package.find(module, name))}
