@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from abeval.inference.trust.catalogue import add_check
     from abeval.inference.trust.finding import RawCheck, TrustCheck
     from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
+    from abeval.report.parts import page_part
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
     from abeval.results.history import Added, HistoryReport
@@ -44,7 +45,7 @@ __all__ += ["AbevalError", "ExperimentError", "LogError", "QueryError"]
 __all__ += ["Evaluation", "History", "JudgedColumns", "evaluate", "evaluate_log"]
 __all__ += ["Agreement", "CheckResult", "InterleavingResult", "Pairwise", "Plans", "Result"]
 __all__ += ["AAResult", "AuditResult", "OffPolicyResult", "ReplayResult", "TimeResult"]
-__all__ += ["Added", "HistoryReport", "Study", "read_results"]
+__all__ += ["Added", "HistoryReport", "Study", "page_part", "read_results"]
 __all__ += ["RawCheck", "TrustCheck", "add_check"]
 
 _NAMES = {
@@ -57,6 +58,7 @@ _NAMES = {
     "inference.trust.catalogue": ("add_check",),
     "inference.trust.finding": ("RawCheck", "TrustCheck"),
     "offline.evaluate": ("Evaluation", "JudgedColumns", "evaluate", "evaluate_log"),
+    "report.parts": ("page_part",),
     "results.agreement": ("Agreement",),
     "results.analysis": ("CheckResult", "Pairwise", "Result"),
     "results.history": ("Added", "HistoryReport"),

@@ -18,7 +18,7 @@ from abeval.inference.trust.catalogue import CHECKS, ENTRY_POINTS
 from abeval.logs.run import Inputs
 from abeval.metrics.builtin import builtin_metrics
 from abeval.offline.replay import ReplayOptions
-from abeval.report.page import PARTS
+from abeval.report.parts import load_parts
 from benchmarks.__main__ import build_parser
 from benchmarks.results.__main__ import commands
 from benchmarks.runner import load_tables
@@ -224,7 +224,7 @@ CHECK_NAMES = {check.check or check.name for check in CHECKS}
 @pytest.mark.parametrize(
     ("page", "names"),
     [
-        ("docs/report.md", [part.id for part in PARTS]),
+        ("docs/report.md", [part.id for part in load_parts()]),
         ("docs/experiment-file.md", [*TrustOptions.model_fields]),
         ("docs/methods.md", [*builtin_metrics(30, 30)]),
         ("docs/trust.md", [re.sub("^LOG_|^clicks_|:SEGMENT$", "", name) for name in CHECK_NAMES]),

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,7 @@ import pytest
 import abeval
 from abeval.metrics import definition
 from abeval.metrics.definition import Source
-from abeval.report.page import PARTS
-from abeval.report.short import _TABULATE
+from abeval.results.record import Record, Tabled
 from abeval.views import VIEWS
 from tests.reachability import Package, tree_of
 
@@ -231,9 +231,20 @@ def test_every_relation_has_one_maker():
 
 
 def is_registered(node: ast.AST) -> bool:
-    """Whether a definition is a case of a function that dispatches on the kind of its argument."""
+    """Whether a definition is a case of a function that dispatches, or a part of the page."""
     marks = node.decorator_list if isinstance(node, ast.FunctionDef) else []
-    return any(isinstance(mark, ast.Attribute) and mark.attr == "register" for mark in marks)
+    return any(
+        ast.unparse(mark).endswith(".register") or ast.unparse(mark).startswith("page_part(")
+        for mark in marks
+    )
+
+
+def list_tables() -> Iterator[str]:
+    """Functions that tabulate results, which each result names."""
+    for module in ("agreement", "history", "interleaving", "off_policy", "replay", "study"):
+        import_module(f"abeval.results.{module}")
+    classes = (*Record.__subclasses__(), *Tabled.__subclasses__())
+    return (name for kind in classes if (name := getattr(kind, "TABLES", "")))
 
 
 def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
@@ -247,8 +258,7 @@ def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     # A built-in metric names its source in `builtin.toml`.
     sources = [name for name, value in vars(definition).items() if isinstance(value, Source)]
     roots |= {found for name in sources if (found := package.find(definition.__name__, name))}
-    in_report = (*(part.build for part in PARTS), *_TABULATE.values())
-    names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in in_report))
+    names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in list_tables()))
     views = (name.split(":") for name in names)
     roots |= {d for d, node in package.nodes.items() if is_registered(node)}
     roots |= {found for module, name in views if (found := package.find(module, name))}

@@ -7,6 +7,7 @@ from abeval.offline.metrics import find_direction
 from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.parts import page_part
 from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, format_lift, table
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -247,6 +248,18 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
     return why, f"Decide by the online result. To know why, add {missing}, and run again."
 
 
+@page_part(
+    "traffics",
+    view="explore",
+    title="Models on traffics",
+    short="Traffics",
+    result="agreement",
+    after="quadrant",
+    lead=(
+        "The logged difference is what dashboards show: each model on its own traffic. It is the "
+        "sum of what the model changes on the same traffic, and what the traffic changes."
+    ),
+)
 def traffics_part(result: Agreement) -> tuple[TextTable, ...]:
     """Tabulate models by traffic, the logged difference and off-policy backtests."""
     return (*_matrix(result), *tables.drop_empty(_backtests(result)))
@@ -425,6 +438,18 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
     return "; no cause explains it"
 
 
+@page_part(
+    "causes",
+    view="explore",
+    title="Offline meets online",
+    short="Agreement",
+    after="catalog",
+    gated=True,
+    lead=(
+        "Whether offline and online say the same, and why not. Causes that were found come first, "
+        "by the share of the gap that closes without them; p after Holm over all causes checked."
+    ),
+)
 def causes_part(study: Study) -> Iterator[Block]:
     """Show what offline and online say together, and every cause.
 
@@ -440,6 +465,20 @@ def causes_part(study: Study) -> Iterator[Block]:
     yield assets.block("causes.html", sentences=sentences, result=result, **formatters)
 
 
+@page_part(
+    "quadrant",
+    view="explore",
+    title="Offline against online",
+    short="Quadrant",
+    result="agreement",
+    after="causes",
+    gated=True,
+    lead=(
+        "Each offline metric, on control's traffic, against each goal online, both in half-widths "
+        "of their {level} intervals and turned so that more is better. Inside the dotted lines an "
+        "interval contains zero; upper left and lower right contradict each other."
+    ),
+)
 def quadrant_part(result: Agreement) -> Iterator[Block]:
     """Draw offline metrics against goals, one figure per variant; list all pairs."""
     rows_by_variant = fig.group(result.rows, lambda row: row.variant)
@@ -454,6 +493,19 @@ def quadrant_part(result: Agreement) -> Iterator[Block]:
         yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))
 
 
+@page_part(
+    "position",
+    view="explore",
+    title="Clicks by position",
+    short="Position",
+    result="agreement",
+    after="traffics",
+    gated=True,
+    lead=(
+        "Clicks fall on what is shown on top. Where the variants differ at each position, the "
+        "items are better; where one shows more on top, its clicks are helped by the place."
+    ),
+)
 def position_part(agreement: Agreement) -> Iterator[Block]:
     """Compare click rates of the variants by position."""
     rates = tuple(dict.fromkeys(agreement.positions))

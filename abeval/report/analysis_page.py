@@ -12,6 +12,7 @@ from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView, colour_indices, group_by_metric
 from abeval.report.next_step import ORDER, describe_size, sort_rows, verdict_lines
+from abeval.report.parts import page_part
 from abeval.report.tables import Cell, DisplayRow, TextTable, format_lift, format_share, full
 from abeval.report.time_page import choose_scale, list_effect_series, units_view
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
@@ -26,6 +27,7 @@ _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""
 
 
+@page_part("verdict", view="decision", short="Verdict", after="")
 def verdict_part(study: Study) -> Iterator[Block]:
     """Build the first screen; without an analysis, that of the agreement."""
     result, joint = study.analysis, study.agreement
@@ -123,6 +125,19 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
     return sparks
 
 
+@page_part(
+    "trust",
+    view="evidence",
+    title="Trust checks",
+    short="Trust",
+    result="analysis",
+    after="calibration",
+    printed=True,
+    lead=(
+        "Whether the numbers below can be believed at all. A failed check that touches a goal, a "
+        "guardrail or all metrics hides them; any other makes its own rows untrusted."
+    ),
+)
 def trust_part(result: Result) -> Iterator[Block]:
     """Show every trust check."""
     unmet = worst_first(result.trust, "fail", "warn", "skipped")
@@ -130,6 +145,20 @@ def trust_part(result: Result) -> Iterator[Block]:
     yield assets.block("trust.html", result=result, open_checks=unmet, passed=passed)
 
 
+@page_part(
+    "scorecard",
+    view="explore",
+    title="Every lift",
+    after="verdict",
+    gated=True,
+    lead=(
+        "Lift is the difference over control, with its {level} interval. The drawing: thin line, "
+        "the interval that decides after adjustment; thick, the {level} interval; thickest, the "
+        "50% interval. Filled dot: decided. Shaded: beyond a guardrail's margin. Small ticks: the "
+        "smallest lift that this test would detect 80% of the time. Arrows: the interval "
+        "continues. Choose a metric by its name."
+    ),
+)
 def scorecard_part(study: Study) -> Iterator[Block]:
     """Show all rows, by role."""
     if result := study.analysis:
@@ -138,6 +167,19 @@ def scorecard_part(study: Study) -> Iterator[Block]:
         yield from tables.tables(result)
 
 
+@page_part(
+    "heat",
+    view="explore",
+    title="Metrics by segment",
+    short="Heat",
+    after="scorecard",
+    gated=True,
+    lead=(
+        "Exploratory: many looks at the same data, without adjustment. Shaded: the interval "
+        "excludes zero; green is good, red is bad, darker is larger. A difference between "
+        "segments is a question, not an answer."
+    ),
+)
 def heat_part(study: Study) -> Iterator[Block]:
     """Show the lifts of all metrics in all segments and cuts."""
     if result := study.analysis:
@@ -151,6 +193,18 @@ def _opens(study: Study) -> str:
     return "daily" if study.analysis is not None and study.analysis.daily else "explore"
 
 
+@page_part(
+    "segments",
+    view="explore",
+    title="Segments",
+    result="analysis",
+    after="windows",
+    gated=True,
+    lead=(
+        "Exploratory: many looks at the same data, without adjustment. A difference between "
+        "segments here is a question, not an answer."
+    ),
+)
 def segments_part(result: Result) -> Iterator[Block]:
     """Show effects by segment."""
     yield from slice_blocks(result, result.segments)
@@ -158,6 +212,18 @@ def segments_part(result: Result) -> Iterator[Block]:
         yield Closed("Tests over segments", test_tables)
 
 
+@page_part(
+    "cuts",
+    view="explore",
+    title="Cuts",
+    result="analysis",
+    after="segments",
+    gated=True,
+    lead=(
+        "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
+        "is Holm's over the cells of a cut."
+    ),
+)
 def cuts_part(result: Result) -> Iterator[Block]:
     """Show effects by cut; one unit may be in several cells of a cut."""
     yield from slice_blocks(result, cut_rows(result))
@@ -165,6 +231,16 @@ def cuts_part(result: Result) -> Iterator[Block]:
         yield Closed("Within cells and by mix", mix_tables)
 
 
+@page_part(
+    "quality",
+    view="evidence",
+    title="Data quality",
+    short="Data",
+    result="analysis",
+    after="stability",
+    printed=True,
+    lead="What the logs hold, by day and variant, and what was set aside.",
+)
 def quality_part(result: Result) -> Iterator[Block]:
     """Show units by day and variant, and rows read, used and set aside."""
     yield from units_view(result)
@@ -172,6 +248,18 @@ def quality_part(result: Result) -> Iterator[Block]:
         yield assets.block("rows.html", result=result)
 
 
+@page_part(
+    "power",
+    view="explore",
+    title="What it can see",
+    short="Power",
+    result="outlook",
+    after="cuts",
+    lead=(
+        "The smallest lift that a row finds with {power} by its own test, if units keep coming as "
+        "they did."
+    ),
+)
 def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""
     views: list[tuple[str, Block]] = []
@@ -198,7 +286,7 @@ def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
             figure = _outlook_figure(curves, order)
             views.append((metric, FigureView("", takeaway, figure, ("power", metric))))
         elif takeaway:
-            views.append((metric, Markup("<p>{}</p>").format(fmt.typographic(takeaway))))
+            views.append((metric, takeaway))
     return group_by_metric(views)
 
 
@@ -230,6 +318,14 @@ def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
     )
 
 
+@page_part(
+    "aa",
+    view="evidence",
+    title="A/A replays",
+    short="A/A",
+    after="quality",
+    lead="How often each test rejects when nothing differs: {alpha_share} of replays, if it holds.",
+)
 def aa_part(study: Study) -> Iterator[Block]:
     """Show the replays of every metric."""
     if (aa := study.aa) and aa.metrics:
@@ -239,6 +335,18 @@ def aa_part(study: Study) -> Iterator[Block]:
         yield from tables.drop_empty(refused)
 
 
+@page_part(
+    "replays",
+    view="explore",
+    title="A/A replays",
+    short="A/A",
+    result="aa",
+    after="power",
+    lead=(
+        "P-values when nothing differs. If the test keeps its level on this log, they are flat, "
+        "and {alpha_share} of them are below {alpha}."
+    ),
+)
 def replays_part(aa: AAResult) -> tuple[Block, ...]:
     """Draw the p-values of each metric's A/A replays."""
     return group_by_metric((row.metric, _replay_figure(aa, row)) for row in aa.metrics)
@@ -476,3 +584,14 @@ def cut_rows(result: Result) -> list[SliceRow]:
         )
         for row in result.cuts
     ]
+
+
+page_part(
+    "design",
+    view="evidence",
+    title="What was randomised",
+    short="Design",
+    result="analysis",
+    after="trust",
+    gated=True,
+)(tables.design_tables)

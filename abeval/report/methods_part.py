@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from abeval.report import assets
 from abeval.report.figures import Block
+from abeval.report.parts import page_part
 from abeval.results import Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -51,6 +52,7 @@ def describe_method(code: str) -> Method:
     return Method(code, code.replace("_", " "), "", "docs/methods.md")
 
 
+@page_part("methods", view="evidence", title="Methods and definitions", short="Methods", after="aa")
 def methods_part(study: Study) -> Iterator[Block]:
     """Build the part: definitions, methods, settings, the file, SQL, versions."""
     result, provenance = study.analysis, study.provenance

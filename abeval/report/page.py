@@ -1,7 +1,6 @@
 """Write a study or another result as one HTML file that works offline."""
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import singledispatch
@@ -15,6 +14,7 @@ from abeval.report import history_page as history
 from abeval.report.analysis_page import group_rows_by_role
 from abeval.report.figures import Block, FigureView, Interval, MetricBlocks, list_figures
 from abeval.report.next_step import ORDER, next_step, verdict_lines
+from abeval.report.parts import Part, load_parts
 from abeval.report.short import off_policy_value, tabulate
 from abeval.report.tables import TextTable, VerdictLine, trim
 from abeval.results import codes
@@ -27,30 +27,9 @@ from abeval.results.off_policy import OffPolicyResult
 from abeval.results.record import Record, csv_text
 from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, build_study
-from abeval.views import view
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
-
-
-class Part(NamedTuple):
-    """A part of the page, as in `parts.toml`, and its blocks for one study."""
-
-    id: str
-    build: str
-    view: str
-    short: str
-    title: str = ""
-    of: str = ""
-    lead: str = ""
-    gated: bool = False
-    printed: bool = False
-    blocks: tuple[Block, ...] = ()
-
-
-PARTS = tuple(
-    Part(name, **entries) for name, entries in tomllib.loads(assets.text("parts.toml")).items()
-)
 
 _MOST_DAYS = 5_000
 """Most rows by day in the JSON that a page offers for download."""
@@ -93,11 +72,11 @@ def _build_parts(study: Study) -> Iterator[Part]:
         "unit": info.unit if info else "",
         "power": fmt.percent(study.outlook.power) if study.outlook else "",
     }
-    for part in PARTS:
-        source = getattr(study, part.of) if part.of else study
+    for part in load_parts():
+        source = getattr(study, part.result) if part.result else study
         # A part without blocks is not on the page.
-        if source is not None and (blocks := tuple(view(f"abeval.report.{part.build}")(source))):
-            yield part._replace(lead=part.lead.format(**placeholders), blocks=blocks)
+        if source is not None and (blocks := tuple(part.build(source))):
+            yield replace(part, lead=part.lead.format(**placeholders), blocks=blocks)
 
 
 def _kicker(study: Study) -> str:

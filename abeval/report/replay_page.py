@@ -9,6 +9,7 @@ from abeval.offline.metrics import DEFINITIONS
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.parts import page_part
 from abeval.report.tables import (
     Cell,
     Kind,
@@ -416,6 +417,15 @@ def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | 
 _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
 
 
+@page_part(
+    "offline",
+    view="explore",
+    title="Offline replay",
+    short="Offline",
+    result="replay",
+    after="position",
+    lead="The models on the same log.",
+)
 def offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models by family, a table and a figure each; the rest is closed."""
     metrics, units = list_metrics(result), {r.traffic: r.units for r in result.rows}
@@ -473,6 +483,18 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
     return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
 
 
+@page_part(
+    "calibration",
+    view="explore",
+    title="Calibration",
+    result="replay",
+    after="offline",
+    lead=(
+        "Click rate against predicted score. Above the dashed line a model predicts too little, "
+        "below it too much. Points are as large as their rows are many, with the interval of "
+        "their rate."
+    ),
+)
 def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
     """Draw calibration, one figure per traffic and kind of bins."""
     groups = fig.group(result.calibration, lambda b: (b.traffic, b.kind))

@@ -20,28 +20,10 @@ if TYPE_CHECKING:
 ROWS = 20
 """Most rows of a short table; what needs attention is always shown."""
 
-_TABULATE = {
-    "TimeResult": "time_short:tabulate_time",
-    "ReplayResult": "replay_page:tabulate_replay",
-    "Agreement": "agreement_page:tabulate_agreement",
-    "AAResult": "short:tabulate_aa",
-    "Plans": "short:tabulate_plans",
-    "Pairwise": "short:tabulate_pairs",
-    "OffPolicyResult": "short:tabulate_off_policy",
-    "AuditResult": "short:tabulate_audit",
-    "CheckResult": "short:tabulate_checks",
-    "InterleavingResult": "short:tabulate_preferences",
-    "Added": "history_page:tabulate_additions",
-    "HistoryReport": "history_page:tabulate_history",
-}
-"""Class of a result → module and function, as names, so that only one is imported."""
-
 
 def tabulate(result: Record, show_all: bool = False) -> Tables:
     """Tabulate a result for text, Markdown and pages; `show_all` shortens nothing."""
-    result_tables: Tables = view(f"abeval.report.{_TABULATE[type(result).__name__]}")(
-        result, show_all
-    )
+    result_tables: Tables = view(f"abeval.report.{result.TABLES}")(result, show_all)
     questions = getattr(result, "questions", ())
     return result_tables._replace(
         draft=f"DRAFT: {codes.open_questions(questions)}" if questions else ""

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.parts import page_part
 from abeval.report.tables import TextTable, drop_empty, format_lift, format_share, interval
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -45,6 +46,19 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         yield from (("GAUC", _describe_exclusions(result.unit_aucs)) for _ in result.unit_aucs[:1])
 
 
+@page_part(
+    "dwell",
+    view="explore",
+    title="Distribution of dwell",
+    short="Dwell",
+    result="analysis",
+    after="replays",
+    gated=True,
+    lead=(
+        "A mean can rise while most visits get shorter: each quantile is compared with its own "
+        "{level} interval, without adjustment for their number."
+    ),
+)
 def dwell_part(result: Result) -> Iterator[Block]:
     """Show the distributions of dwell and of the values of quantile metrics."""
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
@@ -119,6 +133,20 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
     return f"Not drawn: {fmt.listing(missing)}." if missing else ""
 
 
+@page_part(
+    "gauc",
+    view="explore",
+    title="GAUC by unit",
+    short="GAUC",
+    result="analysis",
+    after="dwell",
+    gated=True,
+    lead=(
+        "GAUC weighs the AUC of each {unit} by its impressions. It needs clicked and unclicked "
+        "impressions of the same one. If the variants leave out different ones, their GAUCs are "
+        "not comparable."
+    ),
+)
 def gauc_part(result: Result) -> Iterator[Block]:
     """Show the distribution of AUC by unit, and the units without one."""
     aucs, unit, order = (
@@ -203,6 +231,20 @@ def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
         )
 
 
+@page_part(
+    "catalog",
+    view="explore",
+    title="Use of the catalogue",
+    short="Catalogue",
+    result="analysis",
+    after="gauc",
+    gated=True,
+    lead=(
+        "More traffic covers more of the catalogue by itself, so variants are compared at equal "
+        "numbers of units. The further a Lorenz curve hangs below the dashed line, the fewer "
+        "items have most of the impressions."
+    ),
+)
 def catalog_part(result: Result) -> Iterator[Block]:
     """Show how much of the catalogue each variant uses."""
     if not result.catalogue_uses:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, Point, find_metric_info, group_by_metric
+from abeval.report.parts import page_part
 from abeval.report.short import tabulate
 from abeval.report.tables import excludes_zero, interval, rescale
 from abeval.report.time_short import stability_table
@@ -138,6 +139,19 @@ def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
     )
 
 
+@page_part(
+    "cumulative",
+    view="explore",
+    title="Effect up to each day",
+    short="Over time",
+    after="heat",
+    gated=True,
+    lead=(
+        "Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
+        "band that is valid however often you look. Dots: one day; hollow where the log covers it "
+        "in part."
+    ),
+)
 def cumulative_part(study: Study) -> tuple[Block, ...]:
     """Draw cumulative effects, with the band that is valid at every look."""
     stability = () if study.time is None else study.time.stability
@@ -226,6 +240,15 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
     return f"Checked daily without correction, this {early}. With correction, {late}.{at_looks}"
 
 
+@page_part(
+    "windows",
+    view="explore",
+    title="Effect in windows",
+    short="Windows",
+    after="daily",
+    gated=True,
+    lead="Each point is a window that ends on its day; the band is its {level} interval.",
+)
 def windows_part(study: Study) -> tuple[Block, ...]:
     """Draw the effect in rolling windows of the longest width."""
     views = []
@@ -311,6 +334,15 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
                 yield cell.view(axis, f"{cell.info.display_name} {title_suffix}", takeaway, figure)
 
 
+@page_part(
+    "stability",
+    view="evidence",
+    title="Stability",
+    result="time",
+    after="before",
+    gated=True,
+    lead="Whether the effect is the same on all days, and how many days are needed to trust it.",
+)
 def stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is stable over the days."""
     for table in tables.drop_empty(stability_table(time, time.stability, show_all=True)):
@@ -322,6 +354,18 @@ _WEEKEND = "rgba(128,140,160,0.13)"
 _HALF_DAY = timedelta(hours=12)
 
 
+@page_part(
+    "daily",
+    view="explore",
+    title="Effect by day",
+    short="By day",
+    after="cumulative",
+    gated=True,
+    lead=(
+        "Each day on its own, with its {level} interval. Shaded: Saturday and Sunday. Hollow: the "
+        "log covers only part of the day."
+    ),
+)
 def daily_part(study: Study) -> tuple[Block, ...]:
     """Show effects by calendar day, by days since entry, and by the clock."""
     return group_by_metric([*_calendar(study), *entry_views(study), *clock_views(study)])
@@ -427,6 +471,14 @@ def units_view(result: Result) -> Iterator[FigureView]:
     yield FigureView("Units by day", takeaway, figure, ("quality", "units"))
 
 
+@page_part(
+    "before",
+    view="evidence",
+    title="Before the experiment",
+    short="Before",
+    after="srm",
+    lead="The same groups in the pre-period, when nothing differed; Holm over metrics × variants.",
+)
 def before_part(study: Study) -> Iterator[Block]:
     """Tabulate the same groups before the experiment."""
 
@@ -444,6 +496,17 @@ def before_part(study: Study) -> Iterator[Block]:
     yield from map(fig.fold, tables.drop_empty(table))
 
 
+@page_part(
+    "srm",
+    view="evidence",
+    title="Split over time",
+    short="Split",
+    after="design",
+    lead=(
+        "The share of each variant among the units that entered up to a day. The band is where a "
+        "split as planned lies on {level} of days."
+    ),
+)
 def srm_part(study: Study) -> Iterator[Block]:
     """Draw each variant's share of the entered units, and the planned share."""
     if study.time is None or study.analysis is None:

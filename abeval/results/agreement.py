@@ -255,6 +255,7 @@ class Agreement(Tabled[Cause], DrawnRecord):
     """
 
     ROWS: ClassVar = ("rows",)
+    TABLES: ClassVar = "agreement_page:tabulate_agreement"
 
     schema_version: str
     name: str

@@ -343,6 +343,7 @@ class CheckResult(Tabled[Check]):
     """What the trust checks say, without a scorecard."""
 
     ROWS: ClassVar = ("trust", "name")
+    TABLES: ClassVar = "short:tabulate_checks"
 
     experiment: ExperimentInfo
     trust: tuple[Check, ...]
@@ -382,6 +383,7 @@ class Pairwise(Tabled[Pair]):
     """All pairs of variants on one metric; `family` is how p-values are adjusted."""
 
     ROWS: ClassVar = ("pairs", "variant", "base")
+    TABLES: ClassVar = "short:tabulate_pairs"
 
     metric: str
     values: tuple[tuple[str, float | None], ...]

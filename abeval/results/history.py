@@ -83,6 +83,7 @@ class Added(Tabled[AddedSource]):
     """What a call of `History.add` changed."""
 
     ROWS: ClassVar = ("sources", "source")
+    TABLES: ClassVar = "history_page:tabulate_additions"
 
     history: str
     experiment: str
@@ -224,6 +225,7 @@ class HistoryReport(Tabled[Prediction], PageRecord):
     """What a history of experiments says, and how many rows were not used."""
 
     ROWS: ClassVar = ("predictions", "predictor", "target")
+    TABLES: ClassVar = "history_page:tabulate_history"
 
     schema_version: str
     history: str

@@ -82,6 +82,7 @@ class InterleavingResult(Tabled[PreferenceRow], PageRecord):
     """
 
     ROWS: ClassVar = ("preferences", "metric", "ranker", "base")
+    TABLES: ClassVar = "short:tabulate_preferences"
 
     experiment: ExperimentInfo
     method: str

@@ -75,6 +75,7 @@ class OffPolicyResult(Tabled[OffPolicyRow], PageRecord):
     """
 
     ROWS: ClassVar = ("rows", "estimator")
+    TABLES: ClassVar = "short:tabulate_off_policy"
 
     experiment: str
     source: str

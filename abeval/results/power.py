@@ -65,6 +65,7 @@ class Plans(Tabled[Plan]):
     """The plans of several metrics, and of the decision on all of them."""
 
     ROWS: ClassVar = ("plans", "metric")
+    TABLES: ClassVar = "short:tabulate_plans"
 
     alpha: float
     power: float

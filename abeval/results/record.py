@@ -35,7 +35,13 @@ class Frozen:
 
 
 class Record(Frozen, repr=False):
-    """A result that can be written as JSON, and displays as in the terminal."""
+    """A result that can be written as JSON, and displays as in the terminal.
+
+    `TABLES` names the function that tabulates it, by module of `abeval.report`: only the one that
+    is needed is imported. An analysis and a study, which have more than tables, have none.
+    """
+
+    TABLES: ClassVar[str]
 
     def __init_subclass__(cls, **options: bool) -> None:
         # A dataclass repr would hide the terminal's view.

@@ -153,6 +153,7 @@ class AAResult(Tabled[AAMetric], DrawnRecord):
     """
 
     ROWS: ClassVar = ("metrics", "metric")
+    TABLES: ClassVar = "short:tabulate_aa"
 
     alpha: float
     share: float
@@ -261,6 +262,7 @@ class AuditResult(Tabled[Reassigned]):
     """
 
     ROWS: ClassVar = ("matrix", "logged", "expected")
+    TABLES: ClassVar = "short:tabulate_audit"
 
     experiment: str
     scheme: str | None

@@ -184,6 +184,7 @@ class TimeResult(Tabled[Stability], DrawnRecord):
     """
 
     ROWS: ClassVar = ("stability", "metric", "variant")
+    TABLES: ClassVar = "time_short:tabulate_time"
 
     schema_version: str
     name: str

@@ -31,7 +31,8 @@ from abeval.offline.metrics import default_metrics
 from abeval.report.agreement_page import standing_lines
 from abeval.report.figures import Block, Closed, MetricBlocks, list_figures
 from abeval.report.markdown import markdown
-from abeval.report.page import PARTS, _build_parts, page_html
+from abeval.report.page import _build_parts, page_html
+from abeval.report.parts import load_parts
 from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results.study import Study, build_study, read_results
@@ -75,7 +76,7 @@ def parsed(page: str) -> Page:
 @pytest.mark.whole
 def test_every_part_that_the_sample_has_data_for_is_there(parsed: Page) -> None:
     ids = [e.attributes["id"] for e in parsed.all("section")]
-    missing = {part.id for part in PARTS} - set(ids)
+    missing = {part.id for part in load_parts()} - set(ids)
     assert missing == {"cuts", "design"}
     every = [e.attributes["id"] for e in parsed.elements if "id" in e.attributes]
     assert len(every) == len(set(every))
@@ -119,7 +120,7 @@ def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -
     assert CliRunner().invoke(app, args).exit_code == 0
     assert read_results(files).to_dict() == build_study(*parts.values()).to_dict()
     ids = {e.attributes["id"] for e in parse(page.read_text(encoding="utf-8")).all("section")}
-    assert {part.id for part in PARTS} - ids == {"cuts", "design", "power"}
+    assert {part.id for part in load_parts()} - ids == {"cuts", "design", "power"}
 
 
 def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study: Study) -> None:

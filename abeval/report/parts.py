@@ -1,0 +1,138 @@
+"""Declare the parts of the page of a study, built-in ones and those of other packages."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+from abeval.errors import AbevalError
+
+if TYPE_CHECKING:
+    from abeval.report.figures import Block
+
+View = Literal["decision", "explore", "evidence"]
+"""A tab of the page."""
+
+GROUP = "abeval.parts"
+"""The entry points of packages that declare parts."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the page, as `page_part` declares it."""
+
+    id: str
+    build: "Callable[[Any], Iterable[Block]]"
+    view: View
+    title: str
+    short: str
+    lead: str
+    result: str
+    after: str
+    gated: bool
+    printed: bool
+    blocks: "tuple[Block, ...]" = ()
+
+
+_BUILT_IN = (
+    *("analysis_page", "time_page", "spread_page", "agreement_page", "replay_page", "methods_part"),
+)
+"""Modules of `abeval.report` that declare parts."""
+
+_PARTS: dict[str, Part] = {}
+"""Id → part, in the order in which they were declared."""
+
+Builder = TypeVar("Builder", bound="Callable[..., Iterable[Block]]")
+
+
+def page_part(
+    id: str,
+    *,
+    view: View,
+    title: str = "",
+    short: str = "",
+    lead: str = "",
+    result: str = "",
+    after: str = "methods",
+    gated: bool = False,
+    printed: bool = False,
+) -> Callable[[Builder], Builder]:
+    """Declare a part of the page by the function that builds its blocks.
+
+    The function gets the `Study`, or one result of it, and returns figures, tables and sentences;
+    a part without blocks is not on the page.
+
+    Args:
+        id: Its address on the page.
+        view: The tab that it is on.
+        title: Its heading.
+        short: Its name in the list of parts; the title if empty.
+        lead: What to know before reading it; {level}, {alpha}, {alpha_share}, {unit} and {power}
+            are those of the study.
+        result: The field of the study that the function gets, if the study has it; all of it if
+            empty.
+        after: Id of the part before it.
+        gated: It shows effects, which a failed trust check hides.
+        printed: It is on paper, though it is evidence.
+
+    Raises:
+        AbevalError: The id is no word, or another function has it.
+
+    Example:
+        >>> import abeval
+        >>> @abeval.page_part("note", view="evidence", title="Note", after="quality")
+        ... def build_note(study: abeval.Study) -> list[str]:
+        ...     return [f"Written for {study.name}."]
+        >>> del _PARTS["note"]
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9_-]*", id):
+        raise AbevalError(f"{id!r} cannot be the id of a part", "use small letters and digits")
+
+    def declare(build: Builder) -> Builder:
+        # A cell of a notebook that runs again replaces its part.
+        if (other := _PARTS.get(id)) is not None and _name(other.build) != _name(build):
+            what = f"the page has a part {id!r} already: {_name(other.build)}"
+            raise AbevalError(what, f"give {_name(build)} another id")
+        words = (title, short or title, lead, result, after)
+        _PARTS[id] = Part(id, build, view, *words, gated=gated, printed=printed)
+        return build
+
+    return declare
+
+
+def _name(build: Callable[..., object]) -> str:
+    return f"{build.__module__}.{build.__qualname__}"
+
+
+def load_parts() -> list[Part]:
+    """List all parts in their order, with those of installed packages.
+
+    Raises:
+        AbevalError: A package fails, or a part follows one that there is not.
+    """
+    # What a page alone needs is imported when one is made.
+    from importlib.metadata import entry_points
+
+    for module in _BUILT_IN:
+        import_module(f"abeval.report.{module}")
+    for entry in entry_points(group=GROUP):
+        try:
+            entry.load()
+        except Exception as error:
+            what = f"the parts of the page in {entry.value} cannot be read: {error!r}"
+            raise AbevalError(what, f"mend or remove the package with {GROUP}") from error
+    parts = [*_order_parts("")]
+    if lost := [part for part in _PARTS.values() if part not in parts]:
+        what = f"the part {lost[0].id!r} follows {lost[0].after!r}, which is not on the page"
+        raise AbevalError(what, f"there are {', '.join(part.id for part in parts)}")
+    return parts
+
+
+def _order_parts(after: str) -> Iterator[Part]:
+    """Yield the parts that follow a part, each before those that follow it."""
+    followers = [part for part in _PARTS.values() if part.after == after]
+    # All built-in parts are one chain: a part of another package stands before what follows.
+    for part in sorted(followers, key=lambda part: part.build.__module__.startswith("abeval.")):
+        yield part
+        yield from _order_parts(part.id)
