@@ -121,7 +121,8 @@ def test_a_part_of_no_list_is_refused() -> None:
             abeval.evaluate(run, truth, metrics=["mrr"], where={"part": where})
 
 
-def test_the_command_shows_each_part_beside_the_whole() -> None:
+def test_the_command_shows_each_part_beside_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "120")  # A narrower terminal writes a row on two lines.
     command = ["replay", str(FILE), "--metric", "auc", "--where", "phone: device = 'phone'"]
     done = CliRunner().invoke(app, [*command, "--where", "top: position <= 10"])
     assert done.exit_code == 0, done.output
