@@ -27,7 +27,7 @@ from tests.history.past import past
 from tests.logs.small import small_log
 from tests.worlds.pages import HOSTILE
 
-mcp = pytest.importorskip("mcp", reason='no mcp: pip install "abeval[mcp]"')
+mcp = pytest.importorskip("mcp", reason='no mcp: pip install "abeval-logs[mcp]"')
 
 pytestmark = pytest.mark.whole
 
@@ -371,6 +371,6 @@ def test_without_the_extra_or_a_folder_the_command_says_how_to_go_on(
     done = CliRunner().invoke(app, ["mcp", str(tmp_path / "none")])
     assert "none is no folder" in f"{done.exception}"
     monkeypatch.setitem(sys.modules, "mcp.server", None)
-    with pytest.raises(ExperimentError, match=r'pip install "abeval\[mcp\]"'):
+    with pytest.raises(ExperimentError, match=r'pip install "abeval-logs\[mcp\]"'):
         make_server([tmp_path])
     assert os.getcwd() == here  # noqa: PTH109

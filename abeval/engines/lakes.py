@@ -95,7 +95,8 @@ def open_table(log: str, folder: Path) -> object:
     except LogError:
         raise
     except Exception as error:  # The libraries raise whatever their readers do.
-        raise LogError(f"{what}: {error}", f'pip install "abeval[{kind}]"; or {rows}') from error
+        install = f'pip install "abeval-logs[{kind}]"'
+        raise LogError(f"{what}: {error}", f"{install}; or {rows}") from error
 
 
 @lru_cache(maxsize=8)

@@ -188,7 +188,7 @@ def _require_extra(extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         what = f"{error.name} is not installed, which this warehouse needs"
-        raise ExperimentError(what, f'pip install "abeval[{extra}]"') from error
+        raise ExperimentError(what, f'pip install "abeval-logs[{extra}]"') from error
 
 
 @contextmanager

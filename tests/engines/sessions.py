@@ -42,7 +42,7 @@ SETTINGS = {
 @contextmanager
 def connect_server() -> Iterator[str]:
     """The address of a Spark Connect server of its own; skipped where its client is missing."""
-    pyspark = pytest.importorskip("pyspark", reason='no pyspark: pip install "abeval[spark]"')
+    pyspark = pytest.importorskip("pyspark", reason='no pyspark: pip install "abeval-logs[spark]"')
     for name in ("grpc", "grpc_status", "zstandard", "google.rpc"):
         pytest.importorskip(name, reason='no client: pip install "pyspark[connect]"')
     with socket.socket() as probe:
@@ -75,7 +75,7 @@ def _await(port: int, process: subprocess.Popen[bytes]) -> None:
 @contextmanager
 def spark_session(master: str = "local[2]") -> Iterator[Any]:
     """A session of its own; the test is skipped where pyspark or Java is missing."""
-    sql = pytest.importorskip("pyspark.sql", reason='no pyspark: pip install "abeval[spark]"')
+    sql = pytest.importorskip("pyspark.sql", reason='no pyspark: pip install "abeval-logs[spark]"')
     if shutil.which("java") is None:
         pytest.skip("no Java: Spark needs 17 or newer")
     builder = sql.SparkSession.builder.master(master).appName("abeval tests")

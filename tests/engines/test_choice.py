@@ -113,7 +113,7 @@ def test_without_pyspark_it_says_what_to_install(
     with pytest.raises(QueryError, match="needs pyspark") as missing:
         experiment.analyze(engine="spark")
     assert missing.value.hint is not None
-    assert "abeval[spark]" in missing.value.hint
+    assert "abeval-logs[spark]" in missing.value.hint
 
 
 def test_an_address_where_no_server_is_says_so_at_once(experiment: LoadedExperiment) -> None:

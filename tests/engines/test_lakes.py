@@ -148,7 +148,7 @@ def test_without_the_library_a_table_is_refused(
     monkeypatch.setitem(sys.modules, "pyiceberg.table", None)
     said = refusal(folder)
     assert "also hold rows that are not current" in said
-    assert f'pip install "abeval[{kind}]"' in said
+    assert f'pip install "abeval-logs[{kind}]"' in said
     assert "Parquet files elsewhere" in said
 
 

@@ -913,7 +913,7 @@ def test_a_package_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatc
         ("chdb", "chdb:", "clickhouse"),
     ):
         monkeypatch.setitem(sys.modules, module, None)
-        with pytest.raises(ExperimentError, match=rf'pip install "abeval\[{extra}\]"'):
+        with pytest.raises(ExperimentError, match=rf'pip install "abeval-logs\[{extra}\]"'):
             connect(uri)
 
 

@@ -43,7 +43,7 @@ def open_session(options: EngineOptions) -> "tuple[SparkSession, bool]":
         from pyspark.sql import SparkSession
     except ImportError as error:
         what = f"the Spark engine needs pyspark and pyarrow: {error}"
-        raise QueryError(what, 'pip install "abeval[spark]", and Java 17 or newer') from error
+        raise QueryError(what, 'pip install "abeval-logs[spark]", and Java 17 or newer') from error
     running = SparkSession.getActiveSession()
     if running is not None:
         there = running.conf.get("spark.master", "")
