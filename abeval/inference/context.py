@@ -79,6 +79,7 @@ def metric_info(metric: Metric) -> MetricInfo:
     return MetricInfo(
         **copy_fields(metric, "name", "kind", "formula", "unit", "role", "within"),
         **copy_fields(metric, "label", "description"),
+        query=metric.source.query,
         direction=metric.direction.label,
         margin=None if margin is None else margin.size,
         margin_relative=None if margin is None else margin.relative,

@@ -109,7 +109,8 @@ class MetricInfo(Frozen):
     """The definition of a metric.
 
     `within` is the margin of a guardrail whose value must lie in a range, else None. `label` is
-    what people call it, empty where that is its name.
+    what people call it, empty where that is its name. `query` is the file in `queries/` that sums
+    it by unit, empty where none does: `abeval tools sql EXPERIMENT METRIC` has the whole statement.
     """
 
     name: str
@@ -123,6 +124,7 @@ class MetricInfo(Frozen):
     within: tuple[float, float] | None = None
     label: str = ""
     description: str = ""
+    query: str = ""
 
     @property
     def display_name(self) -> str:

@@ -532,6 +532,18 @@ def test_methods_hold_what_makes_the_result_again(study: Study, parsed: Page) ->
     assert study.provenance.experiment.strip() in methods.text
 
 
+def test_every_metric_leads_to_the_sql_that_summed_it(study: Study, parsed: Page) -> None:
+    assert study.analysis is not None
+    queries = Path(__file__).parents[2] / "queries"
+    rows = [e for e in parsed.all("tr") if (e.attributes.get("id") or "").startswith("def-")]
+    assert len(rows) == len(study.analysis.metrics)
+    for metric, row in zip(study.analysis.metrics, rows, strict=True):
+        (link,) = [a for a in parsed.all("a") if row in a.inside and a.text == metric.query]
+        (closed,) = parsed.all("details", id=link.attributes["href"].removeprefix("#"))
+        (text,) = [e.text for e in parsed.all("pre") if closed in e.inside]
+        assert text.strip() == (queries / f"{metric.query}.sql").read_text("utf-8").strip()
+
+
 @pytest.mark.whole
 def test_the_file_and_the_sql_of_the_page_give_the_same_result_again(
     study: Study, parsed: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
