@@ -8,7 +8,7 @@ from typing import Literal, TypeVar
 from abeval import bounds
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import define_metric
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import WORD, MetricChoice
 from abeval.metrics.builtin import ADDED, builtin_metrics, read_entry_points
 from abeval.metrics.definition import DECREASE, INCREASE, ColumnTerm, Metric, Need, Role, Source
@@ -154,7 +154,7 @@ def find_test(name: str) -> TestStatistic:
     if name not in _TESTS:
         read_entry_points()
     if name not in _TESTS:
-        what = f"no test statistic is called {name!r}{suggestion(name, _TESTS)}"
+        what = f"no test statistic is called {name!r}{suggest_name(name, _TESTS)}"
         raise ExperimentError(what, "add it with abeval.test_statistic")
     return _TESTS[name]
 

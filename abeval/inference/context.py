@@ -19,7 +19,7 @@ from abeval.inference.looks import (
     build_looks,
     next_look,
 )
-from abeval.inference.means_and_ratios import MIN_STRETCH, find_comparable_periods
+from abeval.inference.means_and_ratios import MIN_PERIOD_UNITS, find_comparable_periods
 from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, parse_other_variants
 from abeval.logs.checks import USED, USED_BEFORE
@@ -327,7 +327,7 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
             days = fmt.listing([start for start, units in counts.items() if units])
             units = sum(counts.values())
             slots = {"variant": arms.treatment, "control": arms.control, "units": units}
-            yield "skipped", {**slots, "days": days, "least": MIN_STRETCH}
+            yield "skipped", {**slots, "days": days, "least": MIN_PERIOD_UNITS}
 
 
 def _note_segments_of_one_variant(analysis: Analysis) -> Iterator[_Note]:
