@@ -145,6 +145,10 @@ def test_statistic(name: str) -> Callable[[Function], Function]:
     return add
 
 
+# By its name pytest would take it for a test, in each module that imports it.
+test_statistic.__dict__["__test__"] = False
+
+
 def find_test(name: str) -> TestStatistic:
     """Find a test statistic by name; the entry points are read if it is not there.
 
