@@ -18,7 +18,7 @@ from abeval.cli.main import main
 from abeval.engines.sql import query
 from abeval.errors import ExperimentError
 from abeval.experiment.metrics import named_metrics
-from abeval.table.metric_sql import metric_statements, view_statements
+from abeval.table.metric_sql import write_metric_statements, write_view_statements
 from tests.aggregates import events_world
 from tests.engines import nasty
 from tests.engines.test_queries import ANALYSIS, named_relations
@@ -81,7 +81,7 @@ def check(
 ) -> int:
     """Compare the statements of all metrics; return how many there are."""
     experiment, known = loaded.experiment, values_of(loaded)
-    texts = metric_statements(experiment, names or [*known])
+    texts = write_metric_statements(experiment, names or [*known])
     for metric, text in texts.items():
         assert "abeval_" not in text
         assert len(text.splitlines()) <= LINES or "'VARCHAR'" in text, metric
@@ -271,7 +271,7 @@ def test_what_has_no_statement_is_refused_with_the_reason(
     logs = {"impressions": {"path": "impressions.parquet"}}
     experiment = abeval.define(tmp_path, **{**base, "logs": logs, **entries}).experiment
     with pytest.raises(ExperimentError, match=re.escape(said)):
-        metric_statements(experiment, [metric])
+        write_metric_statements(experiment, [metric])
 
 
 def test_an_experiment_without_a_metric_asks_for_one(capsys: pytest.CaptureFixture[str]) -> None:
@@ -289,7 +289,7 @@ def test_queries_run_over_the_views(
     monkeypatch.chdir(loaded.experiment.folder)
     ran = set()
     with duckdb.connect() as connection:
-        connection.execute(view_statements(loaded.experiment))
+        connection.execute(write_view_statements(loaded.experiment))
         shown = connection.execute("select view_name from duckdb_views()").fetchall()
         views = {name for (name,) in shown}
         for name in PLAIN:

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
     """Make the experiment of a table of units or of counts."""
     from abeval.table.read import read_table
-    from abeval.table.sums import name_source, read_count_table, sums_experiment
+    from abeval.table.sums import make_sums_experiment, name_source, read_count_table
 
     counts = read_count_table(table, options)
     if counts is not None:
-        return LoadedExperiment(sums_experiment(counts, options), sums=counts)
+        return LoadedExperiment(make_sums_experiment(counts, options), sums=counts)
     if not options.variant:
         raise ExperimentError(
             f"{name_source(table)} is a table, not an experiment file, and not one of counts",
@@ -41,10 +41,10 @@ def load_table(table: object, options: "TableOptions") -> LoadedExperiment:
 def load_sums(sums: object, options: "TableOptions", unit: str) -> LoadedExperiment:
     """Make the experiment of a table of sums, or of counts of these units."""
     from abeval.drafts.counts import CallerNames
-    from abeval.table.sums import read_sums, sums_experiment
+    from abeval.table.sums import make_sums_experiment, read_sums
 
     table = read_sums(sums, CallerNames(unit=unit))
-    return LoadedExperiment(sums_experiment(table, options), sums=table)
+    return LoadedExperiment(make_sums_experiment(table, options), sums=table)
 
 
 @explain_types

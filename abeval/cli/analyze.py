@@ -70,7 +70,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
-        columns["read"] = options.reading(columns.get("read"))
+        columns["read"] = options.parse_read_options(columns.get("read"))
         loaded = load_table(file, TableOptions(**columns))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")

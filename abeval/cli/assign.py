@@ -162,7 +162,7 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
     """Read the ids as text, and the name of their column."""
     import csv
 
-    from abeval.experiment.problems import suggestion
+    from abeval.experiment.problems import suggest_name
 
     try:
         # A device such as /dev/zero has no end.
@@ -181,7 +181,7 @@ def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
     header = rows[0][1]
     name = column or header[0]
     if name not in header:
-        raise LogError(f"{file} has no column {name!r}{suggestion(name, header)}")
+        raise LogError(f"{file} has no column {name!r}{suggest_name(name, header)}")
     index = header.index(name)
     short = next((line for line, row in rows if len(row) <= index or not row[index]), None)
     if short is not None:

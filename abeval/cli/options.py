@@ -284,7 +284,7 @@ class Flag(NamedTuple):
 READ = "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, format=; repeatable."
 
 
-def reading(texts: Sequence[str] | None) -> dict[str, str]:
+def parse_read_options(texts: Sequence[str] | None) -> dict[str, str]:
     """Parse the `KEY=VALUE` pairs of `--read`."""
     read = parse_pairs("--read", texts or (), "KEY=VALUE", "encoding=cp1251")
     # A shell cannot easily pass a tab: it is typed as backslash and t.

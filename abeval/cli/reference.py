@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from abeval.bounds import MAX_IMPRESSIONS
-from abeval.cli.options import READ, Reads, Writes, console, parse_output_path, reading
+from abeval.cli.options import READ, Reads, Writes, console, parse_output_path, parse_read_options
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -113,9 +113,9 @@ def sql(
     elif database is not None:
         _write_database(Path(name), database)
     elif views:
-        from abeval.table.metric_sql import view_statements
+        from abeval.table.metric_sql import write_view_statements
 
-        typer.echo(view_statements(_load_experiment(Path(name))), nl=False)
+        typer.echo(write_view_statements(_load_experiment(Path(name))), nl=False)
     elif name.endswith(".toml"):
         hint = "abeval tools sql experiment.toml ctr"
         raise ExperimentError("name a metric of the experiment, or give --views", hint)
@@ -133,14 +133,14 @@ def _load_experiment(file: Path) -> "Experiment":
 
 def _write_metric(file: Path, metric: str, dialect: str, uri: str | None) -> str:
     """Write the statement of a metric's value."""
-    from abeval.table.metric_sql import metric_statements
-    from abeval.table.warehouse import value_statement
+    from abeval.table.metric_sql import write_metric_statements
+    from abeval.table.warehouse import write_value_statement
 
     # DuckDB reads the log files themselves; other dialects get statements over tables.
     if dialect == "duckdb" and uri is None:
-        return metric_statements(_load_experiment(file), [metric])[metric]
+        return write_metric_statements(_load_experiment(file), [metric])[metric]
     with _open_warehouse(dialect, uri) as warehouse_args:
-        return value_statement(_load_experiment(file), metric, *warehouse_args)
+        return write_value_statement(_load_experiment(file), metric, *warehouse_args)
 
 
 def _write_database(file: Path, database: Path) -> None:
@@ -150,10 +150,10 @@ def _write_database(file: Path, database: Path) -> None:
     from abeval.engines.duckdb_connection import open_database
     from abeval.engines.sources import files_there
     from abeval.files import write_bytes
-    from abeval.table.metric_sql import view_statements
+    from abeval.table.metric_sql import write_view_statements
 
     experiment = _load_experiment(file)
-    statements = view_statements(experiment, is_absolute=True)
+    statements = write_view_statements(experiment, is_absolute=True)
     there = [
         files_there("", log, experiment.folder) for log in experiment.logs.logs_by_name.values()
     ]
@@ -181,10 +181,10 @@ def _open_warehouse(dialect: str, uri: str | None) -> "Iterator[tuple[Any, ...]]
 
 def _write_sums(file: Path, dialect: str, uri: str | None) -> str:
     """Write the statement of an experiment's sums."""
-    from abeval.table.warehouse import sums_statement
+    from abeval.table.warehouse import write_sums_statement
 
     with _open_warehouse(dialect, uri) as warehouse_args:
-        return sums_statement(_load_experiment(file), *warehouse_args).text
+        return write_sums_statement(_load_experiment(file), *warehouse_args).text
 
 
 def simulate(
@@ -270,7 +270,7 @@ def init(
 
     if output.exists():
         raise ExperimentError(f"{output} is there already", "name another file with --output")
-    draft = draft_files(files, output.parent, _name(files[0]), reading(read))
+    draft = draft_files(files, output.parent, _name(files[0]), parse_read_options(read))
     write_text(output, draft.text)
     _print(draft, output)
 

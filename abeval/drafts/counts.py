@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from abeval.drafts import words
 from abeval.drafts.columns import Table
-from abeval.drafts.guess import variant_candidates
+from abeval.drafts.guess import list_variant_candidates
 from abeval.engines.sql import Engine, quote
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
@@ -94,7 +94,7 @@ def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> Coun
         LogError: It is one, but two columns may be the same thing, or none is what is needed.
     """
     chosen = [c.name for c in table.columns if c.name.lower() == caller_names.variant.lower()]
-    variant = next(iter([*chosen, *(c.name for c in variant_candidates(table))]), None)
+    variant = next(iter([*chosen, *(c.name for c in list_variant_candidates(table))]), None)
     # Ids of users mean a row per user, not a row per variant.
     has_ids = any(c.has_role_name("unit") and c.distinct > 2 for c in table.columns)
     if variant is None or not 0 < table.rows <= MOST_ROWS or has_ids:

@@ -86,7 +86,7 @@ class Arms(NamedTuple):
 def inspect_table(engine: Engine, relation: str, origin: Origin) -> Table:
     """Measure a table, and find the ids whose values have one variant each."""
     table = replace(measure_table(engine, relation), origin=origin)
-    for variant in variant_candidates(table)[:1]:
+    for variant in list_variant_candidates(table)[:1]:
         ids = [c for c in table.columns if names_id(c) or c.has_role_name("request_id")]
         ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - REPEATS]
         ids = sorted((c for c in ids if c != variant), key=lambda c: c.distinct)[:FEW]
@@ -98,7 +98,7 @@ def inspect_table(engine: Engine, relation: str, origin: Origin) -> Table:
 
 def _since(engine: Engine, table: Table, variant: Column) -> str:
     """Write SQL that drops rows from before the experiment."""
-    time, name = time_guess(table).column, f"cast({quote(variant.name)} as varchar)"
+    time, name = guess_time(table).column, f"cast({quote(variant.name)} as varchar)"
     often = [value for value, rows in variant.values.items() if rows >= RARE * variant.rows]
     if time is None or len(often) < 2:
         return "true"
@@ -113,7 +113,7 @@ def _since(engine: Engine, table: Table, variant: Column) -> str:
     return since if left >= _LEFT * table.rows else "true"
 
 
-def rows_where(engine: Engine, table: Table, relation: str, where: str) -> Table:
+def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Table:
     """Make a table of some rows of another table."""
     engine.view(relation, f"select * from {quote(table.relation)} where {where}")
     both = f"({table.origin.where}) and {where}" if table.origin.where else where
@@ -130,7 +130,7 @@ def names_id(column: Column) -> bool:
     return column.may_be_id and is_id and not column.has_role_name(*LOG_COLUMNS)
 
 
-def unit_guess(table: Table) -> Guess:
+def guess_unit(table: Table) -> Guess:
     """Guess the randomisation unit: the coarsest ids with one variant each.
 
     Without such ids it is the best named ids; without any ids, each row.
@@ -164,7 +164,7 @@ def unit_guess(table: Table) -> Guess:
     other_ids = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
     seen_counts = [c.name for c in table.columns if c.is_count and c.mentions_role("seen")]
     days = [c.distinct for c in table.columns if c.has_role_name("time")]
-    variants = [c.distinct for c in variant_candidates(table)[:1]]
+    variants = [c.distinct for c in list_variant_candidates(table)[:1]]
     # As many rows as days times variants are totals, not units.
     is_by_day = any(abs(d * v - table.rows) < 0.1 * table.rows for d in days for v in variants)
     if other_ids:
@@ -191,7 +191,7 @@ def drop_earlier_stage(engine: Engine, table: Table) -> Table:
             f"rows: are those of the experiment the ones with {column.name} "
             f"{' or '.join(kept_values)}? `where` leaves out the other {left:,} of {table.rows:,}"
         )
-        return add_question(rows_where(engine, table, f"{table.relation}_own", where), question)
+        return add_question(filter_rows(engine, table, f"{table.relation}_own", where), question)
     return table
 
 
@@ -204,7 +204,7 @@ def add_question(table: Table, question: str) -> Table:
 def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
     """Tell whether rows are units, and not impressions of units."""
     taken = {g.column.name for g in (unit, time) if g.column is not None}
-    entries = {guess.entry for guess in canonical_guesses(table, taken)}
+    entries = {guess.entry for guess in guess_log_columns(table, taken)}
     is_one = time.column is None if unit.column is None else has_one_row(unit)
     # A row that names an item or a list is what a unit saw.
     of_rows = {"item_id", "request_id", "impression_id", "propensity"}
@@ -222,7 +222,7 @@ def rank(column: Column, role: str) -> int:
     return ranks.get(words.join_words(column.name), len(ranks))
 
 
-def variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
+def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     """List the columns that may be the variant, the most likely first.
 
     `weakly` lists columns that only their values speak for, such as 0 and 1.
@@ -276,8 +276,8 @@ def guess_variant(
 
     `by_name` accepts a usual name even if units have several values; a person is asked.
     """
-    unit = unit_guess(table)
-    candidates = [c for c in variant_candidates(table, weakly) if c != unit.column][:FEW]
+    unit = guess_unit(table)
+    candidates = [c for c in list_variant_candidates(table, weakly) if c != unit.column][:FEW]
     shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
     fitting = [c for c in candidates if shares[c.name] >= ONE_VARIANT]
     fitting = fitting or [c for c in candidates if by_name and c.has_role_name("variant_sure")]
@@ -300,7 +300,7 @@ def guess_variant(
 
 def read_arms(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
     """Read the values of the variant column; None without such a column."""
-    unit, variant = unit_guess(table).column, guessed.column
+    unit, variant = guess_unit(table).column, guessed.column
     if variant is None:
         return None
     counted = "count(*)" if unit is None else f"count(distinct {quote(unit.name)})"
@@ -313,10 +313,10 @@ def read_arms(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
     if long is not None:
         what = f"a variant in column {variant.name!r} is called {long[:80]!r}…"
         raise LogError(what, f"names of variants have at most {_LONGEST_VARIANT} characters")
-    return arms({str(value): read_int(count) for value, count in rows})
+    return make_arms({str(value): read_int(count) for value, count in rows})
 
 
-def arms(units: Mapping[str, int]) -> Arms:
+def make_arms(units: Mapping[str, int]) -> Arms:
     """Make the variants with their units, and guess the control."""
     nulls = {value: units[value] for value in find_nulls(units)}
     units = {value: count for value, count in units.items() if value not in nulls}
@@ -409,7 +409,7 @@ def _constant(
     return float(share or 0)
 
 
-def time_guess(table: Table) -> Guess:
+def guess_time(table: Table) -> Guess:
     """Guess the time of a row."""
     for column in sorted(table.columns, key=lambda c: (c.kind != "time", rank(c, "time"))):
         if column.kind == "time":
@@ -422,7 +422,7 @@ def time_guess(table: Table) -> Guess:
     return Guess("ts", None, "likely", "no column has times")
 
 
-def canonical_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
+def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess the columns of a log, such as click and item, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
         role = next((role for role in LOG_COLUMNS if column.has_role_name(role)), "")
@@ -441,7 +441,7 @@ def _fits(role: str, column: Column) -> bool:
     return is_above and tests.get(role, role != "propensity" or (column.high or 0) <= 1)
 
 
-def segment_guesses(table: Table, taken: set[str]) -> Iterator[Guess]:
+def guess_segments(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess segments: text columns of few values."""
     candidates = (
         c for c in table.columns if c.name not in taken and not c.has_role_name("variant_sure")

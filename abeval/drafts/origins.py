@@ -12,14 +12,14 @@ from typing import Literal
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
-from abeval.drafts.values import value_guesses
+from abeval.drafts.values import guess_values
 from abeval.engines.copies import likely_encodings
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import Files, find_files, is_table
 from abeval.engines.sql import Engine, literal, quote
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
-from abeval.experiment.load import make_source, reading
+from abeval.experiment.load import check_read_options, make_source
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
 from abeval.files import real
 
@@ -67,7 +67,9 @@ def _table(
     if files_by_variant and guess.guess_variant(engine, table).column is None:
         paths = files_by_variant
         table = add_table()
-    variants = guess.variant_candidates(table) or guess.variant_candidates(table, weakly=True)
+    variants = guess.list_variant_candidates(table) or guess.list_variant_candidates(
+        table, weakly=True
+    )
     if variants and variants[0].kind == "boolean":
         # In text files, names of variants are text, such as Yes.
         table = add_table(columns={"variant": variants[0].name})
@@ -78,7 +80,9 @@ def _readings(
     engine: DuckDBEngine, file: Path, options: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], Origin]]:
     """Yield the columns of a file, or of each table of a database, and its origin."""
-    plain = make_source({"path": str(file), "format": reading(options).get("format", "auto")})
+    plain = make_source(
+        {"path": str(file), "format": check_read_options(options).get("format", "auto")}
+    )
     files = find_files("file", plain, Path())
     usable_options = {key: value for key, value in options.items() if files.takes(key)}
     tables = [] if "table" in usable_options else engine.tables_in(files)
@@ -227,7 +231,7 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
     name = column.name if column.name.isidentifier() else quote(column.name)
     for index, value in enumerate(column.values):
         relation, where = f"{table.relation}_{index}", f"{name} = {literal(value)}"
-        part = guess.rows_where(engine, table, relation, where)
+        part = guess.filter_rows(engine, table, relation, where)
         part = replace(part, origin=replace(part.origin, name=value))
         question = f"{column.name}: are the impressions {value!r}? The types are {type_names}"
         yield (
@@ -308,7 +312,7 @@ class Log:
     def outcomes(self) -> list[Column]:
         """List the numeric columns that are outcomes by their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
-        candidates = [g.column for g in value_guesses(self.table, taken) if g.entry == "outcome"]
+        candidates = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
         return [
             column
             for column in candidates
@@ -335,10 +339,10 @@ def make_log(engine: Engine, table: Table) -> Log:
     """Make a log of a table: find its columns, and the variant of its units."""
     ids = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     # A table of few units, such as refunds, has ids of few values.
-    unit = guess.unit_guess(table).column or next(iter(ids), None)
+    unit = guess.guess_unit(table).column or next(iter(ids), None)
     taken = set() if unit is None else {unit.name}
-    canonical = {g.entry: g.column for g in guess.canonical_guesses(table, taken)}
-    every = {"unit_id": unit, "ts": guess.time_guess(table).column, **canonical}
+    canonical = {g.entry: g.column for g in guess.guess_log_columns(table, taken)}
+    every = {"unit_id": unit, "ts": guess.guess_time(table).column, **canonical}
     columns = {entry: column for entry, column in every.items() if column is not None}
     return Log(table, columns, guess.guess_variant(engine, table).column)
 
@@ -455,7 +459,7 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log) -> Log:
     if share < MIN_JOIN_SHARE:
         return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     time = log.columns.get("ts")
-    expected_columns = (unit, time, *guess.variant_candidates(log.table))
+    expected_columns = (unit, time, *guess.list_variant_candidates(log.table))
     has_nothing_else = time is not None and all(
         column in expected_columns for column in log.table.columns
     )

@@ -18,14 +18,14 @@ from abeval.drafts.counts import (
     number,
     read_counts,
 )
-from abeval.drafts.guess import Arms, Guess, add_question, arms, guess_variant, read_arms
+from abeval.drafts.guess import Arms, Guess, add_question, guess_variant, make_arms, read_arms
 from abeval.drafts.origins import DONE, Kind, Log, choose_main_log, find_casts, make_tables
-from abeval.drafts.values import DOUBT, Models, Period, models_guess, period_guess
+from abeval.drafts.values import DOUBT, Models, Period, guess_models, guess_period
 from abeval.drafts.words import slug
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import cast_query, quote
 from abeval.errors import LogError, QueryError
-from abeval.experiment.load import make_source, reading
+from abeval.experiment.load import check_read_options, make_source
 from abeval.experiment.problems import spelled_alike, write_join_line
 from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
 from abeval.logs.checks import ask_zones
@@ -34,7 +34,7 @@ from abeval.metrics.builtin import builtin_metrics
 
 
 @dataclass
-class File:
+class ExperimentFile:
     """An experiment file that is being written: its lines and its questions."""
 
     name: str
@@ -107,9 +107,9 @@ class Findings:
         return "click" in self.main.columns or any(log.kind == "clicks" for log in self.other_logs)
 
 
-def experiment_file(name: str, findings: Findings) -> File:
+def experiment_file(name: str, findings: Findings) -> ExperimentFile:
     """Write the experiment file and its questions."""
-    file = File(name)
+    file = ExperimentFile(name)
     unit, variant, *_ = findings.guesses
     file.entry("unit", findings.unit, f"{unit.certainty}: {unit.reason}")
     file.ask(unit.question, *findings.main.table.origin.questions)
@@ -133,7 +133,7 @@ def experiment_file(name: str, findings: Findings) -> File:
     return file
 
 
-def _write_period(file: File, period: Period | None) -> None:
+def _write_period(file: ExperimentFile, period: Period | None) -> None:
     if period is None:
         return
     spans = {"period": (period.start, period.end), "pre_period": (period.before, period.start)}
@@ -143,7 +143,7 @@ def _write_period(file: File, period: Period | None) -> None:
         file.entry("end", end)
 
 
-def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
+def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> None:
     """Write the variants, and ask what their names and units leave open."""
     if not arms.is_sure:
         names = ", ".join(map(repr, arms.units))
@@ -168,7 +168,7 @@ def _write_variants(file: File, arms: Arms, models: Models | None) -> None:
         file.ask(f"models: which of {names} does each variant serve? Add `model` to [variants]")
 
 
-def _write_logs(file: File, findings: Findings) -> None:
+def _write_logs(file: ExperimentFile, findings: Findings) -> None:
     """Write `[logs]`, and ask about tables that are not used."""
     for log in (findings.main, *sorted(findings.other_logs, key=lambda log: log.kind == "events")):
         origin = log.table.origin
@@ -190,7 +190,7 @@ def _write_logs(file: File, findings: Findings) -> None:
     file.ask(*ask_zones({log.entry: log.columns["ts"].type for log in logs}))
 
 
-def _write_log(file: File, log: Log, findings: Findings) -> None:
+def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
     """Write the entries of a log."""
     origin, is_main = log.table.origin, log is findings.main
     files = {name: paths[0] if len(paths) == 1 else paths for name, paths in origin.paths.items()}
@@ -228,7 +228,7 @@ def _write_log(file: File, log: Log, findings: Findings) -> None:
             file.entry(f"columns.{entry}", column.name, notes.get(entry, ""))
 
 
-def _write_segments(file: File, findings: Findings) -> None:
+def _write_segments(file: ExperimentFile, findings: Findings) -> None:
     """Write segments of a table of counts; suggest those of other logs."""
     segment_columns = [
         g.column.name for g in findings.guesses if g.entry == "segment" and g.column is not None
@@ -243,7 +243,7 @@ def _write_segments(file: File, findings: Findings) -> None:
         file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, segment_columns))}"]
 
 
-def _write_metrics(file: File, findings: Findings) -> None:
+def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     """Write goals and diagnostics, and ask about doubtful ones."""
     taken = {*builtin_metrics(30, 30)}
     metrics = list[tuple[dict[str, object], str]]()
@@ -334,7 +334,7 @@ def draft_files(
     `read` says how the files are read, as entries of a log do.
     """
     entries = read or {}
-    form = reading(entries).get("format", "auto")
+    form = check_read_options(entries).get("format", "auto")
     with closing(DuckDBEngine(folder=Path())) as engine:
         sources = [make_source({"path": str(file), "format": form}) for file in files]
         # The files of a folder may be of several kinds.
@@ -409,7 +409,7 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
     for question in list_questions(counts, ""):
         table = add_question(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, arms(units), name_unit(n), one_row=True)
+    return Findings(main, (), guesses, make_arms(units), name_unit(n), one_row=True)
 
 
 def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
@@ -418,7 +418,7 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
     table = guess.drop_earlier_stage(engine, first.table)
-    unit, time = guess.unit_guess(table), guess.time_guess(table)
+    unit, time = guess.guess_unit(table), guess.guess_time(table)
     is_unit_table = guess.is_of_units(table, unit, time) and not any(log.kind for log in other_logs)
     if is_unit_table:
         unread = f"; {time.column.name} is not read" if time.column else ""
@@ -431,17 +431,17 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     if key is not None and not key.has_role_name("impression_id"):
         guesses.append(Guess("impression_id", key, "likely", "another log names it"))
     if not is_unit_table:
-        canonical = list(guess.canonical_guesses(table, _names(guesses)))
+        canonical = list(guess.guess_log_columns(table, _names(guesses)))
         # Without a column of rows, a score is a property of the unit.
         guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
     columns = {g.entry: g.column for g in guesses if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
     models = (
-        models_guess(table, main_arms, _names(guesses)) if main_arms and not is_unit_table else None
+        guess_models(table, main_arms, _names(guesses)) if main_arms and not is_unit_table else None
     )
     scores = {column.name for column in models.scores.values()} if models else set()
-    guesses += values.value_guesses(table, _names(guesses) | scores)
-    guesses += guess.segment_guesses(table, _names(guesses) | scores)
+    guesses += values.guess_values(table, _names(guesses) | scores)
+    guesses += guess.guess_segments(table, _names(guesses) | scores)
     kind: Kind = "units" if is_unit_table else "impressions"
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
@@ -460,7 +460,7 @@ def _guess_assignment(
     engine: DuckDBEngine, main: Table, other_logs: Sequence[Log], is_timed: bool
 ) -> tuple[Guess, Arms | None, Period | None]:
     """Guess the variant and the period, from the main table or from the exposures."""
-    period, inside = period_guess(engine, main, main) if is_timed else None, main
+    period, inside = guess_period(engine, main, main) if is_timed else None, main
     if period is not None:
         engine.view("raw_since", f"select * from {quote(main.relation)} where {period.rows}")
         inside = replace(main, relation="raw_since")
@@ -476,7 +476,7 @@ def _guess_assignment(
         return variant, read_arms(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
     reason = f"the exposures say it; {variant.reason}"
-    period = period_guess(engine, main, exposures)
+    period = guess_period(engine, main, exposures)
     return (
         replace(variant, column=None, reason=reason),
         read_arms(engine, exposures, variant),

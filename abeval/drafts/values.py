@@ -9,7 +9,14 @@ from statistics import NormalDist
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
-from abeval.drafts.guess import Arms, Guess, names_control, names_id, time_guess, variant_candidates
+from abeval.drafts.guess import (
+    Arms,
+    Guess,
+    guess_time,
+    list_variant_candidates,
+    names_control,
+    names_id,
+)
 from abeval.engines.sql import Engine, cast_query, number_cast, quote, read_int
 
 MOST_VALUES = 20
@@ -22,7 +29,7 @@ DOUBT = "an outcome, or known before?"
 EITHER = "an outcome, of which more is better, or less?"
 
 
-def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
+def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     """Guess outcomes and covariates, and numbers that may be either."""
     free_columns = [column for column in table.columns if column.name not in taken]
     values = [c for c in free_columns if c.distinct > 1 and (c.is_number or c.answers)]
@@ -36,7 +43,7 @@ def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
         # The two columns are used up: their ratio is the metric.
         values = [c for c in values if c not in (clicks, seen)]
     names = {"".join(words.words(column.name)) for column in free_columns}
-    guesses = [g for column in values if (g := _value_guess(column, table, names)) is not None]
+    guesses = [g for column in values if (g := _guess_value(column, table, names)) is not None]
     for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
         kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
         yield from kind[:MOST_VALUES]
@@ -62,7 +69,7 @@ def value_guesses(table: Table, taken: Set[str]) -> Iterator[Guess]:
             yield Guess("text", column, "not sure", what, question)
 
 
-def _value_guess(column: Column, table: Table, names: Set[str]) -> Guess | None:
+def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
     """Guess the role of a column of numbers; None for ids and descriptions."""
     parts = words.words(column.name)
     if parts[-1:] == ("id",):
@@ -198,13 +205,13 @@ class Period:
     reason: str
 
 
-def period_guess(engine: Engine, main: Table, placing: Table) -> Period | None:
+def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
     """Guess the period: it starts when the first unit has its variant.
 
     `placing` has the variants, often the same table. None where the log begins with it.
     """
-    time, main_time = time_guess(placing).column, time_guess(main).column
-    candidates = [c for c in variant_candidates(placing) if c.has_role_name("variant")]
+    time, main_time = guess_time(placing).column, guess_time(main).column
+    candidates = [c for c in list_variant_candidates(placing) if c.has_role_name("variant")]
     if time is None or main_time is None or not candidates:
         return None
     variant, log = quote(candidates[0].name), quote(main.relation)
@@ -242,7 +249,7 @@ class Models:
     served: Mapping[str, str]
 
 
-def models_guess(table: Table, arms: Arms, taken: Collection[str]) -> Models | None:
+def guess_models(table: Table, arms: Arms, taken: Collection[str]) -> Models | None:
     """Guess the scores of models: columns whose names differ only in the model."""
     scores: dict[str, Column] = {}
     for column in table.columns:

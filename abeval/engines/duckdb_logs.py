@@ -270,10 +270,10 @@ class Tables:
             if tuple(part.lower() for part in full) in full_names:
                 return ".".join(map(quote, full))
         # Not at the top: engines are opened without an experiment too.
-        from abeval.experiment.problems import suggestion
+        from abeval.experiment.problems import suggest_name
 
         names = [str(name) for database, _, name in rows if database == home]
-        what = f"logs.{log}: there is no table {table!r}{suggestion(table, names)}"
+        what = f"logs.{log}: there is no table {table!r}{suggest_name(table, names)}"
         hint = f"tables and views: {', '.join(names) or 'none'}"
         raise LogError(what, hint if len(names) > 12 else None)
 

@@ -156,7 +156,7 @@ def choose(log: str, file: str, key: str, choice: str | None, names: Sequence[st
         LogError: There are several, or none of that name.
     """
     # Not at the top: engines are opened without an experiment too.
-    from abeval.experiment.problems import suggestion
+    from abeval.experiment.problems import suggest_name
 
     if choice is None and len(names) == 1:
         return names[0]
@@ -166,7 +166,7 @@ def choose(log: str, file: str, key: str, choice: str | None, names: Sequence[st
         raise LogError(what, f"name one: {entry(log, key, names[0])}" if names else None)
     by_lower = {name.lower(): name for name in reversed(names)}
     if choice not in names and choice.lower() not in by_lower:
-        what = f"{file}: there is no {key} {choice!r}{suggestion(choice, names)}"
+        what = f"{file}: there is no {key} {choice!r}{suggest_name(choice, names)}"
         raise LogError(what, f"it has {choices or 'none'}" if len(names) > 12 else None)
     return choice if choice in names else by_lower[choice.lower()]
 

@@ -6,14 +6,19 @@ from zoneinfo import ZoneInfo, available_timezones
 from abeval.bounds import MAX_METRICS, MAX_SEGMENTS, MAX_VARIANTS
 from abeval.errors import ExperimentError
 from abeval.experiment import sources
-from abeval.experiment.metric_rules import Found, expression, inference_rule, metric_rules
+from abeval.experiment.metric_rules import (
+    Mistakes,
+    check_expression,
+    check_inference,
+    check_metrics,
+)
 from abeval.experiment.metrics import known_metrics
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Path, Problem, suggestion
+from abeval.experiment.problems import Path, Problem, suggest_name
 from abeval.experiment.sections import ScheduledSplit, moment
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, ROW_UNIT, LogSource
 
-_NO_UNIT = 'needs a unit to join by; unit = "row" has none'
+_NEEDS_UNIT = 'needs a unit to join by; unit = "row" has none'
 _MOST = {
     "variants": MAX_VARIANTS,
     "metrics": MAX_METRICS,
@@ -23,22 +28,22 @@ _MOST = {
 _MISSING = "belongs to [logs.impressions], which is missing"
 
 
-def inconsistencies(experiment: Experiment) -> list[Problem]:
+def find_inconsistencies(experiment: Experiment) -> list[Problem]:
     """List the contradictions between entries, each with its path."""
-    rules: list[tuple[Path, Found]] = [
-        ((), _experiment(experiment)),
-        (("variants",), _variants(experiment)),
-        ((), _times(experiment)),
-        (("assignment",), _assignment(experiment)),
-        ((), _interleaving(experiment)),
-        (("logs",), _logs(experiment)),
-        (("tables",), _tables(experiment)),
-        (("cleaning",), _cleaning(experiment)),
-        (("metrics",), metric_rules(experiment, known_metrics(experiment))),
-        (("segments",), _segments(experiment)),
-        (("cuts",), _cuts(experiment)),
-        (("design",), _design(experiment)),
-        (("inference",), inference_rule(experiment)),
+    rules: list[tuple[Path, Mistakes]] = [
+        ((), _check_experiment(experiment)),
+        (("variants",), _check_variants(experiment)),
+        ((), _check_times(experiment)),
+        (("assignment",), _check_assignment(experiment)),
+        ((), _check_interleaving(experiment)),
+        (("logs",), _check_logs(experiment)),
+        (("tables",), _check_tables(experiment)),
+        (("cleaning",), _check_cleaning(experiment)),
+        (("metrics",), check_metrics(experiment, known_metrics(experiment))),
+        (("segments",), _check_segments(experiment)),
+        (("cuts",), _check_cuts(experiment)),
+        (("design",), _check_design(experiment)),
+        (("inference",), check_inference(experiment)),
     ]
     return [
         Problem((*path, *keys), str(message))
@@ -47,19 +52,19 @@ def inconsistencies(experiment: Experiment) -> list[Problem]:
     ]
 
 
-def _zone(name: str | None, where: str) -> Found:
+def _check_zone(name: str | None, where: str) -> Mistakes:
     if name is None:
         return
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        yield where, f"unknown time zone {name!r}{suggestion(name, available_timezones())}"
+        yield where, f"unknown time zone {name!r}{suggest_name(name, available_timezones())}"
 
 
-def _experiment(experiment: Experiment) -> Found:
+def _check_experiment(experiment: Experiment) -> Mistakes:
     control, variants = experiment.control, experiment.variants
     if control not in variants:
-        yield "control", f"no variant is called {control!r}{suggestion(control, variants)}"
+        yield "control", f"no variant is called {control!r}{suggest_name(control, variants)}"
     for name, limit in _MOST.items():
         if (count := len(getattr(experiment, name))) > limit:
             what = f"{count:,} {name}, but at most {limit} are analysed at once"
@@ -73,12 +78,12 @@ def _experiment(experiment: Experiment) -> Found:
         seen |= {choice.name, choice.label or choice.name}
     if experiment.is_unit_table and not experiment.metrics:
         yield "metrics", 'a table of units needs [[metrics]], such as name = "revenue", a column'
-    yield from expression(experiment.agreement.treated, "agreement", "treated")
+    yield from check_expression(experiment.agreement.treated, "agreement", "treated")
 
 
-def _times(experiment: Experiment) -> Found:
+def _check_times(experiment: Experiment) -> Mistakes:
     pre, period = experiment.pre_period, experiment.period
-    yield from _zone(experiment.timezone, "timezone")
+    yield from _check_zone(experiment.timezone, "timezone")
     # Without a period nobody knows where the time before it ends.
     if pre is not None and period is None:
         yield "pre_period", "needs a [period] that comes after it"
@@ -89,11 +94,11 @@ def _times(experiment: Experiment) -> Found:
             yield entry, "a table of units has no times: remove it"
 
 
-def _variants(experiment: Experiment) -> Found:
+def _check_variants(experiment: Experiment) -> Mistakes:
     variants, control = experiment.variants, experiment.control
     for name, variant in variants.items():
         if variant.model is not None and variant.model not in experiment.models:
-            hint = suggestion(variant.model, experiment.models)
+            hint = suggest_name(variant.model, experiment.models)
             yield name, "model", f"unknown model {variant.model!r}{hint}"
     if len(variants) < 2:
         yield ("an experiment compares at least two variants",)
@@ -111,7 +116,7 @@ def _variants(experiment: Experiment) -> Found:
             seen[arm] = f"in {name!r}"
 
 
-def _assignment(experiment: Experiment) -> Found:
+def _check_assignment(experiment: Experiment) -> Mistakes:
     before = None
     for i, split in enumerate(experiment.schedule):
         for problem in _check_split(split, before, experiment):
@@ -138,7 +143,7 @@ _VARIANT_KEYS = ("assignment", "pre_period", "models", "segments", "cuts", "agre
 _SAME_USERS = "rankers in one list have the same users"
 
 
-def _interleaving(experiment: Experiment) -> Found:
+def _check_interleaving(experiment: Experiment) -> Mistakes:
     """Check an interleaving experiment: how items get rankers, what it cannot have."""
     interleaving, names, log = (
         experiment.interleaving,
@@ -177,7 +182,7 @@ def _interleaving(experiment: Experiment) -> Found:
 
 def _check_split(
     split: ScheduledSplit, before: ScheduledSplit | None, experiment: Experiment
-) -> Found:
+) -> Mistakes:
     """Check a split: its time, and that it names every variant."""
     begins, period, variants = moment(split.start), experiment.period, experiment.variants
     if before is not None and begins <= moment(before.start):
@@ -186,7 +191,7 @@ def _check_split(
         yield "from", f"{split.start} is not before period.end {period.end}"
     for name in split.weights:
         if name not in variants:
-            yield "weights", name, f"no variant is called {name!r}{suggestion(name, variants)}"
+            yield "weights", name, f"no variant is called {name!r}{suggest_name(name, variants)}"
     for name in variants:
         if name not in split.weights:
             yield "weights", f"{name!r} has no weight; 0 means that no unit enters it"
@@ -194,20 +199,20 @@ def _check_split(
         yield "weights", "all are 0"
 
 
-def _logs(experiment: Experiment) -> Found:
+def _check_logs(experiment: Experiment) -> Mistakes:
     logs, of_row = experiment.logs, experiment.unit == ROW_UNIT
     for name, log in logs.logs_by_name.items():
-        for problem in _log(name, log, experiment.tables):
+        for problem in _check_log(name, log, experiment.tables):
             yield *name.split("."), *problem
     for name in logs.events:
         # The names of events are table names of queries.
         if name in CANONICAL_COLUMNS or name == OWN_TABLE or name in experiment.tables:
             yield "events", name, "is the name of another log or table; choose another"
         if of_row or experiment.is_unit_table:
-            yield "events", name, _NO_UNIT if of_row else _MISSING
+            yield "events", name, _NEEDS_UNIT if of_row else _MISSING
     if logs.sums is not None and (logs.impressions or logs.units):
         yield "sums", "stand in place of logs: keep them, or [logs.impressions] and [logs.units]"
-    yield from _unit_table(experiment)
+    yield from _check_unit_table(experiment)
     if logs.clicks is not None:
         join = logs.clicks.join or []
         if logs.impressions and "click" in logs.impressions.columns:
@@ -218,26 +223,26 @@ def _logs(experiment: Experiment) -> Found:
         if "unit_id" in join and len(join) > 2:
             yield "clicks", "join", "with unit_id, at most 2 columns, because time is one more"
     if logs.exposures is not None and of_row:
-        yield "exposures", _NO_UNIT
+        yield "exposures", _NEEDS_UNIT
 
 
-def _log(name: str, log: LogSource, tables: Collection[str]) -> Found:
+def _check_log(name: str, log: LogSource, tables: Collection[str]) -> Mistakes:
     columns = sources.canonical_columns(name)
     for column in log.columns:
         if column not in columns:
-            yield "columns", column, f"unknown column `{column}`{suggestion(column, columns)}"
+            yield "columns", column, f"unknown column `{column}`{suggest_name(column, columns)}"
     if log.paths_of_variants and ("variant" not in columns or "variant" in log.columns):
         why = "a column says the variant" if "variant" in columns else f"{name} have none"
         yield "path", f"names files by variant, but {why}; give a list of files"
-    yield from _zone(log.ts_zone, "ts_zone")
+    yield from _check_zone(log.ts_zone, "ts_zone")
     if log.time_unit is not None and log.ts_format is not None:
         yield "ts_format", "has no meaning beside `time_unit`; keep one"
-    yield from expression(log.where, "where")
-    if log.query is not None and (problem := query_problem(log.query, {OWN_TABLE, *tables})):
+    yield from check_expression(log.where, "where")
+    if log.query is not None and (problem := find_query_problem(log.query, {OWN_TABLE, *tables})):
         yield "query", problem
 
 
-def _unit_table(experiment: Experiment) -> Found:
+def _check_unit_table(experiment: Experiment) -> Mistakes:
     """Check a table of units, alone or beside impressions."""
     logs, units = experiment.logs, experiment.logs.units
     if experiment.is_unit_table:
@@ -249,22 +254,22 @@ def _unit_table(experiment: Experiment) -> Found:
             yield "units", "segments", "without [logs.impressions], name them under [segments]"
     elif units is not None:
         if experiment.unit == ROW_UNIT:
-            yield "units", _NO_UNIT
+            yield "units", _NEEDS_UNIT
         for name, text in units.segments.items():
             if name in experiment.segments:
                 taken = "is the name of one of [segments]; choose another"
                 yield "units", "segments", name, taken
-            yield from expression(text, "units", "segments", name)
+            yield from check_expression(text, "units", "segments", name)
         for i, covariate in enumerate(units.covariates):
             text = covariate if isinstance(covariate, str) else covariate.value
-            yield from expression(text, "units", "covariates", i)
+            yield from check_expression(text, "units", "covariates", i)
 
 
 _ROWS = ("UNNEST", "RANGE", "GENERATE_SERIES")
 """Functions that make rows of values, and read nothing."""
 
 
-def query_problem(text: str, tables: Collection[str]) -> str | None:
+def find_query_problem(text: str, tables: Collection[str]) -> str | None:
     """Explain why a text is not one SELECT over these tables; None if it is one.
 
     Example:
@@ -296,7 +301,7 @@ def query_problem(text: str, tables: Collection[str]) -> str | None:
     return None
 
 
-def _tables(experiment: Experiment) -> Found:
+def _check_tables(experiment: Experiment) -> Mistakes:
     for name, table in experiment.tables.items():
         if name.lower() == OWN_TABLE or name in CANONICAL_COLUMNS:
             yield name, "is the name of a log; choose another"
@@ -308,7 +313,7 @@ def _tables(experiment: Experiment) -> Found:
         yield ("are read by the `query` of a log, but no log has one",)
 
 
-def _cleaning(experiment: Experiment) -> Found:
+def _check_cleaning(experiment: Experiment) -> Mistakes:
     cleaning = experiment.cleaning
     if cleaning.duplicate_key is not None and cleaning.duplicates != "drop":
         yield "duplicate_key", 'is used only with duplicates = "drop"'
@@ -319,9 +324,9 @@ def _cleaning(experiment: Experiment) -> Found:
         yield "crossover", f'"as_assigned" needs {needs}'
 
 
-def _segments(experiment: Experiment) -> Found:
+def _check_segments(experiment: Experiment) -> Mistakes:
     for name, text in experiment.segment_values.items():
-        yield from expression(text, name)
+        yield from check_expression(text, name)
     if experiment.pre_period is None and not experiment.is_unit_table:
         for name in experiment.known_from("before"):
             yield name, "known", '"before" needs a [pre_period], in which the unit had its value'
@@ -330,16 +335,16 @@ def _segments(experiment: Experiment) -> Found:
             yield name, "known", '"exposure" needs [logs.exposures], whose rows have the value'
 
 
-def _design(experiment: Experiment) -> Found:
+def _check_design(experiment: Experiment) -> Mistakes:
     """Check what a cluster-randomised experiment can be combined with."""
     design, inference = experiment.design, experiment.inference
     if design is None:
         return
     for key, text in design.texts.items():
-        yield from expression(text, key)
+        yield from check_expression(text, key)
     if design.switchback is not None:
-        yield from expression(design.switchback.cluster, "switchback", "cluster")
-        yield from _switchback(experiment)
+        yield from check_expression(design.switchback.cluster, "switchback", "cluster")
+        yield from _check_switchback(experiment)
         return
     # Both at once would be two kinds of blocks for one cluster.
     if len(design.blocks) > 1:
@@ -353,7 +358,7 @@ def _design(experiment: Experiment) -> Found:
     yield from _refuse_keys(experiment, "cluster", keys, "clusters are")
 
 
-def _switchback(experiment: Experiment) -> Found:
+def _check_switchback(experiment: Experiment) -> Mistakes:
     """Check what a switchback can be combined with."""
     if len({variant.weight for variant in experiment.variants.values()}) > 1:
         yield "switchback", "a fair coin chooses the variant of a slot: remove `weight`"
@@ -364,7 +369,7 @@ def _switchback(experiment: Experiment) -> Found:
     yield from _refuse_keys(experiment, "switchback", _USER_KEYS, "slots, which are no users, are")
 
 
-def _refuse_keys(experiment: Experiment, design: str, keys: Sequence[str], who: str) -> Found:
+def _refuse_keys(experiment: Experiment, design: str, keys: Sequence[str], who: str) -> Mistakes:
     """Refuse keys that have no meaning where units were not randomised."""
     sections = (experiment.logs, experiment.inference, experiment)
     for key in keys:
@@ -383,11 +388,11 @@ _USER_KEYS = (
 )
 
 
-def _cuts(experiment: Experiment) -> Found:
+def _check_cuts(experiment: Experiment) -> Mistakes:
     if experiment.cuts and experiment.is_unit_table:
         yield ("a table of units has one row a unit: name its columns under [segments]",)
         return
     for name, text in experiment.cuts.items():
         if name in experiment.segment_names:
             yield name, "is the name of a segment; choose another"
-        yield from expression(text, name)
+        yield from check_expression(text, name)

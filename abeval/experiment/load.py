@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from abeval.errors import ExperimentError
-from abeval.experiment.consistency import inconsistencies
+from abeval.experiment.consistency import find_inconsistencies
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Problem, drop_paths, list_problems, suggestion
+from abeval.experiment.problems import Problem, drop_paths, list_problems, suggest_name
 from abeval.experiment.sources import READING, LogSource
 from abeval.files import check_readable, real
 from abeval.metrics.row_text import function_problem, list_metric_names
@@ -109,7 +109,7 @@ def parse_experiment(
         valid_experiment = (
             Experiment.model_validate(drop_paths(raw, wrong)) if wrong else experiment
         )
-        contradictions = inconsistencies(valid_experiment)
+        contradictions = find_inconsistencies(valid_experiment)
         problems += [
             o for o in contradictions if not any(o.path[: len(path)] == path for path in wrong)
         ]
@@ -119,7 +119,7 @@ def parse_experiment(
     return experiment
 
 
-def reading(read: Mapping[str, Any]) -> dict[str, Any]:
+def check_read_options(read: Mapping[str, Any]) -> dict[str, Any]:
     """Check the entries that say how a file is read, and return them.
 
     Raises:
@@ -127,7 +127,7 @@ def reading(read: Mapping[str, Any]) -> dict[str, Any]:
     """
     unknown = next((key for key in read if key not in READING), None)
     if unknown is not None:
-        raise ExperimentError(f"read: unknown key {unknown!r}{suggestion(unknown, READING)}")
+        raise ExperimentError(f"read: unknown key {unknown!r}{suggest_name(unknown, READING)}")
     make_source(read, "read.")
     return dict(read)
 
@@ -227,7 +227,7 @@ def _choose_metrics(library: Sequence[object], chosen: Sequence[object]) -> list
         else:
             metrics.append(metric)
     names = {_name(metric) for metric in metrics}
-    parts = dict.fromkeys(part for metric in metrics for part in _parts(metric))
+    parts = dict.fromkeys(part for metric in metrics for part in _list_function_parts(metric))
     # A function needs its parts: those that nobody chose come as diagnostics.
     added = [part for part in parts if part in defined and part not in names]
     return [*metrics, *({**defined[part], "role": "diagnostic"} for part in added)]
@@ -236,7 +236,7 @@ def _choose_metrics(library: Sequence[object], chosen: Sequence[object]) -> list
 _DEFINITION = ("value", "numerator", "denominator", "function", "quantile")
 
 
-def _parts(metric: object) -> Sequence[str]:
+def _list_function_parts(metric: object) -> Sequence[str]:
     """List the metrics in a metric's function."""
     text = metric.get("function") if isinstance(metric, Mapping) else None
     # The check of the whole file says what is wrong with others.

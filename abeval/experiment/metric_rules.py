@@ -6,7 +6,7 @@ from itertools import pairwise
 from abeval.bounds import MAX_WINDOW_DAYS
 from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import Path, suggestion
+from abeval.experiment.problems import Path, suggest_name
 from abeval.experiment.sections import MetricChoice, Range, Step, moment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.metrics.definition import UNIT_DAY, Metric, span_ms
@@ -17,7 +17,7 @@ from abeval.metrics.row_text import (
     list_metric_names,
 )
 
-Found = Iterator[tuple[str | int, ...]]
+Mistakes = Iterator[tuple[str | int, ...]]
 """Keys below a section, then the message."""
 
 _MetricsByName = dict[str, list[Metric | MetricChoice]]
@@ -27,13 +27,13 @@ _DAY_MS = 86_400_000
 _NO_TIMES = "a table of units has no times"
 
 
-def expression(text: str | None, *where: str | int) -> Found:
+def check_expression(text: str | None, *where: str | int) -> Mistakes:
     """Check that a text is a SQL expression over a row."""
     if text is not None and (problem := expression_problem(text)):
         yield *where, problem
 
 
-def metric_rules(experiment: Experiment, builtin: Mapping[str, Metric]) -> Found:
+def check_metrics(experiment: Experiment, builtin: Mapping[str, Metric]) -> Mistakes:
     """Check each metric of the file."""
     metrics_by_name: _MetricsByName = {name: [metric] for name, metric in builtin.items()}
     for choice in experiment.metrics:
@@ -41,27 +41,27 @@ def metric_rules(experiment: Experiment, builtin: Mapping[str, Metric]) -> Found
         if choice.is_own:
             metrics_by_name.setdefault(choice.name, []).append(choice)
     for i, choice in enumerate(experiment.metrics):
-        for wrong in _metric(choice, experiment, builtin, metrics_by_name):
+        for wrong in _check_metric(choice, experiment, builtin, metrics_by_name):
             yield i, *wrong
 
 
-def _metric(
+def _check_metric(
     choice: MetricChoice,
     experiment: Experiment,
     builtins: Mapping[str, Metric],
     metrics_by_name: _MetricsByName,
-) -> Found:
+) -> Mistakes:
     builtin, inference = builtins.get(choice.name), experiment.inference
-    yield from _definition(choice, builtins)
+    yield from _check_definition(choice, builtins)
     if choice.is_since_exposure:
-        yield from _since_exposure(choice, experiment)
+        yield from _check_since_exposure(choice, experiment)
     if choice.function is not None:
-        yield from _function(choice.function, metrics_by_name)
+        yield from _check_function(choice.function, metrics_by_name)
     role = choice.role or ("goal" if builtin is None else builtin.role)
     if role == "guardrail" and choice.margin is None:
         harm = "the largest harm that is allowed: 0.02 is 2 % of control"
         yield "margin", f"a guardrail needs a margin, {harm}"
-    yield from _target(choice, role, builtin)
+    yield from _check_target(choice, role, builtin)
     if choice.cap is not None:
         if choice.quantile is not None or (builtin is not None and not builtin.source.can_cap):
             yield "cap", f"{choice.name} has no totals per unit to cap"
@@ -71,14 +71,14 @@ def _metric(
             yield "cap", "cannot be used with [inference] resample"
     if choice.covariates is not None:
         definition = choice if choice.is_own or builtin is None else builtin
-        yield from _covariates(choice, definition, experiment, metrics_by_name)
+        yield from _check_covariates(choice, definition, experiment, metrics_by_name)
     if choice.weight is not None and inference.family != "weighted":
         yield "weight", 'is used only with [inference] family = "weighted"'
     if choice.weight is not None and choice.role not in (None, "goal"):
         yield "weight", "is only for goals: it is the goal's share of alpha"
 
 
-def _target(choice: MetricChoice, role: str, builtin: Metric | None) -> Found:
+def _check_target(choice: MetricChoice, role: str, builtin: Metric | None) -> Mistakes:
     """Check metrics that should meet a value or stay within a range."""
     within = choice.margin.within if isinstance(choice.margin, Range) else None
     if within is not None and within[0] >= within[1]:
@@ -104,7 +104,7 @@ def _list_set_keys(choice: MetricChoice, keys: Collection[str]) -> list[str]:
     return [key for key in keys if getattr(choice, key) is not None]
 
 
-def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
+def _check_definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Mistakes:
     """Check the definition of a metric: built-in, or by one kind of expression."""
     if not choice.is_own:
         if choice.quantile is not None:
@@ -113,7 +113,7 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
             yield "missing", f"{choice.name} is built in: its definition says what it leaves out"
         if choice.name not in builtin:
             hint = (
-                suggestion(choice.name, builtin)
+                suggest_name(choice.name, builtin)
                 or "; `abeval tools metrics` lists the built-in ones"
             )
             alternative = "or give `value`, or `numerator` and `denominator`"
@@ -135,21 +135,21 @@ def _definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Found:
     if choice.quantile is not None and choice.value is None:
         yield "quantile", "needs `value`, an expression of the impression"
     for key in _TEXTS:
-        yield from expression(getattr(choice, key), key)
+        yield from check_expression(getattr(choice, key), key)
     if choice.missing is not None and choice.is_since_exposure and choice.combined_by in _COUNTS:
         yield "missing", 'is of numbers: of per_unit = "sum", "max" or "first"'
     if choice.missing == "zero" and choice.quantile is not None:
         yield "missing", 'a quantile ranks values only: choose "drop" or "refuse"'
 
 
-def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
+def _check_since_exposure(choice: MetricChoice, experiment: Experiment) -> Mistakes:
     """Check a metric since exposure: its logs, keys and values."""
     if experiment.is_unit_table or experiment.unit == ROW_UNIT:
         lacks = "a table of units" if experiment.is_unit_table else 'unit = "row"'
         for key in _list_set_keys(choice, _EVENT_KEYS):
             yield key, f"needs a log of rows of units; this is {lacks}"
         return
-    yield from _rows(choice, experiment)
+    yield from _check_rows(choice, experiment)
     excluded = {
         "funnel": ("log", "where", "per_unit", "retention", *_TEXTS),
         "retention": ("per_unit", "within", *_TEXTS),
@@ -177,7 +177,7 @@ def _since_exposure(choice: MetricChoice, experiment: Experiment) -> Found:
         yield "within", f"{choice.within!r} is not between 0 and {MAX_WINDOW_DAYS} days"
 
 
-def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
+def _check_rows(choice: MetricChoice, experiment: Experiment) -> Mistakes:
     """Check the logs and conditions of a metric's rows, and its funnel steps."""
     steps = choice.funnel or []
     log_names = [IMPRESSIONS, CLICKS, *experiment.logs.events]
@@ -186,10 +186,10 @@ def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
     for where, step in [*rows, ((), choice.rows)]:
         if step.log not in log_names:
             what = (
-                f"no log of rows of units is called {step.log!r}{suggestion(step.log, log_names)}"
+                f"no log of rows of units is called {step.log!r}{suggest_name(step.log, log_names)}"
             )
             yield *where, "log", f"{what}; [logs.events.{step.log}] would be one"
-        yield from expression(step.where, *where, "where")
+        yield from check_expression(step.where, *where, "where")
         if where and step.log == UNITS:
             yield *where, _NO_TIMES
     for k, (step, following) in enumerate(pairwise(steps), start=1):
@@ -197,23 +197,23 @@ def _rows(choice: MetricChoice, experiment: Experiment) -> Found:
             yield "funnel", k, "is the same as the step before it: one row would be both"
 
 
-def _function(text: str, metrics_by_name: _MetricsByName) -> Found:
+def _check_function(text: str, metrics_by_name: _MetricsByName) -> Mistakes:
     """Check that a function names means and ratios that exist."""
     # A quantile or a function has no sums to recompute a function from.
     means = [name for name, ones in metrics_by_name.items() if any(map(_is_mean, ones))]
     for name in list_metric_names(text) if function_problem(text) is None else ():
         if name not in metrics_by_name:
-            yield "function", f"{name!r} is not a metric{suggestion(name, means)}"
+            yield "function", f"{name!r} is not a metric{suggest_name(name, means)}"
         elif name not in means:
             yield "function", f"{name!r} is not a mean or a ratio"
 
 
-def _covariates(
+def _check_covariates(
     choice: MetricChoice,
     definition: Metric | MetricChoice,
     experiment: Experiment,
     metrics_by_name: _MetricsByName,
-) -> Found:
+) -> Mistakes:
     """Check that covariates are used, and are sums over impressions."""
     if experiment.inference.adjust not in ("cuped", "regression"):
         yield "covariates", 'needs [inference] adjust = "cuped" or "regression"'
@@ -224,7 +224,7 @@ def _covariates(
         yield "covariates", f"{choice.name} is not made of sums over impressions"
     for name in choice.covariates or ():
         if name not in metrics_by_name:
-            yield "covariates", f"no metric is called {name!r}{suggestion(name, metrics_by_name)}"
+            yield "covariates", f"no metric is called {name!r}{suggest_name(name, metrics_by_name)}"
         elif not any(map(_is_sum, metrics_by_name[name])):
             yield "covariates", f"{name!r} is not made of sums over impressions"
 
@@ -241,10 +241,10 @@ def _is_sum(metric: Metric | MetricChoice) -> bool:
     return _is_mean(metric) and not metric.is_since_exposure
 
 
-def inference_rule(experiment: Experiment) -> Found:
+def check_inference(experiment: Experiment) -> Mistakes:
     """Check the entries of `[inference]` against each other."""
-    yield from _adjust(experiment)
-    yield from _looks(experiment)
+    yield from _check_adjust(experiment)
+    yield from _check_looks(experiment)
     inference = experiment.inference
     is_fixed = inference.looks == "fixed"
     if inference.family == "dunnett" and not is_fixed:
@@ -259,7 +259,7 @@ def inference_rule(experiment: Experiment) -> Found:
         yield "resample", '"permutation" is for looks = "fixed"'
 
 
-def _adjust(experiment: Experiment) -> Found:
+def _check_adjust(experiment: Experiment) -> Mistakes:
     adjust, by = experiment.inference.adjust, experiment.inference.stratify_by
     units, segments = experiment.logs.units, experiment.segment_names
     has_columns = units is not None and bool(units.covariates)
@@ -277,10 +277,10 @@ def _adjust(experiment: Experiment) -> Found:
     if by is not None and adjust != "stratify":
         yield "stratify_by", 'is used only with adjust = "stratify"'
     if by is not None and by not in segments:
-        yield "stratify_by", f"no segment is called {by!r}{suggestion(by, segments)}"
+        yield "stratify_by", f"no segment is called {by!r}{suggest_name(by, segments)}"
 
 
-def _looks(experiment: Experiment) -> Found:
+def _check_looks(experiment: Experiment) -> Mistakes:
     inference, period = experiment.inference, experiment.period
     looks, units = inference.planned_looks, inference.planned_units
     planned = 'looks = "group_sequential"'

@@ -7,7 +7,7 @@ from typing import get_args
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
@@ -75,7 +75,7 @@ def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) ->
     for name in names:
         if name not in metrics_by_name:
             raise ExperimentError(
-                f"no metric is called {name!r}{suggestion(name, metrics_by_name)}"
+                f"no metric is called {name!r}{suggest_name(name, metrics_by_name)}"
             )
     return [metrics_by_name[name] for name in names]
 

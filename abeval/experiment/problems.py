@@ -31,16 +31,16 @@ class Problem:
         return f"{''.join(parts).removeprefix('.')}: {self.message}"
 
 
-def suggestion(name: object, choices: Iterable[str]) -> str:
+def suggest_name(name: object, choices: Iterable[str]) -> str:
     """Suggest a near name, or list the known ones if they are few."""
     names = list(choices)
-    near = near_miss(name, names)
+    near = suggest_near_name(name, names)
     if near or not 0 < len(names) <= 16:
         return near
     return f"; known: {', '.join(names)}"
 
 
-def near_miss(name: object, choices: Iterable[str]) -> str:
+def suggest_near_name(name: object, choices: Iterable[str]) -> str:
     """Suggest a near name, ignoring case; empty if none is near."""
     by_lower = {choice.lower(): choice for choice in choices}
     near = difflib.get_close_matches(str(name).lower(), by_lower, n=1, cutoff=0.6)
@@ -102,7 +102,7 @@ def _has(here: object, part: str | int) -> bool:
 def _text(detail: ErrorDetails, path: Path) -> str:
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        return f"unknown key `{path[-1]}`{suggestion(path[-1], _keys(path[:-1]))}"
+        return f"unknown key `{path[-1]}`{suggest_name(path[-1], _keys(path[:-1]))}"
     if kind == "missing":
         return "missing"
     if kind == "string_unicode":
@@ -110,7 +110,7 @@ def _text(detail: ErrorDetails, path: Path) -> str:
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     choices = re.findall(r"'([^']*)'", detail["msg"]) if kind == "literal_error" else ()
-    return f"{_should(detail)} (got {_shorten_value(value)}{near_miss(value, choices)})"
+    return f"{_should(detail)} (got {_shorten_value(value)}{suggest_near_name(value, choices)})"
 
 
 _SHAPES = {

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from abeval.errors import ExperimentError
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import suggest_name
 from abeval.history.measures import Measure, Measures, build_measures
 from abeval.history.predictions import (
     FittedPrediction,
@@ -84,7 +84,7 @@ def select_measures(measures: Sequence[Measure], names: Sequence[str], kind: str
     by_name = {measure.metric: measure for measure in measures}
     for name in names:
         if name not in by_name:
-            what = f"the history has no {kind} metric {name!r}{suggestion(name, by_name)}"
+            what = f"the history has no {kind} metric {name!r}{suggest_name(name, by_name)}"
             raise ExperimentError(what, f"it has {', '.join(by_name) or 'none'}")
     return [by_name[name] for name in dict.fromkeys(names)]
 

@@ -19,7 +19,7 @@ from abeval.inference.looks import (
     build_looks,
     next_look,
 )
-from abeval.inference.means_and_ratios import MIN_STRETCH, find_comparable_periods
+from abeval.inference.means_and_ratios import MIN_PERIOD_UNITS, find_comparable_periods
 from abeval.inference.trust.rows import expected_days
 from abeval.logs.accounting import DayRows, parse_other_variants
 from abeval.logs.checks import USED, USED_BEFORE
@@ -364,7 +364,7 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
             yield (
                 f"{arms.treatment}: {sum(counts.values()):,} units of the stretches from {days} "
                 f"are not compared, because {arms.treatment} or {arms.control} has fewer than "
-                f"{MIN_STRETCH} there."
+                f"{MIN_PERIOD_UNITS} there."
             )
 
 

@@ -26,7 +26,7 @@ from abeval.stats.moments import Moments, weigh_strata
 from abeval.stats.records import Adjusted, Estimate, Refusal
 from abeval.stats.skewed import METHOD, Skewed
 
-MIN_STRETCH = 30
+MIN_PERIOD_UNITS = 30
 """A split period with fewer units in a variant is not compared."""
 
 MIN_STRATUM = 30
@@ -267,7 +267,7 @@ def find_usable_periods(moments: MomentsByPeriod, arms: Arms) -> list[int]:
     return [
         index
         for index, by_variant in enumerate(moments)
-        if min(by_variant[name].n if name in by_variant else 0 for name in arms) >= MIN_STRETCH
+        if min(by_variant[name].n if name in by_variant else 0 for name in arms) >= MIN_PERIOD_UNITS
     ]
 
 
@@ -302,4 +302,4 @@ def find_comparable_periods(aggregates: Aggregates, arms: Arms) -> list[int]:
         [split_period.units.get(name, 0) for name in arms]
         for split_period in aggregates.split_periods
     ]
-    return [index for index, units in enumerate(counts) if min(units) >= MIN_STRETCH]
+    return [index for index, units in enumerate(counts) if min(units) >= MIN_PERIOD_UNITS]

@@ -322,10 +322,10 @@ def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[co
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     sums = np.zeros((2, 2, len(cells)))
     for k, cell in enumerate(cells):
-        for of_stretch in analysis.moments(metric, CUT + cut, cell):
+        for by_variant in analysis.moments(metric, CUT + cut, cell):
             for arm, name in enumerate(arms):
-                if name in of_stretch:
-                    sums[arm, :, k] += of_stretch[name].n * of_stretch[name].mean[:2]
+                if name in by_variant:
+                    sums[arm, :, k] += by_variant[name].n * by_variant[name].mean[:2]
     return [composition.Totals(above, below) for above, below in sums]
 
 

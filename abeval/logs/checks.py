@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from abeval.engines.sql import Engine, quote
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import suggest_name
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME
 from abeval.logs.mapping import LogColumns, make_missing_column_error
 from abeval.logs.shape import LogSchema
@@ -39,7 +39,7 @@ def check_frames(experiment: Experiment, frames: Mapping[str, object]) -> None:
         if name in experiment.tables or name in outcomes:
             continue
         if name not in CANONICAL_COLUMNS:
-            hint = suggestion(name, [*CANONICAL_COLUMNS, *outcomes])
+            hint = suggest_name(name, [*CANONICAL_COLUMNS, *outcomes])
             raise LogError(f"no log is called {name!r}{hint}")
         if getattr(experiment.logs, name) is None:
             what = f"there is a frame for {name}, but the experiment file has no [logs.{name}]"

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from abeval.engines.sources import name_relation
 from abeval.engines.sql import FRACTION, NO_TYPE, WHOLE, cast_query, is_number
 from abeval.errors import LogError
-from abeval.experiment.problems import near_miss
+from abeval.experiment.problems import suggest_near_name
 from abeval.experiment.sources import (
     IDS,
     OUTCOME,
@@ -85,7 +85,7 @@ class LogColumns:
 
 def make_missing_column_error(log: LogColumns, column: str, where: str = "") -> LogError:
     """Make the error of a column that the log does not have."""
-    what = f"{where}the {log.log} have no column {column!r}{near_miss(column, log.types)}"
+    what = f"{where}the {log.log} have no column {column!r}{suggest_near_name(column, log.types)}"
     return LogError(what, log.columns_hint)
 
 
@@ -133,7 +133,7 @@ def map_columns(
         for name, column in (default_columns | file_columns).items()
     }
     problems = [
-        f"logs.{log}: no column {column!r} for {name}{near_miss(column, types)}"
+        f"logs.{log}: no column {column!r} for {name}{suggest_near_name(column, types)}"
         for name, column in file_columns.items()
         if matched_columns[name] is None
     ]

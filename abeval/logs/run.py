@@ -10,7 +10,7 @@ from abeval.engines.sources import list_logs, name_relation
 from abeval.engines.sql import Engine, Watcher, count_rows
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
 from abeval.logs import checks
@@ -103,7 +103,7 @@ def open_run(
     """
     for name in inputs:
         if name not in Inputs.__annotations__:
-            hint = suggestion(name, Inputs.__annotations__)
+            hint = suggest_name(name, Inputs.__annotations__)
             raise TypeError(f"unexpected keyword argument {name!r}{hint}")
     if experiment.logs.sums is not None:
         raise ExperimentError(

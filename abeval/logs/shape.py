@@ -14,7 +14,7 @@ from typing import get_args
 from abeval.engines.sql import is_number, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import near_miss
+from abeval.experiment.problems import suggest_near_name
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, make_missing_column_error, name_raw_column
 from abeval.metrics import definition
@@ -329,7 +329,7 @@ def _score_problem(text: str, log: LogColumns) -> str | None:
         return None if is_number(kind) else f"column {text!r} is {kind}, but a score is a number"
     problem = expression_problem(text)
     if problem is not None or list_columns(text) == (text.lower(),):
-        lacks = f"the impressions have no column {text!r}{near_miss(text, log.types)}"
+        lacks = f"the impressions have no column {text!r}{suggest_near_name(text, log.types)}"
         return (
             lacks
             if problem is None or re.fullmatch(r"\w+", text)
@@ -341,7 +341,7 @@ def _score_problem(text: str, log: LogColumns) -> str | None:
             return f"{text!r} reads {read!r}, which is known only after the score"
         if read not in readable:
             what = f"{text!r} reads {read!r}, which the impressions do not have"
-            return what + near_miss(read, log.types)
+            return what + suggest_near_name(read, log.types)
     return None
 
 
@@ -381,7 +381,9 @@ def list_own_columns(
         missing = [column for column in list_columns(text) if column.lower() not in available]
         if missing:
             what = f"expression {text!r} reads {missing[0]!r}, which the {log.log} do not have"
-            raise ExperimentError(f"{what}{near_miss(missing[0], log.types)}", log.columns_hint)
+            raise ExperimentError(
+                f"{what}{suggest_near_name(missing[0], log.types)}", log.columns_hint
+            )
         own_columns |= dict.fromkeys(c for c in list_columns(text) if c.lower() not in canonical)
     return tuple(own_columns)
 

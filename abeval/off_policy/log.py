@@ -12,7 +12,7 @@ from abeval.engines.sql import Engine, fetch_int, is_number, literal, query, quo
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import suggest_name
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
 from abeval.logs.mapping import LogColumns, name_raw_column
@@ -81,7 +81,7 @@ def read_policy_log(
     experiment, engine = run.experiment, run.engine
     for name in (source, choice.to):
         if name is not None and name not in experiment.variants:
-            like = suggestion(name, experiment.variants)
+            like = suggest_name(name, experiment.variants)
             raise ExperimentError(f"no variant is called {name!r}{like}")
     requested = {"probability": choice.probability, "reward": reward}
     columns = {what: column for what, column in requested.items() if column is not None}

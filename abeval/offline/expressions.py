@@ -111,12 +111,12 @@ def row_sql(what: str, text: str, columns: Mapping[str, str], called: str) -> st
     if (sql := over_columns(text, columns)) is not None:
         return sql
     # Imported here: only errors need it.
-    from abeval.experiment.problems import near_miss
+    from abeval.experiment.problems import suggest_near_name
 
     problem = expression_problem(text)
     if problem is not None:
         raise ExperimentError(f"{what}: expression {problem}", has_columns(columns))
     lower = {column.lower() for column in columns}
     name = next(column for column in list_columns(text) if column not in lower)
-    lacks = f"{called} has no column {name!r}{near_miss(name, columns)}"
+    lacks = f"{called} has no column {name!r}{suggest_near_name(name, columns)}"
     raise LogError(lacks if name == text.lower() else f"{what}: {lacks}", has_columns(columns))

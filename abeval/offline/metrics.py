@@ -180,10 +180,10 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
     name, k, variant = match.groups() if match else (text, None, None)
     definitions = [d for d in DEFINITIONS.values() if d.name == name]
     if not definitions:
-        from abeval.experiment.problems import suggestion
+        from abeval.experiment.problems import suggest_name
 
         names = dict.fromkeys(d.name for d in DEFINITIONS.values())
-        raise ExperimentError(f"no offline metric is called {text!r}{suggestion(name, names)}")
+        raise ExperimentError(f"no offline metric is called {text!r}{suggest_name(name, names)}")
     cut, word = _cutoff(text, k, cutoffs)
     definition = DEFINITIONS.get((name, variant or ""))
     if definition is None:
@@ -350,9 +350,9 @@ def check_keywords(names: Iterable[str], allowed: Iterable[str]) -> None:
     """
     for name in names:
         if name not in allowed:
-            from abeval.experiment.problems import suggestion
+            from abeval.experiment.problems import suggest_name
 
-            raise TypeError(f"unexpected keyword argument {name!r}{suggestion(name, allowed)}")
+            raise TypeError(f"unexpected keyword argument {name!r}{suggest_name(name, allowed)}")
 
 
 class Preset(NamedTuple):
@@ -401,9 +401,9 @@ def choose_scoring(
     elif compat in PRESETS:
         metrics, policy = PRESETS[compat].metrics(numbers, cutoffs), PRESETS[compat].policy
     else:
-        from abeval.experiment.problems import suggestion
+        from abeval.experiment.problems import suggest_name
 
-        what = f"no preset is called {compat!r}{suggestion(compat, PRESETS)}"
+        what = f"no preset is called {compat!r}{suggest_name(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
     requested = (options.get("ties"), options.get("no_relevant"), unjudged)
     names_of = {"ties": Ties, "no_relevant": NoRelevant, "unjudged": Unjudged}

@@ -152,7 +152,7 @@ def conclusion_lines(result: Agreement) -> Iterator[str]:
     """Write the conclusions, then trust and guardrails, as lines of text."""
     for conclusion in conclude_variants(result):
         before = f"{conclusion.variant}: " if len(result.explanations) > 1 else ""
-        yield from tables.text_lines(conclusion, before)
+        yield from tables.write_verdict_lines(conclusion, before)
     for name, sentence in trust_lines(result):
         yield f"{name}: {sentence}"
 

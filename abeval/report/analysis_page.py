@@ -11,7 +11,7 @@ from abeval.report import agreement_page as agreement
 from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Block, Closed, FigureView, colour_indices, group_by_metric
-from abeval.report.next_step import ORDER, size_words, sort_rows, verdict_lines
+from abeval.report.next_step import ORDER, describe_size, sort_rows, verdict_lines
 from abeval.report.tables import Cell, DisplayRow, TextTable, format_lift, format_share, full
 from abeval.report.time_page import choose_scale, list_effect_series, units_view
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
@@ -38,7 +38,7 @@ def verdict_part(study: Study) -> Iterator[Block]:
             yield table._replace(title="", lead=f"{table.title}: {table.lead}")
         return
     judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
-    axis, rows = row_views(result, judged[:_MOST_ROWS])
+    axis, rows = make_row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result, study.outlook)
     order = colour_indices(result.experiment)
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
@@ -223,7 +223,7 @@ def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
     prefix = f"{outlook.variant}: " if several else ""
     if outlook.mde is None:
         return f"{prefix}{codes.describe_reason(outlook.reason)}." if outlook.reason else ""
-    size = size_words(outlook)
+    size = describe_size(outlook)
     seen = f"{prefix}{fmt.either_way(outlook.mde)} so far"
     return (
         f"{seen}." if size is None else f"{seen}, {fmt.either_way(outlook.target)} in about {size}."
@@ -287,7 +287,7 @@ def effect_cell(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     return Cell(effect.text, html, "effect", exact)
 
 
-def row_mark(
+def make_row_mark(
     info: ExperimentInfo, row: Row, display_row: DisplayRow, metric: MetricInfo
 ) -> glyph.Mark | None:
     """Make the mark of a scorecard row; None without a lift."""
@@ -315,7 +315,7 @@ def row_mark(
     )
 
 
-def slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
+def make_slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
     """Make the mark of a segment or cut; filled if its interval excludes zero."""
     if row.lift is None:
         return None
@@ -367,10 +367,10 @@ def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Group the scorecard by role, each with title, hint and rows on one axis."""
     ordered = sort_rows(result, result.scorecard)
     role_rows = [(role, [row for row in ordered if row.role == role[0]]) for role in tables.ROLES]
-    return [(*role, row_views(result, rows)) for role, rows in role_rows if rows]
+    return [(*role, make_row_views(result, rows)) for role, rows in role_rows if rows]
 
 
-def row_views(result: Result, rows: Sequence[Row]) -> Rows:
+def make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Make the views of scorecard rows, on one axis."""
     order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
     metrics = {row.metric: result.info(row.metric) for row in rows}
@@ -396,7 +396,7 @@ def row_views(result: Result, rows: Sequence[Row]) -> Rows:
             fmt.mean(row.control, metric.unit, decimals),
             fmt.mean(row.treatment, metric.unit, decimals) + display_row.mark,
             effect_cell(row, metric.unit),
-            row_mark(result.experiment, source_row, display_row, metric),
+            make_row_mark(result.experiment, source_row, display_row, metric),
             # Without a lift the effect itself is the difference.
             absolute.text if absolute and row.lift is not None else "",
             display_row.reason,
@@ -416,7 +416,7 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             notes = filter(None, ("partial day" * row.partial, codes.describe_reason(row.reason)))
             effect = effect_cell(row, metric.unit, ", ".join(notes))
             values = fmt.pair(row.control, row.treatment, metric.unit)
-            mark = slice_mark(result.experiment, row)
+            mark = make_slice_mark(result.experiment, row)
             lines.append(RowView(row, metric, order.get(row.variant, 1), *values, effect, mark))
         html = assets.block(
             "segments.html",

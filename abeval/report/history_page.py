@@ -38,7 +38,7 @@ def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
     """Write the verdict and what was learned, then every table with rows."""
     visible_tables = tables.drop_empty(prediction_table(result), sensitivity_table(result))
     left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)
-    lines = (*tables.text_lines(verdict(result)), *sentences(result))
+    lines = (*tables.write_verdict_lines(verdict(result)), *sentences(result))
     return Tables((*lines, *visible_tables), (*left_out, *result.notes))
 
 
@@ -94,7 +94,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
         *_signs(result),
         *learned,
         *(
-            f"{o.metric}, sum of the {o.shipped} lifts shipped (of {o.effects}): {gained_words(o)}"
+            f"{o.metric}, sum of the {o.shipped} lifts shipped (of {o.effects}): {describe_gain(o)}"
             for o in gained
         ),
         *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),
@@ -120,7 +120,7 @@ def _gains(result: HistoryReport) -> list[Gained]:
     return [gain for gain in result.gained if gain.gained is not None and gain.shipped]
 
 
-def gained_words(row: Gained) -> str:
+def describe_gain(row: Gained) -> str:
     """Write the expected sum of lifts; the printed terms add up exactly."""
     value, expected = _expected_gain(row)
     # From the rounded terms, so that a reader who subtracts them gets the same.
@@ -331,5 +331,5 @@ def forests(result: HistoryReport) -> Iterator[FigureView]:
             e for e in result.effects if e.measure == row.metric and e.side == "online"
         ]
         if shrunk := [e for e in metric_effects if e.shrunk is not None]:
-            sentence = f"{row.shipped} shipped (*), added up: {gained_words(row)}."
+            sentence = f"{row.shipped} shipped (*), added up: {describe_gain(row)}."
             yield FigureView(row.metric, sentence, forest_figure(shrunk), (f"forest{i}",))

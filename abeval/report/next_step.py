@@ -265,7 +265,7 @@ class _Question:
         if self.ahead is None:
             return None
         if not self.clusters or self.row.mde is None or not self.ahead.target:
-            return size_words(self.ahead)
+            return describe_size(self.ahead)
         # The standard error falls with the root of the clusters.
         now, times = self.row.units_control + self.row.units, self.row.mde / self.ahead.target
         return f"{math.ceil(now * times**2):,} {self.clusters} in all"
@@ -414,7 +414,7 @@ def _margin(size: float, metric: MetricInfo) -> str:
     return fmt.margin(float(f"{size:.2g}"), bool(metric.margin_relative), metric.unit)
 
 
-def size_words(ahead: "MetricOutlook") -> str | None:
+def describe_size(ahead: "MetricOutlook") -> str | None:
     """Write the total days or units that a target needs; None if out of reach.
 
     Example:

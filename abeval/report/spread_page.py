@@ -12,7 +12,7 @@ from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, UnitAucs
 
 
-def level_words(level: float) -> str:
+def format_level(level: float) -> str:
     """Write a level as its percentile.
 
     Example:
@@ -80,7 +80,7 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     )
     lifts: dict[str, list[fig.Point]] = {}
     for record in effects:
-        lift, name = interval(record, "lift", 100), level_words(record.level)
+        lift, name = interval(record, "lift", 100), format_level(record.level)
         if lift[0] is not None:
             point = fig.Point(
                 name, lift[0], f"{name}: {fmt.typographic(format_lift(record).text)}", lift
@@ -103,7 +103,7 @@ def _list_clear_quantiles(effects: Sequence[QuantileEffect]) -> str:
     phrases = []
     for effect in clear:
         lift = format_lift(effect)
-        name = f"{level_words(effect.level)}{f' of {effect.variant}' if several else ''}"
+        name = f"{format_level(effect.level)}{f' of {effect.variant}' if several else ''}"
         phrases.append(f"{name} {lift.estimate}" if lift else name)
     return f"Intervals that exclude zero: {fmt.listing(phrases)}."
 
@@ -111,7 +111,7 @@ def _list_clear_quantiles(effects: Sequence[QuantileEffect]) -> str:
 def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
     """Name the quantiles that cannot be drawn, with the reason."""
     missing = [
-        f"{level_words(effect.level)} of {effect.variant} "
+        f"{format_level(effect.level)} of {effect.variant} "
         f"({codes.describe_reason(effect.reason) or 'no lift'})"
         for effect in effects
         if effect.lift is None

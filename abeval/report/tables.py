@@ -90,7 +90,7 @@ class VerdictLine(NamedTuple):
     action: str = ""
 
 
-def text_lines(line: VerdictLine, before: str = "") -> Iterator[str]:
+def write_verdict_lines(line: VerdictLine, before: str = "") -> Iterator[str]:
     """Write a verdict as lines of text, each with the same prefix."""
     yield f"{before}{line.word}: {line.sentence}"
     yield from (

@@ -150,14 +150,14 @@ def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: floa
     units, total, squares = (sum(sums) for sums in zip(*groups, strict=True))
     pooled = UnitSums(int(units), total, squares)
     variances = [_variance(group) / group.units for group in groups]
-    apart = abs(control.total / control.units - treatment.total / treatment.units)
+    gap = abs(control.total / control.units - treatment.total / treatment.units)
     alike = math.sqrt(_variance(pooled) * sum(1 / group.units for group in groups))
-    if apart <= two_sided_quantile(chance / cells) * alike:
+    if gap <= two_sided_quantile(chance / cells) * alike:
         return False
     if not any(variances):
         return True
     df = satterthwaite(variances, [group.units - 1 for group in groups])
-    return apart > two_sided_quantile(chance / cells, df=df) * math.sqrt(sum(variances))
+    return gap > two_sided_quantile(chance / cells, df=df) * math.sqrt(sum(variances))
 
 
 def _one_sided(control: UnitSums, treatment: UnitSums) -> float:

@@ -98,14 +98,14 @@ def influence(control: Group, treatment: Group, most: int = 10) -> Influence | N
         for unit in group.units
     )
     ranked = sorted(moves, key=lambda move: -move[0])[:most]
-    left = [
+    remaining = [
         _remove_units(group, [unit for _, unit_side, unit in ranked if unit_side == side])
         for side, group in enumerate(groups)
     ]
-    if left[0].y <= 0 or min(group.x for group in left) <= 0:
+    if remaining[0].y <= 0 or min(group.x for group in remaining) <= 0:
         return None
     in_treatment = sum(side for _, side, _ in ranked)
-    lift, without = (pair[1].value / pair[0].value - 1 for pair in (groups, left))
+    lift, without = (pair[1].value / pair[0].value - 1 for pair in (groups, remaining))
     return Influence(lift, without, len(ranked) - in_treatment, in_treatment)
 
 

@@ -394,8 +394,8 @@ def strata(
     )
     # Covariates move both values to where all units are.
     units = [sum(m.n for m in arm) for arm in (control, treatment)]
-    apart = (treatment_moved - control_moved) / sum(units)
-    values = control_value + units[1] * apart, treatment_value - units[0] * apart
+    shift = (treatment_moved - control_moved) / sum(units)
+    values = control_value + units[1] * shift, treatment_value - units[0] * shift
     pairs = zip(shares, control_spreads, treatment_spreads, strict=True)
     scaled = all(map(_never_negative, (*control, *treatment))) and min(values) >= 0
     return Skewed(*values, tuple(Stratum(*pair) for pair in pairs), scaled, df)

@@ -15,7 +15,7 @@ from abeval.drafts.values import says_before
 from abeval.engines.duckdb_logs import RENAME
 from abeval.engines.sql import Engine, is_number, literal, number_cast, quote, read_int
 from abeval.errors import ExperimentError, LogError, QueryError
-from abeval.experiment.problems import near_miss, suggestion
+from abeval.experiment.problems import suggest_name, suggest_near_name
 from abeval.logs.prepare import make_expression_error
 from abeval.metrics.definition import Missing
 from abeval.metrics.expressions import expression_problem, parse_expression
@@ -60,7 +60,7 @@ class TableOptions:
         """List the covariates of all metrics."""
         covariates = self.covariates
         groups = covariates.values() if isinstance(covariates, Mapping) else [covariates]
-        return list(dict.fromkeys(text for texts in groups for text in several(texts)))
+        return list(dict.fromkeys(text for texts in groups for text in as_list(texts)))
 
 
 def _names_in(given: object) -> list[object]:
@@ -75,7 +75,7 @@ def _names_in(given: object) -> list[object]:
     return [name for name in names if not isinstance(name, Mapping)]
 
 
-def several(texts: str | Sequence[str]) -> Sequence[str]:
+def as_list(texts: str | Sequence[str]) -> Sequence[str]:
     """Wrap a single text in a list."""
     return [texts] if isinstance(texts, str) else texts
 
@@ -95,7 +95,7 @@ class Columns:
         """Find a column by its name, ignoring case."""
         if name.lower() not in self._known:
             raise LogError(
-                f"the table has no column {name!r}{near_miss(name, self._types)}", self.hint
+                f"the table has no column {name!r}{suggest_near_name(name, self._types)}", self.hint
             )
         return self._known[name.lower()]
 
@@ -118,7 +118,7 @@ class Columns:
         column = self._known.get(text.strip().lower())
         if column is not None and not is_number(self._types[column]):
             raise self._no_number(column)
-        sql = text if column is None else reference(column)
+        sql = text if column is None else quote_column(column)
         for name in list_columns(sql):
             self.find_column(name)
         return sql
@@ -137,17 +137,17 @@ class Columns:
             f"end) from {TABLE}"
         )
         # Text such as "1,5" or "€ 3" can be cast: the hint has the expression.
-        cast = number_cast(reference(column), str(example))
+        cast = number_cast(quote_column(column), str(example))
         if cast is not None:
             what = f"column {column!r} is text such as {example!r}, but a metric is a number"
             return LogError(what, f'make numbers of it, as a metric: "{column} = {cast}"')
         if not value_count:
             return LogError(f"column {column!r} has no value in any row")
         if numbers == value_count:
-            cast = f"cast({reference(column)} as double)"
+            cast = f"cast({quote_column(column)} as double)"
             return LogError(f"{what}: its numbers are written as text", f'name "{column} = {cast}"')
         if not numbers:
-            metric = f"is_so = {reference(column)} = {literal(str(example))}"
+            metric = f"is_so = {quote_column(column)} = {literal(str(example))}"
             return LogError(what, f'name what is counted in it, such as "{metric}"')
         odd = read_int(value_count) - read_int(numbers)
         return LogError(
@@ -191,7 +191,7 @@ class Columns:
         return kind in ("BOOLEAN", "INTEGER") or kind.endswith("INT")
 
 
-def reference(column: str) -> str:
+def quote_column(column: str) -> str:
     """Write SQL of a column, quoted if its name would be read as something else."""
     tree = None if expression_problem(column) else parse_expression(column)
     # A dotted name is that of a column, not of one in a table.
@@ -285,7 +285,7 @@ def read_measures(
     before = options.before
     if not before and options.metrics is None:
         # All columns are read: those from before are no outcomes, and compared as such.
-        before = [reference(column) for column in columns.list_covariates(repr(options).lower())]
+        before = [quote_column(column) for column in columns.list_covariates(repr(options).lower())]
     covariates = [columns.sql(text) for text in before]
     entries = _specs(columns, options, before)
     if not entries:
@@ -298,12 +298,12 @@ def read_measures(
     for key, choices in (("missing", missing), ("covariates", by_metric)):
         for name in choices if isinstance(choices, Mapping) else ():
             if name not in names:
-                what = f"{key}: no metric is called {name!r}{suggestion(name, names)}"
+                what = f"{key}: no metric is called {name!r}{suggest_name(name, names)}"
                 raise ExperimentError(what)
     if isinstance(by_metric, Mapping):
         # Those that are not named have none.
         metric_covariates = {
-            name: [columns.sql(t) for t in several(texts)] for name, texts in by_metric.items()
+            name: [columns.sql(t) for t in as_list(texts)] for name, texts in by_metric.items()
         }
         entries = [
             {"covariates": metric_covariates.get(entry.get("name", ""), []), **entry}
@@ -329,14 +329,14 @@ def read_segments(columns: Columns, segments: Sequence[str] | Mapping[str, str])
     """Read the segments: name → expression."""
     if isinstance(segments, Mapping):
         return dict(segments)
-    return {_word(name): reference(columns.find_column(name)) for name in several(segments)}
+    return {_word(name): quote_column(columns.find_column(name)) for name in as_list(segments)}
 
 
 def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> Entries:
     """List the entries of metrics; by default of all other numeric columns."""
     metrics = options.metrics
     if metrics is None:
-        segments = () if isinstance(options.segments, Mapping) else several(options.segments)
+        segments = () if isinstance(options.segments, Mapping) else as_list(options.segments)
         used = {options.variant, options.unit, *before, *segments}
         taken = {name.lower() for name in used if name is not None}
         outcome_columns = [column for column in columns.numbers() if column.lower() not in taken]

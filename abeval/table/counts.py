@@ -20,7 +20,7 @@ from abeval.drafts.guess import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.stats.resampling import MIN_DAYS
-from abeval.table.columns import reference
+from abeval.table.columns import quote_column
 from abeval.table.restated import check_restated, classify_spread
 
 _MOST_DIGITS = 50
@@ -117,7 +117,7 @@ def sum_counts(table: CountTable, unit: str, name: str) -> Sums:
 
 
 def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, str]:
-    value, per = reference(outcome.column), reference(outcome.n)
+    value, per = quote_column(outcome.column), quote_column(outcome.n)
     entry = {"numerator": value, "denominator": per} if is_ratio else {"value": value}
     entry |= {"unit": "share"} if may_be_share and outcome.spread is None else {}
     return entry | (

@@ -47,7 +47,7 @@ _SHOWN_COLUMNS = _PERIOD_COLUMNS | _DAY | {"unit_group": _GROUP, "item": "i.item
 """Columns of `analysed_rows` → SQL over impressions of analysed units."""
 
 
-def metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str, str]:
+def write_metric_statements(experiment: Experiment, names: Sequence[str]) -> dict[str, str]:
     """Write one DuckDB statement per metric, of its value by variant.
 
     Its columns are `variant`, `value` and what the value is made of. It runs in the folder of the
@@ -95,7 +95,7 @@ def _statements(
     return texts
 
 
-def view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
+def write_view_statements(experiment: Experiment, is_absolute: bool = False) -> str:
     """Write DuckDB statements that create the canonical views of the logs.
 
     With `is_absolute` they can run anywhere, otherwise in the folder of the experiment file.

@@ -14,9 +14,9 @@ from abeval.engines.sources import entry, find_files
 from abeval.engines.sql import Engine, cast_query, count_rows, quote, read_int
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.load import make_source, parse_experiment, reading
+from abeval.experiment.load import check_read_options, make_source, parse_experiment
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import check_spelled_once, suggestion
+from abeval.experiment.problems import check_spelled_once, suggest_name
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
 from abeval.table.columns import TABLE, Columns, TableOptions, read_measures, read_segments
@@ -26,7 +26,7 @@ def choose_control(control: str | None, variants: Sequence[str]) -> str:
     """Choose the control: the given variant, or one with a usual name."""
     if control is not None:
         if control not in variants:
-            hint = suggestion(control, variants)
+            hint = suggest_name(control, variants)
             raise ExperimentError(f"control: no variant is called {control!r}{hint}")
         return control
     likely = likely_controls(variants)
@@ -72,7 +72,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
     """
     path = Path(table) if isinstance(table, str | Path) else None
     # Ids and names of variants in text files are read as the analysis reads them.
-    log = {**reading(options.read), "columns": {"variant": options.variant}}
+    log = {**check_read_options(options.read), "columns": {"variant": options.variant}}
     if path is not None:
         log["path"] = str(real(path))
     elif options.read:

@@ -19,7 +19,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment
 from abeval.experiment.metrics import named_metrics
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import check_spelled_once, suggestion
+from abeval.experiment.problems import check_spelled_once, suggest_name
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.files import real
 from abeval.inference.judge import judge
@@ -27,7 +27,7 @@ from abeval.logs.accounting import DayRows
 from abeval.logs.placing import list_planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
-from abeval.table.columns import TableOptions, list_specs, reference
+from abeval.table.columns import TableOptions, list_specs, quote_column
 from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts
 from abeval.table.read import choose_control, choose_weights, equal_weights
 
@@ -107,10 +107,12 @@ def read_sums(
         used_columns = [column for column in COLUMNS if column in table_columns]
         select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
         rows = engine.rows(f"select {select_list} from {_TABLE}")
-    return Sums(name, summaries(used_columns, rows, name))
+    return Sums(name, parse_summaries(used_columns, rows, name))
 
 
-def summaries(columns: Sequence[str], rows: Sequence[Sequence[object]], name: str) -> list[Summary]:
+def parse_summaries(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], name: str
+) -> list[Summary]:
     """Parse and check rows of a table of sums."""
     if not rows:
         raise LogError(f"{name} has no rows", f"give one row a metric and variant: {_FORM}")
@@ -197,11 +199,11 @@ def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
 def _check_columns(table_columns: Mapping[str, str], name: str) -> None:
     for column in _NEEDED:
         if column not in table_columns:
-            what = f"{name} has no column {column!r}{suggestion(column, table_columns)}"
+            what = f"{name} has no column {column!r}{suggest_name(column, table_columns)}"
             raise LogError(what, f"its columns: {_FORM}")
     for column in table_columns:
         if column not in COLUMNS:
-            hint = suggestion(column, COLUMNS)
+            hint = suggest_name(column, COLUMNS)
             what = f"{name} has a column {column!r} that sums do not have{hint}"
             before = (
                 f"of values before the period {', '.join(BEFORE)}; products of three sum_yyy, …"
@@ -292,7 +294,7 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
             )
 
 
-def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
+def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     """Make the experiment of a table of sums; its metrics are goals.
 
     Metrics of the options say more of some: a role, a direction.
@@ -319,7 +321,7 @@ def sums_experiment(table: Sums, options: TableOptions) -> Experiment:
         "variants": {name: {"weight": shares[name]} for name in counts},
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
-        "segments": {name: reference(column) for name, column in table.segments.items()},
+        "segments": {name: quote_column(column) for name, column in table.segments.items()},
         "metrics": metrics,
     }
     return parse_experiment({**experiment_entries, **options.entries}, source="the analysis")
@@ -401,7 +403,7 @@ def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str
     there = {row.variant for row in rows}
     for name in experiment.variants:
         if name not in there:
-            what = f"{source} has no sums of variant {name!r}{suggestion(name, there)}"
+            what = f"{source} has no sums of variant {name!r}{suggest_name(name, there)}"
             raise LogError(what, f"it has: {', '.join(sorted(there))}")
     for name in sorted(there - {*experiment.variants}):
         what = f"{source} has sums of {name!r}, which the experiment does not name"
@@ -550,8 +552,8 @@ def _notes(
     if uneven:
         names = ", ".join(dict.fromkeys(uneven))
         yield f"Metrics over a part of the units, as their n says: {names}."
-    if others := sorted({row.metric for row in table.rows} - {*metrics}):
-        names = ", ".join(others)
+    if unnamed := sorted({row.metric for row in table.rows} - {*metrics}):
+        names = ", ".join(unnamed)
         yield f"Sums of metrics that the experiment does not name are not used: {names}."
     if unseen := [name for name in experiment.segments if name not in table.segments]:
         yield f"Sums have no segments, so these are not shown: {', '.join(unseen)}."

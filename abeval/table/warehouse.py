@@ -86,13 +86,13 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     sums.check_supported(experiment, named_metrics(experiment), has_before)
     step("connecting")
     with closing(connect(uri)) as warehouse:
-        sums_query = sums_statement(
+        sums_query = write_sums_statement(
             experiment, warehouse.dialect, warehouse.types, warehouse.materializes
         )
         step("sums in the warehouse")
         rows = warehouse.ask(sums_query.text)
     step("inference")
-    answer = sums.summaries(sums_query.columns, rows, "the warehouse's answer")
+    answer = sums.parse_summaries(sums_query.columns, rows, "the warehouse's answer")
     judged_experiment, metrics, aggregates = sums.aggregate_sums(
         experiment, named_metrics(experiment), Sums("the warehouse", answer)
     )
@@ -108,7 +108,7 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     return judge(judged_experiment, metrics, replace(aggregates, notes=notes))
 
 
-def sums_statement(
+def write_sums_statement(
     experiment: Experiment,
     dialect: str,
     types_of: TypesOf | None = None,
@@ -139,7 +139,7 @@ def sums_statement(
     return SumsStatement(_write_comments(notes) + text, columns, refused)
 
 
-def value_statement(
+def write_value_statement(
     experiment: Experiment,
     name: str,
     dialect: str,

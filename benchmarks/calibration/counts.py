@@ -23,7 +23,7 @@ from abeval.drafts.counts import CallerNames, read_counts
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.table.columns import TableOptions
 from abeval.table.counts import sum_counts
-from abeval.table.sums import judge_sums, sums_experiment
+from abeval.table.sums import judge_sums, make_sums_experiment
 
 ALPHA = 0.05
 EVEN, UNEVEN = (0.5, 0.5), (0.9, 0.1)
@@ -123,7 +123,7 @@ def cell(world: World, runs: int, seed: int = 0) -> Cell:
         columns = [frame[name].astype(str) for name in frame]
         rows = [dict(zip(map(str, frame), row, strict=True)) for row in zip(*columns, strict=True)]
         sums = sum_counts(replace(known, rows=rows), world.unit or "", "counts")
-        result = judge_sums(sums_experiment(sums, TableOptions(weights=weights)), sums)
+        result = judge_sums(make_sums_experiment(sums, TableOptions(weights=weights)), sums)
         (row,), (verdict,) = result.scorecard, result.verdicts
         rejected = row.p_value is not None and row.p_value < ALPHA
         results.append((rejected, verdict.decision in ("ship", "do_not_ship")))

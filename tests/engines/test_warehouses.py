@@ -36,8 +36,8 @@ from abeval.results.analysis import Result
 from abeval.simulate import simulate
 from abeval.table.connection import connect
 from abeval.table.counts import Sums
-from abeval.table.sums import aggregate_sums, summaries
-from abeval.table.warehouse import sums_statement, value_statement
+from abeval.table.sums import aggregate_sums, parse_summaries
+from abeval.table.warehouse import write_sums_statement, write_value_statement
 from tests.engines.sessions import spark_session
 from tests.sample import at_one_look
 
@@ -359,7 +359,7 @@ def same_sums(
     """How many numbers of a warehouse are those of the log; each has to be."""
     warehouse = connect(uri)
     try:
-        made = sums_statement(
+        made = write_sums_statement(
             loaded.experiment,
             *(warehouse.dialect, warehouse.types, warehouse.materializes and materializes),
         )
@@ -368,7 +368,7 @@ def same_sums(
         warehouse.close()
     assert not made.refused
     experiment = loaded.experiment
-    answer = Sums("it", summaries(made.columns, rows, "it"))
+    answer = Sums("it", parse_summaries(made.columns, rows, "it"))
     _, _, aggregates = aggregate_sums(experiment, named_metrics(experiment), answer)
     of_log = moments_of(loaded, frames)
     # Covariates of a table of units have sums of their own.
@@ -488,7 +488,9 @@ def test_values_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> N
     known = {metric.name for metric in named_metrics(loaded.experiment)}
     with closing(connect(load(LOGS))) as warehouse:
         told = (warehouse.dialect, warehouse.types, warehouse.materializes)
-        texts = {n: value_statement(loaded.experiment, n, *told) for n in VALUED if n in known}
+        texts = {
+            n: write_value_statement(loaded.experiment, n, *told) for n in VALUED if n in known
+        }
         check_values(loaded, texts, warehouse.ask, loaded.analyze(logs=frames))
 
 
@@ -497,7 +499,7 @@ def test_values_in_spark_are_those_of_the_log(tmp_path: Path) -> None:
     shown = {**SHOWN, "path": "shown.parquet"}
     del shown["table"]
     loaded = abeval.define(tmp_path, **{**BASE, "logs": {"impressions": shown}})
-    texts = {n: value_statement(loaded.experiment, n, "spark") for n in ("ctr", "share")}
+    texts = {n: write_value_statement(loaded.experiment, n, "spark") for n in ("ctr", "share")}
     with spark_session() as session:
         session.conf.set("spark.sql.session.timeZone", "UTC")
         rows = session.read.parquet(str(tmp_path / "shown.parquet"))
@@ -509,12 +511,12 @@ def test_values_in_spark_are_those_of_the_log(tmp_path: Path) -> None:
 def test_a_value_that_is_more_than_sums_is_refused(metric: str) -> None:
     experiment = abeval.define(SAMPLE).experiment
     with pytest.raises(ExperimentError, match="it is more than sums of rows"):
-        value_statement(experiment, metric, "postgres")
+        write_value_statement(experiment, metric, "postgres")
 
 
 def test_the_sums_of_the_sample_are_written_for_its_plan_of_looks() -> None:
     experiment = abeval.load("sample_logs/experiment.toml").experiment
-    made = sums_statement(experiment, "duckdb")
+    made = write_sums_statement(experiment, "duckdb")
     assert "take inference.looks out of the file first" in made.text
     assert len(made.refused) == 9
     assert len(made.text.splitlines()) < 400
@@ -852,9 +854,9 @@ def test_sums_are_written_in_dialects_that_are_run_and_in_no_others() -> None:
     experiment = abeval.define(SAMPLE).experiment
     for dialect in ("snowflake", "bigquery", "trino", "databricks"):
         with pytest.raises(QueryError, match=f"dialect that is called '{dialect}'"):
-            sums_statement(experiment, dialect)
+            write_sums_statement(experiment, dialect)
     for dialect in ("duckdb", "postgres", "clickhouse"):
-        first, *_ = sums_statement(experiment, dialect).text.splitlines()
+        first, *_ = write_sums_statement(experiment, dialect).text.splitlines()
         assert first == "-- sums by metric, variant and day; abeval's tests run it"
 
 
@@ -888,7 +890,7 @@ def test_what_one_statement_cannot_do_is_refused_by_name(
     entries: dict[str, Any], said: str
 ) -> None:
     with pytest.raises((ExperimentError, LogError), match=f"(?s){said}"):
-        sums_statement(abeval.define({**SAMPLE, **entries}).experiment, "postgres")
+        write_sums_statement(abeval.define({**SAMPLE, **entries}).experiment, "postgres")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import abeval
 from abeval.errors import ExperimentError
 from abeval.history.entries import Addable, build_rows
 from abeval.history.table import edit_rows
-from abeval.report.history_page import gained_words, sentences, verdict
+from abeval.report.history_page import describe_gain, sentences, verdict
 from abeval.report.page import history_html
 from abeval.report.terminal import as_text
 from tests.cli.test_cli import call
@@ -346,7 +346,7 @@ def test_a_history_opens_with_the_offline_metric_to_trust_or_why_none(
     none = replace(report, predictions=(), choices=())
     shipped = report.gained[0]
     assert verdict(none).word == f"{shipped.shipped} OF 40 SHIPPED"
-    expected = gained_words(shipped).partition("expect ")[2].rpartition(", ")[0]
+    expected = describe_gain(shipped).partition("expect ")[2].rpartition(", ")[0]
     assert verdict(none).sentence.startswith(f"Expect of their lifts, added up: ctr {expected}")
     assert "Offline against online" not in whole(history_html(none))
     nothing = replace(none, gained=(replace(shipped, shipped=0),))
@@ -379,4 +379,4 @@ def test_what_a_loss_will_be_is_said_with_the_direction_of_the_correction(
     report: abeval.HistoryReport,
 ) -> None:
     row = replace(report.gained[0], naive=-0.035, gained=-0.02, low=-0.05, high=0.008)
-    assert gained_words(row) == "measured -3.5%, expect -2.0% [-5.0%, +0.8%], 1.5 points higher"
+    assert describe_gain(row) == "measured -3.5%, expect -2.0% [-5.0%, +0.8%], 1.5 points higher"

@@ -93,11 +93,11 @@ def test_the_served_blend_is_what_the_variant_is_measured_by() -> None:
 
 
 def test_sql_has_the_blend() -> None:
-    from abeval.table.metric_sql import metric_statements
+    from abeval.table.metric_sql import write_metric_statements
 
     models = {"baseline": {"score": "score_baseline"}, "candidate": {"score": BLEND}}
     loaded = abeval.load(FILE).replace(models=models)
-    assert "0.3e0" in metric_statements(loaded.experiment, ["auc"])["auc"]
+    assert "0.3e0" in write_metric_statements(loaded.experiment, ["auc"])["auc"]
 
 
 @pytest.mark.parametrize(

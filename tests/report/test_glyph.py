@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from abeval.report.analysis_page import row_mark
+from abeval.report.analysis_page import make_row_mark
 from abeval.report.assets import macro
 from abeval.report.glyph import Axis, Mark, shared_axis, sparkline
 from abeval.report.tables import fit_rows
@@ -32,7 +32,7 @@ def marks_of(result: Result) -> dict[str, Mark]:
     """The mark of each metric of the scorecard that has a lift."""
     rows = fit_rows(result, result.scorecard)
     marks = {
-        row.metric: row_mark(result.experiment, row, shown, result.info(row.metric))
+        row.metric: make_row_mark(result.experiment, row, shown, result.info(row.metric))
         for row, shown in zip(result.scorecard, rows, strict=True)
     }
     return {name: mark for name, mark in marks.items() if mark}
@@ -158,7 +158,7 @@ def test_an_absolute_margin_is_drawn_as_a_lift() -> None:
     )
     row, result = builders.SESSIONS, builders.result()
     (shown,) = fit_rows(result, [row])
-    mark = row_mark(result.experiment, row, shown, metric)
+    mark = make_row_mark(result.experiment, row, shown, metric)
     assert mark is not None
     assert mark.harm == (pytest.approx(-0.1), None)
 

@@ -26,7 +26,7 @@ from abeval.engines.spark.session import (
 from abeval.engines.sql import Cell, Engine, is_query, literal, quote
 from abeval.engines.statement import parse_query, transpile
 from abeval.errors import LogError, QueryError
-from abeval.experiment.problems import suggestion
+from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 from abeval.scratch import Scratch
@@ -208,7 +208,7 @@ class SparkEngine(Engine):
                 frame = self._session.table(table)
                 frame.schema  # noqa: B018 (Spark Connect looks a table up only when its schema is read)
         except QueryError as error:
-            what = f"{log}: Spark has no table {table!r}{suggestion(table, tables)}"
+            what = f"{log}: Spark has no table {table!r}{suggest_name(table, tables)}"
             raise LogError(what, "a view, or CATALOG.SCHEMA.TABLE of the session") from error
         return frame
 

@@ -13,7 +13,7 @@ CHECKS: tuple[TrustCheck, ...] = (
     hours.late_data,
     shares.audits,
     *shares.BY_VARIANT,
-    shares.served,
+    shares.serving,
     shares.SILENT_UNITS,
     influence.bots,
     influence.influence_check,

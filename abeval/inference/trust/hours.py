@@ -252,9 +252,9 @@ def _shares(analysis: Analysis, span: range) -> dict[str, Floats]:
     """
     expected = np.zeros((len(analysis.experiment.variants), len(span)))
     for number, weights in enumerate(split_period_weights(analysis)):
-        of_stretch = _hours(analysis.aggregates, span, f"hour_of_stretch:{number}").values()
+        by_variant = _hours(analysis.aggregates, span, f"hour_of_stretch:{number}").values()
         rows = sum(
-            (variant_hours.rows for variant_hours in of_stretch), np.full(len(span), _LITTLE)
+            (variant_hours.rows for variant_hours in by_variant), np.full(len(span), _LITTLE)
         )
         expected += np.outer(np.array(weights) / sum(weights), rows)
     return dict(zip(analysis.experiment.variants, expected / expected.sum(axis=0), strict=True))

@@ -13,7 +13,7 @@ import numpy as np
 
 from abeval.aggregates.sums import SEGMENT
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import NOT_JOINED, list_arms, near_miss, write_join_line
+from abeval.experiment.problems import NOT_JOINED, list_arms, suggest_near_name, write_join_line
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import none_if_refused
 from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
@@ -319,7 +319,7 @@ def _describe_empty_variants(
         arm: name
         for arm in spellings
         for name in other_rows
-        if f"`{name}`" in near_miss(arm, other_rows)
+        if f"`{name}`" in suggest_near_name(arm, other_rows)
     }
     meant = "".join(f"; {arm!r} is likely {name!r}" for arm, name in near.items())
     likely = [*near.values()][:1] or [*other_rows][:1]
