@@ -552,8 +552,8 @@ def _notes(
     if uneven:
         names = ", ".join(dict.fromkeys(uneven))
         yield f"Metrics over a part of the units, as their n says: {names}."
-    if others := sorted({row.metric for row in table.rows} - {*metrics}):
-        names = ", ".join(others)
+    if unnamed := sorted({row.metric for row in table.rows} - {*metrics}):
+        names = ", ".join(unnamed)
         yield f"Sums of metrics that the experiment does not name are not used: {names}."
     if unseen := [name for name in experiment.segments if name not in table.segments]:
         yield f"Sums have no segments, so these are not shown: {', '.join(unseen)}."

@@ -13,7 +13,7 @@ CHECKS: tuple[TrustCheck, ...] = (
     hours.late_data,
     shares.audits,
     *shares.BY_VARIANT,
-    shares.served,
+    shares.serving,
     shares.SILENT_UNITS,
     influence.bots,
     influence.influence_check,
@@ -54,13 +54,6 @@ def add_check(check: TrustCheck) -> TrustCheck:
 
     Raises:
         ExperimentError: abeval has a check of this name.
-
-    Example:
-        >>> import abeval
-        >>> @abeval.add_check
-        ... @abeval.TrustCheck("outages", limits=(1.0, 3.0), calm="{hours} hours of outages")
-        ... def outages(analysis):
-        ...     return abeval.RawCheck(2.0, slots={"hours": 2})
     """
     _check_name(check)
     _added[check.name] = check

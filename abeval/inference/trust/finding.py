@@ -111,6 +111,13 @@ class TrustCheck:
         reason: Why it has these limits.
         remedy: What to do where it does not pass.
         states: Other sentences or limits for what the check may find, by `RawCheck.state`.
+
+    Example:
+        >>> @TrustCheck("outages", limits=(1.0, 3.0), calm="{hours} hours of outages")
+        ... def outages(analysis):
+        ...     return RawCheck(2.0, slots={"hours": 2})
+        >>> outages.name, outages.limits
+        ('outages', (1.0, 3.0))
     """
 
     name: str

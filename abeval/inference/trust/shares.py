@@ -412,7 +412,7 @@ _SERVED = {"timeout": "a timeout", "fallback": "a fallback", "stale": "a stale m
     reason="these impressions dilute the effect by about their share",
     remedy="look at the latency of the variant's model and at when it was last deployed",
 )
-def served(analysis: Analysis) -> list[RawCheck]:
+def serving(analysis: Analysis) -> list[RawCheck]:
     """Report timeouts, fallbacks and stale models of each variant."""
     experiment = analysis.experiment
     cells = read_audit(analysis.aggregates, "served")
