@@ -360,13 +360,8 @@ def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
         f"p {i * width:.3g} to {(i + 1) * width:.3g}: {fmt.count(count)} replays"
         for i, count in enumerate(counts)
     ]
-    bin_centres, widths = (
-        [(i + 0.5) * width for i in range(len(counts))],
-        [0.92 * width] * len(counts),
-    )
-    bars = fig.scatter(
-        bin_texts, x=bin_centres, y=list(counts), width=widths, marker={"color": fig.GREY}
-    )
+    centres, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
+    bars = fig.scatter(bin_texts, x=centres, y=[*counts], width=widths, marker={"color": fig.GREY})
     # The height of all bins if p-values are uniform.
     even = fig.line_at("y", sum(counts) / len(counts))
     alpha = fig.line_at("x", aa.alpha, dash="dot")
@@ -395,29 +390,24 @@ def effect_cell(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     return Cell(effect.text, html, "effect", exact)
 
 
-def make_row_mark(
-    info: ExperimentInfo, row: Row, display_row: DisplayRow, metric: MetricInfo
-) -> glyph.Mark | None:
+def make_row_mark(info: ExperimentInfo, row: Row, display_row: DisplayRow) -> glyph.Mark | None:
     """Make the mark of a scorecard row; None without a lift."""
     if row.lift is None:
         return None
     wide = display_row.row
     # Only an adjusted interval is drawn as a second, thinner line.
     is_wider = (wide.lift_low, wide.lift_high) != (row.lift_low, row.lift_high)
-    name, status = (
-        f"{metric.display_name}, {row.variant}",
-        codes.describe_status(row.status, row.reason),
-    )
+    name = f"{display_row.name}, {row.variant}"
     return glyph.Mark(
         row.lift,
         row.lift_low,
         row.lift_high,
-        _spoken_label(display_row.level, wide, name, status),
+        _spoken_label(display_row.level, wide, name, display_row.status),
         info.alpha,
         colour_indices(info).get(row.variant, 1),
         row.status in DECIDED,
         (wide.lift_low, wide.lift_high) if is_wider and wide.lift is not None else None,
-        _harm(row, metric),
+        _harm(row, display_row.metric),
         # With too little data the detectable lift is itself a rough estimate.
         math.inf if row.status == "too_little_data" else row.mde or math.inf,
     )
@@ -453,7 +443,8 @@ def _harm(row: Row, metric: MetricInfo) -> glyph.Ends:
 class RowView(NamedTuple):
     """A row of the scorecard, or of a segment or cut.
 
-    `of` is the row with the numbers; `absolute` is the difference beside a lift.
+    `of` is the row with the numbers; `absolute` is the difference beside a lift. `shown` has the
+    cells of a row of the scorecard.
     """
 
     of: Row | SliceRow
@@ -464,7 +455,7 @@ class RowView(NamedTuple):
     effect: Cell
     mark: glyph.Mark | None
     absolute: str = ""
-    reason: str = ""
+    shown: DisplayRow | None = None
 
 
 Rows = tuple[glyph.Axis, list[RowView]]
@@ -481,21 +472,15 @@ def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
 def make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Make the views of scorecard rows, on one axis."""
     order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
-    metrics = {row.metric: result.info(row.metric) for row in rows}
+    by_metric = fig.group(display_rows, lambda display_row: display_row.metric)
     # A control is printed alike beside every variant.
-    values: dict[str, list[float | None]] = {}
-    for display_row in display_rows:
-        values.setdefault(display_row.row.metric, []).extend(
-            (display_row.row.control, display_row.row.treatment)
-        )
-    digits = {name: fmt.digits(numbers, metrics[name].unit) for name, numbers in values.items()}
+    digits = {
+        info: fmt.digits([n for r in group for n in (r.row.control, r.row.treatment)], info.unit)
+        for info, group in by_metric.items()
+    }
     views = []
     for source_row, display_row in zip(rows, display_rows, strict=True):
-        row, metric, decimals = (
-            display_row.row,
-            metrics[source_row.metric],
-            digits[source_row.metric],
-        )
+        row, metric, decimals = display_row.row, display_row.metric, digits[display_row.metric]
         absolute = tables.format_difference(row, metric.unit)
         view = RowView(
             row,
@@ -504,10 +489,10 @@ def make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
             fmt.mean(row.control, metric.unit, decimals),
             fmt.mean(row.treatment, metric.unit, decimals) + display_row.mark,
             effect_cell(row, metric.unit),
-            make_row_mark(result.experiment, source_row, display_row, metric),
+            make_row_mark(result.experiment, source_row, display_row),
             # Without a lift the effect itself is the difference.
             absolute.text if absolute and row.lift is not None else "",
-            display_row.reason,
+            display_row,
         )
         views.append(view)
     return glyph.shared_axis([view.mark for view in views]), views

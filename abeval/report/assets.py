@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
-from abeval.report.tables import ROLES, could_see, decisive_p, format_lift, format_margin, full
+from abeval.report.tables import ROLES, decisive_p, format_lift, format_margin, full
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -211,7 +211,7 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    by_name = (said, full, slug, packed_url, metric_note, decisive_p, could_see, format_lift)
+    by_name = (said, full, slug, packed_url, metric_note, decisive_p, format_lift)
     environment.filters |= {function.__name__: function for function in by_name} | {
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),
@@ -224,7 +224,6 @@ def _environment() -> "jinja2.Environment":
         "margin": lambda metric: format_margin(metric).removeprefix("margin "),
         "level": fmt.level,
         "several": lambda rows: len({row.variant for row in rows}) > 1,
-        "status": lambda row: codes.describe_status(row.status, row.reason),
         "tone": lambda row: _TONES.get(row.status, "plain"),
         "sig": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
     }

@@ -46,10 +46,8 @@ def verdict(result: HistoryReport) -> VerdictLine:
     """Decide which offline metric to trust for each target, or why none."""
     # The level of a choice is corrected for the number of predictors: its sentence follows it.
     trusted = [c for c in result.choices if c.sentence.startswith(f"{c.best} predicts ")]
-    decision, action = (
-        "",
-        "Add the JSON of abeval replay with that of analyze (abeval history add).",
-    )
+    decision = ""
+    action = "Add the JSON of abeval replay with that of analyze (abeval history add)."
     if trusted:
         pairs = fmt.listing([f"{choice.best} FOR {choice.target}" for choice in trusted])
         decision, word = "ship", f"TRUST {pairs}"
@@ -233,10 +231,8 @@ def scatter_figure(
     row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
 ) -> fig.Figure:
     """Draw experiments by effect on predictor and target; more is better."""
-    x, y = (
-        [_orient_effect(predictor_effect, 1.0) for predictor_effect, _ in pairs],
-        [_orient_effect(target_effect, 100.0) for _, target_effect in pairs],
-    )
+    x = [_orient_effect(predictor_effect, 1.0) for predictor_effect, _ in pairs]
+    y = [_orient_effect(target_effect, 100.0) for _, target_effect in pairs]
     points = fig.scatter(
         x=[value for value, _, _ in x],
         y=[value for value, _, _ in y],

@@ -7,7 +7,7 @@ from abeval.report.agreement_page import conclusion_lines, standing_lines
 from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
 from abeval.report.short import tabulate
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import DisplayRow, TextTable, decisive_p, format_lift, trim
+from abeval.report.tables import DisplayRow, TextTable, format_lift, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -111,14 +111,10 @@ def _scorecard(result: Result, most: int) -> str:
     several = len(result.verdicts) > 1
     cells = tables.bare_table(
         tables.fit_rows(result, rows[:most]),
-        (
-            "metric",
-            lambda display_row: f"{result.label(display_row.row.metric)} ({display_row.row.role})",
-        ),
-        ("variant", lambda display_row: display_row.row.variant if several else ""),
+        ("metric", lambda display_row: f"{display_row.name} ({display_row.row.role})"),
+        ("variant", lambda display_row: display_row.row.variant * several),
         ("lift", lambda display_row: format_lift(display_row.row).text),
-        ("detectable", lambda display_row: tables.could_see(display_row.row)),
-        ("p", lambda display_row: fmt.p_value(decisive_p(display_row.row))),
+        *("detectable", "p"),
         ("status", _status),
     )
     more = len(rows) - most
@@ -126,8 +122,7 @@ def _scorecard(result: Result, most: int) -> str:
 
 
 def _status(display_row: DisplayRow) -> str:
-    status = codes.describe_status(display_row.row.status, display_row.row.reason)
-    return f"{status} ({display_row.reason})" if display_row.reason else status
+    return display_row.status + (f" ({display_row.reason})" if display_row.reason else "")
 
 
 def _table(source: TextTable) -> str:

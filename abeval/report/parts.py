@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from abeval.errors import AbevalError
 
@@ -77,7 +77,7 @@ def page_part(
         printed: It is on paper, though it is evidence.
 
     Raises:
-        AbevalError: The id is no word, or another function has it.
+        AbevalError: The id is no word, another function has it, or there is no such view.
 
     Example:
         >>> import abeval
@@ -88,14 +88,30 @@ def page_part(
     """
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", id):
         raise AbevalError(f"{id!r} cannot be the id of a part", "use small letters and digits")
+    if view not in get_args(View):
+        what = f"the part {id!r} is on {view!r}, which is no view of the page"
+        raise AbevalError(what, f"the views are {', '.join(get_args(View))}")
 
     def declare(build: Builder) -> Builder:
+        # The built-in parts have their ids first.
+        if not _is_built_in(build):
+            _load_built_in()
         # A cell of a notebook that runs again replaces its part.
         if (other := _PARTS.get(id)) is not None and _name(other.build) != _name(build):
             what = f"the page has a part {id!r} already: {_name(other.build)}"
             raise AbevalError(what, f"give {_name(build)} another id")
-        words = (title, short or title, lead, result, after)
-        _PARTS[id] = Part(id, build, view, *words, gated=gated, printed=printed)
+        _PARTS[id] = Part(
+            id=id,
+            build=build,
+            view=view,
+            title=title,
+            short=short or title,
+            lead=lead,
+            result=result,
+            after=after,
+            gated=gated,
+            printed=printed,
+        )
         return build
 
     return declare
@@ -105,17 +121,26 @@ def _name(build: Callable[..., object]) -> str:
     return f"{build.__module__}.{build.__qualname__}"
 
 
+def _is_built_in(build: Callable[..., object]) -> bool:
+    return build.__module__.startswith("abeval.")
+
+
+def _load_built_in() -> None:
+    # Their modules import this one, so it imports them late.
+    for module in _BUILT_IN:
+        import_module(f"abeval.report.{module}")
+
+
 def load_parts() -> list[Part]:
     """List all parts in their order, with those of installed packages.
 
     Raises:
         AbevalError: A package fails, or a part follows one that there is not.
     """
-    # What a page alone needs is imported when one is made.
+    # Only a page needs this package.
     from importlib.metadata import entry_points
 
-    for module in _BUILT_IN:
-        import_module(f"abeval.report.{module}")
+    _load_built_in()
     for entry in entry_points(group=GROUP):
         try:
             entry.load()
@@ -133,6 +158,6 @@ def _order_parts(after: str) -> Iterator[Part]:
     """Yield the parts that follow a part, each before those that follow it."""
     followers = [part for part in _PARTS.values() if part.after == after]
     # All built-in parts are one chain: a part of another package stands before what follows.
-    for part in sorted(followers, key=lambda part: part.build.__module__.startswith("abeval.")):
+    for part in sorted(followers, key=lambda part: _is_built_in(part.build)):
         yield part
         yield from _order_parts(part.id)

@@ -149,11 +149,8 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
 )
 def gauc_part(result: Result) -> Iterator[Block]:
     """Show the distribution of AUC by unit, and the units without one."""
-    aucs, unit, order = (
-        result.unit_aucs,
-        result.experiment.unit,
-        fig.colour_indices(result.experiment),
-    )
+    aucs, unit = result.unit_aucs, result.experiment.unit
+    order = fig.colour_indices(result.experiment)
     series: fig.Series = {
         variant_aucs.variant: [
             fig.Point(
@@ -249,11 +246,8 @@ def catalog_part(result: Result) -> Iterator[Block]:
     """Show how much of the catalogue each variant uses."""
     if not result.catalogue_uses:
         return
-    uses, unit, order = (
-        result.catalogue_uses,
-        result.experiment.unit,
-        fig.colour_indices(result.experiment),
-    )
+    uses, unit = result.catalogue_uses, result.experiment.unit
+    order = fig.colour_indices(result.experiment)
     units: fig.Series = {
         use.variant: [
             fig.Point(at, 100 * share, f"units {fmt.count(at)}, coverage {fmt.percent(share)}")

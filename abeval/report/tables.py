@@ -206,13 +206,8 @@ def decisive_p(row: Row | Pair | PreferenceRow) -> float | None:
     return row.p_value if row.p_adjusted is None else row.p_adjusted
 
 
-def could_see(row: Row) -> str:
-    """Write the smallest detectable lift, if there is enough data to trust it."""
-    return fmt.either_way(None if row.status == "too_little_data" else row.mde)
-
-
 class DisplayRow(NamedTuple):
-    """A row for display: consistent numbers and the interval that decides.
+    """A row of the scorecard for display: consistent numbers, and its cells as text.
 
     `row` has the treatment that fits control and the adjusted difference, and the interval that
     decides the status. `mark` follows a treatment that is not the observed one. `reason` has the
@@ -220,9 +215,47 @@ class DisplayRow(NamedTuple):
     """
 
     row: Row
+    metric: MetricInfo
     mark: str
     reason: str
     level: str
+
+    @property
+    def name(self) -> str:
+        """Write the name of the metric."""
+        return self.metric.display_name
+
+    @property
+    def values(self) -> tuple[str, str]:
+        """Write the values of control and treatment."""
+        control, treatment = fmt.pair(self.row.control, self.row.treatment, self.metric.unit)
+        return control, treatment + self.mark
+
+    @property
+    def has_only_difference(self) -> bool:
+        """Tell whether its difference is shown because its lift has no interval."""
+        row = self.row
+        return row.difference is not None and None in (row.lift, row.lift_low, row.lift_high)
+
+    @property
+    def effect(self) -> str:
+        """Write the lift, or the difference if the lift has no interval."""
+        return fmt.effect(self.row, self.metric.unit).text + " abs" * self.has_only_difference
+
+    @property
+    def detectable(self) -> str:
+        """Write the smallest detectable lift, if there is enough data to trust it."""
+        return fmt.either_way(None if self.row.status == "too_little_data" else self.row.mde)
+
+    @property
+    def p(self) -> str:
+        """Write the p-value that decides."""
+        return fmt.p_value(decisive_p(self.row))
+
+    @property
+    def status(self) -> str:
+        """Write the status."""
+        return codes.describe_status(self.row.status, self.row.reason)
 
 
 def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
@@ -246,10 +279,10 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
             lift = None if wide.lift_low is None else row.lift
             row = replace(row, lift=lift, **{name: getattr(wide, name) for name in _ENDS})
             reason = ": ".join(filter(None, (reason, f"{row_level} interval")))
-        margin = format_margin(result.info(row.metric)) if row.role == "guardrail" else ""
-        display_rows.append(
-            DisplayRow(row, mark, "; ".join(filter(None, (reason, margin))), row_level)
-        )
+        metric = result.info(row.metric)
+        margin = format_margin(metric) if row.role == "guardrail" else ""
+        reason = "; ".join(filter(None, (reason, margin)))
+        display_rows.append(DisplayRow(row, metric, mark, reason, row_level))
     return display_rows
 
 

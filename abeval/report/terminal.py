@@ -14,8 +14,8 @@ from rich.text import Text
 
 from abeval.report import tables
 from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
-from abeval.report.tables import ROLES, Kind, Tables, TextTable, decisive_p, fit_rows
-from abeval.results import Row, codes
+from abeval.report.tables import ROLES, Kind, Tables, TextTable, fit_rows
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.record import Record
@@ -207,51 +207,25 @@ def _scorecard(
         names = ["control", "treatment"]
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
     display_rows = fit_rows(result, sort_rows(result, every))
-
-    units = {metric.name: metric.unit for metric in result.metrics}
-
-    def values(row: Row) -> tuple[str, str]:
-        return fmt.pair(row.control, row.treatment, units.get(row.metric, ""))
-
-    def lift(row: Row) -> str:
-        effect = fmt.effect(row, units.get(row.metric, ""))
-        return effect.text + " abs" * _has_only_difference(row)
-
+    with_method = metrics is not None
     rows = tables.bare_table(
         display_rows,
-        ("metric", lambda display_row: result.label(display_row.row.metric)),
-        ("variant", lambda display_row: display_row.row.variant if several else ""),
-        (names[0], lambda display_row: values(display_row.row)[0], "spare"),
-        (names[1], lambda display_row: values(display_row.row)[1] + display_row.mark, "spare"),
-        ("lift", lambda display_row: lift(display_row.row)),
-        ("p", lambda display_row: fmt.p_value(decisive_p(display_row.row))),
-        (
-            "status",
-            lambda display_row: codes.describe_status(
-                display_row.row.status, display_row.row.reason
-            ),
-        ),
+        ("metric", lambda display_row: display_row.name),
+        ("variant", lambda display_row: display_row.row.variant * several),
+        (names[0], lambda display_row: display_row.values[0], "spare"),
+        (names[1], lambda display_row: display_row.values[1], "spare"),
+        ("lift", lambda display_row: display_row.effect),
+        *("p", "status"),
         ("reason", lambda display_row: display_row.reason, "note"),
-        (
-            "method",
-            lambda display_row: (
-                codes.describe_code(display_row.row.method or "") * (metrics is not None)
-            ),
-            "note",
-        ),
+        ("method", lambda r: codes.describe_code(r.row.method or "") * with_method, "note"),
     )
     roles = [display_row.row.role for display_row in display_rows]
     titles = {roles.index(role): title for role, title, _ in ROLES if role in roles}
     yield from lay_out(rows, width, titles=titles)
-    if any(_has_only_difference(display_row.row) for display_row in display_rows):
+    if any(display_row.has_only_difference for display_row in display_rows):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
     if any(display_row.mark for display_row in display_rows):
         yield Text("  adj: control plus the adjusted difference, not the observed value", "dim")
-
-
-def _has_only_difference(row: Row) -> bool:
-    """Tell whether a row shows its difference because its lift has no interval."""
-    return row.difference is not None and None in (row.lift, row.lift_low, row.lift_high)
 
 
 def text_table(source: TextTable, width: int, show_all: bool = False) -> Iterator[Text | Padding]:

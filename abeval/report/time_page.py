@@ -116,10 +116,8 @@ def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
     """List the series of every metric and variant, in the order of the windows."""
     if study.time is None:
         return ()
-    rows, looks = (
-        fig.group(study.time.windows, _series_key),
-        fig.group(study.time.looks, _series_key),
-    )
+    rows = fig.group(study.time.windows, _series_key)
+    looks = fig.group(study.time.looks, _series_key)
     order = {name: index for index, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
     several = len(order) > 1
     if study.analysis is not None:
@@ -412,10 +410,7 @@ def _takeaway(rows: Sequence[SliceRow]) -> str:
     for variant, variant_rows in fig.group(rows, lambda row: row.variant).items():
         # A partial day has only some of its hours, often with other users.
         full = [row for row in variant_rows if not row.partial and row.difference is not None]
-        above, clear = (
-            sum((row.difference or 0.0) > 0 for row in full),
-            map(excludes_zero, full),
-        )
+        above, clear = sum((row.difference or 0.0) > 0 for row in full), map(excludes_zero, full)
         days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
         summary = f"above control on {above} of {days}, an interval excludes zero on {sum(clear)}"
         sentences.append(

@@ -32,7 +32,7 @@ def marks_of(result: Result) -> dict[str, Mark]:
     """The mark of each metric of the scorecard that has a lift."""
     rows = fit_rows(result, result.scorecard)
     marks = {
-        row.metric: make_row_mark(result.experiment, row, shown, result.info(row.metric))
+        row.metric: make_row_mark(result.experiment, row, shown)
         for row, shown in zip(result.scorecard, rows, strict=True)
     }
     return {name: mark for name, mark in marks.items() if mark}
@@ -158,7 +158,7 @@ def test_an_absolute_margin_is_drawn_as_a_lift() -> None:
     )
     row, result = builders.SESSIONS, builders.result()
     (shown,) = fit_rows(result, [row])
-    mark = make_row_mark(result.experiment, row, shown, metric)
+    mark = make_row_mark(result.experiment, row, shown._replace(metric=metric))
     assert mark is not None
     assert mark.harm == (pytest.approx(-0.1), None)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,6 +108,8 @@ def test_a_cell_that_runs_again_replaces_its_part_and_another_function_may_not()
 def test_an_id_that_is_no_word_and_a_place_that_there_is_not_are_refused() -> None:
     with pytest.raises(AbevalError, match="'My part' cannot be the id"):
         abeval.page_part("My part", view="explore")
+    with pytest.raises(AbevalError, match="'note' is on 'evidenc', which is no view"):
+        abeval.page_part("note", view="evidenc")  # type: ignore[arg-type]
 
     @abeval.page_part("lost", view="explore", title="Lost", after="heta")
     def build_lost(study: abeval.Study) -> list[str]:
@@ -114,6 +117,19 @@ def test_an_id_that_is_no_word_and_a_place_that_there_is_not_are_refused() -> No
 
     with pytest.raises(AbevalError, match="'lost' follows 'heta'"):
         page_html(build_study(builders.ship()))
+
+
+def test_a_built_in_part_keeps_its_id_even_before_the_first_page() -> None:
+    code = (
+        "import abeval\n"
+        "try:\n"
+        "    abeval.page_part('heat', view='explore', title='Heat')(lambda study: [])\n"
+        "except abeval.AbevalError as error:\n"
+        "    print(error)"
+    )
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
+    assert "already: abeval.report.analysis_page.heat_part" in ran.stdout
 
 
 MODULE = """
