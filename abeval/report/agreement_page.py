@@ -235,7 +235,7 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
     if row.standing == "inconclusive":
         return "both intervals contain zero.", "Run on: more units narrow both intervals."
     bill = next((e.gap for e in result.explanations if e.variant == row.variant), None)
-    if bill is not None and bill.is_closed:
+    if row.standing != "conflict" and bill is not None and bill.is_closed:
         return "what its order promised came, within noise.", "Decide by the online result."
     checked = sum(cause.status == "not found" for cause in causes)
     needs = [*dict.fromkeys(need for cause in causes for need in cause.needs)]
