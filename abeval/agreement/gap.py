@@ -96,7 +96,8 @@ def _compare_supply(engine: Engine, chances: Chances) -> Faults:
     b, s = np.divmod(np.arange(BINS * BINS), BINS)
     weights = chances.control[b] / chances.variant[s]
     engine.add_arrays("balance", {"b": b, "s": s, "weight": weights})
-    rows = engine.frame(query("agreement/supplied"))
+    # Sums of floating point depend on the order of the rows: the same log gives the same digits.
+    rows = engine.frame(query("agreement/supplied")).sort_values("item", ignore_index=True)
     rows = rows[rows["expected"] > 0]
     shown, expected = np.maximum(rows["shown"], 0.5), rows["expected"]
     variance = rows["squared"] / shown**2 + rows["expected_squared"] / expected**2
@@ -113,7 +114,7 @@ def _compare_supply(engine: Engine, chances: Chances) -> Faults:
     if has.any():
         ratio = np.where(has, ratio * rows["expected"][has].sum() / rows["shown"][has].sum(), ratio)
     less = np.maximum(rows["expected"] * (1 - ratio), 0.0)
-    lacking = less.groupby(rows["category"]).sum().sort_values(ascending=False)
+    lacking = less.groupby(rows["category"]).sum().sort_values(ascending=False, kind="stable")
     where = tuple(str(name) for name in lacking.index[:NAMED])
     share = float(less.sum() / rows["expected"].sum())
     faults = Faults(share, float(chdtrc(len(counted), apart)), where)

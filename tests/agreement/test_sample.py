@@ -37,6 +37,12 @@ def test_the_matrix_has_both_models_on_both_traffics(agreement: Agreement) -> No
 
 
 @pytest.mark.whole
+def test_the_same_logs_give_the_same_digits(agreement: Agreement) -> None:
+    """Threads finish in any order; the digest of a result may not depend on it."""
+    assert abeval.load(SAMPLE).agree().to_json() == agreement.to_json()
+
+
+@pytest.mark.whole
 def test_the_logged_difference_is_the_sum_of_model_and_traffic(agreement: Agreement) -> None:
     auc = next(part for part in agreement.decompositions if part.metric == "auc")
     assert (auc.logged, auc.model, auc.traffic) == (
