@@ -20,7 +20,7 @@ cells as (
 select
   w.item, min(w.category) as category,
   cast(sum(w.control) as bigint) as control, cast(sum(w.weight) as double) / 1e6 as shown,
-  cast(sum(cast(round(1e-6 * w.weight * w.weight) as bigint)) as double) / 1e6 as squared,
+  cast(sum(cast(round(1e-3 * w.weight * w.weight) as bigint)) as double) / 1e9 as squared,
   cast(sum(cast(round(1e6 * w.control * l.rate) as bigint)) as double) / 1e6 as expected,
   cast(sum(cast(round(1e6 * w.control * l.rate * l.rate) as bigint)) as double) / 1e6
     as expected_squared
