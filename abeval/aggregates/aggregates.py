@@ -42,9 +42,11 @@ class AuditSums(NamedTuple):
 
 
 class UnitShares(NamedTuple):
-    """Hold the share y / x of a variant's rows in one cell of an audit.
+    """Hold how many of a variant's rows (x) an audit counts (y), in one cell.
 
-    `sums` are over the units that have rows, each with the share of its own rows, at most 1.
+    A cell is a group within the audit, such as a value of a segment, a kind of rows or a column;
+    empty for all rows. In cells of machines y is a time in milliseconds. `sums` are over the units
+    that have rows, each with the share of its own rows, at most 1.
     """
 
     audit: str

@@ -186,7 +186,7 @@ class _UnitSums:
         }
         if self.replays:
             bucket = None if self.by_units else self.bucket
-            self.buckets |= {metric.name: values.buckets(metric, bucket) for metric in metrics}
+            self.buckets |= {metric.name: values.sum_buckets(metric, bucket) for metric in metrics}
         if values.units.clusters is not None:
             self.clusters |= {metric.name: values.sum_clusters(metric) for metric in metrics}
         if source is GAUC:

@@ -284,8 +284,8 @@ class SourceValues:
             metric.name, sums.BUCKET, Terms(*terms[:2]), groups, self.included_units(metric)
         )
 
-    def buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
-        """Return sums for A/A replays by sub-bucket, or by unit without any."""
+    def sum_buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
+        """Sum a metric for A/A replays, by cluster, sub-bucket or unit."""
         if self.units.clusters is not None:
             y, x, y0, x0 = self.sum_clusters(metric).T[:4]
             # Clusters were all there before the period: none is new.

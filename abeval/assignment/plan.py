@@ -204,7 +204,7 @@ class Holdout:
 
     @property
     def stop(self) -> int:
-        """Return the slot after its last."""
+        """Return the first slot after those of the holdout, which begin at 0."""
         return round(self.share * SLOTS)
 
 

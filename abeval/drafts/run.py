@@ -28,7 +28,7 @@ from abeval.errors import LogError, QueryError
 from abeval.experiment.load import check_read_options, make_source
 from abeval.experiment.problems import spelled_alike, write_join_line
 from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
-from abeval.logs.checks import ask_zones
+from abeval.logs.checks import write_zone_questions
 from abeval.logs.run import extract_reason
 from abeval.metrics.builtin import builtin_metrics
 
@@ -187,7 +187,7 @@ def _write_logs(file: ExperimentFile, findings: Findings) -> None:
     logs = [
         log for log in (findings.main, *findings.other_logs) if log.kind and "ts" in log.columns
     ]
-    file.ask(*ask_zones({log.entry: log.columns["ts"].type for log in logs}))
+    file.ask(*write_zone_questions({log.entry: log.columns["ts"].type for log in logs}))
 
 
 def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:

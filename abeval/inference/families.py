@@ -174,7 +174,10 @@ def guardrail_p_values(
 def _uncorrected_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons, role: Role
 ) -> dict[Key, float]:
-    """Return the p-values of all metrics of a role, in every variant."""
+    """Map (metric, variant) to the p-value before correction, for metrics of one role.
+
+    Rows without a test are left out.
+    """
     p_values = {
         (metric.name, variant): uncorrected_p_value(
             metric, comparisons[metric.name, variant], experiment.alpha

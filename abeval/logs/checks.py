@@ -70,13 +70,14 @@ def check_opened(experiment: Experiment, logs: Mapping[str, LogColumns]) -> None
             check_joinable(impressions, log, ["unit_id"])
 
 
-def ask_zones(kinds: Mapping[str, str]) -> tuple[str, ...]:
-    """Ask for the zone of times without one where another log's times have one.
+def write_zone_questions(kinds: Mapping[str, str]) -> tuple[str, ...]:
+    """Write a question for each log whose times have no zone, if another log's have.
 
     `kinds` is log → the type of its times, of logs for which nobody said the zone.
 
     Example:
-        >>> len(ask_zones({"impressions": "TIMESTAMP WITH TIME ZONE", "clicks": "TIMESTAMP"}))
+        >>> kinds = {"impressions": "TIMESTAMP WITH TIME ZONE", "clicks": "TIMESTAMP"}
+        >>> len(write_zone_questions(kinds))
         1
     """
     zoned = [log for log, kind in kinds.items() if "TIMESTAMPTZ" in kind or "ZONE" in kind]

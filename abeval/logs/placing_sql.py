@@ -36,7 +36,7 @@ def write_assigned_units(run: Run, schema: LogSchema, is_whole: bool) -> str:
     has_ties = not is_whole or bool(count_rows(engine, tied))
     excludes = experiment.cleaning.crossover == "exclude"
     if by_rule or (has_ties and experiment.ties != "none"):
-        variant = _write_rule(run)
+        variant = _write_assigned_variant(run)
         if not by_rule:
             first = f"coalesce(first_variant, {variant})"
             variant = f"case when variant_low <> variant_high then {first} else variant_low end"
@@ -61,8 +61,12 @@ def write_assigned_units(run: Run, schema: LogSchema, is_whole: bool) -> str:
     """
 
 
-def _write_rule(run: Run) -> str:
-    """Write the variant of a unit by the rule, else by its slot and the weights."""
+def _write_assigned_variant(run: Run) -> str:
+    """Write the SQL of a unit's variant: by [assignment], else by a hash and the weights.
+
+    Raises:
+        ExperimentError: The hash of [assignment] has no form in SQL.
+    """
     experiment, rule = run.experiment, run.experiment.assignment_rule
     if rule is None:
         weights = {name: variant.weight for name, variant in experiment.variants.items()}

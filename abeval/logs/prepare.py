@@ -274,7 +274,7 @@ def prepare(
             *list_file_notes(opened, {name: lacking}),
             *(units.write_missing_note(engine) if schema.table is not None else ()),
         ),
-        questions=checks.ask_zones(
+        questions=checks.write_zone_questions(
             {c.log: c.find_type("ts") for c in opened.columns.values() if not c.source.ts_zone}
         ),
     )

@@ -98,7 +98,10 @@ def _timestamp(log: LogColumns, value: str) -> str:
 
 
 def write_valid_time(experiment: Experiment, log: LogColumns) -> str:
-    """Write the time as the log has it, null outside the years 2 to 9998."""
+    """Write the SQL of the log's time; without [period], null outside years 2 to 9998.
+
+    Numbers of seconds or milliseconds stay as they are.
+    """
     value = write_column(log, "ts")
     # Times that far off lie outside of a [period] anyhow.
     if experiment.period is not None or not log.find_type("ts").startswith(("TIMESTAMP", "DATE")):

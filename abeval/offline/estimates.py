@@ -7,7 +7,7 @@ import numpy as np
 
 from abeval.offline.expressions import Expression
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups, find_run_edges
-from abeval.offline.inference import Columns, Value, compare, estimate, find_columns
+from abeval.offline.inference import MetricValues, Value, compare, compute_metric_values, estimate
 from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import SCALE, ModelSums, Sums
 from abeval.results import replay
@@ -29,7 +29,7 @@ class Cell(NamedTuple):
 
     value: Value
     counted: float = 0.0
-    basis: Columns | GroupValues | None = None
+    basis: MetricValues | GroupValues | None = None
 
 
 class Difference(NamedTuple):
@@ -77,10 +77,10 @@ class Estimates:
             self._known[key] = self._cell(model, traffic, metric)
         return self._known[key]
 
-    def columns(self, model: str, traffic: str, metric: OfflineMetric) -> Columns:
+    def columns(self, model: str, traffic: str, metric: OfflineMetric) -> MetricValues:
         """Return the variables of a metric, of all units."""
         by = "pooled" if traffic == replay.POOLED else "traffic"
-        return find_columns(metric, self._sums.models[model], self._policy, by)
+        return compute_metric_values(metric, self._sums.models[model], self._policy, by)
 
     def difference(self, before: Cell, after: Cell, traffic: str, reason: str | None) -> Difference:
         """Return `after` minus `before` over the same units, with its interval and test.
@@ -89,7 +89,7 @@ class Estimates:
         """
         first, second, mask = before.basis, after.basis, self.masks[traffic]
         effect: Effect | str = reason or "no_lists"
-        if reason is None and isinstance(first, Columns) and isinstance(second, Columns):
+        if reason is None and isinstance(first, MetricValues) and isinstance(second, MetricValues):
             effect = compare(first, second, mask, self.alpha)
         elif reason is None and isinstance(first, GroupValues) and isinstance(second, GroupValues):
             effect = compare_groups(first, second, self.alpha)
@@ -101,11 +101,11 @@ class Estimates:
 
     def mean(self, cells: Sequence[Cell], traffic: str) -> Value:
         """Return the mean of metrics over the same requests, such as of DCG at 1 … k (MDCG)."""
-        columns = [cell.basis for cell in cells if isinstance(cell.basis, Columns)]
+        columns = [cell.basis for cell in cells if isinstance(cell.basis, MetricValues)]
         if len(columns) < len(cells):
-            return next(cell.value for cell in cells if not isinstance(cell.basis, Columns))
+            return next(cell.value for cell in cells if not isinstance(cell.basis, MetricValues))
         above = sum((column.above for column in columns), np.zeros(1)) / len(columns)
-        return estimate(Columns(above, columns[0].below), self.masks[traffic], self.alpha)
+        return estimate(MetricValues(above, columns[0].below), self.masks[traffic], self.alpha)
 
     def _cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
         reason = self._refusal(model, metric)

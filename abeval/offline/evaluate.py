@@ -25,7 +25,7 @@ from abeval.offline.expressions import (
     has_columns,
     row_sql,
 )
-from abeval.offline.inference import find_columns
+from abeval.offline.inference import compute_metric_values
 from abeval.offline.inputs import Frames, check_numbers, read_inputs
 from abeval.offline.metrics import (
     EvaluationOptions,
@@ -115,7 +115,7 @@ class Evaluation:
         sums, of_metric = self.sums.models[model], {}
         for metric in self.metrics:
             if metric.definition.is_request_mean or metric.definition.family == "pairs":
-                columns = find_columns(metric, sums, self.policy, "traffic")
+                columns = compute_metric_values(metric, sums, self.policy, "traffic")
                 below = pd.Series(columns.below, index=sums.units)
                 mean = columns.above / below.where(below > 0)
                 of_metric[metric.id] = below if weights else mean

@@ -25,11 +25,12 @@ _ROUNDING = 1e-9
 _REASONS = {"zero_denominator": "empty_denominator", "not_applicable": "one_class"}
 
 
-class Columns(NamedTuple):
-    """A metric's variables per unit.
+class MetricValues(NamedTuple):
+    """Hold a metric's numerators (`above`), denominators (`below`) and further sums by unit.
 
-    `extra` are what a form reads besides: clicks for their entropy, relevance and its square for
-    its spread. `is_share` says whether what is averaged is 0 or 1 by definition, whatever the data.
+    `form` is how the metric is computed from them. `extra` are what a form reads besides: clicks
+    for their entropy, relevance and its square for its spread. `is_share` says whether what is
+    averaged is 0 or 1 by definition, whatever the data.
     """
 
     above: Floats
@@ -58,7 +59,9 @@ class Value(NamedTuple):
         return None if self.reason == "zero_variance" else self.reason
 
 
-def find_columns(metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str) -> Columns:
+def compute_metric_values(
+    metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str
+) -> MetricValues:
     """Return the variables of a metric; `by`, on which AUC depends, is `traffic` or `pooled`."""
     definition = metric.definition
     if definition.is_request_mean:
@@ -67,7 +70,7 @@ def find_columns(metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str
     k = metric.cutoff if definition.family in ("beyond", "judged") else UNCUT
     names = (definition.above, definition.below, *_OTHERS.get(definition.form, ()))
     above, below, *extra = (sums.column(family, name, k) for name in names)
-    return Columns(above, below, tuple(extra), definition.form)
+    return MetricValues(above, below, tuple(extra), definition.form)
 
 
 _OTHERS: Mapping[Form, tuple[str, ...]] = {
@@ -78,21 +81,21 @@ _OTHERS: Mapping[Form, tuple[str, ...]] = {
 """What a form reads besides numerator and denominator."""
 
 
-def _find_request_columns(metric: OfflineMetric, sums: ModelSums, policy: Policy) -> Columns:
+def _find_request_columns(metric: OfflineMetric, sums: ModelSums, policy: Policy) -> MetricValues:
     definition = metric.definition
     above = sums.column(definition.family, definition.column, metric.cutoff)
     drops_missing = policy.missing_for(definition.name) == "drop"
     relevant = sums.column("requests", "listed_relevant" if drops_missing else "relevant")
     is_share = definition.name == "hit"
     if policy.no_relevant == "drop":
-        return Columns(above, relevant, is_share=is_share)
+        return MetricValues(above, relevant, is_share=is_share)
     every = sums.column("requests", "listed" if drops_missing else "requests")
     if policy.no_relevant == "one" and definition.name in ("ndcg", "map"):
         above = above + (every - relevant)
-    return Columns(above, every, is_share=is_share)
+    return MetricValues(above, every, is_share=is_share)
 
 
-def estimate(columns: Columns, mask: Bools, alpha: float) -> Value:
+def estimate(columns: MetricValues, mask: Bools, alpha: float) -> Value:
     """Estimate a metric over some units, with its interval if they are enough."""
     try:
         moments = Moments.of(*columns.select_units(mask))
@@ -114,7 +117,7 @@ def estimate(columns: Columns, mask: Bools, alpha: float) -> Value:
     return add_interval(value, math.sqrt(spread.variance), spread.df, alpha)
 
 
-def _correct_columns(moments: Moments, *columns: Columns) -> Moments:
+def _correct_columns(moments: Moments, *columns: MetricValues) -> Moments:
     """Correct the spread for units that hold much of a denominator; a total has none."""
     size = moments.mean.size // len(columns)
     blocks = [range(at * size, (at + 1) * size) for at in range(len(columns))]
@@ -135,7 +138,7 @@ def add_interval(value: float, se: float, df: float, alpha: float) -> Value:
     return Value(value, *effects.interval(value, se, df, alpha))
 
 
-def _count_few(columns: Columns, mask: Bools) -> Count | None:
+def _count_few(columns: MetricValues, mask: Bools) -> Count | None:
     """Count hits and units, where each has one request of value 0 or 1 and few are of one kind.
 
     A mean of no hits at all is a share only by definition: another metric that happens to be 0
@@ -152,7 +155,7 @@ def _count_few(columns: Columns, mask: Bools) -> Count | None:
     return count if is_each.all() else None
 
 
-def compare(control: Columns, model: Columns, mask: Bools, alpha: float) -> Effect | str:
+def compare(control: MetricValues, model: MetricValues, mask: Bools, alpha: float) -> Effect | str:
     """Compare a model with another over the same units; a reason where that cannot be."""
     before, after = control.select_units(mask), model.select_units(mask)
     if len(before[0]) < MIN_UNITS:

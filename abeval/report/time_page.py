@@ -343,7 +343,7 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
 )
 def stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is stable over the days."""
-    for table in tables.drop_empty(stability_table(time, time.stability, show_all=True)):
+    for table in tables.drop_empty(stability_table(time, time.stability, show_tests=True)):
         yield fig.fold(table._replace(title=""))
         yield assets.block("stability.html", notes=tabulate(time).notes)
 

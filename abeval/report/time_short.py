@@ -48,11 +48,13 @@ def tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
     return Tables((*parts, *map(_rhythm, result.rhythms)), notes)
 
 
-def stability_table(result: "TimeResult", rows: "Iterable[Stability]", show_all: bool) -> TextTable:
-    """Tabulate whether each effect changed; `show_all` adds every test."""
+def stability_table(
+    result: "TimeResult", rows: "Iterable[Stability]", show_tests: bool
+) -> TextTable:
+    """Tabulate whether each effect changed; `show_tests` adds a column per test."""
     effect = f"the mean daily effect with {fmt.level(result.alpha)} interval,"
-    changed = "the tests of change" if show_all else "whether it changed"
-    several = show_all or len({row.variant for row in result.stability}) > 1
+    changed = "the tests of change" if show_tests else "whether it changed"
+    several = show_tests or len({row.variant for row in result.stability}) > 1
     evidence: tuple[Column[Stability], ...] = (
         ("days", lambda row: str(row.days), "number"),
         ("weeks", lambda row: str(row.weeks), "number"),
@@ -78,8 +80,8 @@ def stability_table(result: "TimeResult", rows: "Iterable[Stability]", show_all:
         ("verdict", _verdict),
         ("effect", lambda row: _effect(row, result.alpha)),
         ("since day", lambda row: _write_optional(row.window_days, str)),
-        *(evidence if show_all else ()),
-        ("why", lambda row: row.reason, "words" if show_all else "note"),
+        *(evidence if show_tests else ()),
+        ("why", lambda row: row.reason, "words" if show_tests else "note"),
     )
 
 

@@ -92,10 +92,11 @@ class Schedule(Frozen):
 
 
 class Ramp(Frozen):
-    """Consecutive entry days with the same traffic split.
+    """Entry days in a row with one traffic split.
 
-    `start` is its first local day, or the local time at which the split was planned to begin. A
-    planned weight is None if no `[[assignment.splits]]` gives it. `shares` are shares of the units
+    `start` is the first local day, or the local time at which the split was planned to begin;
+    `end` is the last local day, included. `weights` are planned ones, None without
+    `[[assignment.splits]]`. `shares` are shares of the units
     that entered.
     """
 

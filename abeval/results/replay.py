@@ -82,7 +82,9 @@ class PairRow(Frozen):
 
 
 class ModelCoverage(Frozen):
-    """How much of the log has scores of a model: at least one per request or unit.
+    """Count the requests, units, and pairs of a request and an item with scores of a model.
+
+    `rows` are the pairs. A request or unit is scored if one of its pairs is.
 
     `unscored_rows` are items without a usable score: null, NaN or infinite.
     """

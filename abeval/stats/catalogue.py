@@ -187,8 +187,8 @@ class Coverage(NamedTuple):
         # Coverage by rare items is proportional to traffic, and so are its differences.
         return np.asarray(_over_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at))
 
-    def groups_used(self, groups: int, _: int) -> int:
-        """Count the groups that a comparison of a block with the rest uses: all."""
+    def count_groups(self, groups: int, _in_blocks: int) -> int:
+        """Count the groups of units that one random difference uses: here, all."""
         return groups
 
 
@@ -212,8 +212,8 @@ class Evenness(NamedTuple):
         centred = values - values.mean(axis=2, keepdims=True)
         return np.asarray(centred.reshape(len(self.functionals), -1) * blocks / (blocks - 1))
 
-    def groups_used(self, _: int, in_blocks: int) -> int:
-        """Count the groups that a comparison of a block with the rest uses: all in blocks."""
+    def count_groups(self, _groups: int, in_blocks: int) -> int:
+        """Count the groups of units that one random difference uses: here, those in blocks."""
         return in_blocks
 
     def _over_sets(self, arm: Arm, members: Totals) -> Floats:
@@ -257,7 +257,7 @@ def null_differences(
     orders = [rng.permutation(groups)[: blocks * length] for _ in range(-(-permutations // blocks))]
     members = _members(np.stack(orders).reshape(-1, length), groups)
     null = measure.against_rest(pooled, members, blocks, units.min())
-    sizes = (length, measure.groups_used(groups, blocks * length) - length)
+    sizes = (length, measure.count_groups(groups, blocks * length) - length)
     return scaled_null(null, units, groups, sizes, rng)
 
 

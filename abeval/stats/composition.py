@@ -73,7 +73,9 @@ def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
 def gradients(
     control: Totals, treatment: Totals, units: tuple[int, int]
 ) -> tuple[Gradients, Gradients]:
-    """Return the derivatives of both parts by each variant's sums per unit.
+    """Return the gradients of `within` and `mix` for control, then for treatment.
+
+    They are by each cell's sums per unit; `units` are the numbers of units of both variants.
 
     Refusals: As `parts`.
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from abeval.offline.inference import Columns, compare
+from abeval.offline.inference import MetricValues, compare
 from abeval.stats import effects, means
 from abeval.stats.distributions import quantile
 from abeval.stats.moments import Moments
@@ -107,7 +107,7 @@ def measure_pairs(cell: tuple[int, float], repetitions: int, seed: int) -> Itera
         aucs = [_auc_by_user(score, click, user, n, both) for score in scores]
         for name, each in (("gauc[impressions]", n), ("gauc[units]", np.ones(users))):
             weight = np.where(both, each, 0).astype(np.float64)
-            first, second = (Columns(weight * auc, weight) for auc in aucs)
+            first, second = (MetricValues(weight * auc, weight) for auc in aucs)
             effect = compare(first, second, np.ones(users, dtype=np.bool_), 0.05)
             rejected[name] += not isinstance(effect, str) and effect.p_value <= 0.05
     for name, count in rejected.items():

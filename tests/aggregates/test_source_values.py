@@ -145,7 +145,7 @@ def test_the_units_that_weigh_most_lie_farthest_from_the_ratio_of_their_variant(
 def test_sums_of_a_sub_bucket_are_over_all_of_its_units() -> None:
     large = 10**15, 10**12
     of, metrics = values_of([(2, 3), (1, 4), (5, 10), large])
-    sums = of.buckets(metrics["rate"], np.array([7, 9, 7, 11]))
+    sums = of.sum_buckets(metrics["rate"], np.array([7, 9, 7, 11]))
     assert sums.units.shape == (SUB_BUCKETS,)
     assert {place: sums.sums[place].tolist() for place in np.flatnonzero(sums.units).tolist()} == {
         7: [7, 13, 29, 56, 109],
@@ -157,7 +157,7 @@ def test_sums_of_a_sub_bucket_are_over_all_of_its_units() -> None:
 
 def test_sums_of_a_mean_count_each_unit_once() -> None:
     of, metrics = values_of([(2, 3), (1, 4), (5, 10)])
-    sums = of.buckets(metrics["y"], np.array([7, 9, 7]))
+    sums = of.sum_buckets(metrics["y"], np.array([7, 9, 7]))
     assert sums.units[[7, 9]].tolist() == [2, 1]
     assert sums.sums[[7, 9]].tolist() == [[7, 2, 29, 7, 2], [1, 1, 1, 1, 1]]
 
@@ -166,10 +166,10 @@ def test_the_order_of_units_follows_from_their_values() -> None:
     """So that a draw by position depends on the values, and not on the order of the log."""
     rows = [(y % 7, y + 1) for y in range(40)]
     of, metrics = values_of(rows)
-    sums = of.buckets(metrics["rate"], None)
+    sums = of.sum_buckets(metrics["rate"], None)
     assert sorted(map(tuple, sums.sums[:, :2].tolist())) == sorted(rows)
     assert sums.units.tolist() == [1] * 40
     of, metrics = values_of(rows[::-1])
-    assert of.buckets(metrics["rate"], None).sums.tolist() == sums.sums.tolist()
+    assert of.sum_buckets(metrics["rate"], None).sums.tolist() == sums.sums.tolist()
     of, metrics = values_of([(7 * y, x) for y, x in rows])
-    assert of.buckets(metrics["rate"], None).sums[:, 1].tolist() != sums.sums[:, 1].tolist()
+    assert of.sum_buckets(metrics["rate"], None).sums[:, 1].tolist() != sums.sums[:, 1].tolist()

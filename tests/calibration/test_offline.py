@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from abeval.offline.evaluate import JudgedColumns, evaluate_log
-from abeval.offline.inference import Columns, estimate
+from abeval.offline.inference import MetricValues, estimate
 from benchmarks.calibration import offline as calibration
 from tests.worlds import scored
 
@@ -24,7 +24,7 @@ def test_the_values_per_unit_are_those_of_a_replay(log):
     for name, (y, x) in sums.items():
         row = found.result.row(name)
         every = np.ones(len(y), dtype=bool)
-        ours = estimate(Columns(y, x, (), "ratio"), every, 0.05)
+        ours = estimate(MetricValues(y, x, (), "ratio"), every, 0.05)
         # Sums of a replay are of whole multiples of 1e-9.
         assert (ours.value, ours.low, ours.high) == pytest.approx(
             (row.value, row.low, row.high), abs=1e-7

@@ -9,7 +9,7 @@ from statsmodels.stats.proportion import proportion_confint
 
 import abeval
 from abeval.offline.groups import GroupValues
-from abeval.offline.inference import Columns, compare, estimate, make_smooth
+from abeval.offline.inference import MetricValues, compare, estimate, make_smooth
 from abeval.stats.moments import Moments
 
 EVERYONE = np.ones(400, dtype=bool)
@@ -22,8 +22,10 @@ def columns(form, seed=1, n=400):
     clicks = rng.binomial(rows.astype(int), skill).astype(float)
     loss = rows * rng.uniform(0.2, 0.6, n)
     if form == "explained":
-        return Columns(loss, rows, (clicks, clicks**2 / rows + rows * rng.uniform(1, 2, n)), form)
-    return Columns(loss, rows, (clicks,) if form in ("entropy", "information") else (), form)
+        return MetricValues(
+            loss, rows, (clicks, clicks**2 / rows + rows * rng.uniform(1, 2, n)), form
+        )
+    return MetricValues(loss, rows, (clicks,) if form in ("entropy", "information") else (), form)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +64,7 @@ def test_two_alike_models_are_told_apart_no_more_often_than_they_may_be(form):
         rng = np.random.default_rng(seed)
         base = columns(form, seed)
         models = [
-            Columns(base.above * rng.lognormal(0, 0.2, 400), base.below, base.extra, form)
+            MetricValues(base.above * rng.lognormal(0, 0.2, 400), base.below, base.extra, form)
             for _ in range(2)
         ]
         effect = compare(*models, EVERYONE, 0.05)
@@ -128,7 +130,7 @@ def test_intervals_of_few_hits_cover_the_truth():
     rng, covered, runs = np.random.default_rng(3), 0, 1000
     for hits in rng.random((runs, 40)) < 0.05:
         found = estimate(
-            Columns(hits.astype(float), np.ones(40), (), "ratio", True), EVERYONE[:40], 0.05
+            MetricValues(hits.astype(float), np.ones(40), (), "ratio", True), EVERYONE[:40], 0.05
         )
         covered += found.low <= 0.05 <= found.high
     assert covered / runs > 0.93

@@ -139,8 +139,8 @@ def test_a_block_is_as_even_against_the_other_blocks_of_its_permutation() -> Non
 
 
 def test_only_a_comparison_of_coverage_uses_groups_that_are_in_no_block() -> None:
-    assert Coverage(SIZE).groups_used(64, 60) == 64
-    assert Evenness(SIZE, ["gini"]).groups_used(64, 60) == 60
+    assert Coverage(SIZE).count_groups(64, 60) == 64
+    assert Evenness(SIZE, ["gini"]).count_groups(64, 60) == 60
 
 
 @pytest.mark.parametrize(

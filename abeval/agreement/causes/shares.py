@@ -148,7 +148,10 @@ def training_policy(case: CauseContext, unlearned: float, fewer_clicks: float) -
 
 
 def _add_expected_clicks(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the clicks of rows if they were clicked like learned items with like scores."""
+    """Add the clicks to expect at the click rate of learned items, by side and tenth.
+
+    A tenth is of the candidate's scores. Rows of tenths without a learned item are left out.
+    """
     sums = rows.groupby(["side", "tenth"], as_index=False).sum()
     learned = (sums["impressions"] - sums["unlearned"]).replace(0, np.nan)
     sums["rate"] = (sums["clicks"] - sums["unlearned_clicks"]) / learned
