@@ -1,4 +1,4 @@
-"""An analysis, a replay and the facts of the same logs → their agreement.
+"""Read a replay and the facts of the same logs, and set an analysis beside them.
 
 The logs are read once for all of them.
 """
@@ -31,6 +31,7 @@ from abeval.results.format import listing
 from abeval.results.history import HistoryRow
 from abeval.results.replay import ReplayResult
 
+# AUC is among them because `compare` explains it before any other metric.
 OFFLINE = (
     *("auc", "gauc[impressions]", "q_ctr", "log_loss", "ne", "ndcg@5[bin]", "ndcg@10[bin]"),
     *("mrr@10", "map@10[R]", "recall@5", "precision@5", "hit@5"),
@@ -39,7 +40,10 @@ OFFLINE = (
 
 
 class Offline(NamedTuple):
-    """All that an agreement reads of the logs besides the analysis; notes say why no replay is."""
+    """All that an agreement reads of the logs besides the analysis.
+
+    Notes say why no replay is.
+    """
 
     replay: ReplayResult | None
     facts: Mapping[str, Frames]
@@ -59,6 +63,7 @@ def offline_columns(experiment: Experiment) -> Extra:
     """Choose the columns of the impressions that `read_offline` reads besides scores."""
 
     def columns(log: LogColumns) -> list[str]:
+        # A table of units has no impressions; `read_offline` refuses it with a message.
         if experiment.is_unit_table:
             return []
         return list_cause_columns(experiment, log)
@@ -98,8 +103,10 @@ def _replay_models(
 ) -> tuple[ReplayResult | None, tuple[str, ...]]:
     """Replay the models; None where the log has no two, with the reason."""
     models = {variant.model for variant in run.experiment.variants.values()} - {None}
+    # One model has no difference to set beside the effect; causes can still be checked.
     if len(models) < 2:
         return None, ("nothing is replayed: the variants have no two models",)
+    # A log without items or clicks is no error here: only the replay is left out.
     try:
         check_relevance(schema, "click")
     except LogError as error:
@@ -109,7 +116,10 @@ def _replay_models(
 
 
 def _levels(log: AgreementLog, has: frozenset[str]) -> Levels | str:
-    """Estimate the lifts between promise and outcome; a reason says what the log lacks."""
+    """Estimate the lifts between promise and outcome.
+
+    Return a reason where the log lacks what they need.
+    """
     missing = {"click", "baseline", "candidate"} - has
     if missing:
         return f"the log has no {listing(sorted(missing))}"
@@ -119,6 +129,7 @@ def _levels(log: AgreementLog, has: frozenset[str]) -> Levels | str:
 def _facts(log: AgreementLog, has: frozenset[str]) -> Frames:
     """Return the rows of every query whose columns the log has, for one variant."""
     chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed_columns} for q in c.queries)
+    # A frame without rows says what the log has, so that causes can tell what it lacks.
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 
 

@@ -1,4 +1,4 @@
-"""The bill of a gap: what was promised, what came, and what each found cause took.
+"""Build the bill of a gap: the promise, the outcome, and what each cause took.
 
 Every number is a lift of clicks per impression, or a difference of two, as a share of control's.
 A cause takes the step between two levels of `gap.py`; parts add up to the gap.
@@ -27,9 +27,11 @@ LEAST_PART = 0.1
 ALIKE = 0.6
 """Steps of lists add up to what lists lost, up to this share of it: two ways to the same number."""
 
+# Stricter than the analysis, because a gap that is noise would get a cause all the same.
 GAP_ALPHA = 0.02
 """Level of the test that there is a gap at all, before causes are named."""
 
+# These change the score that served; the log shows only what they do together.
 _SERVED = ("leakage", "stale_model", "half_precision", "served_score")
 _LEARNED = ("overlap", "overfitting")
 _BESIDE_LISTS = ("position", "labels", "serving", "cannibalised")
@@ -47,7 +49,10 @@ _STEPS: Mapping[str, tuple[str, str]] = {
 
 
 class Number(NamedTuple):
-    """A number of all units and without each part, and an error that parts do not show."""
+    """Hold a number of all units and without each part.
+
+    `extra` is an error that parts do not show.
+    """
 
     values: Floats
     extra: float = 0.0
@@ -60,6 +65,7 @@ class Number(NamedTuple):
     @property
     def se(self) -> float:
         """Return the standard error: the jackknife's, and the extra one."""
+        # The two errors are independent, so their squares are added.
         return float(np.hypot(jackknife_se(self.values[1:]), self.extra))
 
     def interval(self, alpha: float) -> tuple[float, float]:
@@ -78,7 +84,9 @@ def is_gap(levels: Levels) -> bool:
 
 
 def find_part(levels: Levels, name: str, points: Estimate | None) -> float | None:
-    """Return the share of the gap that a cause takes by its own step; None if it explains nothing.
+    """Return the share of the gap that a cause takes by its own step.
+
+    None if it explains nothing.
 
     A step explains if it has the sign of the gap, beyond noise, and is no small part of it.
     """
@@ -93,6 +101,7 @@ def find_part(levels: Levels, name: str, points: Estimate | None) -> float | Non
         step = _constant(points)
     else:
         return None
+    # A step against the gap has a negative share, so the limit below refuses it too.
     share = step.value / gap
     return min(share, 1.0) if share >= LEAST_PART and step.exceeds_noise(0.05) else None
 
@@ -109,11 +118,12 @@ def build_gap(
     points: Mapping[str, Estimate],
     alpha: float,
 ) -> Gap:
-    """Charge the gap to the causes that were found; `points` are steps that days or rows gave.
+    """Charge the gap to the causes that were found.
+
+    `points` are steps that days or rows gave.
 
     What lists show instead of the promised ones is one difference, from the promise to what was
-    shown. Causes of it take their own steps, and the last of them what is left, if that is little:
-    without the fault, lists would be the promised ones.
+    shown. Causes of it take their own steps, and the last of them what is left.
     """
     names = [cause.name for cause in found_causes]
     lifts, misfit = levels.lifts, levels.misfit
@@ -123,13 +133,16 @@ def build_gap(
     for name in names:
         if name in points and name not in _STEPS:
             parts[name] = _constant(points[name])
+    # Steps without levels are in what was shown as well, and must not be charged twice.
     by_days = sum((part.values for part in parts.values()), np.zeros(1 + PARTS))
+    # Both causes are one step between the same levels, which is charged once.
     learned = [name for name in _LEARNED if name in names][:1]
     for name in (*learned, *(name for name in _BESIDE_LISTS if name in names)):
         before, after = _STEPS[name]
         step = lifts[after] - lifts[before]
         extra = 0.0
         if name == "labels" and levels.labels.share:
+            # The share of lost clicks is estimated, and the step has the same relative error.
             extra = abs(float(step[0])) * levels.labels.error / levels.labels.share
         parts[name] = Number(step, extra)
     base = lifts["new" if learned else "promised"]
@@ -145,11 +158,15 @@ def build_gap(
 def build_gap_of_history(
     case: CauseContext, promise: Promise, found: Sequence[Cause], points: Mapping[str, Estimate]
 ) -> Gap:
-    """Set what past experiments let one expect beside what came; `points` are steps of causes."""
+    """Set what past experiments promise beside what came.
+
+    `points` are steps of causes.
+    """
     row, target = case.online, "" if case.gap is None else case.gap.online
     lift = None if row is None else spread(*_lift(row), case.alpha)
     if lift is None:
         return Gap(case.variant, target, reason=f"{target} has no interval online")
+    # Points are lifts of clicks per impression, which do not add up with another metric.
     names = [cause.name for cause in found if cause.name in points and target == METRIC]
     parts = {name: _constant(points[name]) for name in names}
     both = (_constant(promise.lift), _constant(lift))
@@ -170,7 +187,10 @@ def _fill(
     found: Sequence[Cause],
     alpha: float,
 ) -> Gap:
-    """Write both ends of a gap, parts by cause, and what is not explained, with its errors."""
+    """Write both ends of a gap, its parts by cause, and what is not explained.
+
+    `errors` are those of what is not explained.
+    """
     promised, came = both
     rest = came.values - promised.values - sum((p.values for p in parts.values()), np.zeros(1))
     ends = {
@@ -197,7 +217,10 @@ def _fill(
 def _charge_lists(
     levels: Levels, base: Floats, shown: Floats, found_causes: Sequence[Cause]
 ) -> tuple[dict[str, Number], float]:
-    """Share out what lists lost, up to what was shown; return by how much two ways differ, too."""
+    """Share out what lists lost, up to what was shown.
+
+    Return by how much two ways differ, too.
+    """
     names = {cause.name for cause in found_causes}
     chain = [("candidates",), _SERVED, ("reordered",)]
     groups = [group for group in chain if names.intersection(group)]
@@ -206,8 +229,11 @@ def _charge_lists(
     for group in groups:
         end = levels.lifts[_STEPS[group[0]][1]]
         apart = abs(float((shown - end)[0]))
+        # Without the fault, lists would be the promised ones: the last cause takes what is left,
+        # if that is little.
         if group == groups[-1] and apart <= ALIKE * abs(total_loss):
             end = shown
+        # Causes of one step share it by what they account for, or equally if nobody knows.
         weights = {c.name: c.accounts_for or 0.0 for c in found_causes if c.name in group}
         total = sum(weights.values())
         for name, weight in weights.items():

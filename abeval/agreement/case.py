@@ -1,4 +1,4 @@
-"""One variant against control, what a cause says of it, and how a cause is checked.
+"""Describe one variant against control, and how a cause is checked on it.
 
 A cause is a `CauseCheck`: a pure function from a `CauseContext` to a `Finding`, and its table in
 `causes/causes.toml`.
@@ -71,7 +71,10 @@ class CauseContext:
         return (self.control, self.baseline), (self.variant, self.candidate)
 
     def pair(self, metric: str, traffic: str) -> PairRow | None:
-        """Return candidate minus baseline on one traffic; None if the replay does not have it."""
+        """Return candidate minus baseline on one traffic.
+
+        None if the replay does not have it.
+        """
         return self._pairs.get((metric, traffic))
 
     def find_replay_row(self, metric: str, model: str, traffic: str) -> ReplayRow | None:
@@ -81,7 +84,10 @@ class CauseContext:
         return next((row for row in rows if (row.metric, row.model, row.traffic) == key), None)
 
     def estimate(self, metric: str, model: str, traffic: str) -> Estimate | None:
-        """Return a model's value on one traffic with its variance; None without an interval."""
+        """Return a model's value on one traffic with its variance.
+
+        None without an interval.
+        """
         row = self.find_replay_row(metric, model, traffic)
         if row is None or self.replay is None:
             return None
@@ -124,13 +130,17 @@ class CauseContext:
         row = self.online
         if row is None:
             return 1
+        # Below its goal more of the metric is better, above it less.
         if row.direction.startswith("toward "):
             return 1 if (row.control or 0.0) < float(row.direction.removeprefix("toward ")) else -1
         return -1 if row.direction == "decrease" else 1
 
     @property
     def offline_sign(self) -> int:
-        """Return 1 or -1 where the candidate is better or worse on control's traffic, else 0."""
+        """Return the sign of the offline difference on control's traffic.
+
+        It is 1 where the candidate is better, -1 where worse, else 0.
+        """
         return (
             0
             if self.gap is None
@@ -142,34 +152,41 @@ class CauseContext:
         return "" if self.gap is None else self.gap.standing
 
     def closed_offline(self, before: float, without: float) -> float | None:
-        """Return the share that closes if an offline difference is not `before` but `without`.
+        """Return the share that closes if a difference offline becomes `without`.
 
-        Where offline differs, the gap closes as the difference reaches zero. Where only online
-        differs, nobody can say how far it closes, but only a move towards the sign online closes
-        it. Both differences are of a metric of which more is better.
+        Without the cause the difference is `without`, with it `before`.
+
+        Both differences are of a metric of which more is better.
         """
+        # Where only online differs, nobody can say how far the gap closes, but only a move towards
+        # the sign online closes it.
         if self.gap is not None and self._stands == "online only":
             return None if (without - before) * (self.gap.online_strength or 0.0) > 0 else 0.0
+        # Where offline differs, the gap closes as the difference reaches zero.
         differs = self._stands in ("conflict", "offline only")
         return _clip_share(without - before, -before) if differs else None
 
     def closed_online(self, before: float, without: float) -> float | None:
         """Return the share that closes if an effect is not `before` but `without`.
 
-        Where offline differs, the gap closes as the effect reaches the sign that the models have
-        there; where only online differs, as it reaches zero. Both effects are of a metric of which
-        more is better.
+        Both effects are of a metric of which more is better.
         """
+        # Where only online differs, the gap closes as the effect reaches zero.
         if self._stands == "online only":
             return _clip_share(without - before, -before)
         if self._stands not in ("conflict", "offline only"):
             return None
+        # Where offline differs, it closes as the effect reaches the sign of the models there.
         return _clip_share(
             without - before, without if without * self.offline_sign > 0 else -before
         )
 
     def closed_by_rates(self, before: Floats, without: Floats) -> float | None:
-        """Return the share that closes if click rates (control's, variant's) are `without`."""
+        """Return the share that closes if click rates become `without`.
+
+        Rates are control's, then the variant's; with the cause they are `before`.
+        """
+        # A lift needs rates above zero; more clicks are no gain where less of the metric is better.
         if self.online is None or self.sign < 0 or min(before[0], without[0]) <= 0:
             return None
         lifts = (float(rates[1] / rates[0] - 1) for rates in (before, without))
@@ -202,7 +219,9 @@ def _clip_share(moved: float, total: float) -> float:
 def spread(
     value: float | None, low: float | None, high: float | None, units: int, alpha: float
 ) -> Estimate | None:
-    """Return an estimate over units from its interval by t with `units - 1` degrees of freedom.
+    """Return an estimate from its interval.
+
+    The interval is by t with `units - 1` degrees of freedom.
 
     Example:
         >>> round(spread(1.0, 0.0, 2.0, 1_000_000, 0.05).variance, 4)
@@ -210,6 +229,7 @@ def spread(
     """
     if value is None or low is None or high is None or units < 2:
         return None
+    # Half of an interval by t is the standard error times the quantile.
     half = (high - low) / 2 / quantile(1 - alpha / 2, units - 1.0)
     return Estimate(value, half * half, units, units - 1.0)
 
@@ -241,7 +261,7 @@ class Unchecked(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class CauseCheck:
-    """How one cause is checked: its id, its function, and its table of `causes/causes.toml`.
+    """Check one cause by its function and its table of `causes/causes.toml`.
 
     The function takes a case and the limits; it returns None where the cause is `unknown`.
     """
@@ -265,4 +285,5 @@ class CauseCheck:
     @property
     def needed_columns(self) -> tuple[str, ...]:
         """Return the columns of `agreement_rows` that the queries need."""
+        # Every query over the rows reads clicks.
         return (*self.columns, *(("click",) if self.queries else ()))

@@ -1,4 +1,4 @@
-"""Numbers with unit-clustered variances from the rows of queries: shares, AUC within strata.
+"""Estimate shares and AUC from rows of queries, with variances by cluster.
 
 A row is of one unit, or of one of 64 groups of units; both are clusters that are independent.
 """
@@ -15,7 +15,9 @@ from abeval.stats.records import Estimate, Floats, Refusal
 
 
 def ratio(above: Floats, below: Floats) -> Estimate | None:
-    """Return Σ above / Σ below over clusters, by the delta method; None without a denominator.
+    """Return Σ above / Σ below over clusters, by the delta method.
+
+    None without a denominator.
 
     Example:
         >>> import numpy as np
@@ -32,6 +34,7 @@ def ratio(above: Floats, below: Floats) -> Estimate | None:
 def estimate_from_influences(value: float, influence: Floats) -> Estimate:
     """Return an estimate from the influence of each cluster, which sums to zero."""
     n = influence.size
+    # Influences are centred on the estimate itself, which takes one degree of freedom.
     return Estimate(value, float((influence**2).sum()) * n / (n - 1), n, n - 1.0)
 
 
@@ -43,7 +46,8 @@ def difference(first: Estimate, second: Estimate) -> Estimate:
 
 
 def change_on_same(before: Estimate, after: Estimate) -> Estimate:
-    """Return `after - before` of the same rows: errors are added as if fully dependent."""
+    """Return `after - before` of the same rows, with the sum of both errors."""
+    # How far both go together is unknown, and full dependence is the safe side.
     error = before.variance**0.5 + after.variance**0.5
     return Estimate(after.value - before.value, error**2, before.units, before.df)
 
@@ -55,6 +59,7 @@ def p_value(estimate: Estimate) -> float:
         >>> round(p_value(Estimate(1.0, 0.25, 1000, 999.0)), 3)
         0.046
     """
+    # Without variance there is no t: a number that never varies is certain.
     if estimate.variance <= 0:
         return 0.0 if estimate.value else 1.0
     return float(2 * stdtr(estimate.df, -abs(estimate.value) / estimate.variance**0.5))
@@ -82,6 +87,7 @@ class Shares(NamedTuple):
 
 def share(rows: pd.DataFrame, side: str, column: str, among: str) -> Estimate | None:
     """Return Σ of a column over Σ of another, of one side; None without any."""
+    # Rows of a cluster depend on each other, so they are added before the variance.
     totals = rows[rows["side"] == side].groupby("cluster")[[column, among]].sum()
     above, below = (totals[name].to_numpy(dtype=np.float64) for name in (column, among))
     return ratio(above, below)
@@ -104,10 +110,11 @@ class Stratified(NamedTuple):
 
 
 def estimate_strata(pairs: pd.DataFrame, variant: str, part: str = "all") -> Stratified | None:
-    """Return AUC of both models from the rows of `queries/agreement/pairs`, of one part.
+    """Return AUC of both models, of one part.
 
-    Rows have halves of won pairs and pairs by cluster, each pair counted at both of its rows: a
-    cluster's influence is twice its share (Hoeffding 1948).
+    `pairs` are the rows of `queries/agreement/pairs`.
+
+    Rows have halves of won pairs, and pairs, by cluster.
     """
     part_rows = pairs[(pairs["variant"] == variant) & (pairs["part"] == part)]
     count = part_rows["pairs"].to_numpy(dtype=np.float64)
@@ -118,10 +125,13 @@ def estimate_strata(pairs: pd.DataFrame, variant: str, part: str = "all") -> Str
     for model in ("baseline", "candidate"):
         won = part_rows[f"{model}_halves"].to_numpy(dtype=np.float64) / 2
         values.append(float(won.sum() / total))
+        # Each pair is counted at both of its rows: the influence of a cluster is twice its share
+        # (Hoeffding 1948).
         influences.append(2 * (won - values[-1] * count) / total)
     return Stratified(
         estimate_from_influences(values[0], influences[0]),
         estimate_from_influences(values[1], influences[1]),
+        # Both models order the same pairs, so the difference has its own influences.
         estimate_from_influences(values[1] - values[0], influences[1] - influences[0]),
     )
 

@@ -1,4 +1,4 @@
-"""An analysis and a replay → their agreement; with the facts of the logs, causes are checked."""
+"""Compare an analysis with a replay, and check the causes of a gap."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -72,7 +72,9 @@ def compare(
     levels: Mapping[str, Levels | str] | None = None,
     history: Sequence[HistoryRow] = (),
 ) -> Agreement:
-    """Set offline beside online for every treatment, of a replay of the same experiment.
+    """Set a replay beside an analysis, for every treatment.
+
+    Both are of one experiment.
 
     Without `facts` (variant → rows of the queries that its logs allow), causes that need logs are
     not checked; without an `experiment`, those that read entries of its file. A `history` says what
@@ -139,7 +141,8 @@ def judge_causes(case: CauseContext) -> Findings:
 
 
 def rank_causes(case: CauseContext, findings: Findings) -> tuple[Cause, ...]:
-    """Correct by Holm over the causes that are tests; rank those found by their share."""
+    """Correct causes that are tests by Holm; rank those found by their share."""
+    # A fact of the file is no test, and needs no correction.
     tested = {
         check.name: finding.p_value
         for check, finding in findings.items()
@@ -159,7 +162,7 @@ def rank_causes(case: CauseContext, findings: Findings) -> tuple[Cause, ...]:
 def _build_cause(
     check: CauseCheck, case: CauseContext, finding: Finding | Unchecked, p_adjusted: float | None
 ) -> Cause:
-    """Call a cause found if it is there beyond chance and explains what there is to explain."""
+    """Call a cause found if it is there beyond chance and explains the gap."""
     if isinstance(finding, Unchecked):
         message, needs = finding
         return Cause(check.name, case.variant, "cannot be checked", message, needs=needs)
@@ -167,6 +170,7 @@ def _build_cause(
     share = finding.accounts_for if is_there else None
     explains = _explains(check, share, case)
     part = _part(check, case, finding) if is_there else None
+    # A part that was measured in clicks counts more than what the cause says of itself.
     if part is not None:
         share, explains = part, True
     is_found = is_there and explains
@@ -183,7 +187,10 @@ def _build_cause(
 
 
 def _part(check: CauseCheck, case: CauseContext, finding: Finding) -> float | None:
-    """Return the share of a sized gap that a cause takes; None without one, or if it is small."""
+    """Return the share of a sized gap that a cause takes.
+
+    None without one, or if it is small.
+    """
     if not isinstance(case.levels, Levels) or not is_gap(case.levels):
         return None
     return find_part(case.levels, check.name, finding.points)
@@ -202,29 +209,26 @@ def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     ]
     if not missing:
         return None
+    # Several columns may have one name for the user, which is said once.
     needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
     return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.shows}", needs)
 
 
 def _explains(check: CauseCheck, share: float | None, case: CauseContext) -> bool:
-    """Tell whether there is a gap of which the cause may account for a quarter or more.
-
-    A failed check explains why the two sides cannot be compared.
-    """
+    """Tell whether the cause may account for a quarter or more of a gap."""
     gap = case.gap
     if gap is None or gap.standing not in _GAPS:
+        # A failed check explains why the two sides cannot be compared.
         return gap is not None and gap.reason == "untrusted" and check.name == "trust"
     return not _came_as_promised(case, gap) and (share is None or share >= LEAST_SHARE)
 
 
 def _came_as_promised(case: CauseContext, gap: AgreementRow) -> bool:
-    """Tell whether the promised effect came, so that nothing is left to explain.
-
-    A metric that sees a gain where none was promised, or the opposite of what came, was misled:
-    that has a cause. One that sees a loss on control's traffic mostly sees who ranked it.
-    """
+    """Tell whether the promised effect came, so that nothing is left to explain."""
     if not isinstance(case.levels, Levels) or is_gap(case.levels):
         return False
+    # A metric that sees a gain where none was promised, or the opposite of what came, was misled:
+    # that has a cause. One that sees a loss on control's traffic mostly sees who ranked it.
     sees_gain = (gap.offline_strength or 0.0) > 0
     return gap.standing == "online only" or (gap.standing == "offline only" and not sees_gain)
 
@@ -238,7 +242,10 @@ def _order(cause: Cause) -> tuple[float, float]:
 def _build_bill(
     case: CauseContext, findings: Findings, causes: Sequence[Cause], history: Sequence[HistoryRow]
 ) -> results.Gap:
-    """Size the gap and what the found causes took; a reason where that cannot be known."""
+    """Size the gap and what the found causes took.
+
+    Its reason says why that cannot be known.
+    """
     points = {
         check.name: finding.points
         for check, finding in findings.items()
@@ -248,6 +255,7 @@ def _build_bill(
     if isinstance(case.levels, Levels):
         return build_gap(case.variant, case.levels, found_causes, points, case.alpha)
     reason = case.levels or "no logs were read"
+    # Past experiments stand in only where the logs of this one cannot tell.
     if history and case.gap is not None:
         promise = _promise(case, case.gap.online, history)
         if not isinstance(promise, str):
@@ -261,6 +269,7 @@ def _promise(case: CauseContext, target: str, history: Sequence[HistoryRow]) -> 
     metrics = {row.metric for row in (() if case.replay is None else case.replay.pairs)}
     differences = {
         metric: difference
+        # A set has no order, and the result must be the same on each run.
         for metric in sorted(metrics)
         if (difference := case.difference(metric, case.control)) is not None
     }
@@ -321,7 +330,10 @@ DEEPEST = 50
 
 
 def agreement_rows(case: CauseContext) -> Iterator[AgreementRow]:
-    """Set every offline metric of the replay against every online metric of the scorecard."""
+    """Set every offline metric against every online metric.
+
+    They are of the replay and of the scorecard.
+    """
     online = [row for row in case.result.scorecard if row.variant == case.variant]
     for metric, _ in () if case.replay is None else case.replay.definitions:
         pair = case.pair(metric, case.control)
@@ -372,7 +384,11 @@ class _Traffic(NamedTuple):
 
     @property
     def total(self) -> float:
-        """Return the variance of the sum, 2 Var(a) + 2 Var(b) - Var(b - a), not below zero."""
+        """Return the variance of the sum of both models.
+
+        It is 2 Var(a) + 2 Var(b) - Var(b - a), and not below zero.
+        """
+        # Pairs give the variance of the difference, from which that of the sum follows.
         both = 2 * self.baseline.variance + 2 * self.candidate.variance
         return max(both - self.difference.variance, 0.0)
 
@@ -398,12 +414,14 @@ def _decomposition(case: CauseContext, metric: str) -> results.Decomposition:
         return (value, *effects.interval(value, math.sqrt(variance), df, case.alpha))
 
     logged = clusters.difference(first.baseline, second.candidate)
+    # The mean of both traffics, because neither model nor traffic is exchanged first.
     model = (
         first.candidate.value
         - first.baseline.value
         + second.candidate.value
         - second.baseline.value
     ) / 2
+    # Units of the two traffics are different, so variances add; halves square to quarters.
     between = (first.difference.variance + second.difference.variance) / 4
     return results.Decomposition(
         *(case.variant, metric),

@@ -1,4 +1,4 @@
-"""Logs → the lifts between promise and outcome, and the faults that show beside them."""
+"""Estimate the lifts between promise and outcome, and find faults, from the logs."""
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ LEAST_CLICKS = 400
 LEAST_ORDER = 0.3
 """By how much the chance to be shown rises from control's lowest score to its highest."""
 
+# Of an item or a category with fewer expected, the ratio is noise.
 LEAST_ROWS = 30
 LEAST_LOST = 0.1
 HARDLY = 0.2
@@ -30,9 +31,13 @@ _NO_RESPONSES = "select cast(null as varchar) as category, 1e0 as factor where 1
 
 
 def estimate_levels(engine: Engine) -> Levels | str:
-    """Estimate all levels from `agreement_served`; words say why they cannot be known."""
+    """Estimate all levels from `agreement_served`.
+
+    Return words where they cannot be known.
+    """
     engine.table("agreement_ranked", query("agreement/ranked_rows"))
     _set_examination(engine, engine.frame(query("agreement/examined")))
+    # The queries join both, so they must be there before a fault is known.
     engine.table("supplies", _NO_SUPPLIES)
     engine.table("responses", _NO_RESPONSES)
     sides = _read_sides(engine)
@@ -41,6 +46,7 @@ def estimate_levels(engine: Engine) -> Levels | str:
     if clicks < LEAST_CLICKS:
         return f"a variant has {clicks:,.0f} clicks on rows with both scores, not {LEAST_CLICKS}"
     chances = parts.add_parts().fit()
+    # Lists that follow no score do not tell what another order would have shown.
     if chances.control[-1] - chances.control[0] < LEAST_ORDER:
         return "the lists of control are not in the order of the scores of its model"
     labels = _compare_labels(engine, engine.frame(query("agreement/answered")))
@@ -61,6 +67,7 @@ def _set_examination(engine: Engine, rows: pd.DataFrame) -> None:
         index = np.searchsorted(positions, rows["position"])
         impressions, clicks = np.zeros((2, len(cells), len(positions)))
         impressions[cell, index], clicks[cell, index] = rows["impressions"], rows["clicks"]
+        # Few clicks can make a position look unseen, and rows weigh one over how often it is.
         seen = np.clip(examine(impressions, clicks), 0.01, 10.0)
     engine.add_arrays("examination", {"position": positions.astype(np.int64), "seen": seen})
 
@@ -76,7 +83,10 @@ def _read_sides(engine: Engine) -> Floats:
 
 
 def _read_ranks(engine: Engine, sides: Floats) -> Ranks:
-    """Read the cells of control, by (part, b, c), and of the variant, by (part, b, c, s)."""
+    """Read the sums of control and of the variant by ranks of scores.
+
+    Control's are by (part, b, c), the variant's by (part, b, c, s).
+    """
     rows = engine.frame(query("agreement/ranked_cells"))
     axes = ["part", "b", "c", "s"]
     names = rows.columns.difference(["side", *axes])
@@ -99,14 +109,18 @@ def _compare_supply(engine: Engine, chances: Chances) -> Faults:
     # Sums of floating point depend on the order of the rows: the same log gives the same digits.
     rows = engine.frame(query("agreement/supplied")).sort_values("item", ignore_index=True)
     rows = rows[rows["expected"] > 0]
+    # An item that is never shown counts as half a row, because zero has no logarithm.
     shown, expected = np.maximum(rows["shown"], 0.5), rows["expected"]
+    # By the delta method: the variance of a logarithm is that of the sum over its square.
     variance = rows["squared"] / shown**2 + rows["expected_squared"] / expected**2
     rows = rows.assign(log_ratio=np.log(shown / expected), variance=variance)
     counted = rows[rows["expected"] >= LEAST_ROWS]
     if len(counted) < 2:
         return Faults()
+    # What items differ by beyond noise, by moments; its mean may fall below zero.
     spread = float((counted["log_ratio"] ** 2 - counted["variance"]).mean())
     apart = float((counted["log_ratio"] ** 2 / (counted["variance"] + USUAL_SPREAD)).sum())
+    # Noisy ratios shrink towards one, as in empirical Bayes.
     trust = max(spread, 0.0) / (max(spread, 0.0) + rows["variance"])
     ratio = np.exp(trust * rows["log_ratio"])
     # What the variant lacks is shared out among the other items, which look too frequent.
@@ -118,6 +132,7 @@ def _compare_supply(engine: Engine, chances: Chances) -> Faults:
     where = tuple(str(name) for name in lacking.index[:NAMED])
     share = float(less.sum() / rows["expected"].sum())
     faults = Faults(share, float(chdtrc(len(counted), apart)), where)
+    # Doubtful ratios would only add noise to the weights of rows.
     if faults.is_sure:
         supplies = {"item": rows["item"].to_numpy(dtype=object), "ratio": np.asarray(ratio)}
         engine.add_arrays("supplies", supplies)
@@ -127,7 +142,7 @@ def _compare_supply(engine: Engine, chances: Chances) -> Faults:
 def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     """Compare clicks of the variant by category with those of control's like rows.
 
-    Makes `responses`. Categories in the upper half of the ratios are as they should be.
+    Makes `responses`.
     """
     if rows.empty:
         return Faults()
@@ -141,6 +156,7 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
         return Faults()
     names, clicks, expected = names[counted], clicks[counted], expected[counted]
     ratios = clicks.sum(axis=1) / expected.sum(axis=1)
+    # Categories in the upper half of the ratios are as they should be.
     upper = ratios >= np.median(ratios)
     usual = float(clicks[upper].sum() / expected[upper].sum())
     limit = (1 - LEAST_LOST) * usual
@@ -150,6 +166,7 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     error = np.sqrt(count / (count - 1)) * (excess - excess.mean(axis=1, keepdims=True))
     error = np.sqrt(np.square(error) @ np.ones(count))
     z = excess @ np.ones(count) / np.maximum(error, 1e-12)
+    # Bonferroni over the categories: one that lost clicks is enough.
     tests = len(names) * stdtr(count - 1, z)
     p_value = min(1.0, float(tests.min()))
     lost = (ratios < limit) & (tests < SURE)
@@ -157,13 +174,17 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
         return Faults(0.0, p_value)
     factors = {"category": names[lost].astype(object), "factor": usual / ratios[lost]}
     engine.add_arrays("responses", factors)
+    # Lost and usual categories are of the same units, so a part is left out of both.
     error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, upper))
     share = 1 - float(clicks[lost].sum() / expected[lost].sum()) / usual
     return Faults(share, p_value, tuple(str(name) for name in names[lost][:NAMED]), error)
 
 
 def _leave_out(clicks: Floats, expected: Floats, rows: Bools) -> Floats:
-    """Return clicks over expected ones of some categories, without each part of the units."""
+    """Return clicks over expected ones, without each part of the units.
+
+    They are those of some categories, together.
+    """
     clicked, due = clicks[rows].sum(axis=0), expected[rows].sum(axis=0)
     ratio: Floats = (clicked.sum() - clicked) / (due.sum() - due)
     return ratio

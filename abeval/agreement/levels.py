@@ -1,4 +1,4 @@
-"""The lift of clicks under each counterfactual, from what was promised to what came.
+"""Compute the lift of clicks at each level, from the promise to the outcome.
 
 Each level is the click rate computed again: in the candidate's order, without rows that a model
 learned from, of the variant's candidates, in the order of the served score, as shown, with clicks
@@ -15,6 +15,7 @@ import numpy as np
 from abeval.agreement.selection import Chances, RankedCandidates, fit_chances, list_value
 from abeval.stats.records import Floats
 
+# Few, because the chances to be shown are fitted again without each part.
 PARTS = 16
 """Parts of the units, each left out in turn; also in the queries."""
 
@@ -26,6 +27,7 @@ LEAST_SHARE = 0.05
 LEVELS = ("naive", "promised", "new", "supplied", "served", "kept", "acted", "here", "came")
 """Counterfactuals, from what the log says at face value to what came (`Levels`)."""
 
+# A limit to how many lacked rows the few that are left may stand for.
 _MOST_LACKED = 20.0
 
 Sums = Mapping[str, Floats]
@@ -33,7 +35,7 @@ Sums = Mapping[str, Floats]
 
 
 class Faults(NamedTuple):
-    """Of what a variant has too little: the share that is gone, with its p-value, and where.
+    """Say of what a variant has too little: the share, its p-value, and where.
 
     `error` is the standard error of the share, where it is known.
     """
@@ -112,17 +114,23 @@ class Ranks:
 
 
 def jackknife_levels(parts: Ranks, chances: Chances, supply: Faults, labels: Faults) -> Levels:
-    """Compute all levels of all units, and without each part; `chances` are those of all units."""
+    """Compute all levels of all units, and without each part.
+
+    `chances` are those of all units.
+    """
     rows = [compute_levels(parts.add_parts(), chances, is_short=supply.is_sure)]
     for part in range(PARTS):
         ranks = parts.add_parts(without=part)
+        # The fit of all units is so near that one start is enough.
         rows.append(compute_levels(ranks, ranks.fit(chances.fit), is_short=supply.is_sure))
     lifts = {name: np.array([row[name] for row in rows]) for name in LEVELS}
     return Levels(lifts, supply, labels, abs(rows[0]["misfit"]))
 
 
 def compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[str, float]:
-    """Compute all levels, and the misfit of control's own order, as shares of control's clicks.
+    """Compute all levels, and the misfit of control's own order.
+
+    All are shares of control's clicks.
 
     `is_short` says that the variant's candidates are not those of control.
     """
@@ -137,6 +145,7 @@ def compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[st
         return float(share * (list_value(candidates, seen) / rate - 1))
 
     promised = lift(_unite(ranks, chances, axis=1))
+    # Where no model learned from a row, the level is the one before.
     has_learned = control["new_rows"].sum() < rows[0]
     new = lift(_unite(ranks, chances, axis=1, column="new_relevance")) if has_learned else promised
     rates = here / shown / (clicks[0] / shown[0])
@@ -160,14 +169,18 @@ def compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[st
 def _unite(
     ranks: Ranks, chances: Chances, *, axis: int, column: str = "relevance"
 ) -> RankedCandidates:
-    """Return all candidates by the rank of a score: 0 the baseline's, 1 the candidate's.
+    """Return all candidates by the rank of a score.
+
+    It is the baseline's for axis 0, the candidate's for 1.
 
     They are what control shows, and, from the variant's log, what control does not.
     """
     control, variant, rows = ranks.control, ranks.variant, ranks.rows
     items = "new_rows" if column == "new_relevance" else "impressions"
     shown = np.stack([control[items], control[column]]) / control[items].sum()
+    # Control's own rows hold what it shows, so the variant's log adds only the rest.
     unseen = (1 - chances.control)[:, None]
+    # A row stands for all candidates like it, shown or not (Horvitz and Thompson 1952).
     weight = 1 / chances.variant / rows[1]
     theirs = "clicks" if column == "clicks" else "items_relevance"
     hidden = np.stack([unseen * (variant[name] @ weight) for name in ("items", theirs)])
@@ -179,13 +192,16 @@ def _unite(
 
 
 def _order_by_baseline(ranks: Ranks, chances: Chances, column: str) -> RankedCandidates:
-    """Return candidates by the rank of the baseline, and how often control's lists show them."""
+    """Return candidates by the baseline's rank, and how often control shows them."""
     items = _unite(ranks, chances, axis=0).items
     return RankedCandidates(items, ranks.control[column].sum(axis=1) / ranks.rows[0])
 
 
 def _weigh(ranks: Ranks, chances: Chances, *, axis: int) -> RankedCandidates:
-    """Return the variant's candidates by the rank of the candidate (1) or the served score (2)."""
+    """Return the variant's candidates by the rank of a score.
+
+    It is the candidate's for axis 1, the served score for 2.
+    """
     weight = 1 / chances.variant / ranks.rows[1]
     axes = tuple({0, 1, 2} - {axis})
     names = ("impressions", "relevance")

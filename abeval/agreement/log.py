@@ -1,4 +1,4 @@
-"""The rows of the log that causes read, and the queries over them.
+"""Prepare the rows of the log that causes read, and run their queries.
 
 `agreement_rows` has one row per impression of control and one variant, with both models' scores;
 columns that the log does not have are null, and causes that need them are not run.
@@ -58,7 +58,10 @@ def list_cause_columns(experiment: Experiment, log: LogColumns) -> list[str]:
 
 
 def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
-    """Return name in `agreement_rows` → the log's own column, of `[agreement]` and served flags."""
+    """Return the log's own columns of `[agreement]` and of served flags.
+
+    Keys are their names in `agreement_rows`.
+    """
     flags = {name: log.mapped[name] for name in SERVED_FLAGS if name in log.mapped}
     configured = experiment.agreement.model_dump(exclude_none=True, exclude={"features", "treated"})
     return {**flags, **configured}
@@ -72,7 +75,10 @@ def _features(experiment: Experiment, log: LogColumns) -> list[str]:
 
 
 def _as_logged(name: str | None, columns: Iterable[str]) -> str | None:
-    """Return a column by the name that the log has, in any case; None if it does not have it."""
+    """Return a column by the name that the log has, in any case.
+
+    None if it does not have it.
+    """
     return next((c for c in columns if name is not None and c.lower() == name.lower()), None)
 
 
@@ -98,10 +104,14 @@ class AgreementLog:
     training: LogColumns | None = None
 
     def open(self, variant: str) -> frozenset[str]:
-        """Make the relations of control and a variant; return the columns that they really have."""
+        """Make the relations of control and a variant.
+
+        Return the columns that they really have.
+        """
         log, control = self.schema.impressions, self.experiment.control
         trained = [*self._open_training(variant)]
         scores = {"baseline": self._score(control), "candidate": self._score(variant)}
+        # Variants with one model have no second score to compare.
         if scores["baseline"] == scores["candidate"]:
             scores["candidate"] = None
         extra = _extra_columns(self.experiment, log)
@@ -150,8 +160,12 @@ class AgreementLog:
         return frozenset({*source, *present, *trained})
 
     def _open_training(self, variant: str) -> Iterator[str]:
-        """Make `training_keys` (unit, item, time; else empty), and what the training data have."""
+        """Make `training_keys`, and yield what the training data have.
+
+        Keys are unit, item and time; there are none if the data lack one of them.
+        """
         log = self.training
+        # Empty, but of the right types, because the query of served rows always joins it.
         keys = (
             "select unit_id, cast(null as varchar) as item_id, cast(null as bigint) as time_ms "
             "from units where 1 = 0"
@@ -161,6 +175,7 @@ class AgreementLog:
             keys = (
                 f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
                 f"{views.write_time_ms(log, self.engine)} as time_ms from raw_training t "
+                # Training data have the names of units, and the log their numbers.
                 f"join unit_names n on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
             )
             yield "training"
@@ -192,7 +207,9 @@ class AgreementLog:
             yield "training_scores"
 
     def rows(self, name: str) -> "pd.DataFrame":
-        """Return the rows of a query of `queries/agreement/`, in the same order on each run.
+        """Return the rows of a query, in the same order on each run.
+
+        The query is one of `queries/agreement/`.
 
         `pairs:position` is the query `pairs` on the strata of `STRATA`.
         """
@@ -200,6 +217,7 @@ class AgreementLog:
         if strata:
             self.engine.view("agreement_strata", STRATA[strata])
         rows = self.engine.frame(query(f"agreement/{file}"))
+        # Engines return rows in any order, and sums of floating point depend on it.
         return rows.sort_values(list(rows.columns), ignore_index=True)
 
     def _score_name(self, variant: str) -> str | None:
@@ -225,5 +243,6 @@ def _features_sql(features: Iterable[str], control: str) -> str:
         f"where i.in_period and u.variant = {literal(control)}"
         for name in features
     ]
+    # Without features the view has no rows, but the columns that a query reads.
     nothing = "select 'none' as part, variant, cluster, click, own as value from agreement_served"
     return " union all ".join(parts) or f"{nothing} where 1 = 0"

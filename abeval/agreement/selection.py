@@ -1,4 +1,4 @@
-"""What another order of the candidates would bring, from two logs of what was shown.
+"""Estimate what another order of the candidates would bring, from two logs.
 
 A list shows the best of its candidates by one score, so each log lacks what its own score ranks
 low. Units are assigned at random, so both variants choose from like candidates: what control does
@@ -16,17 +16,23 @@ from abeval.stats.records import Floats
 BINS = 24
 """Ranks of each score; also in `queries/agreement/ranked_rows.sql`."""
 
+# Rows weigh one over their chance, so no row stands for more than twenty.
 _LEAST_CHANCE = 0.05
+# Several starts, because the distance may have more than one minimum.
 _STARTS = (
     (0.8, -0.8, 0.8, -0.8, 0.02),
     (0.0, -1.5, 0.0, -1.5, 0.02),
     (1.5, -0.5, 1.5, -0.5, 0.02),
 )
+# Slopes are logarithms: 2.3 is a slope of ten per normal score.
 _LIMITS = ((-2.0, -6.0, -2.0, -6.0, 0.0), (2.3, 6.0, 2.3, 6.0, 0.5))
+# These three make a weak prior, which decides only what the rows leave open.
 _USUAL_FLOOR = 0.1
 _ALIKE = 3.0
 _USUAL_SLOPE = 0.8
+# A fixed number, so that the same rows take the same steps.
 _TURNS = 50
+# Middles of the ranks, because normal scores of their ends are infinite.
 _Z = ndtri((np.arange(BINS) + 0.5) / BINS)
 
 
@@ -46,7 +52,7 @@ class Chances(NamedTuple):
 def fit_chances(
     control: Floats, variant: Floats, rows: tuple[float, float], start: Floats | None = None
 ) -> Chances:
-    """Fit the chance to be shown in each variant, by what the two logs have in common.
+    """Fit the chance to be shown in each variant, by what both logs share.
 
     Rows of the variant, weighted by control's chance over the variant's, must be spread over both
     scores like control's rows.
@@ -57,12 +63,14 @@ def fit_chances(
         rows: All rows of control and of the variant, with those that are left out.
         start: The `fit` of nearly the same rows.
     """
+    # Neighbouring ranks are added up, because single cells have few rows.
     shown, theirs = _halve(control) / rows[0], variant / rows[1]
 
     def distance(fit: Floats) -> Floats:
         chances = _chances(fit)
         weighted = _halve(chances.control[:, None] * (theirs @ (1 / chances.variant)))
         squared = _halve(chances.control[:, None] ** 2 * (theirs @ (1 / chances.variant**2)))
+        # In standard errors; the last term is for cells without rows, which have none.
         apart = (weighted - shown) / np.sqrt(shown / rows[0] + squared / rows[1] + 1e-9)
         # The same lists by another score: slopes and middles are alike unless the rows say more.
         alike = _ALIKE * np.array([fit[0] - fit[2], fit[1] - fit[3]])
@@ -71,6 +79,7 @@ def fit_chances(
 
     starts = _STARTS if start is None else (start,)
     fits = [
+        # Tighter tolerances would cost time in every part of the jackknife.
         least_squares(distance, np.clip(first, *_LIMITS), bounds=_LIMITS, ftol=1e-6, xtol=1e-6)
         for first in starts
     ]
@@ -92,7 +101,9 @@ def _halve(cells: Floats) -> Floats:
 
 
 class RankedCandidates(NamedTuple):
-    """Candidates by the rank of one score, shape (BINS,), of one row shown by control.
+    """Count candidates by the rank of one score, for one row shown by control.
+
+    Arrays have the shape (BINS,).
 
     `items` counts them, `relevance` their clicks if all of them were seen.
     """
@@ -114,6 +125,7 @@ def list_value(ranked: RankedCandidates, seen: RankedCandidates) -> float:
         >>> round(list_value(RankedCandidates(items, 0.1 * items), shown), 3)
         0.12
     """
+    # Ranks rise with the score, and a list begins with its best.
     shown, views, items, worth = (
         sums[::-1] for sums in (seen.items, seen.relevance, ranked.items, ranked.relevance)
     )
@@ -131,9 +143,6 @@ def _accumulate(sums: Floats) -> Floats:
 def examine(impressions: Floats, clicks: Floats) -> Floats:
     """Return how often each position is seen, against the first, shape (positions,).
 
-    Clicks are what a cell of both scores is worth times how often its position is seen; items meet
-    several positions, as two models rank them (Craswell et al. 2008; Agarwal et al. 2019).
-
     Args:
         impressions: By cell and position, shape (cells, positions).
         clicks: The same.
@@ -145,8 +154,11 @@ def examine(impressions: Floats, clicks: Floats) -> Floats:
         [1.0, 0.5]
     """
     seen = np.ones(impressions.shape[1])
+    # Clicks are what a cell of both scores is worth times how often its position is seen. Items
+    # meet several positions, as two models rank them (Craswell et al. 2008; Agarwal et al. 2019).
     for _ in range(_TURNS):
         worth = clicks.sum(axis=1) / np.maximum(impressions @ seen, 1e-12)
         seen = clicks.sum(axis=0) / np.maximum(worth @ impressions, 1e-12)
+        # Only the product of worth and view is known, so the first position sets the scale.
         seen = seen / max(float(seen[0]), 1e-12)
     return seen

@@ -1,4 +1,4 @@
-"""Where an offline difference stands beside an effect online: gains, turned so that up is good."""
+"""Compare an offline difference with an effect online, turned so that up is good."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,10 @@ class SignedInterval(NamedTuple):
 
     @property
     def sign(self) -> int:
-        """Return 1 for better, -1 for worse, 0 where the interval holds zero or is missing."""
+        """Return 1 for better, -1 for worse, else 0.
+
+        It is 0 where the interval holds zero or is missing.
+        """
         if self.low is None or self.high is None:
             return 0
         return int(self.low > 0) - int(self.high < 0)
@@ -73,7 +76,9 @@ def orient_online(row: Row) -> SignedInterval:
     """Turn the effect of a scorecard's row so that more is better."""
     low, high = row.lift_low, row.lift_high
     if low is None or high is None:
+        # A lift may lack an interval where control is near zero; the difference has its sign.
         low, high = row.difference_low, row.difference_high
+    # Where a check of the data failed, the sign of an effect may be an artefact.
     if row.status == "untrusted":
         return SignedInterval(None, None, "untrusted")
     if low is None or high is None:
@@ -84,11 +89,16 @@ def orient_online(row: Row) -> SignedInterval:
 def _orient_interval(
     direction: str, control: float | None, treatment: float | None, low: float, high: float
 ) -> SignedInterval:
-    """Turn an interval; on one side of a goal, more is better below it and less above it."""
+    """Turn an interval.
+
+    On one side of a goal, more is better below it and less above it.
+    """
     more_is_better = direction != "decrease"
     if direction.startswith("toward "):
         goal = float(direction.removeprefix("toward "))
+        # On the two sides of a goal the same change is better and worse.
         if control is None or treatment is None or (control - goal) * (treatment - goal) < 0:
             return SignedInterval(None, None, "crosses_its_goal")
         more_is_better = control < goal or treatment < goal
+    # Where less is better, the ends change sign and so their places.
     return SignedInterval(low, high) if more_is_better else SignedInterval(-high, -low)

@@ -1,4 +1,6 @@
-"""Score models offline on logs: ranking, calibration and diversity metrics, with intervals.
+"""Score models offline on logs, with intervals.
+
+Metrics are of ranking, calibration and diversity.
 
 From the logs to the result: `candidates` (numbered rows to rank, with each model's score and the
 relevance) → `sums` (every metric's sums per unit, by queries) → `estimates` (values with intervals,

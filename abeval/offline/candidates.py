@@ -29,6 +29,7 @@ from abeval.offline.metrics import Ties
 from abeval.results.replay import POOLED
 from abeval.stats.records import Bools, Integers
 
+# Enough groups for an interval by t, and few enough that sums by item and group stay small.
 UNIT_GROUPS = 64
 """Groups of units; a jackknife leaves out one at a time."""
 
@@ -38,7 +39,9 @@ Accounts = list[tuple[str, int]]
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """The units of a replay: the jackknife group of each, from 0, and the index of its variant.
+    """Hold the units of a replay, with the group and the variant of each.
+
+    `group` is that of the jackknife, from 0; `traffic` is the index of the variant.
 
     `names` has the variants, ascending, or `all` for units without.
     """
@@ -57,6 +60,7 @@ class Units:
             >>> {name: mask.tolist() for name, mask in units.masks.items()}
             {'a': [False, True], 'b': [True, False], 'pooled': [True, True]}
         """
+        # With one traffic, the pooled rows would only repeat it.
         every = {POOLED: np.ones(self.ids.size, dtype=np.bool_)} if len(self.names) > 1 else {}
         return {name: self.traffic == i for i, name in enumerate(self.names)} | every
 
@@ -70,10 +74,13 @@ def write_units(engine: Engine, sql: str) -> Units:
     engine.view("named_units", sql)
     traffics = engine.rows("select distinct traffic from named_units order by 1")
     names = [str(name) for (name,) in traffics]
+    # Without any unit there is no name to index, but the SQL must be valid.
     number = write_index("traffic", names) if names else "0"
+    # A table, because a view would number the units again on each read.
     engine.table(
         "traffic",
         "select unit_id as named_id, "
+        # From 0, so that the number of a unit is its index in arrays of sums.
         "cast(row_number() over (order by unit_id) - 1 as integer) as unit_id, "
         f"cast({number} as integer) as traffic, cast(unit_group as integer) as unit_group "
         "from named_units",
@@ -88,6 +95,7 @@ def cutoff_columns(texts: Iterable[str]) -> list[str]:
     return [f"{write_finite(f'({text})')} as k_{i}" for i, text in enumerate(texts, start=1)]
 
 
+# Each value is a cut-off of its own in the queries, so time grows with their number.
 _MOST_CUTOFFS = 50
 """Metrics of lists are computed at each value of a cut-off."""
 
@@ -95,7 +103,9 @@ _MOST_CUTOFFS = 50
 def write_cutoffs(
     engine: Engine, expressions: Sequence[Expression], rows: str, request: Number, also: str = ""
 ) -> dict[int, tuple[int, ...]]:
-    """Make `request_cutoffs` of rows with `request_id`, as logged, and columns `k_1`, ….
+    """Make `request_cutoffs`, the value of each named cut-off in each request.
+
+    `rows` have `request_id`, as logged, and columns `k_1`, ….
 
     Returns:
         The number of each cut-off, which is negative, with its values.
@@ -105,6 +115,7 @@ def write_cutoffs(
     """
     if not expressions:
         return {}
+    # Names get negative numbers, which no cut-off that is a number can be.
     selects = [
         f"select {request.sql} as request_id, r.request_id as named_request, {-i} as cutoff, "
         f"r.k_{i} as k from {rows} r {request.join} {also} where r.request_id is not null"
@@ -114,6 +125,7 @@ def write_cutoffs(
     engine.table("request_cutoffs", query("offline/request_cutoffs"))
     wrong = engine.rows(
         "select cutoff, named_request, k, largest, rows_without from request_cutoffs "
+        # Descending, because the first name has the number -1: its fault is told first.
         f"where rows_without > 0 or k <> largest or k < 1 or k > {MAX_CUTOFF} or k <> floor(k) "
         "order by 1 desc, 2 limit 1"
     )
@@ -135,6 +147,7 @@ def write_cutoffs(
 
 def write_single_traffic(rows: str, name: str = "all") -> str:
     """Return SQL of `write_units` for the units of a relation without variants."""
+    # Units without an experiment have no sub-buckets: they are dealt to groups in turn.
     number = "row_number() over (order by unit_id)"
     return (
         f"select unit_id, {literal(name)} as traffic, {number} % {UNIT_GROUPS} as unit_group "
@@ -173,7 +186,10 @@ class Number(NamedTuple):
 
 
 class ItemNumber(NamedTuple):
-    """SQL of the number of an item in rows `r`, its join, and what orders equal scores."""
+    """Hold SQL of the number of an item in rows `r`, its join, and its tie.
+
+    `tie` orders equal scores.
+    """
 
     sql: str
     join: str
@@ -185,21 +201,26 @@ WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLIN
 
 
 def name_rows(engine: Engine, sql: str) -> None:
-    """Make `candidate_rows`, with ids as logged: `position`, `category`, `grade`, scores `m_N`."""
+    """Make `candidate_rows`, with ids as logged.
+
+    Other columns are `position`, `category`, `grade` and scores `m_N`.
+    """
     engine.view("candidate_rows", sql)
 
 
 def write_truth(engine: Engine, sql: str) -> None:
-    """Make the view `truth_rows` of `unit_id, request_id, item_id, grade`, each item once."""
+    """Make the view `truth_rows`, with each item once.
+
+    Its columns are `unit_id, request_id, item_id, grade`.
+    """
     engine.view("truth_rows", sql)
 
 
 def number_requests(engine: Engine, keyed: str, *, are_shared: bool = False) -> Number:
-    """Number the requests of SQL of `unit_id, request_id`, which has both ids once.
-
-    Whole numbers stand for themselves, unless units share them.
-    """
+    """Number the requests of SQL of `unit_id, request_id`, which has both ids once."""
     engine.view("keyed_requests", keyed)
+    # Whole numbers stand for themselves, because numbering takes a join over all rows. Requests
+    # that units share need a number for each unit, so that their lists stay apart.
     if engine.columns("keyed_requests")["request_id"] in WHOLE_TYPES and not are_shared:
         return Number("r.request_id")
     engine.table("request_numbers", query("offline/request_numbers"))
@@ -211,15 +232,21 @@ def number_items(engine: Engine, sources: Sequence[str], ties: Ties) -> ItemNumb
     every = " union all ".join(f"select item_id from ({sql}) as s" for sql in sources)
     engine.view("item_ids", every)
     number, join, text = "r.item_id", "", "r.item_id"
+    # Ties by text need the place of each item among the texts, even where ids are numbers.
     if engine.columns("item_ids")["item_id"] not in WHOLE_TYPES or ties == "text":
         engine.table("item_numbers", query("offline/item_numbers"))
         number, text = "i.number", "i.text_place"
+        # A left join keeps rows without an item: metrics of the scores themselves read them.
         join = "left join item_numbers i on r.item_id = i.item_id"
+    # The larger tie ranks higher, so the first position must be the largest number.
     return ItemNumber(number, join, {"item": number, "text": text, "position": "-r.position"}[ties])
 
 
 def number_sources(sources: Mapping[str, str], item: ItemNumber) -> dict[str, str]:
-    """Give SQL of `unit_id, item_id`, or of `item_id` alone, the numbers of items; name → SQL."""
+    """Give SQL of `unit_id, item_id`, or of `item_id` alone, the numbers of items.
+
+    Both `sources` and the result are SQL by name.
+    """
     return {
         name: f"select {'r.unit_id, ' if 'unit_id' in sql else ''}{item.sql} as item_id "
         f"from ({sql}) as r {item.join}"
@@ -228,7 +255,7 @@ def number_sources(sources: Mapping[str, str], item: ItemNumber) -> dict[str, st
 
 
 class Rows(NamedTuple):
-    """How requests and items of rows are numbered, what was left out, and named cut-offs."""
+    """Hold how rows are numbered, what was left out, and named cut-offs."""
 
     request: Number
     item: ItemNumber
@@ -239,12 +266,13 @@ class Rows(NamedTuple):
 def write_rows(
     engine: Engine, other_items: Sequence[str], ties: Ties, cutoffs: Sequence[Expression] = ()
 ) -> Rows:
-    """Make `every_row` of the view `candidate_rows`, and `replay_rows`, with each item once.
+    """Make `every_row` of `candidate_rows`, and `replay_rows` with each item once.
 
     Rows are those of the units of `traffic`, with numbers for ids, and a `tie`. `other_items` is
     SQL of `item_id` that needs numbers too.
     """
     columns = [name for name in engine.columns("candidate_rows") if name != "unit_id"]
+    # A table, because the counts, the numbers of ids and the rows below all read it.
     engine.table(
         "kept_rows",
         f"select t.unit_id, r.{', r.'.join(columns)} from candidate_rows r "
@@ -252,9 +280,11 @@ def write_rows(
     )
     unkeyed, shared = (fetch_int(engine, sql) for sql in _COUNTS)
     request = number_requests(engine, _KEYED, are_shared=shared > 0)
+    # A request that units share has a number for each of them, so the join needs both ids.
     same_unit = "and r.unit_id = q.unit_id" if request.join else ""
     item = number_items(engine, ["select item_id from kept_rows", *other_items], ties)
     scores = [name for name in columns if name.startswith("m_")]
+    # Joins are run once; without them, a view costs nothing, as it only renames columns.
     write = engine.table if request.join or item.join else engine.view
     write(
         "every_row",
@@ -268,7 +298,9 @@ def write_rows(
         "select coalesce(sum(n - 1), 0) from (select count(*) as n from every_row "
         "where item_id is not null group by request_id, unit_id, item_id having count(*) > 1) as d",
     )
+    # Grouping all rows is slow, so they are merged only where an item repeats.
     if repeated:
+        # An item is clicked if one of its rows is, and its best score is where a model ranks it.
         best = ["min(category) as category"]
         best += [f"max({name}) as {name}" for name in ("tie", "grade", *scores)]
         engine.table(
@@ -291,22 +323,30 @@ _KEYED = "select distinct unit_id, request_id from kept_rows where request_id is
 
 _COUNTS = (
     "select count(*) from kept_rows where request_id is null or item_id is null",
+    # The least and the largest unit tell the same as a count of distinct ones, but faster.
     "select count(*) from (select request_id from kept_rows where request_id is not null "
     "group by request_id having min(unit_id) <> max(unit_id)) as r",
 )
 
 
 def write_shown_candidates(scores: Mapping[str, str]) -> dict[str, str]:
-    """Return model → SQL of its candidates, from the SQL of its score over `replay_rows`."""
+    """Return SQL of each model's candidates.
+
+    `scores` are SQL over `replay_rows`, by model.
+    """
     return {
         name: f"select unit_id, request_id, item_id, {score} as score, tie, grade, category, "
+        # Items that were shown could be clicked, so their relevance is known.
         "1 as judged from replay_rows"
         for name, score in scores.items()
     }
 
 
 def write_shown_points(scores: Mapping[str, str]) -> dict[str, str]:
-    """Return model → SQL of every row that it scores or not, from the SQL of its score."""
+    """Return SQL of each model's rows, scored or not.
+
+    `scores` are SQL over `every_row`, by model.
+    """
     return {
         name: f"select unit_id, request_id, item_id, {score} as score, grade from every_row"
         for name, score in scores.items()
@@ -316,7 +356,7 @@ def write_shown_points(scores: Mapping[str, str]) -> dict[str, str]:
 def write_listed_candidates(
     engine: Engine, number: int, list_sql: str, request: Number, item: ItemNumber
 ) -> tuple[str, int]:
-    """Make `judged_N` of the lists of model number N, against the numbered `truth_rows`.
+    """Make `judged_N`, the lists of model number N against `truth_rows`.
 
     `list_sql` is SQL of `request_id, item_id, score, position` (a row's number in the list, or
     null); an item listed twice keeps its best score and first position, in `listed_once`.
@@ -325,6 +365,7 @@ def write_listed_candidates(
         SQL of the candidates, and how many rows repeat another.
     """
     engine.view("list_rows", list_sql)
+    # An item has one place in a list: the best that the model gave it.
     engine.table(
         "listed_once",
         "select request_id, item_id, max(score) as score, min(position) as position "
@@ -348,4 +389,5 @@ def read_counts(engine: Engine, sql: str, *names: str) -> Accounts:
 
 def write_finite(value: str) -> str:
     """Return SQL of a value as a double, null where it is not finite."""
+    # One comparison leaves out NaN and both infinities: the engine puts NaN above every number.
     return f"case when abs(cast({value} as double)) < 1e300 then cast({value} as double) end"

@@ -10,7 +10,11 @@ from abeval.results.replay import CurvePoint
 
 
 def compute_curves(estimates: Estimates) -> Iterator[replay.Curve]:
-    """Yield the curve of each model, traffic and definition; the metrics are of `curve_metrics`."""
+    """Yield the curve of each model, traffic and definition.
+
+    The metrics are of `curve_metrics`.
+    """
+    # The keys come by model, traffic and definition, so groupby needs no sort.
     by_curve = groupby(estimates.list_keys(), key=lambda entry: (*entry[:2], entry[2].definition))
     for (model, traffic, definition), keys in by_curve:
         cells = [(key[2].cutoff, estimates.cell(*key)) for key in keys]
@@ -22,7 +26,9 @@ def compute_curves(estimates: Estimates) -> Iterator[replay.Curve]:
 
 
 def find_elbow(points: Sequence[tuple[int, float]]) -> int | None:
-    """Return the cut-off furthest from the line between both ends (Satopää et al. 2011).
+    """Return the cut-off furthest from the line between both ends.
+
+    It is the elbow of Satopää et al. (2011).
 
     None where there are fewer than three points, or they lie on the line.
 
@@ -30,9 +36,12 @@ def find_elbow(points: Sequence[tuple[int, float]]) -> int | None:
         >>> find_elbow([(1, 0.2), (2, 0.5), (3, 0.55), (4, 0.6)])
         2
     """
+    # Ends of equal height have no rise to level off, and would divide by zero below.
     if len(points) < 3 or points[0][1] == points[-1][1]:
         return None
     (k0, v0), (k1, v1) = points[0], points[-1]
+    # Both axes are scaled to [0, 1], so that the units of k and of the value do not matter.
     away = {k: abs((k - k0) / (k1 - k0) - (v - v0) / (v1 - v0)) for k, v in points}
     best = max(away, key=lambda k: away[k])
+    # On a line all distances are rounding, and the largest of them means nothing.
     return best if away[best] > 1e-9 else None

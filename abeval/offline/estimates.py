@@ -25,7 +25,10 @@ _LARGEST_EXPONENT = 20
 
 
 class Cell(NamedTuple):
-    """A metric of a model on one traffic, its denominator, and what it was estimated from."""
+    """Hold a metric of a model on one traffic, and what it was estimated from.
+
+    `counted` is its denominator.
+    """
 
     value: Value
     counted: float = 0.0
@@ -73,12 +76,14 @@ class Estimates:
     def cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
         """Return a value and what it was estimated from, computed once."""
         key = (model, traffic, metric.id)
+        # Rows, pairs and curves all ask for the same values.
         if key not in self._known:
             self._known[key] = self._cell(model, traffic, metric)
         return self._known[key]
 
     def columns(self, model: str, traffic: str, metric: OfflineMetric) -> MetricValues:
         """Return the variables of a metric, of all units."""
+        # AUC pairs rows, and pairs across variants are in no variant's own sums.
         by = "pooled" if traffic == replay.POOLED else "traffic"
         return compute_metric_values(metric, self._sums.models[model], self._policy, by)
 
@@ -88,6 +93,7 @@ class Estimates:
         With a `reason`, only the difference, if both values are known, without interval and test.
         """
         first, second, mask = before.basis, after.basis, self.masks[traffic]
+        # Without a reason, what is left to refuse are values that are not of one kind.
         effect: Effect | str = reason or "no_lists"
         if reason is None and isinstance(first, MetricValues) and isinstance(second, MetricValues):
             effect = compare(first, second, mask, self.alpha)
@@ -100,10 +106,15 @@ class Estimates:
         return Difference(effect.difference, effect.low, effect.high, effect.p_value, None)
 
     def mean(self, cells: Sequence[Cell], traffic: str) -> Value:
-        """Return the mean of metrics over the same requests, such as of DCG at 1 … k (MDCG)."""
+        """Return the mean of metrics over the same requests.
+
+        Of DCG at 1 … k it is MDCG.
+        """
         columns = [cell.basis for cell in cells if isinstance(cell.basis, MetricValues)]
         if len(columns) < len(cells):
+            # One unknown value makes the mean unknown, for the same reason.
             return next(cell.value for cell in cells if not isinstance(cell.basis, MetricValues))
+        # All of them divide by the same requests, so their mean is one ratio, with an interval.
         above = sum((column.above for column in columns), np.zeros(1)) / len(columns)
         return estimate(MetricValues(above, columns[0].below), self.masks[traffic], self.alpha)
 
@@ -126,6 +137,7 @@ class Estimates:
         sums, definition = self._sums, metric.definition
         if model not in sums.models:
             return "no_scores"
+        # A value that every order of a list has tells nothing about the models.
         if definition.same and sums.same_lists and sums.least_cutoff(metric) >= sums.longest > 0:
             return "k_covers_list"
         if definition.name in _OF_PROBABILITIES and not sums.models[model].probabilities:
@@ -136,8 +148,10 @@ class Estimates:
         if definition.above in HISTORY and not sums.has_history:
             return "no_history"
         family, columns = definition.family, sums.models[model].columns
+        # `run_models` does not sum these of scores that would overflow the sums.
         if family in ("point", "regression") and (family, "rows", UNCUT) not in columns:
             return "scores_too_large"
+        # An error relative to a relevance of 0 is undefined.
         is_share = definition.name == "mape"
         return "zero_truth" if is_share and columns[family, "zero_rows", UNCUT].any() else None
 
@@ -173,6 +187,7 @@ class Estimates:
 def compare_models(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
     """Compare each scored model with control, else with the first."""
     for model in estimates.models:
+        # The model of control may have no usable score, and so no values to compare with.
         first = control if control in estimates.models else estimates.models[0]
         if first == model:
             continue

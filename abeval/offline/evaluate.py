@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Ranked lists against what was relevant; metrics have intervals where units are enough.
+    """Ranked lists against what was relevant.
+
+    Metrics have intervals where units are enough.
 
     Printed, it is one screen; `to_frame` and `report` have everything.
     """
@@ -73,8 +75,12 @@ class Evaluation:
         return {model: self._columns(model, weights=True) for model in self.sums.models}
 
     def values(self, model: str | None = None) -> dict[str, float | None]:
-        """Return metric → value of a model, by default the first; of the whole, not of parts."""
+        """Return metric → value of a model, by default the first.
+
+        Values are of the whole, not of parts.
+        """
         rows = self.result.rows
+        # The rows of the whole come before those of parts.
         key = (model or rows[0].model, rows[0].traffic)
         return {row.metric: row.value for row in rows if (row.model, row.traffic) == key}
 
@@ -88,6 +94,7 @@ class Evaluation:
         keys = ["metric", "model", "traffic"]
         rows, pairs = self.result.to_frame(), self.result.pairs_frame()
         names = {name: f"difference_{name}" for name in ("low", "high")}
+        # The rows have these too, and a merge would rename both.
         pairs = pairs.drop(columns=["value", "units"]).rename(
             columns={**names, "reason": "reason_difference"}
         )
@@ -114,9 +121,11 @@ class Evaluation:
 
         sums, of_metric = self.sums.models[model], {}
         for metric in self.metrics:
+            # Other metrics have no value of a unit of which theirs is a weighted mean.
             if metric.definition.is_request_mean or metric.definition.family == "pairs":
                 columns = compute_metric_values(metric, sums, self.policy, "traffic")
                 below = pd.Series(columns.below, index=sums.units)
+                # NaN and not an error, where the metric leaves out all requests of a unit.
                 mean = columns.above / below.where(below > 0)
                 of_metric[metric.id] = below if weights else mean
         return pd.DataFrame(of_metric, index=sums.units)
@@ -163,6 +172,7 @@ def _evaluate(
 
 
 def _check_units(units: Units, part: Expression | None) -> None:
+    # Without units in a part its expression is at fault, else the ids are: two messages.
     check_part(part, len(units.ids))
     if not len(units.ids):
         what = "nothing is left to evaluate: no request has an id and its unit"
@@ -217,9 +227,11 @@ def evaluate(
     model_runs, source_sql = given.runs, {}
     _check_models(model_runs)
     with _engine(scoring) as engine:
+        # The frames are in memory, and no expression of the caller may open a file.
         engine.confine([])
         frames = Frames(engine, columns or {})
         named_truth = frames.add("truth", "truth", given.truth, "request_id", "item_id").columns
+        # Grades that are no numbers would become null, and count as not relevant without a word.
         if "grade" in named_truth:
             check_numbers(engine, "truth", "truth_given", [named_truth["grade"]])
         for name, frame, needed in (
@@ -232,6 +244,7 @@ def evaluate(
         _add_runs(frames, model_runs)
         notes = frames.finish()
         sources = [f"select item_id from {frame.name}_frame" for frame in frames.added]
+        # All frames are numbered together, so that an item has one number in all of them.
         item = candidates.number_items(engine, sources, scoring.policy.ties)
         numbered = candidates.number_sources(source_sql, item)
         truth_columns = engine.columns("truth_frame")
@@ -259,6 +272,7 @@ def evaluate(
             history, listable = numbered.get("history"), numbered.get("catalogue")
             judged = Candidates(lists, history, listable, cutoffs=cutoffs)
             sums = run_models(engine, judged, units, part_scoring, silent)
+            # A part by columns of the runs can empty every list, though the truth has units.
             check_part(part, len(sums.models))
             return sums, accounts
 
@@ -268,7 +282,10 @@ def evaluate(
 def _find_part_source(
     engine: Engine, part: Expression, truth: Mapping[str, str], models: Iterable[str]
 ) -> str:
-    """Say whether a part reads columns of the truth or of every run, `truth` where of both."""
+    """Tell whether a part reads columns of the truth or of every run.
+
+    It is `truth` where both have the columns.
+    """
     if over_columns(part.text, truth) is not None:
         return "truth"
     columns = [engine.columns(f"run_{i}_frame") for i, _ in enumerate(models)]
@@ -278,6 +295,7 @@ def _find_part_source(
         **truth,
         **{name: kind for run_columns in columns for name, kind in run_columns.items()},
     }
+    # This refuses a column that no frame has; below are columns that only some have.
     row_sql(f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,")
     what = f"where {part.name!r}: {part.text!r} reads columns that truth and the runs have in part"
     raise LogError(what, "name columns of the truth alone, or columns that every run has")
@@ -315,6 +333,7 @@ def _write_named_cutoffs(
 
 def _write_judgements(columns: Mapping[str, str], cutoffs: Sequence[Expression], where: str) -> str:
     """Write the rows of the truth under canonical names."""
+    # Without units, requests are what is independent.
     unit = "unit_id" if "unit_id" in columns else "request_id"
     grade = candidates.write_finite("grade") if "grade" in columns else "1.0e0"
     select = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
@@ -331,6 +350,7 @@ def _write_truth(
     _check_units(units, part)
     engine.table(
         "truth_once",
+        # A request belongs to one unit, and an item that was judged twice has its best grade.
         "select min(t.unit_id) as unit_id, request_id, item_id, max(grade) as grade "
         "from judgements j join traffic t on j.unit_id = t.named_id group by request_id, item_id",
     )
@@ -362,8 +382,9 @@ def _write_list(
     item: ItemNumber,
     part: Expression | None,
 ) -> tuple[str, Accounts]:
-    """Return SQL of a run's candidates, and its rows that were left out or merged, counted."""
+    """Return SQL of a run's candidates, and counts of rows left out or merged."""
     columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
+    # A rank is turned, because the larger score ranks higher.
     score = (
         candidates.write_finite("score")
         if "score" in columns
@@ -429,6 +450,7 @@ def evaluate_log(
     scoring = _scoring(options, alpha)
     model_scores = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     _check_models(model_scores)
+    # A model may have any name, which need not be one of a column.
     of_model = {model: f"m_{i}" for i, model in enumerate(model_scores)}
     mapped, by = columns or JudgedColumns(), scoring.policy.ties
     with _engine(scoring) as engine:
@@ -491,6 +513,7 @@ def _write_candidate_rows(
     for name in (columns.unit, request, columns.item, columns.relevance):
         if name not in has:
             raise LogError(f"the log has no column {name!r}", has_columns(has))
+    # Only columns can be checked before; of an expression the engine finds what fails.
     plain = [name for name in scores if name in has]
     check_numbers(engine, "the log", "raw_log", [columns.relevance, *plain])
     sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]

@@ -46,6 +46,7 @@ def read_parts(expressions: Mapping[str, str] | None) -> tuple[Expression, ...]:
     if not isinstance(parts, Mapping):
         what = f"where: {parts!r} has no names"
         raise ExperimentError(what, 'such as where={"random": "is_random = 1"}')
+    # Results have these names for the whole and for all variants together.
     return tuple(_check("where", *part, ("all", POOLED)) for part in parts.items())
 
 
@@ -57,8 +58,10 @@ def read_cutoffs(ks: Iterable[int | str]) -> tuple[list[int], tuple[Expression, 
         ([5], (Expression(name='viewport', text="case when device = 'phone' then 5 else 10 end"),))
     """
     is_list = isinstance(ks, Iterable) and not isinstance(ks, str)
+    # None is no cut-off, so whatever is no list gets the message below.
     values: list[object] = [*ks] if is_list else [None]
     texts = [k for k in values if isinstance(k, str)]
+    # Integral, because whole numbers of numpy are no int.
     wholes = [int(k) for k in values if isinstance(k, Integral)]
     numbers = [k for k in wholes if 1 <= k <= MAX_CUTOFF]
     if not values or len(texts) + len(numbers) < len(values):
@@ -92,6 +95,7 @@ def explain_failures(where: Expression | None, cutoffs: Sequence[Expression]) ->
     except QueryError as error:
         texts = [f"k {cutoff.name!r}: {cutoff.text!r}" for cutoff in cutoffs]
         texts += [] if where is None else [f"where {where.name!r}: {where.text!r}"]
+        # An error with a hint says already what to do.
         if not texts or error.hint is not None:
             raise
         # Imported here: only errors need it.
@@ -119,4 +123,5 @@ def row_sql(what: str, text: str, columns: Mapping[str, str], called: str) -> st
     lower = {column.lower() for column in columns}
     name = next(column for column in list_columns(text) if column not in lower)
     lacks = f"{called} has no column {name!r}{suggest_near_name(name, columns)}"
+    # A text that is only a column's name needs no expression quoted around it.
     raise LogError(lacks if name == text.lower() else f"{what}: {lacks}", has_columns(columns))

@@ -37,6 +37,7 @@ def model_scores(schema: LogSchema, kept_negatives: float | None) -> dict[str, s
     return scores
 
 
+# Whole multiples have the same sum in each order of adding.
 RESOLUTION = 1e-6
 """Relevance by an expression is rounded to multiples of this."""
 
@@ -62,7 +63,7 @@ class Relevance:
 
 
 def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
-    """Return the metric of a relevance that is an expression over the impression, else None."""
+    """Return the metric of a relevance that is an expression, else None."""
     if relevance in ("click", "dwell", SIMILARITY):
         return None
     if relevance == "long_click":
@@ -93,6 +94,7 @@ def _grade(experiment: Experiment, schema: LogSchema, relevance: Relevance) -> s
     """Return SQL of the grade of an impression."""
     if relevance.metric is not None and relevance.metric.value is not None:
         column = schema.component(relevance.metric.value, experiment.control)
+        # Metrics of ranking are defined for relevance from 0 on.
         return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
     if relevance.name == "dwell":
         return f"coalesce({write_finite('dwell_ms / 1000.0e0')}, 0)"
@@ -113,16 +115,21 @@ def write_impressions(
     part: Expression | None = None,
     cutoffs: Sequence[Expression] = (),
 ) -> Units:
-    """Make `candidate_rows` and `traffic` of an experiment, or of a part; return its units."""
+    """Make `candidate_rows` and `traffic` of an experiment, or of a part.
+
+    Return its units.
+    """
     experiment, engine = run.experiment, run.engine
     where, units_sql = "in_period", "select unit_id, variant as traffic"
     if part is not None:
         where = f"in_period and ({write_view_expression(part.text, None, PART_COLUMNS)})"
+        # The units of a part are one traffic with its name, whatever their variant.
         units_sql = f"select unit_id, {literal(part.name)} as traffic"
     check_relevance(schema, relevance.name)
     # Without models there is one score, the plain `score` column, first in the view.
     columns = dict.fromkeys(schema.model_scores.values() or schema.scores.values())
     scores = [f"{column} as {column.replace('score_', 'm_')}" for column in columns]
+    # Without ids of items, its position tells a row of a request from the others.
     item = "item_id" if "item_id" in schema.impressions else "position"
     request = "request_id" if "request_id" in schema.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
@@ -138,8 +145,10 @@ def write_impressions(
         )
     grade = _grade(experiment, schema, relevance)
     name_rows(engine, f"{select}, {grade} as grade from {source} where {where}")
+    # Only units with a row in a part are units of it.
     seen = "" if part is None else f" semi join (select unit_id from impressions where {where}) i"
     on = seen and f"{seen} on u.unit_id = i.unit_id"
+    # Sub-buckets are hashes of units, so the groups are random and the same on each run.
     return write_units(
         engine, f"{units_sql}, sub_bucket % {UNIT_GROUPS} as unit_group from units u{on}"
     )

@@ -1,4 +1,4 @@
-"""Estimate a metric from sums per unit, with its interval, and compare two models."""
+"""Estimate a metric from sums by unit, and compare two models."""
 
 import math
 from collections.abc import Mapping
@@ -16,6 +16,7 @@ from abeval.stats.records import Bools, Effect, Floats, Refusal
 MIN_UNITS = 30
 """Fewer units than this are too few for a large-sample interval."""
 
+# A normal interval of so few may leave [0, 1], or cover too rarely.
 FEW = 10
 """Fewer hits or misses than this, of units of one request each, have an interval of a share."""
 
@@ -26,7 +27,7 @@ _REASONS = {"zero_denominator": "empty_denominator", "not_applicable": "one_clas
 
 
 class MetricValues(NamedTuple):
-    """Hold a metric's numerators (`above`), denominators (`below`) and further sums by unit.
+    """Hold a metric's numerators, denominators and further sums by unit.
 
     `form` is how the metric is computed from them. `extra` are what a form reads besides: clicks
     for their entropy, relevance and its square for its spread. `is_share` says whether what is
@@ -62,11 +63,15 @@ class Value(NamedTuple):
 def compute_metric_values(
     metric: OfflineMetric, sums: ModelSums, policy: Policy, by: str
 ) -> MetricValues:
-    """Return the variables of a metric; `by`, on which AUC depends, is `traffic` or `pooled`."""
+    """Return the variables of a metric.
+
+    `by`, on which AUC depends, is `traffic` or `pooled`.
+    """
     definition = metric.definition
     if definition.is_request_mean:
         return _find_request_columns(metric, sums, policy)
     family = f"auc_{by}" if definition.family == "auc" else definition.family
+    # The other families here have no cut-off.
     k = metric.cutoff if definition.family in ("beyond", "judged") else UNCUT
     names = (definition.above, definition.below, *_OTHERS.get(definition.form, ()))
     above, below, *extra = (sums.column(family, name, k) for name in names)
@@ -91,6 +96,7 @@ def _find_request_columns(metric: OfflineMetric, sums: ModelSums, policy: Policy
         return MetricValues(above, relevant, is_share=is_share)
     every = sums.column("requests", "listed" if drops_missing else "requests")
     if policy.no_relevant == "one" and definition.name in ("ndcg", "map"):
+        # Requests without a relevant item count as 1 each, and have added 0 so far.
         above = above + (every - relevant)
     return MetricValues(above, every, is_share=is_share)
 
@@ -101,6 +107,7 @@ def estimate(columns: MetricValues, mask: Bools, alpha: float) -> Value:
         moments = Moments.of(*columns.select_units(mask))
         if moments.n == 0:
             return Value(None, reason="no_units")
+        # The value comes first: it is known even where its interval is not.
         value, _ = make_smooth(columns.form, 0, moments.n)(moments.mean)
     except Refusal as refusal:
         return Value(None, reason=_REASONS.get(refusal.reason, refusal.reason))
@@ -127,7 +134,7 @@ def _correct_columns(moments: Moments, *columns: MetricValues) -> Moments:
 
 
 def add_interval(value: float, se: float, df: float, alpha: float) -> Value:
-    """Return a value with its interval by t, which it does not have if nothing varies.
+    """Return a value with its interval by t; without one if nothing varies.
 
     Example:
         >>> add_interval(0.1, 0.0, 39, 0.05).reason
@@ -139,16 +146,17 @@ def add_interval(value: float, se: float, df: float, alpha: float) -> Value:
 
 
 def _count_few(columns: MetricValues, mask: Bools) -> Count | None:
-    """Count hits and units, where each has one request of value 0 or 1 and few are of one kind.
+    """Count hits and units of a share with few hits or misses; None of any other.
 
-    A mean of no hits at all is a share only by definition: another metric that happens to be 0
-    everywhere may have any value elsewhere.
+    Each of its units has one request, of value 0 or 1.
     """
     if columns.form != "ratio":
         return None
     above, below = columns.select_units(mask)[:2]
     count = Count(int(above.sum()), int(below.sum()))
     fewest = min(count.successes, count.units - count.successes)
+    # A mean of no hits at all is a share only by definition: another metric that happens to be 0
+    # everywhere may have any value elsewhere.
     if fewest >= FEW or not (fewest > 0 or columns.is_share):
         return None
     is_each = ((below == 0) | (below == 1)) & ((above == 0) | (above == below))
@@ -156,12 +164,16 @@ def _count_few(columns: MetricValues, mask: Bools) -> Count | None:
 
 
 def compare(control: MetricValues, model: MetricValues, mask: Bools, alpha: float) -> Effect | str:
-    """Compare a model with another over the same units; a reason where that cannot be."""
+    """Compare a model with another over the same units.
+
+    Return a reason where that cannot be.
+    """
     before, after = control.select_units(mask), model.select_units(mask)
     if len(before[0]) < MIN_UNITS:
         return "too_few_units" if len(before[0]) else "no_units"
     try:
         size = len(before)
+        # Both models go into one set of moments, which has their covariance over the same units.
         moments = Moments.of(*before, *after, below=(1, size + 1))
         moments = _correct_columns(moments, control, model)
         first = make_smooth(control.form, 0, moments.n)
@@ -194,13 +206,17 @@ def make_smooth(form: Form, at: int, units: int) -> means.Smooth:
         if form == "ratio":
             return value, slope
         root = math.sqrt(value)
+        # At 0 the root has no slope: without errors nothing varies.
         return root, slope / (2 * root) if root > 0 else np.zeros_like(slope)
 
     return evaluate
 
 
 def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
-    """Divide log loss by the entropy of the click rate (He et al. 2014); its derivative too."""
+    """Divide log loss by the entropy of the click rate, with the derivative.
+
+    It is the normalised entropy of He et al. (2014).
+    """
     loss, loss_slope = means.ratio(at, at + 1)(mean)
     rate, rate_slope = means.ratio(at + 2, at + 1)(mean)
     if not 0 < rate < 1:
@@ -211,9 +227,13 @@ def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
 
 
 def _explain_spread(mean: Floats, at: int) -> tuple[float, Floats]:
-    """Return 1 − squared errors / squared deviations of relevance (R²); its derivative too."""
+    """Return R² of relevance, with its derivative.
+
+    It is 1 − squared errors / squared deviations of relevance.
+    """
     errors, rows, grade, squared = (float(value) for value in mean[at : at + 4])
     spread = squared - grade**2 / rows if rows > 0 else 0.0
+    # A difference of two sums that are nearly equal is rounding, not spread.
     if spread <= _ROUNDING * squared:
         raise Refusal("zero_denominator", "all relevance is the same, so there is no spread")
     share, slope = errors / spread, np.zeros_like(mean)

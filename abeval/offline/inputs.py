@@ -1,4 +1,4 @@
-"""Read lists and truths as this field has them: frames, dicts of dicts, TREC and LETOR files.
+"""Read lists and truths: frames, dicts of dicts, TREC and LETOR files.
 
 Files become frames first; frames become relations under canonical names, whose ids meet.
 """
@@ -80,7 +80,11 @@ def read_inputs(runs: object, truth: object) -> Inputs:
 
 
 def _name_runs(runs: object) -> Mapping[str, object]:
-    """Return model → its run; the run of one model is of a file's name, or of `model`."""
+    """Return model → its run.
+
+    The run of one model is of a file's name, or of `model`.
+    """
+    # A mapping of numbers by item is one run; any other mapping has runs by model.
     if isinstance(runs, Mapping) and not (runs and all(map(_is_scores, runs.values()))):
         return runs
     if isinstance(runs, str | os.PathLike):
@@ -113,6 +117,7 @@ def _frame_dicts(queries: Mapping[object, object], called: str, value: str) -> p
         rows += [(query, item, number) for item, number in items.items()]
     frame = pd.DataFrame(rows, columns=["request_id", "item_id", value])
     for name in ("request_id", "item_id"):
+        # A column of an engine has one type, and text can hold every id.
         if frame[name].map(type).nunique() > 1:
             frame[name] = frame[name].map(str)
     return frame
@@ -122,10 +127,12 @@ def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the words of each line that has some."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
+        # Files that were saved on Windows may begin with a byte order mark.
         with opener(path, "rt", encoding="utf-8-sig") as file:
             for number, line in enumerate(file, start=1):
                 if words := line.split():
                     yield number, words
+    # A gzip file that was cut off ends in EOFError, which is no OSError.
     except (OSError, UnicodeDecodeError, EOFError) as error:
         raise LogError(f"{path} cannot be read: {error}", _FILES) from error
 
@@ -139,7 +146,10 @@ def _number(path: Path, line: int, what: str, text: str) -> float:
 
 
 def _read_trec(path: Path, called: str) -> pd.DataFrame:
-    """Read a run (`query Q0 item rank score tag`), or qrels as truth (`query 0 item grade`)."""
+    """Read a TREC run, or qrels as truth.
+
+    Lines are `query Q0 item rank score tag`, or `query 0 item grade`.
+    """
     import pandas as pd
 
     width, value, column = (4, "grade", 3) if called == "truth" else (6, "score", 4)
@@ -160,7 +170,10 @@ def _is_letor(path: Path) -> bool:
 
 
 def _read_letor(path: Path) -> pd.DataFrame:
-    """Read `grade qid:N 1:… 2:…`; an item is the number of its line, of those with words."""
+    """Read `grade qid:N 1:… 2:…`.
+
+    An item is the number of its line, of those with words.
+    """
     import pandas as pd
 
     rows = list[tuple[str, float]]()
@@ -173,7 +186,10 @@ def _read_letor(path: Path) -> pd.DataFrame:
 
 
 def _make_line_run(model: str, run: object, path: Path, lines: pd.DataFrame) -> object:
-    """Make a run of scores in the order of the lines of a LETOR file; a frame stays as it is."""
+    """Make a run of scores in the order of the lines of a LETOR file.
+
+    A frame stays as it is.
+    """
     if isinstance(run, Mapping) or hasattr(run, "columns"):
         return _run(model, run)
     if isinstance(run, Integral):
@@ -209,7 +225,10 @@ def _read_feature(path: Path, start: str) -> list[float]:
 
 
 class Frame(NamedTuple):
-    """A frame on an engine, as `NAME_given`: canonical column → its own column, and its type."""
+    """Hold what is known of a frame that the engine has as `NAME_given`.
+
+    `columns` and `types` are its own columns, and their types, by canonical name.
+    """
 
     name: str
     called: str
@@ -219,7 +238,10 @@ class Frame(NamedTuple):
 
 @dataclass
 class Frames:
-    """The frames of an evaluation; `columns` says how the caller names canonical ones."""
+    """The frames of an evaluation.
+
+    `columns` says how the caller names canonical ones.
+    """
 
     engine: Engine
     columns: Mapping[str, str]
@@ -233,6 +255,7 @@ class Frames:
         """
         try:
             self.engine.add_frame(f"{name}_given", frame)
+        # The caller knows the frame by its role, not by the name that the engine has for it.
         except LogError as error:
             raise LogError(error.what.replace(f"{name}_given", called), error.hint) from error
         has = self.engine.columns(f"{name}_given")
@@ -242,6 +265,7 @@ class Frames:
             if (column := self._find(called, canonical, has))
         }
         for column in needed:
+            # Data of recommenders often have users alone: all rows of a user are one request.
             if column in ("request_id", "unit_id") and _USERS in has:
                 mapped.setdefault(column, _USERS)
             if column not in mapped:
@@ -254,7 +278,10 @@ class Frames:
         return entry
 
     def _find(self, called: str, name: str, has: Mapping[str, str]) -> str | None:
-        """Find a canonical column of a frame: as the caller says, by its name, or a usual one."""
+        """Find the column that stands for a canonical one.
+
+        It is the one that the caller names, one of this name, or a usual one.
+        """
         if self.columns.get(name) in has:
             return self.columns[name]
         if name in has:
@@ -266,11 +293,9 @@ class Frames:
         return next(iter(usual), None)
 
     def finish(self) -> list[str]:
-        """Make the relation `NAME_frame` of each frame, under canonical names, with ids that meet.
+        """Make `NAME_frame` of each frame, with canonical names and ids that meet.
 
-        Its other columns, which expressions may read, stay as they are.
-
-        Ids that are text in one frame and numbers in another become text in all.
+        Its other columns stay as they are.
 
         Returns:
             Notes: which columns stand for which, and which ids are compared as text.
@@ -283,6 +308,7 @@ class Frames:
             if (canonical, column) not in pairs_found:
                 what = f"columns: {canonical} is said to be `{column}`, which no frame has"
                 raise LogError(what, f"name one of {', '.join(_COLUMNS)} by a column of a frame")
+        # Ids that are text in one frame and numbers in another become text in all: they must meet.
         mixed = {canonical: kinds for canonical in IDS if len(kinds := self._kinds(canonical)) > 1}
         for frame in self.added:
             selected = [
@@ -293,6 +319,8 @@ class Frames:
             ]
             given = f"{frame.name}_given"
             has = self.engine.columns(given)
+            # Expressions may read the other columns. SQL ignores case, so one that differs from a
+            # canonical name only in case would be ambiguous.
             other_columns = [quote(column) for column in has if column.lower() not in frame.columns]
             sql = f"select {', '.join([*selected, *other_columns])} from {given}"
             self.engine.view(f"{frame.name}_frame", sql)
@@ -325,21 +353,27 @@ def _is_text(kind: str) -> bool:
 
 
 def _as_text(column: str, kind: str) -> str:
-    """Write an id as text; whole numbers without a point, as they are where none is missing."""
+    """Write an id as text, and whole numbers without a point."""
     text = f"cast({column} as varchar)"
     if kind not in ("FLOAT", "DOUBLE"):
         return text
+    # Pandas turns ids with a missing one into floating point: 7.0 must meet 7. Below 1e15 such
+    # numbers are exact, and fit a bigint.
     is_whole = f"{column} = floor({column}) and abs({column}) < 1e15"
     return f"case when {is_whole} then cast(cast({column} as bigint) as varchar) else {text} end"
 
 
 def check_numbers(engine: Engine, called: str, relation: str, names: Iterable[str]) -> None:
-    """Refuse what is no number: times, lists, and letters for grades, with the values to map."""
+    """Refuse columns that are no numbers, and name the values to map.
+
+    Refused are times, lists, and letters for grades.
+    """
     types = engine.columns(relation)
     for name in names:
         kind = types[name]
         if is_number(kind):
             continue
+        # A list of texts begins like a text: VARCHAR[].
         if not kind.startswith(("VARCHAR", "ENUM(")) or kind.endswith("]"):
             raise LogError(
                 f"{called}: `{name}` is {kind}, which is no number", "cast it, or drop it"
@@ -347,6 +381,7 @@ def check_numbers(engine: Engine, called: str, relation: str, names: Iterable[st
         column = quote(name)
         odd = engine.rows(
             f"select distinct {column} from {relation} where {column} is not null and "
+            # The message shows six values; the seventh tells that there are more.
             f"try_cast({column} as double) is null order by 1 limit 7"
         )
         if odd:

@@ -1,4 +1,4 @@
-"""Define the offline metrics: formulas, ids, what each sums, and the presets of other libraries.
+"""Define the offline metrics, and the presets of other libraries.
 
 An id carries its definition: `map@10[min]`, `gauc[impressions]`.
 """
@@ -26,6 +26,7 @@ Family = Literal[
 Cut = Literal["required", "optional", "none"]
 Form = Literal["ratio", "root", "total", "entropy", "information", "explained"]
 
+# Above MAX_CUTOFF, so that no cut-off of a user is the same number.
 UNCUT = 1_000_000_000
 """The cut-off that stands for the whole list."""
 
@@ -142,7 +143,7 @@ _LESS_IS_BETTER = frozenset(
 
 
 def find_direction(metric: str) -> str:
-    """Return the good direction of the metric with this id, as an online metric's is written.
+    """Return the good direction of a metric, written as that of an online one.
 
     Example:
         >>> find_direction("ndcg@10[lin]"), find_direction("ece[mass]"), find_direction("q_ctr")
@@ -154,6 +155,7 @@ def find_direction(metric: str) -> str:
     return "decrease" if name in _LESS_IS_BETTER else "increase"
 
 
+# Nine digits are all that MAX_CUTOFF has; a word is the name of a cut-off.
 _ID = re.compile(r"^([a-z_0-9]+?)(?:@([1-9][0-9]{0,8}|[A-Za-z_]\w*))?(?:\[([A-Za-z_,0-9.]+)\])?$")
 
 _LIBRARIES = ("bin", "bin,list", "bin,k", "lin,ties")
@@ -222,7 +224,9 @@ def parse_metrics(
 def default_metrics(
     ks: Sequence[int], cutoffs: Sequence[Expression] = ()
 ) -> tuple[OfflineMetric, ...]:
-    """Return the default metrics: those with a cut-off at each of `ks`, and those of scores.
+    """Return the default metrics.
+
+    They are those with a cut-off, at each of `ks`, and those of scores.
 
     Example:
         >>> [m.id for m in default_metrics([5])][:4]
@@ -239,6 +243,7 @@ def default_metrics(
     ]
     at_k = [OfflineMetric(d, *k) for k in at for d in cut]
     uncut = [OfflineMetric(d) for d in scores]
+    # Metrics of all lists together need one cut-off for all, so they have none with a name.
     lists = [OfflineMetric(d, *k) for k in at for d in beyond if d.family == "beyond" or not k[1]]
     return (*at_k, *uncut, *lists)
 
@@ -282,7 +287,9 @@ class Policy:
 
 @dataclass(frozen=True)
 class Scoring:
-    """Which metrics a run computes, of which parts of the rows besides the whole, and how.
+    """Say which metrics a run computes, and how.
+
+    `parts` are parts of the rows, which are computed besides the whole.
 
     `curve` has metrics at every cut-off, `cutoffs` those that each request has of its own. Scores
     from `threshold` on predict a click; it is None without metrics that need it.
@@ -356,7 +363,10 @@ def check_keywords(names: Iterable[str], allowed: Iterable[str]) -> None:
 
 
 class Preset(NamedTuple):
-    """A library's policy, and its metrics by their ids here; `at_k` has `{}` for the cut-off."""
+    """A library's policy, and its metrics by their ids here.
+
+    `at_k` has `{}` for the cut-off.
+    """
 
     at_k: str
     uncut: str
@@ -381,7 +391,9 @@ PRESETS: Mapping[str, Preset] = {
 def choose_scoring(
     options: EvaluationOptions, alpha: float = 0.05, unjudged: Unjudged | None = None
 ) -> Scoring:
-    """Return the metrics and the policy that options ask for, with intervals at level `alpha`.
+    """Return the metrics and the policy that options ask for.
+
+    Intervals are at level `alpha`.
 
     They are those of the library `compat`, or the default ones, unless metrics are named; `ties`
     and `no_relevant` override its policy.
@@ -429,13 +441,16 @@ def choose_scoring(
     )
 
 
+# The cut-off of these is not read: a curve has all of them.
 _CURVES = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
 
 
 def curve_metrics(
     names: Sequence[str] | None, longest: int | None, cutoffs: Sequence[Expression] = ()
 ) -> tuple[OfflineMetric, ...]:
-    """Return the metrics of requests among some ids, or the default ones, at every cut-off.
+    """Return metrics of requests at every cut-off.
+
+    They are those among `names`, or the default ones.
 
     Example:
         >>> [m.id for m in curve_metrics(["recall@10", "auc"], 3)]
@@ -444,6 +459,7 @@ def curve_metrics(
     if longest is None:
         return ()
     check_between("curve", longest, 1, MAX_CURVE)
+    # ndcg@5[lin] and ndcg@10[lin] have the same curve.
     definitions = dict.fromkeys(m.definition for m in parse_metrics(names or _CURVES, cutoffs))
     cut = [d for d in definitions if d.family == "list" and d.cut != "none"]
     if not cut:

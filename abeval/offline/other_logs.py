@@ -23,14 +23,19 @@ SIMILARITY = "similarity"
 
 
 def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | None:
-    """Return the metric or the relevance that needs the vectors of items; None where none does."""
+    """Return the metric or the relevance that needs the vectors of items.
+
+    None where none does.
+    """
     if relevance == SIMILARITY:
         return f"relevance = {SIMILARITY!r}"
     return "ild[vectors]" if any(m.definition.above == "ild_vectors" for m in metrics) else None
 
 
 def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None:
-    """Make `vectors` of the item log: each vector scaled to length one, a row a dimension.
+    """Make `vectors` of the item log, scaled to length one.
+
+    There is one row for each dimension of an item.
 
     An item whose vector is null, of length zero or not finite has none. Messages name `reader`, the
     metric or the relevance that needs the vectors.
@@ -46,7 +51,9 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
         raise LogError(what, '[logs.items] path = "...", columns = { embedding = "..." }')
     item, column = (quote(items.mapped[name]) for name in ("item_id", "embedding"))
     frame = engine.frame(f"select {item} as item_id, {column} as vector from raw_items")
+    # An item may have several rows; its first vector counts, not a null before it.
     frame = frame.dropna().drop_duplicates("item_id")
+    # A text has a length too, but is no list of numbers.
     if frame["vector"].map(lambda v: isinstance(v, str) or not hasattr(v, "__len__")).any():
         what = f"{reader}: the vectors of items are not lists of numbers"
         raise LogError(what, "write each vector as a list of numbers")
@@ -73,7 +80,7 @@ def write_vectors(engine: Engine, items: LogColumns | None, reader: str) -> None
 
 
 def write_similar_items(engine: Engine, where: str) -> None:
-    """Make `similar_items`: similarity of the items shown to a unit to those that it clicked."""
+    """Make `similar_items`, the similarity of shown items to clicked ones, by unit."""
     engine.view(
         "shown_items",
         "select unit_id, item_id, max(click) as click from impressions "
@@ -89,7 +96,10 @@ def _show_dimensions(engine: Engine, sql: str) -> None:
 
 
 def number_vectors(engine: Engine, item: ItemNumber) -> int:
-    """Make `item_dimensions` of `vectors`; count the rows of `kept_rows` whose item has none."""
+    """Make `item_dimensions` of `vectors`.
+
+    Count the rows of `kept_rows` whose item has none.
+    """
     selected = f"{item.sql} as item_id, r.dimension, r.value"
     _show_dimensions(engine, f"select {selected} from vectors r {item.join}")
     return fetch_int(
@@ -115,7 +125,9 @@ def open_scores(run: Run) -> LogColumns | None:
     columns = {name: quote(column) for name, column in log.mapped.items()}
     model = "'scores'"
     if "model" in columns:
+        # Rows without a model are of the model that a log without this column has.
         model = f"coalesce(cast({columns['model']} as varchar), {model})"
+    # A rank is turned, because the larger score ranks higher.
     score = columns["score"] if "score" in columns else f"-{columns['rank']}"
     engine.view(
         "scores",
@@ -133,7 +145,9 @@ def judge_scores(
     number: Number,
     item: ItemNumber,
 ) -> tuple[dict[str, str], Accounts]:
-    """Make candidates of the models of the scores log; items that a model leaves out rank last.
+    """Make candidates of the models of the scores log.
+
+    Items that a model leaves out rank last.
 
     `impression_models` has the models with scores in the impressions; no model may be in both.
 

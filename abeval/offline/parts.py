@@ -31,6 +31,7 @@ def evaluate_parts(
     The models are compared with that of `control`. `part_sources` says whose columns a part reads,
     by its name; without, they are those of the log.
     """
+    # Each call replaces the relations of the engine, so a part is summed before the next begins.
     sums, accounts = sum_part(scoring, None)
     parts = [
         PartSums(
@@ -53,6 +54,7 @@ def evaluate_parts(
     if scoring.curve:
         step("curves")
         of_k = replace(scoring, metrics=scoring.curve)
+        # Curves have other metrics and cut-offs, so they need a run of their own.
         every = [sum_part(of_k, part)[0] for part in (None, *scoring.parts)]
         drawn = [
             curve for part_sums in every for curve in compute_curves(Estimates(part_sums, of_k))

@@ -49,6 +49,7 @@ def choose_replay_scoring(options: ReplayOptions, alpha: float) -> Scoring:
     """Return the metrics and the policy of a replay, with intervals at level `alpha`."""
     _check_numbers(options)
     scoring = metrics.choose_scoring(options, alpha)
+    # Whoever names metrics gets those alone.
     if scoring.threshold is not None and options.get("metrics") is None:
         at_threshold = metrics.parse_metrics(_AT_THRESHOLD)
         scoring = replace(scoring, metrics=(*scoring.metrics, *at_threshold))
@@ -112,6 +113,7 @@ class ReplayRun:
         """Open the logs; with a `schema`, they were prepared with the models' scores."""
         experiment, engine = run.experiment, run.engine
         scoring = choose_replay_scoring(options, experiment.alpha)
+        # By id, so that a metric that is asked for twice is computed once.
         every = {
             expression.id: expression
             for expression in (*scoring.metrics, *metrics.parse_metrics(also))
@@ -136,7 +138,7 @@ class ReplayRun:
         return cls(run, schema, log, relevance, options, scoring, control)
 
     def sums(self, scoring: Scoring, part: Expression | None = None) -> tuple[Sums, Accounts]:
-        """Sum the impressions of the period, or a part, of every model; count what was left out.
+        """Sum every model over the period, or a part; count what was left out.
 
         Raises:
             LogError: There is no model, or nothing to replay.
@@ -160,6 +162,7 @@ class ReplayRun:
             with explain_failures(part, scoring.cutoffs):
                 rows = candidates.write_rows(engine, sources, scoring.policy.ties, scoring.cutoffs)
         except QueryError as error:
+            # Scores of models are expressions too, and the engine does not say which has failed.
             raise find_faulty_expression(self.run, [], schema, error) from error
         request, item, accounts, cutoffs = rows
         if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
@@ -183,9 +186,10 @@ class ReplayRun:
         return run_models(engine, judged, units, scoring, self.run.step), accounts + left_out
 
     def _write_sources(self) -> dict[str, str]:
-        """Return SQL of clicks of the pre-period and of the catalogue, where they are known."""
+        """Return SQL of earlier clicks and of the catalogue, where they are known."""
         sources = {}
         if self.run.experiment.pre_period is not None and "item_id" in self.schema.impressions:
+            # Only clicks before the period: what a model itself brought is no news to it.
             clicked = "not in_period and click = 1 and item_id is not null"
             sources["history"] = f"select unit_id, item_id from impressions where {clicked}"
         if self.schema.items is not None:

@@ -1,4 +1,4 @@
-"""Sum every metric of every model per unit, over the requests that every model scores."""
+"""Sum metrics by unit, over the requests that every model scores."""
 
 from __future__ import annotations
 
@@ -76,18 +76,23 @@ class ModelSums:
         return self.columns[family, name, k]
 
     def add(self, family: str, rows: Columns, scale: float = SCALE, k: int = UNCUT) -> None:
-        """Add columns of rows of single units, by their numbers `unit_id`; other units have zero.
+        """Add columns of rows of single units, by their numbers `unit_id`.
+
+        Other units have zero.
 
         Columns `v_…` are whole multiples of `scale`.
         """
         for name in (name for name in rows if name not in ("unit_id", "k")):
             sums = np.zeros(len(self.units))
+            # A null becomes NaN, because the number behind a mask is arbitrary.
             column = np.ma.filled(np.ma.asarray(rows[name], dtype=np.float64), np.nan)
             sums[rows["unit_id"]] = column * (scale if name.startswith("v_") else 1.0)
             self.columns[family, name.removeprefix("v_"), k] = sums
 
     def add_cuts(self, engine: Engine, family: Family, sql: str, ks: Sequence[int]) -> None:
-        """Add the sums of values at cut-offs; `sql` has `request_id, unit_id, k`, values `v_…`.
+        """Add the sums of values at cut-offs.
+
+        `sql` has `request_id, unit_id, k`, values `v_…`.
 
         A negative cut-off is a named one: of each request the value at its own.
         """
@@ -97,6 +102,8 @@ class ModelSums:
         if named_cutoffs:
             columns = [name for name in engine.columns("cut_values") if name.startswith("v_")]
             values = ", ".join(f"v.{name}" for name in columns)
+            # A value at a named cut-off is one that was computed at a number, so it is only looked
+            # up.
             values_sql = (
                 f"select v.unit_id, v.k, {values} from cut_values v union all "
                 f"select v.unit_id, c.cutoff as k, {values} from cut_values v join request_cutoffs "
@@ -140,7 +147,9 @@ class Sums:
 def run_models(
     engine: Engine, candidates: Candidates, units: Units, scoring: Scoring, step: Step
 ) -> Sums:
-    """Sum every metric of every model per unit; refuse relevance that is too large to be summed.
+    """Sum every metric of every model per unit.
+
+    Refuse relevance that is too large to be summed.
 
     The engine has `traffic`, and the relations that the candidates read.
     """
@@ -150,6 +159,7 @@ def run_models(
         judged = {
             m: f"select * from ({sql}) as j where judged = 1" for m, sql in candidates.sql.items()
         }
+        # How much of the lists was judged is counted in the lists as they were given.
         every, candidates = candidates, replace(candidates, sql=judged)
     else:
         every = candidates
@@ -167,6 +177,7 @@ def run_models(
         _open_model(engine, candidates, model, uncompared > 0)
         engine.view("every_item", every.sql[model])
         engine.view("largest", f"select cast({largest!r} as double) as grade")
+        # Candidates with points were shown, so all of them are judged.
         models[model] = _start_sums(engine, units, has_unjudged=not every.points)
         _add_metrics(engine, models[model], scoring, candidates.cutoffs)
         if any(metric.definition.family == "predicted" for metric in scoring.metrics):
@@ -190,7 +201,9 @@ def run_models(
 def _count_requests(
     engine: Engine, candidates: Candidates, drop: bool
 ) -> tuple[tuple[ModelCoverage, ...], float, int]:
-    """Make `requests_N` of every model, and `uncompared_requests` if those are dropped.
+    """Make `requests_N` of every model, and `uncompared_requests`.
+
+    The latter are made only if `drop` leaves them out.
 
     Returns:
         What each model scores, the largest relevance, and the number of uncompared requests.
@@ -206,8 +219,10 @@ def _count_requests(
     scored = {
         covered.model: numbers[covered.model] for covered in coverage if covered.scored_requests
     }
+    # A missing score that counts as zero leaves no request out, nor does a model alone.
     if not drop or len(scored) < 2:
         return coverage, float(largest or 0), 0
+    # A model without any score would leave no request to compare the others by.
     _open_requests(engine, scored)
     engine.table("uncompared_requests", query("offline/uncompared"))
     uncompared = fetch_int(engine, "select count(*) from uncompared_requests")
@@ -229,11 +244,15 @@ def _write_catalogue(
     chosen_metrics: Sequence[OfflineMetric],
     models: Sequence[str],
 ) -> int:
-    """Make what metrics of lists read; the items of the catalogue, 0 without such metrics."""
+    """Make what metrics of lists read.
+
+    Return the number of items of the catalogue, 0 without such metrics.
+    """
     if all(m.definition.family not in ("beyond", "catalogue") for m in chosen_metrics):
         return 0
     sources = [candidates.sql[model] for model in models]
     sources += [sql for sql in (candidates.history, candidates.catalogue) if sql is not None]
+    # Without `all`, so that an item in several sources counts once.
     every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
     distinct = f"select count(*) from ({every}) as c where item_id is not null"
     items = fetch_int(engine, distinct) if sources else 0
@@ -282,6 +301,7 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
         "max(case when grade > 0 then grade end), min(case when grade <= 0 then grade end), "
         "max(case when grade <= 0 then grade end) from scored_rows"
     )
+    # One level above 0 and one that is not: then pairs of levels are pairs of click and no click.
     is_binary = grades[0] == grades[1] and grades[2] == grades[3]
     longest = fetch_int(engine, "select max(items) from requests where relevant > 0")
     items = unjudged = 0
@@ -305,7 +325,10 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
 def _add_metrics(
     engine: Engine, sums: ModelSums, scoring: Scoring, cutoffs: Mapping[int, Sequence[int]]
 ) -> None:
-    """Add what the metrics sum of `model_items`, `requests`, `scored_rows` and `traffic_rows`."""
+    """Add what the metrics sum.
+
+    They read `model_items`, `requests`, `scored_rows` and `traffic_rows`.
+    """
     by_family: dict[Family, list[OfflineMetric]] = {}
     for metric in scoring.metrics:
         by_family.setdefault(metric.definition.family, []).append(metric)
@@ -350,11 +373,12 @@ def _list_cutoffs(
 
 
 def _rank_items(engine: Engine, held: Sequence[int]) -> None:
-    """Make `places` of relevant items, and of the first ones up to the largest of cut-offs."""
+    """Make `places` of relevant items, and of all up to the largest cut-off."""
     kept, ranked = "grade > 0", "select * from model_items"
     if held:
         kept += f" or place <= {max(held)}"
     else:
+        # Places are read of relevant items alone, so lists without one need not be ranked.
         relevant = "select request_id from requests where relevant > 0"
         ranked = f"select m.* from model_items m semi join ({relevant}) r "
         ranked += "on m.request_id = r.request_id"
@@ -376,7 +400,9 @@ def _add_lists(
     if any(metric.definition.family == "cascade" for metric in chosen_metrics):
         sums.add_cuts(engine, "cascade", query("offline/cascade_values"), ks)
     if any(metric.definition.family == "tied" for metric in chosen_metrics):
+        # No list is longer, so later discounts are never read.
         last = min(fetch_int(engine, "select max(items) from requests"), max(ks))
+        # With running sums, the discounts of the places of a tie are one subtraction.
         totals = accumulate((1 / math.log2(1 + i) for i in range(1, last + 1)), initial=0.0)
         rows = ", ".join(f"(cast({i} as bigint), {total!r})" for i, total in enumerate(totals))
         engine.table("discounts", f"select * from (values {rows}) as v (place, total)")
@@ -384,7 +410,7 @@ def _add_lists(
 
 
 def value_sql(definition: Definition) -> str:
-    """Return SQL of a metric's value, of columns of `list_values`; 0 where it is divided by 0.
+    """Return SQL of a metric's value over `list_values`; 0 if divided by 0.
 
     Example:
         >>> from abeval.offline.metrics import DEFINITIONS
@@ -399,7 +425,11 @@ def value_sql(definition: Definition) -> str:
 
 
 def _write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:
-    """Make `cutoffs` from 1 on: `k`, and `full`, the DCG of k relevant items in 1e-12."""
+    """Make `cutoffs` of the cut-offs that are numbers.
+
+    Columns are `k` and `full_ideal`, the DCG of k relevant items in 1e-12.
+    """
+    # Names have negative numbers, and their values are among the cut-offs already.
     pairs = ((k, compute_full_ideal(k)) for k in ks if k > 0)
     texts = ((k, "null" if ideal is None else repr(ideal)) for k, ideal in pairs)
     rows = ", ".join(f"(cast({k} as bigint), cast({ideal} as double))" for k, ideal in texts)
@@ -407,7 +437,9 @@ def _write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:
 
 
 def compute_full_ideal(k: int) -> float | None:
-    """Return the DCG of k relevant items in multiples of 1e-12; None beyond any list's length.
+    """Return the DCG of k relevant items in multiples of 1e-12.
+
+    None beyond any list's length.
 
     Example:
         >>> compute_full_ideal(1)
@@ -415,11 +447,15 @@ def compute_full_ideal(k: int) -> float | None:
     """
     if k > _LONGEST:
         return None
+    # Each term is rounded, as the queries add whole multiples of 1e-12.
     return float(sum(round(1e12 / math.log2(1 + position)) for position in range(1, k + 1)))
 
 
 def _add_graded(engine: Engine, sums: ModelSums) -> None:
-    """Add pairs of every two levels of relevance, where `pair_values` has not counted them."""
+    """Add pairs of every two levels of relevance.
+
+    Of two levels, `pair_values` has counted them.
+    """
     if sums.is_binary:
         return
     levels = fetch_int(
@@ -427,6 +463,7 @@ def _add_graded(engine: Engine, sums: ModelSums) -> None:
         "select max(levels) from "
         "(select count(distinct grade) as levels from scored_rows group by unit_id) as u",
     )
+    # Two levels have one highest binary digit that differs, so each digit counts its own pairs.
     digits = max(math.ceil(math.log2(max(levels, 2))), 1)
     halves = ", ".join(f"({2**i})" for i in range(digits))
     engine.view("bits", f"select * from (values {halves}) as v (half)")
@@ -434,10 +471,14 @@ def _add_graded(engine: Engine, sums: ModelSums) -> None:
 
 
 def _add_auc(engine: Engine, sums: ModelSums) -> None:
-    """Add each unit's pseudo-value of the AUC over the rows of its variant, and over all rows."""
+    """Add each unit's pseudo-values of the AUC.
+
+    One is over the rows of its variant, one over all rows.
+    """
     # Imported here, because an evaluation without AUC needs no experiment and no logs.
     from abeval.logs.views import show_rows
 
+    # With one variant for all rows, rows of different variants make pairs too.
     for by, variant in (("traffic", "traffic"), ("pooled", "0")):
         row_columns = {name: name for name in ("unit_id", "score", "click")}
         row_columns |= {"variant": variant, "in_period": "true"}
@@ -450,7 +491,7 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
 def _add_listed_metrics(
     engine: Engine, chosen_metrics: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
 ) -> None:
-    """Add novelty, serendipity and diversity of lists, and in how many lists each item is."""
+    """Add novelty, serendipity and diversity of lists, and the lists of each item."""
     _write_cutoffs(engine, ks)
     above = {m.definition.above for m in chosen_metrics}
     engine.view("top_items", f"select * from places where place <= {max(ks)}")

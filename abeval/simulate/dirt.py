@@ -52,6 +52,7 @@ class DirtyClicks(NamedTuple):
 def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> RowDirt:
     """Draw impressions to duplicate, and impressions to lose their scores."""
     n = len(requests.user) * LIST_LENGTH
+    # At least two of each kind, so that small logs have every defect.
     twice = max(2, round(n * plan.dirt.duplicate_impressions))
     unscored = max(2, round(n * plan.dirt.null_score_impressions))
     # Anonymous requests are rare: 10 % more draws than needed replace those that hit one.
@@ -97,6 +98,7 @@ def _late_clicks(
 ) -> Clicks:
     """Draw clicks that come 24 to 72 hours late, on unclicked impressions."""
     tested = np.flatnonzero(requests.is_test & ~requests.anonymous)
+    # Clicks come up to 72 hours later, and must still be in the log.
     tested = tested[requests.at[tested] < (DAYS - 3) * DAY_MS]
     drawn = rng.choice(tested, 2 * (count := _count(clean, plan.dirt.late_clicks)) + 20)
     free = np.unique(drawn * LIST_LENGTH + rng.integers(0, LIST_LENGTH, len(drawn)))

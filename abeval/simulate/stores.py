@@ -53,6 +53,7 @@ def draw_users(
     treated = np.zeros(stores, dtype=bool)
     for number in np.unique(stratum):
         members = np.flatnonzero(stratum == number)
+        # Half of each stratum, so that matched pairs have one store on either side.
         treated[rng.choice(members, len(members) // 2, replace=False)] = True
     store = np.repeat(np.arange(stores), sizes)
     x = 1 + rng.poisson(3, len(store))

@@ -30,9 +30,11 @@ def novelty(case: CauseContext, share: float, least_days: int) -> Finding | None
     if overall is None or len(days) < least_days:
         return None
     change = _change(days, overall.value)
+    # The line meets the mean of all days in their middle, so half of the change lies after it.
     last = overall.value + change.value / 2
     moved, mean = (_restore_sign(case, estimate) for estimate in (change, overall))
     return Finding(
+        # Of a mean near zero, every slope would be a large share.
         exceeds=abs(change.value) >= share * max(abs(overall.value), abs(last)),
         message=f"Novelty: from first to last day the effect changes by {moved.value:+.1%}; "
         f"over all days it is {mean.value:+.1%}.",
@@ -42,6 +44,7 @@ def novelty(case: CauseContext, share: float, least_days: int) -> Finding | None
         ),
         p_value=clusters.p_value(change),
         accounts_for=case.closed_online(overall.value, last),
+        # Half of the change has a quarter of its variance.
         points=_click_points(case, change._replace(value=-change.value / 2), 0.25),
     )
 
@@ -82,14 +85,17 @@ def promotion(case: CauseContext, share: float) -> Finding | Unchecked | None:
 
 
 def _click_points(case: CauseContext, step: Estimate, scale: float) -> Estimate | None:
-    """Return a step of the lift of CTR, whose variance is a multiple; None of other metrics."""
+    """Return a step of the lift of CTR, with its variance times `scale`.
+
+    None of other metrics.
+    """
     if case.online is None or case.online.metric != METRIC:
         return None
     return step._replace(variance=scale * step.variance)
 
 
 def reversal(case: CauseContext, share: float) -> Finding | None:
-    """Find two cells of one segment or cut whose effects have opposite signs beyond noise."""
+    """Find two cells of one segment or cut with opposite effects beyond noise."""
     cells_by_name: dict[str, list[Part]] = {}
     cells: list[SliceRow | CutRow] = [*case.result.segments, *case.result.cuts]
     for cell in cells:
@@ -123,19 +129,23 @@ def reversal(case: CauseContext, share: float) -> Finding | None:
 
 
 def _extremes(name: str, cells: Sequence[Part]) -> tuple[str, Part, Part, float]:
-    """Return the surest worse and better cell; both have to differ from zero: the larger p."""
+    """Return the surest worse cell, the surest better one, and their p-value."""
 
     def z(cell: Part) -> float:
         return float(cell.lift.value / cell.lift.variance**0.5)
 
     low, high = min(cells, key=z), max(cells, key=z)
     opposite = low.lift.value < 0 < high.lift.value
+    # Both cells have to differ from zero, so the larger p-value counts.
     p = max(clusters.p_value(low.lift), clusters.p_value(high.lift)) if opposite else 1.0
     return name, low, high, p
 
 
 def _lift(case: CauseContext, row: SliceRow | CutRow) -> Estimate | None:
-    """Return the effect on the online metric that is explained; None without an interval."""
+    """Return the effect on the online metric that is explained.
+
+    None without an interval.
+    """
     online = case.online
     if online is None or (row.metric, row.variant) != (online.metric, case.variant):
         return None
@@ -153,6 +163,7 @@ def _restore_sign(case: CauseContext, lift: Estimate) -> Estimate:
 def _days(case: CauseContext) -> Iterator[Part]:
     """Return every whole day on which the effect has an interval."""
     for day in case.result.daily:
+        # Part of a day has other hours than the rest, and so other users.
         lift = None if day.partial else _lift(case, day)
         if lift is not None:
             yield Part(day.cell, lift)
@@ -160,11 +171,15 @@ def _days(case: CauseContext) -> Iterator[Part]:
 
 def _is_in_event(event: Event, day: Part) -> bool:
     first, end = event.bounds
+    # An event that ends at midnight does not touch the day that begins then.
     return first.date() <= date.fromisoformat(day.name) <= (end - timedelta(microseconds=1)).date()
 
 
 def _pool_days(days: Sequence[Part]) -> Estimate | None:
-    """Return the mean effect of some days, weighted by their precision; None without variation."""
+    """Return the mean effect of some days, weighted by their precision.
+
+    None without variation.
+    """
     lifts = [day.lift for day in days if day.lift.variance > 0]
     if not lifts:
         return None
@@ -174,7 +189,7 @@ def _pool_days(days: Sequence[Part]) -> Estimate | None:
 
 
 def _change(days: Sequence[Part], mean: float) -> Estimate:
-    """Fit weighted least squares; days are as if independent: returning units make it cautious."""
+    """Fit the change from the first day to the last by weighted least squares."""
     weights = [1 / day.lift.variance for day in days]
     total = sum(weights)
     centre = sum(w * i for i, w in enumerate(weights)) / total
@@ -184,4 +199,5 @@ def _change(days: Sequence[Part], mean: float) -> Estimate:
         for i, (w, day) in enumerate(zip(weights, days, strict=True))
     )
     length = len(days) - 1
+    # Days are as if independent, which is cautious where units return.
     return Estimate(crossed / squares * length, length**2 / squares, len(days), MANY)

@@ -1,4 +1,4 @@
-"""Causes that are facts of the results: checks, days, the split, Q, who counts, backtests."""
+"""Check causes that are facts of the results."""
 
 import math
 from collections.abc import Iterator
@@ -33,20 +33,22 @@ def trust(case: CauseContext) -> Finding:
 
 
 def window(case: CauseContext, week: float) -> Finding | None:
-    """Count whole days: in less than a week weekdays are not balanced."""
+    """Count whole days of the log."""
     days = {row.cell for row in case.result.daily if not row.partial}
     if not case.result.daily:
         return None
     message = f"Window: the log has {len(days)} whole days."
+    # In less than a week weekdays are not balanced.
     return Finding(len(days) < week, message, (Evidence("whole days", float(len(days))),))
 
 
 def split(case: CauseContext, span: float) -> Finding:
-    """Compare the variant's shares of entering units from one period of constant split to another.
+    """Compare the variant's shares of the units that enter, by period.
 
     Where shares change, days weigh differently in the variants, and models learn from other rows.
     """
     ramps = case.result.ramps
+    # Without a ramp there is one share, and nothing to compare it with.
     shares = [ramp.shares.get(case.variant, 0.0) for ramp in ramps] or [0.0]
     return Finding(
         exceeds=max(shares) - min(shares) >= span,
@@ -62,7 +64,7 @@ def split(case: CauseContext, span: float) -> Finding:
 
 
 def backtest(case: CauseContext, least_z: float) -> Finding | Unchecked | None:
-    """Compare the self-normalised estimate of the variant from control's log with what it had."""
+    """Compare the variant's estimate from control's log with what it had."""
     estimates = [row for row in case.backtests if row.estimator == ESTIMATOR]
     forward = next((row for row in estimates if row.target == case.variant), None)
     if forward is None:
@@ -96,6 +98,7 @@ def eligibility(case: CauseContext, apart: float) -> Finding | None:
     if control is None or variant is None:
         return None
     change = clusters.difference(control, variant)
+    # Metrics other than GAUC do not leave out units of one class.
     is_of_gauc = case.gap is None or case.gap.offline.startswith("gauc")
     return Finding(
         exceeds=is_of_gauc and abs(change.value) >= apart,
@@ -119,10 +122,9 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
 
 
 def calibration(case: CauseContext, apart: float) -> Finding | None:
-    """Compare the served models' distance from Q = Σ score / Σ clicks = 1, on their own traffic.
+    """Compare how far the served models' Q is from 1, each on its own traffic.
 
-    Scores that are too high can buy a better AUC (Yi et al. 2013). Scores that are too low are no
-    sign of it: every model has them on lists that another one chose.
+    Q is Σ score / Σ clicks.
     """
     before, after = (
         case.estimate("q_ctr", model, traffic) for traffic, model in case.served_models
@@ -132,6 +134,8 @@ def calibration(case: CauseContext, apart: float) -> Finding | None:
     worse = clusters.difference(_distance(before), _distance(after))
     early = case.estimate("q_ctr", case.candidate, case.control)
     return Finding(
+        # Scores that are too high can buy a better AUC (Yi et al. 2013). Scores that are too low
+        # are no sign of it: every model has them on lists that another one chose.
         exceeds=after.value > 1 and worse.value >= apart,
         message=f"Calibration: Q (scores over clicks) is {after.value:.3f} for the candidate and "
         f"{before.value:.3f} for the baseline, each on its own traffic.",
@@ -143,12 +147,14 @@ def calibration(case: CauseContext, apart: float) -> Finding | None:
             *_find_furthest(case, "days", "day"),
             *_find_furthest(case, "positions", "position"),
         ),
+        # A candidate that is nearer to 1 than the baseline is no sign of it either.
         p_value=clusters.p_value(worse) if worse.value > 0 else 1.0,
     )
 
 
 def _distance(q: Estimate) -> Estimate:
     """Return |ln Q|, by the delta method."""
+    # In logarithms, scores twice too high are as far from 1 as scores twice too low.
     return Estimate(abs(math.log(q.value)), q.variance / q.value**2, q.units, q.df)
 
 

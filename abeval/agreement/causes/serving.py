@@ -1,4 +1,4 @@
-"""Causes that show as a share of rows that were not served as meant: faults, scores, features.
+"""Check causes that show in rows that were not served as meant.
 
 Each can show in several ways, its *routes*: it is there if one exceeds its limit.
 """
@@ -29,7 +29,7 @@ Values = Mapping[str, float]
 
 
 class Symptom(NamedTuple):
-    """One way in which a cause can show; its one-sided test is of a number beyond the limit."""
+    """Hold one way in which a cause can show, with its one-sided test."""
 
     exceeds: bool
     p_value: float
@@ -49,7 +49,7 @@ def _combine_symptoms(
     also: Iterable[Evidence] = (),
     otherwise: int = 1,
 ) -> Finding | None:
-    """Join the routes that exceed their limits, else the first ones; correct p by Bonferroni."""
+    """Join the routes that exceed their limits, else the first ones."""
     if not routes:
         return None
     seen = [route for route in routes if route.exceeds]
@@ -58,13 +58,14 @@ def _combine_symptoms(
         exceeds=bool(seen),
         message=f"{title}: {'; '.join(route.text for route in seen or routes[:otherwise])}.",
         evidence=(*(number for route in routes for number in route.evidence), *also),
+        # Bonferroni over all routes, because each could have exceeded its limit by chance.
         p_value=min(1.0, smallest * len(routes)),
         accounts_for=closed,
     )
 
 
 def _loss(case: CauseContext, state: str) -> Estimate | None:
-    """Return AUC of served scores less that of the candidate's own, of rows in one state."""
+    """Return the AUC of served scores less the candidate's own, in one state."""
     both = estimate_strata(case.rows("pairs:served"), case.variant, state)
     return None if both is None else both.difference
 
@@ -85,7 +86,10 @@ def _close_by_serving(case: CauseContext, state: str) -> float | None:
 
 
 def serving(case: CauseContext, more: float, slower: float) -> Finding | None:
-    """Compare timeouts, fallbacks, empty answers and latency of the variant with control's."""
+    """Compare faults and latency of the variant with control's.
+
+    Faults are timeouts, fallbacks and empty answers.
+    """
     rows = case.rows("serving")
     routes = [*_faults(case, rows, more, slower)]
     return _combine_symptoms("Serving", routes, _closed_by_healthy(case, rows))
@@ -105,6 +109,7 @@ def _faults(
     mean = shares(rows, "latency_thousandths", "latency_known")
     if mean is not None and mean.control.value > 0:
         before, after = mean.control.value, mean.variant.value
+        # By the delta method of a ratio of independent means.
         variance = mean.variant.variance / before**2
         variance += mean.control.variance * (after / before**2) ** 2
         units = mean.control.units + mean.variant.units
@@ -117,6 +122,7 @@ def _faults(
 def _closed_by_healthy(case: CauseContext, rows: pd.DataFrame) -> float | None:
     """Close the gap by clicks per impression among rows that were served as meant."""
     online, rates = case.online, shares(rows, "healthy_clicks", "healthy")
+    # Healthy rows give clicks per impression, which say nothing of another metric.
     if online is None or online.lift is None or online.metric != "ctr":
         return None
     if rates is None or rates.control.value <= 0:
@@ -125,7 +131,7 @@ def _closed_by_healthy(case: CauseContext, rows: pd.DataFrame) -> float | None:
 
 
 def stale_model(case: CauseContext, older_hours: float, flagged: float) -> Finding | None:
-    """Compare the age of the models that served, and rows that the server called stale."""
+    """Compare the age of the models that served, and the shares of stale rows."""
     rows = case.rows("versions")
     routes = [*_ages(case, rows, older_hours, flagged)]
     return _combine_symptoms(
@@ -155,11 +161,12 @@ def _versions(case: CauseContext, rows: pd.DataFrame) -> Iterator[Evidence]:
 
 
 def leakage(case: CauseContext, late: float, max_single_feature_auc: float) -> Finding | None:
-    """Test what nobody knows at the request: late features, and features that tell the click.
+    """Test late features, and features that tell the click.
 
-    The leaks of Kaufman et al. (2012). An AUC that falls on the model's own lists is no sign of
-    one: choosing the top narrows the range of the score.
+    These are the leaks of Kaufman et al. (2012): nobody knows them at the request.
     """
+    # An AUC that falls on the model's own lists is no route: choosing the top narrows the range of
+    # the score.
     routes = [*_find_leaks(case, late, max_single_feature_auc)]
     loss = _loss(case, "late") or _loss(case, "plain")
     closed = None if loss is None else case.closed_by_auc(loss.value)
@@ -169,9 +176,9 @@ def leakage(case: CauseContext, late: float, max_single_feature_auc: float) -> F
 def _find_leaks(
     case: CauseContext, limit: float, max_single_feature_auc: float
 ) -> Iterator[Symptom]:
-    """Count rows whose newest feature is later than the request; find the most telling feature.
+    """Count rows with a late feature, and find the feature that tells most.
 
-    That is the feature that alone orders clicks best, either way round, on control's traffic.
+    That is the feature that alone orders clicks best on control's traffic.
     """
     rows = case.rows("late_features").assign(side="both")
     if late := share(rows, "both", "late", "known"):
@@ -180,6 +187,7 @@ def _find_leaks(
     rows, aucs = case.rows("single_pairs:features"), dict[str, Estimate]()
     for name in sorted(set(rows["part"])):
         if auc := estimate_single_auc(rows, case.control, name):
+            # A feature that orders clicks the wrong way round tells as much.
             aucs[name] = auc if auc.value >= 0.5 else auc._replace(value=1 - auc.value)
     if aucs:
         best = max(aucs, key=lambda name: aucs[name].value)
@@ -188,6 +196,7 @@ def _find_leaks(
             case.number("AUC of a feature alone", auc, feature) for feature, auc in aucs.items()
         )
         route = _make_symptom(aucs[best], max_single_feature_auc, text, *numbers)
+        # Bonferroni over the features, because the best of many looks good by chance.
         yield route._replace(p_value=min(1.0, route.p_value * len(aucs)))
 
 
@@ -203,28 +212,26 @@ def distinct_share_kept(values: Values) -> float:
 
 
 def is_clipped(values: Values) -> bool:
-    """Tell whether scores stop at a cap or a floor, and those between are the model's own."""
+    """Tell whether scores stop at a cap or a floor, and are own ones between."""
     beyond = values["capped"] + values["floored"]
     ends = min(values["capped"], values["floored"]) == 0 or values["lowest"] < values["highest"]
     return beyond > 0 and ends and values["moved"] <= (1 - _ORDERED) * values["inside"]
 
 
 def is_rounded(values: Values, min_distinct_share: float = FEW) -> bool:
-    """Tell whether served scores are own ones in the same order, but few or of 16 bits.
-
-    Rounding moves nearly all scores, a cap only those beyond it.
-    """
+    """Tell whether served scores are own ones in order, but few or of 16 bits."""
     ordered = values["falls"] <= (1 - _ORDERED) * values["compared"]
     are_few = (
         values["own_values"] >= _LEAST_VALUES and distinct_share_kept(values) < min_distinct_share
     )
     rows = max(values["compared"], 1)
     short = values["served_short"] / rows > _SHORT and values["own_short"] / rows < 1 - _SHORT / 2
+    # Rounding moves nearly all scores, a cap only those beyond it.
     return ordered and (are_few or short) and values["moved"] > 0.5 * values["inside"]
 
 
 def half_precision(case: CauseContext, min_distinct_share: float) -> Finding | None:
-    """Count how many different served scores are left, and the AUC that rounding costs."""
+    """Count the different served scores, and the AUC that rounding costs."""
     values, lost = find_served_values(case, "variant"), _loss(case, "plain")
     if values is None or lost is None:
         return None
@@ -252,10 +259,11 @@ def half_precision(case: CauseContext, min_distinct_share: float) -> Finding | N
 def served_score(
     case: CauseContext, max_score_mismatch: float, unserved: float, default: float
 ) -> Finding | None:
-    """Test mismatches, missing and default scores on rows that no other cause explains.
+    """Test served scores on rows that no other cause explains.
 
-    Train-serve skew (Sculley et al. 2015); other causes are timeouts and fallbacks, late features,
-    old models, rounding, and what differs by position alone.
+    Scores may mismatch, be missing, or be a default. It is train-serve skew (Sculley et al. 2015).
+    Other causes are timeouts and fallbacks, late features, old models, rounding, and what differs
+    by position alone.
     """
     values = find_served_values(case, "variant")
     routes = [
@@ -290,6 +298,7 @@ def _mismatches(case: CauseContext, values: Values | None, limit: float) -> Iter
             if rows
         )
     number = case.number("rows with another score", apart, case.variant)
+    # Rounding is a cause of its own, so its rows are shown, but not accused twice.
     if values is not None and is_rounded(values):
         yield Symptom(False, 1.0, f"{text}, by rounding", (number,))
     else:
@@ -299,6 +308,7 @@ def _mismatches(case: CauseContext, values: Values | None, limit: float) -> Iter
 def _missing(case: CauseContext, limit: float) -> Iterator[Symptom]:
     """Count rows without a served score that did not fail, of all rows."""
     rows = case.rows("served_apart")
+    # Failed requests have no score to serve, and are the cause `serving`.
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
     if missing := shares(unserved, "unserved", "impressions"):
         text = f"{missing.more.value:+.1%} of rows without a served score, against control"
@@ -314,6 +324,7 @@ def _defaults(values: Values | None, limit: float) -> Iterator[Symptom]:
         values["served_most"] / values["compared"],
         values["own_most"] / values["compared"],
     )
+    # A score that is frequent among the model's own is no default.
     exceeds = most > limit and most > 2 * own_share
     text = f"{most:.1%} of the variant's rows have the same served score"
     number = Evidence("rows with the most frequent served score", most)

@@ -1,4 +1,4 @@
-"""Causes that show as a share of rows or clicks: what a variant shows, and what it lacks."""
+"""Check causes that show as a share of rows or clicks."""
 
 import numpy as np
 import pandas as pd
@@ -25,7 +25,7 @@ def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
 
 
 def support(case: CauseContext, limit: float) -> Finding | None:
-    """Compare the variant's share of items unknown to control's log with control's among itself."""
+    """Compare the shares of rows whose items control's log does not have."""
     rows = case.rows("support")
     unknown = shares(rows, "unsupported", "impressions")
     if unknown is None:
@@ -41,6 +41,7 @@ def support(case: CauseContext, limit: float) -> Finding | None:
             case.number("difference", more),
             *_effective(case),
         ),
+        # Fewer unknown items than control has are no sign of the cause.
         p_value=clusters.p_value(more) if more.value > 0 else 1.0,
         accounts_for=_closed_by_known(case, rows),
     )
@@ -57,7 +58,10 @@ def _closed_by_known(case: CauseContext, sides: pd.DataFrame) -> float | None:
 
 
 def _effective(case: CauseContext) -> tuple[Evidence, ...]:
-    """Return Kish's effective share of control's rows, weighted to the variant's items."""
+    """Return the effective share of control's rows.
+
+    It is Kish's, of rows weighted to the variant's items.
+    """
     row = case.rows("weights").iloc[0]
     if not row["control_rows"] or not row["squared_weight"]:
         return ()
@@ -67,14 +71,12 @@ def _effective(case: CauseContext) -> tuple[Evidence, ...]:
 
 
 def candidates(case: CauseContext, limit: float, most_out: float) -> Finding | Unchecked | None:
-    """Compare the items of both variants among rows of like scores.
-
-    Scores alone decide what a ranker shows, so an item that the variant shows less often than its
-    scores let expect did not get to the ranker. Lists in another order say nothing of that.
-    """
+    """Compare the items of both variants among rows of like scores."""
     if not isinstance(case.levels, Levels):
         return None
     out = _out_of_place(case)
+    # Scores alone decide what a ranker shows, so an item that the variant shows less often than
+    # its scores let expect did not get to the ranker. Lists in another order say nothing of that.
     is_ordered = out is None or out.more.value <= most_out
     share, p_value, where, _ = case.levels.supply
     where_text = f", above all of {fmt.listing(where)}," if where and share > limit else ""
@@ -90,7 +92,7 @@ def candidates(case: CauseContext, limit: float, most_out: float) -> Finding | U
 
 
 def labels(case: CauseContext, limit: float) -> Finding | Unchecked | None:
-    """Compare clicks by category with those of control's rows of like scores and positions."""
+    """Compare clicks by category with those of control's like rows."""
     if not isinstance(case.levels, Levels):
         return None
     share, p_value, where, _ = case.levels.labels
@@ -142,6 +144,7 @@ def training_policy(case: CauseContext, unlearned: float, fewer_clicks: float) -
             case.number("clicks less than others of like scores", less),
             *(Evidence("share of the training data", part, where=name) for name, part in who),
         ),
+        # Both have to exceed their limits, so the larger p-value counts.
         p_value=max(p_above(more, unlearned), p_above(less, fewer_clicks)),
         accounts_for=_closed_by_learned(case, rows),
     )
@@ -153,6 +156,7 @@ def _add_expected_clicks(rows: pd.DataFrame) -> pd.DataFrame:
     A tenth is of the candidate's scores. Rows of tenths without a learned item are left out.
     """
     sums = rows.groupby(["side", "tenth"], as_index=False).sum()
+    # A tenth without a learned item has no rate, and its rows are left out below.
     learned = (sums["impressions"] - sums["unlearned"]).replace(0, np.nan)
     sums["rate"] = (sums["clicks"] - sums["unlearned_clicks"]) / learned
     both = rows.merge(sums[["side", "tenth", "rate"]]).dropna()
@@ -162,7 +166,7 @@ def _add_expected_clicks(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def _closed_by_learned(case: CauseContext, rows: pd.DataFrame) -> float | None:
-    """Close the gap as if the variant showed learned items of like scores in their place."""
+    """Close the gap as if the variant showed learned items of like scores."""
     impressions, clicks, expected = _sums(rows, "impressions", "clicks", "impressions_expected")
     return case.closed_by_rates(
         clicks / impressions, np.array([clicks[0], expected[1]]) / impressions
@@ -190,6 +194,7 @@ def reordered(case: CauseContext, against: float, costs: float) -> Finding | Non
             case.number("difference", out.more),
             case.number("clicks lost, beyond control's", lost),
         ),
+        # Both have to exceed their limits, so the larger p-value counts.
         p_value=max(p_above(out.more, against), p_above(lost, costs)),
         accounts_for=case.closed_by_rates(rates, rates * [1 + gain.value for gain in gains]),
     )
@@ -205,13 +210,11 @@ def _out_of_place(case: CauseContext) -> Shares | None:
 
 
 def _estimate_order_gain(rows: pd.DataFrame) -> Estimate:
-    """Return the change of clicks if lists were in the order of scores; by the jackknife.
-
-    The click rate of a row is a number of its rank times one of its place (Craswell et al. 2008).
-    """
+    """Return the change of clicks if lists were in the order of scores."""
     grids = np.zeros((2, CLUSTERS, _DEEPEST, _DEEPEST))
     cell = rows["cluster"], rows["score_rank"] - 1, rows["place"] - 1
     grids[(slice(None), *cell)] = rows[["impressions", "clicks"]].to_numpy().T
+    # The fit is no sum over clusters, so its error is by the jackknife.
     total = grids.sum(axis=1, keepdims=True)
     gains = _fit_order_gains(*np.concatenate([total, total - grids], axis=1))
     left_out = gains[1:]
@@ -221,7 +224,9 @@ def _estimate_order_gain(rows: pd.DataFrame) -> Estimate:
 
 
 def _fit_order_gains(impressions: Floats, clicks: Floats) -> Floats:
-    """Return the relative gain of clicks of each grid of ranks by places, fitted by turns."""
+    """Return the relative gain of clicks of each grid, fitted by turns."""
+    # The click rate of a row is a number of its rank times one of its place (Craswell et al.
+    # 2008).
     place_factors = np.ones_like(impressions[:, 0])
     for _ in range(_STEPS):
         ranks = divide(clicks.sum(axis=2), np.einsum("grp,gp->gr", impressions, place_factors))
@@ -232,13 +237,14 @@ def _fit_order_gains(impressions: Floats, clicks: Floats) -> Floats:
 
 
 def cannibalised(case: CauseContext, taken: float) -> Finding | None:
-    """Compare clicks where the treatment acts, elsewhere, and all: per unit and per impression."""
+    """Compare clicks where the treatment acts, elsewhere, and in all."""
     rows = case.rows("treated").assign(all=lambda r: r["here"] + r["elsewhere"])
     per_unit, per_row = _changes(rows, "units"), _changes(rows, "impressions")
     if not per_unit or not per_row:
         return None
     rows_per_unit = shares(rows, "impressions", "units")
     moved = rows_per_unit is not None and clusters.p_value(rows_per_unit.more) <= case.alpha
+    # Where the variants differ in rows per unit, a rate per row hides clicks that moved.
     here, elsewhere, together = per_unit if moved else per_row
     # A gain and a loss both have to differ from zero, so the larger p-value counts.
     both = max(clusters.p_value(here), clusters.p_value(elsewhere))
@@ -262,9 +268,10 @@ _WHERE = ("where the treatment acts", "elsewhere", "of all clicks together")
 
 
 def _changes(rows: pd.DataFrame, per: str) -> list[Estimate]:
-    """Return the variant's clicks minus control's here, elsewhere and in all, of control's all.
+    """Return changes of clicks here, elsewhere and in all.
 
-    None without clicks of control on both sides.
+    They are the variant's minus control's, as shares of control's clicks in all.
+    There are none without clicks of control on both sides.
     """
     here, elsewhere, together = (
         shares(rows, column, per) for column in ("here", "elsewhere", "all")

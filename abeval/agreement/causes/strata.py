@@ -7,10 +7,7 @@ from abeval.results.agreement import Evidence
 
 
 def position(case: CauseContext, part: float) -> Finding | None:
-    """Compare the models among rows of one position: how much of their difference is gone.
-
-    A model puts what it scores high on top, where more is clicked (Craswell et al. 2008).
-    """
+    """Compare the models among rows of one position."""
     traffics = (case.control, case.variant)
     raw, own_raw = (case.difference("auc", traffic) for traffic in traffics)
     within, variant_within = (
@@ -18,6 +15,8 @@ def position(case: CauseContext, part: float) -> Finding | None:
     )
     if raw is None or own_raw is None or within is None or variant_within is None:
         return None
+    # A model puts what it scores high on top, where more is clicked (Craswell et al. 2008). What
+    # is gone within positions was the place, not the item.
     even, own_even = within.difference, variant_within.difference
     change = clusters.change_on_same(raw, even)
     return Finding(
@@ -36,7 +35,8 @@ def position(case: CauseContext, part: float) -> Finding | None:
 
 
 def _coec(case: CauseContext) -> tuple[Evidence, ...]:
-    """Return clicks over those expected at their positions (COEC: Zhang and Jones 2007)."""
+    """Return clicks over those expected at their positions."""
+    # COEC (Zhang and Jones 2007), expected at the rates of both variants together.
     rows = case.rows("positions")
     sums = rows.groupby("position")[["clicks", "impressions"]].sum()
     rate = sums["clicks"] / sums["impressions"]
@@ -48,7 +48,7 @@ def _coec(case: CauseContext) -> tuple[Evidence, ...]:
 
 
 def overlap(case: CauseContext, limit: float) -> Finding | None:
-    """Count control's rows in the training data; compare the models with and without them."""
+    """Compare the models with and without control's rows in the training data."""
     seen = share(case.rows("learned"), "control", "learned", "impressions")
     if seen is None:
         return None
@@ -75,7 +75,7 @@ def overlap(case: CauseContext, limit: float) -> Finding | None:
 
 
 def overfitting(case: CauseContext, limit: float) -> Finding | None:
-    """Compare AUC on the training data with that on control's rows that were not in it."""
+    """Compare AUC on the training data with that on control's other rows."""
     train = estimate_single_auc(case.rows("single_pairs:training"), "training", "training")
     test = estimate_strata(case.rows("pairs:learned"), case.control, "new")
     if train is None or test is None:
