@@ -10,6 +10,9 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies
 
+# It runs by itself, where ir_measures and scikit-learn are installed.
+collect_ignore = ["tests/offline/sample_vectors.py"]
+
 settings.register_profile("explore", settings.get_profile("default"))
 settings.register_profile(
     "repeatable",

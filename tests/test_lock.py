@@ -23,8 +23,8 @@ def held(folder: Path, seconds: float = 0.0) -> AbstractContextManager[None]:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from abeval.files import held
-with held(Path(sys.argv[1]) / "lock", "it"):
+from abeval.files import hold_lock
+with hold_lock(Path(sys.argv[1]) / "lock", "it"):
     print("held", flush=True)
     time.sleep(60)
 """

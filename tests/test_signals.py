@@ -12,7 +12,7 @@ BEGIN = """
 import os, signal
 from pathlib import Path
 from abeval import files, signals
-from abeval.cli.options import guarded
+from abeval.cli.options import exit_on_error
 signals.exit_when_stopped()
 stop = lambda: os.kill(os.getpid(), signal.SIGTERM)
 """
@@ -43,8 +43,8 @@ print("not reached")
 
 def test_the_outermost_block_is_the_one_that_ends_first(tmp_path: Path) -> None:
     lines = """
-with signals.unstopped():
-    with signals.unstopped():
+with signals.defer_signals():
+    with signals.defer_signals():
         stop()
     print("still here", flush=True)
 print("not reached")
@@ -59,7 +59,7 @@ def work():
         stop()
     except SystemExit:
         raise RuntimeError("Query interrupted")
-guarded(work)
+exit_on_error(work)
 """
     assert ended(tmp_path, lines) == (143, "")
 
@@ -81,6 +81,6 @@ def test_an_interrupt_within_a_query_of_duckdb_is_no_fault(tmp_path: Path) -> No
     lines = """
 def work():
     raise RuntimeError("Query interrupted")
-guarded(work)
+exit_on_error(work)
 """
     assert ended(tmp_path, lines) == (130, "")

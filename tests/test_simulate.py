@@ -398,7 +398,7 @@ def test_a_simulation_broken_off_leaves_nothing(
         (folder / "clicks.parquet").write_text("half")
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "_simulated", stop)
+    monkeypatch.setattr(run, "_simulate_files", stop)
     with pytest.raises(KeyboardInterrupt):
         simulate(tmp_path, 5_000)
     assert list(tmp_path.iterdir()) == []

@@ -272,8 +272,8 @@ def test_the_same_page_every_time(name: str) -> None:
 def test_the_same_page_in_another_process_and_from_json() -> None:
     code = (
         "import sys; from tests import builders; from abeval.report.page import page_html;"
-        "from abeval.results.study import study_of;"
-        "sys.stdout.buffer.write(page_html(study_of(builders.hostile())).encode())"
+        "from abeval.results.study import build_study;"
+        "sys.stdout.buffer.write(page_html(build_study(builders.hostile())).encode())"
     )
     other = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code],
