@@ -207,6 +207,7 @@ def test_a_statement_gives_the_value_of_the_analysis(
     check(WORLDS[world](tmp_path), monkeypatch)
 
 
+@pytest.mark.whole
 def test_all_metrics_of_the_sample_are_those_of_the_analysis(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

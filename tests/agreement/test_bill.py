@@ -90,6 +90,7 @@ def test_nothing_is_named_where_nothing_was_promised_and_nothing_came() -> None:
     assert agreement.explanations[0].sentences[-1] == "There is no gap to explain."
 
 
+@pytest.mark.whole
 def test_the_bill_is_in_json_text_and_page() -> None:
     agreement, gap = planted("clock", 0.4)[1], bill("clock", 0.4)
     written = json.loads(agreement.to_json())["gap"]

@@ -33,6 +33,7 @@ def shown(result: Result, capsys: pytest.CaptureFixture[str], *, whole: bool) ->
     return lines_of(capsys.readouterr().out)
 
 
+@pytest.mark.whole
 def test_an_analysis_fits_25_lines(capsys: pytest.CaptureFixture[str]) -> None:
     done = CliRunner().invoke(app, ["analyze", str(sample.FILE)])
     assert done.exit_code == 0, done.output
@@ -64,6 +65,7 @@ def test_skipped_checks_are_one_line(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [line for line in whole if "map timeout, fallback, stale" in line]
 
 
+@pytest.mark.whole
 def test_an_agreement_fits_60_lines() -> None:
     agreement = sample.agreement()
     lines, whole = (lines_of(as_text(agreement, WIDTH, all_of)) for all_of in (False, True))

@@ -195,6 +195,7 @@ def test_no_database_shows_what_is_in_another_file(
     assert file.read_bytes() == before
 
 
+@pytest.mark.whole
 def test_the_views_of_that_test_do_read_other_files(tmp_path: Path, there: Path) -> None:
     """Where nothing confines the connection that opens their database."""
     read = set[str]()

@@ -62,6 +62,7 @@ def test_a_sum_of_expressions_is_what_the_same_metric_of_a_file_is():
     assert (result.metrics[0].formula, result.metrics[0].unit) == ("CTR below 5", "share")
 
 
+@pytest.mark.whole
 def test_a_query_gives_what_the_built_in_metric_of_the_same_query_gives():
     text = """
     with requests as (
@@ -123,6 +124,7 @@ def test_a_query_reads_texts_scores_and_the_columns_of_the_log_as_they_are_logge
     assert loaded.windows().refused["news_on_phones"] == "its query has no column day"
 
 
+@pytest.mark.whole
 def test_a_metric_of_a_script_is_a_row_of_the_trust_checks_and_of_the_page(tmp_path):
     add_clicked_requests()
     study = sample({"name": "clicked_requests", "role": "guardrail", "margin": 0.05}).study()

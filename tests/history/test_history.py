@@ -377,6 +377,7 @@ def test_a_study_gives_every_result_that_it_has_and_its_agreement_too(tmp_path: 
         history.add(Study())
 
 
+@pytest.mark.whole
 def test_preferences_stand_beside_the_lift_of_the_same_experiment(tmp_path: Path) -> None:
     history = abeval.History(tmp_path / "history.parquet")
     for number in range(5):

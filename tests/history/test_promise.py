@@ -39,6 +39,7 @@ def bill(rows: list[HistoryRow], auc: float, lift: float) -> Gap:
     return gap
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("experiments", "se"), [(40, 0.01), (15, 0.003)])
 def test_true_lifts_of_new_experiments_are_in_the_interval(experiments: int, se: float) -> None:
     new, inside, widths = past(60, seed=99), list[bool](), list[float]()
@@ -96,6 +97,7 @@ def test_a_history_that_does_not_know_says_why(experiments: int, said: str) -> N
     assert said in gap.reason
 
 
+@pytest.mark.whole
 def test_the_command_asks_the_history_for_a_log_of_few_clicks(tmp_path: Path) -> None:
     file = tmp_path / "past.parquet"
     for one in past(12, seed=3, se=0.002):

@@ -167,6 +167,7 @@ def test_a_curve_is_a_plain_figure_with_its_elbow_ringed():
     assert "%{x}" not in line.hovertemplate.replace("%{x}:", "")
 
 
+@pytest.mark.whole
 def test_command_line_writes_the_page(tmp_path):
     file = tmp_path / "replay.html"
     args = ["replay", str(SAMPLE), "--metric", "mrr@5", "--curve", "3", "--report", str(file)]

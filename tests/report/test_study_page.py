@@ -205,6 +205,7 @@ def test_what_was_promised_and_what_came_is_a_line_under_the_verdict(
     assert "offline" not in json.loads(brief_json(study.analysis))
 
 
+@pytest.mark.whole
 def test_the_page_of_a_replay_begins_with_what_was_promised(tmp_path: Path, study: Study) -> None:
     """It is that of `agree`, of one reading of the logs; the replay itself stays as it is."""
     assert study.agreement is not None
