@@ -27,17 +27,23 @@ _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""
 
 
+def move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
+    """Put the title of a table before its first sentence."""
+    return table._replace(title="", lead=f"{table.title}: {table.lead}")
+
+
 @page_part("verdict", view="decision", short="Verdict", after="")
 def verdict_part(study: Study) -> Iterator[Block]:
     """Build the first screen; without an analysis, that of the agreement."""
     result, joint = study.analysis, study.agreement
     if result is None:
         if joint is not None and joint.explanations and not study.questions:
-            yield from agreement.bill_tables(joint)
+            # Under the title of the page no heading fits, so tables begin with their own.
+            yield from map(move_title_to_lead, agreement.bill_tables(joint))
             lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
             yield assets.block("lines.html", lines=lines, said=trust_lines)
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
-            yield table._replace(title="", lead=f"{table.title}: {table.lead}")
+            yield move_title_to_lead(table)
         return
     judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     axis, rows = make_row_views(result, judged[:_MOST_ROWS])

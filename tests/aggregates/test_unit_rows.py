@@ -229,6 +229,9 @@ def table(rows: Sequence[Sequence[object]]) -> pd.DataFrame:
     )
 
 
+POPULAR = ("novelty", "serendipity")
+"""Metrics of the popularity of items before the period, among all units of the log."""
+
 FIRST = (0, True, 0, 0, 0, 1, "x", 1, 0.5, 0.5, 1, True)
 """An impression that counts: a log without one is refused earlier."""
 
@@ -269,11 +272,14 @@ def test_the_own_category_counts_and_else_that_of_the_item(drawn, ids):
 @settings(max_examples=25, deadline=None)
 @given(st.lists(ROW, max_size=60))
 def test_rows_that_do_not_count_and_units_that_are_not_analysed_add_nothing(drawn):
+    def read_sums(rows: pd.DataFrame) -> dict[str, object]:
+        with held(rows) as engine:
+            found = said(summed(engine, shape(False, True), by_day=True))
+        # How popular an item was does not depend on who is compared.
+        return {name: sums for name, sums in found.items() if not name.startswith(POPULAR)}
+
     frame = table([FIRST, *drawn])
-    with held(frame) as engine:
-        found = said(summed(engine, shape(False, True), by_day=True))
-    with held(frame[frame.counts & (frame.unit_id < "u6")]) as engine:
-        assert found == said(summed(engine, shape(False, True), by_day=True))
+    assert read_sums(frame) == read_sums(frame[frame.counts & (frame.unit_id < "u6")])
 
 
 def test_a_negative_zero_ties_with_zero_and_each_variant_is_ranked_by_its_own_score():
