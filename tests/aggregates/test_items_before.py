@@ -312,7 +312,7 @@ def test_a_day_has_the_items_that_were_shown_on_it() -> None:
     assert (day.control, day.treatment) == pytest.approx((means.a, means.b), rel=1e-9)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_no_effect_raises_no_alarm_more_often_than_alpha() -> None:
     """60 logs without an effect: at 5 % more than 9 alarms are seen once in 1,000 times."""
     alarms: Counter[str] = Counter()

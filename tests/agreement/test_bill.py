@@ -56,7 +56,7 @@ def test_a_fault_that_shrinks_a_gain_is_named_first_and_sized(
     assert abs(total(gap) - gap.came) < 1e-12
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "cause", "seed"), [("elsewhere", "cannibalised", 102), ("labels", "labels", 103)]
 )

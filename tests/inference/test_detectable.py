@@ -287,7 +287,7 @@ def test_units_of_a_ramp_come_in_its_latest_split() -> None:
     assert days[0] == pytest.approx(days[1], rel=0.05)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
     """Ten days of logs of thirty, against all of them: the same users come on every day."""
     of, users, days = World(planned=30), 2_000, defined(World(planned=30)).power

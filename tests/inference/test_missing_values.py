@@ -80,7 +80,7 @@ def test_it_keeps_its_level() -> None:
     assert alike["fail"] <= 4
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_it_finds_two_points_of_difference() -> None:
     assert statuses(5, 0.02, 0.04, 20)["fail"] >= 19
     moved = statuses(6, 0.05, 0.07, 20)

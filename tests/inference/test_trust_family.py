@@ -26,7 +26,7 @@ def a_test(name: str, p_value: float) -> RawCheck:
     return RawCheck(p_value, "calm", "alarm", name=name, remedy="do something")
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_no_number_of_checks_raises_the_rate_of_false_alarms() -> None:
     """40 families of 1 to 5 tests each, 4,000 sound experiments."""
     random = np.random.default_rng(0)
