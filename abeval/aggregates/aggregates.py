@@ -312,10 +312,8 @@ class Aggregates:
         groups = sorted({group for _, group in self.group_units})
         units = [self.group_units.get((variant, group), 0) for group in groups]
         # Groups of units are numbered alike in all variants, which the jackknife pairs.
-        entries, group_index = (
-            self.reach.find_entries(variant),
-            np.searchsorted(groups, np.arange(ITEM_GROUPS)),
-        )
+        entries = self.reach.find_entries(variant)
+        group_index = np.searchsorted(groups, np.arange(ITEM_GROUPS))
         return Incidence(
             item=self.reach.item[entries],
             group=group_index[self.reach.item_group[entries]],

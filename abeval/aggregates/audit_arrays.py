@@ -388,9 +388,7 @@ def machine_shares(
                 "machine", name, variant, *counts, UnitSums(int(selected.sum()), count, count)
             )
         gaps = machines.gap_ms[selected & machines.regular]
-        gap, looked_at = (
-            int(np.median(gaps)) if gaps.size else 0,
-            (selected & machines.looked_at).sum(),
-        )
+        gap = int(np.median(gaps)) if gaps.size else 0
+        looked_at = (selected & machines.looked_at).sum()
         regular = UnitSums(int(looked_at), gaps.size, gaps.size)
         yield UnitShares("machine", "gap", variant, gap, 1, regular)

@@ -367,10 +367,8 @@ def _sample(hours: HourlyRows) -> Sample:
 
 def _spans(hours: HourlyRows, chosen: Integers) -> list[tuple[int, int]]:
     """Find the first and the last time of some hours."""
-    first, last = (
-        np.full(hours.distinct_hours.size, NO_FIRST),
-        np.full(hours.distinct_hours.size, NO_LAST),
-    )
+    first = np.full(hours.distinct_hours.size, NO_FIRST)
+    last = np.full(hours.distinct_hours.size, NO_LAST)
     rows = np.flatnonzero(np.isin(hours.hour, chosen))
     np.minimum.at(first, hours.hour[rows], hours.first_ms[rows])
     np.maximum.at(last, hours.hour[rows], hours.last_ms[rows])

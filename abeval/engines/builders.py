@@ -173,10 +173,8 @@ def write_offset(milliseconds: str, zone_offsets: Sequence[Offset]) -> str:
         return str(zone_offsets[0].add_ms)
     # A binary search: a row is compared with six offsets, not with fifty.
     half = len(zone_offsets) // 2
-    first, second = (
-        write_offset(milliseconds, zone_offsets[:half]),
-        write_offset(milliseconds, zone_offsets[half:]),
-    )
+    first = write_offset(milliseconds, zone_offsets[:half])
+    second = write_offset(milliseconds, zone_offsets[half:])
     return (
         f"case when {milliseconds} < {zone_offsets[half].since_ms} then {first} else {second} end"
     )

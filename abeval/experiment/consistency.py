@@ -145,11 +145,9 @@ _SAME_USERS = "rankers in one list have the same users"
 
 def _check_interleaving(experiment: Experiment) -> Mistakes:
     """Check an interleaving experiment: how items get rankers, what it cannot have."""
-    interleaving, names, log = (
-        experiment.interleaving,
-        [*experiment.variants],
-        experiment.logs.impressions,
-    )
+    interleaving = experiment.interleaving
+    names = [*experiment.variants]
+    log = experiment.logs.impressions
     if interleaving is None:
         return
     # These compare groups of users, and here there is one group.

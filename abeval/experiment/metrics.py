@@ -158,10 +158,8 @@ def _apply_choice(
     choice: MetricChoice, metrics_by_name: Mapping[str, Metric], experiment: Experiment
 ) -> Metric:
     metric = metrics_by_name[choice.name]
-    covariates, metric_terms = (
-        _covariates(experiment, choice, metrics_by_name),
-        definition.value_terms(metric),
-    )
+    covariates = _covariates(experiment, choice, metrics_by_name)
+    metric_terms = definition.value_terms(metric)
     directions = {"increase": definition.INCREASE, "decrease": definition.DECREASE}
     return replace(
         metric,

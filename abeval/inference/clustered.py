@@ -146,10 +146,8 @@ def balance(plan: Switchback, slots: SwitchbackSlots, treated: Bools) -> float:
     day, time = np.divmod(slots.number, plan.per_day)
     member = np.hstack([np.eye(plan.per_day)[time], np.eye(_WEEK)[day % _WEEK]])
     # Row 0 is the observed schedule; the others are drawn by the same design.
-    size, every = (
-        member.sum(axis=0),
-        np.vstack([treated, draw_schedules(treated, slots.coin).treated]),
-    )
+    size = member.sum(axis=0)
+    every = np.vstack([treated, draw_schedules(treated, slots.coin).treated])
     spread = ((every @ member - size / 2) ** 2 / np.maximum(size, 1)).sum(axis=1)
     return (1 + int((spread[1:] >= spread[0] * (1 - 1e-9)).sum())) / len(spread)
 
@@ -208,20 +206,16 @@ def compare_clusters(
     stratum = clustering.stratum[chosen].astype(np.int64)
     if clustering.slots is None:
         # A pair or a stratum is drawn by a coin, or by more.
-        coin, within, assignments = (
-            stratum,
-            None,
-            randomisation.permuted_assignments(treated, stratum),
-        )
+        coin = stratum
+        within = None
+        assignments = randomisation.permuted_assignments(treated, stratum)
     else:
         coin, within = clustering.slots.coin, stratum
         assignments = draw_schedules(treated, coin)
     try:
         both = [Moments.of(y[arm], x[arm]) for arm in (~treated, treated)]
-        ratios, largest = (
-            RandomisationTest(y, x, treated, assignments).ratios,
-            max(m.largest for m in both),
-        )
+        ratios = RandomisationTest(y, x, treated, assignments).ratios
+        largest = max(m.largest for m in both)
         bare = Comparison(*units, *ratios, min_units=2, largest_share=largest)
         past = _past(y, x, y0, x0)
         if rule.adjust == "cuped" and past is not None:

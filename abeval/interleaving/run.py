@@ -148,10 +148,8 @@ def _row(
 ) -> PreferenceRow:
     credit = log.credit[metric.name]
     base_credit, ranker_credit = (credit[:, log.rankers.index(name)] for name in (base, ranker))
-    units, lists = (
-        interleaving.wins(base_credit, ranker_credit),
-        log.list_wins.get((metric.name, base, ranker)),
-    )
+    units = interleaving.wins(base_credit, ranker_credit)
+    lists = log.list_wins.get((metric.name, base, ranker))
     credited = int(((base_credit != 0) | (ranker_credit != 0)).sum())
     row = PreferenceRow(
         *(metric.name, metric.role, metric.direction.label, base, ranker),

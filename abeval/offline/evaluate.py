@@ -467,10 +467,8 @@ def evaluate_log(
                 units = candidates.write_units(engine, traffic)
                 _check_units(units, part)
                 rows = candidates.write_rows(engine, [], by, part_scoring.cutoffs)
-            sql, points = (
-                candidates.write_shown_candidates(of_model),
-                candidates.write_shown_points(of_model),
-            )
+            sql = candidates.write_shown_candidates(of_model)
+            points = candidates.write_shown_points(of_model)
             judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)
             return run_models(engine, judged, units, part_scoring, silent), accounts + rows.accounts
 

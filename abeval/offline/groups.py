@@ -294,10 +294,8 @@ class ListedItems:
         held, size = self._sum_items(self.held), max(self.catalogue, self._items)
         count = np.bincount(held.astype(np.intp))
         every, entry = np.arange(count.size), held.astype(np.intp)[self.item]
-        remaining, without = (
-            (held[self.item] - self.held).astype(np.intp),
-            np.zeros(self.total.size),
-        )
+        remaining = (held[self.item] - self.held).astype(np.intp)
+        without = np.zeros(self.total.size)
         # Sorted once, so that each group below reads one slice.
         order = np.argsort(self.group, kind="stable")
         edges = np.searchsorted(self.group[order], np.arange(self.total.size + 1))

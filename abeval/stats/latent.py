@@ -142,10 +142,8 @@ def fit(
     if not (np.ptp(x_values) and np.ptp(y_values)):
         raise Refusal("zero_variance", "a metric has the same effect in all experiments")
     codes = codes.astype(np.intp)
-    of_x, of_y = (
-        spreads(x_values, x_errors).expected_variance,
-        spreads(y_values, y_errors).expected_variance,
-    )
+    of_x = spreads(x_values, x_errors).expected_variance
+    of_y = spreads(y_values, y_errors).expected_variance
     weight = 1 / np.sqrt((of_x + x_errors**2) * (of_y + y_errors**2))
     weight /= weight.sum()
     # What a mean of all takes from the square of a pair is given back.

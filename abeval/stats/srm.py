@@ -162,10 +162,8 @@ def strata_p_value(table: Floats, shares: Floats, many: float = MANY) -> float:
         if few[arm] < many:
             tests.append(two_sided(int(counts.sum()), [int(n) for n in units], arm_shares.tolist()))
         else:
-            excess, variance = (
-                np.sum(counts - units * arm_shares),
-                np.sum(units * arm_shares * (1 - arm_shares)),
-            )
+            excess = np.sum(counts - units * arm_shares)
+            variance = np.sum(units * arm_shares * (1 - arm_shares))
             tests.append(float(special.chdtrc(1, excess * excess / variance)))
     return min(1.0, tests[0] if len(tests) == 2 else len(tests) * min(tests))
 

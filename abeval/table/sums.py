@@ -534,10 +534,8 @@ def _days(rows: Sequence[Summary]) -> list[DayRows]:
 def _notes(
     experiment: Experiment, table: Sums, rows: Sequence[Summary], metrics: Collection[str]
 ) -> Iterable[str]:
-    units, period_rows = (
-        _units(rows),
-        [row for row in rows if row.day is None and row.segment is None],
-    )
+    units = _units(rows)
+    period_rows = [row for row in rows if row.day is None and row.segment is None]
     yield (
         f"The numbers are from the sums in {table.name}: duplicates, crossovers and clicks without "
         "an impression cannot be checked, nor whether each unit is counted once."

@@ -289,10 +289,8 @@ def _sum_before(
     daily: DailyLogs, values: SourceValues, metrics: Sequence[Metric]
 ) -> dict[str, MomentsByPeriod]:
     """Compute moments of (y, x) before the period by metric."""
-    rows, periods = (
-        index_rows(values.sum_cells(metrics, WHOLE, before=True)),
-        len(daily.split_periods) or 1,
-    )
+    rows = index_rows(values.sum_cells(metrics, WHOLE, before=True))
+    periods = len(daily.split_periods) or 1
     return {
         m.name: make_moments_by_period(rows[m.name, WHOLE][""], periods, scales(m), 2)
         for m in metrics

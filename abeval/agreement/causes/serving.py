@@ -320,10 +320,8 @@ def _defaults(values: Values | None, limit: float) -> Iterator[Symptom]:
     """Find one value of many rows whose own scores differ, but for rounding and caps."""
     if values is None or is_rounded(values) or is_clipped(values) or values["compared"] == 0:
         return
-    most, own_share = (
-        values["served_most"] / values["compared"],
-        values["own_most"] / values["compared"],
-    )
+    most = values["served_most"] / values["compared"]
+    own_share = values["own_most"] / values["compared"]
     # A score that is frequent among the model's own is no default.
     exceeds = most > limit and most > 2 * own_share
     text = f"{most:.1%} of the variant's rows have the same served score"

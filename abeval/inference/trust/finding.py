@@ -152,11 +152,9 @@ class TrustCheck:
 
     def _fill_messages(self, analysis: Analysis, finding: RawCheck) -> RawCheck:
         """Fill in the messages, limits and metrics from the declaration."""
-        name, limits, metrics = (
-            finding.name or self.check or self.name,
-            finding.limits,
-            finding.metrics,
-        )
+        name = finding.name or self.check or self.name
+        limits = finding.limits
+        metrics = finding.metrics
         if finding.least == "skipped":
             return finding._replace(name=name, limits=None, reason="")
         calm, alarm, reason, remedy = (

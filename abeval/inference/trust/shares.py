@@ -76,10 +76,8 @@ class Shares(NamedTuple):
         if self.lacks:
             lacking = [share._replace(sure=share.lacking) for share in differing]
             differing = sorted(lacking, key=lambda share: -share.sure)
-        value, high = (
-            max_sure_difference(differing),
-            max(variant_shares.values(), default=0.0) if self.tells else 0.0,
-        )
+        value = max_sure_difference(differing)
+        high = max(variant_shares.values(), default=0.0) if self.tells else 0.0
         if self.tells and variant_shares:
             text = percents(variant_shares)
         else:
