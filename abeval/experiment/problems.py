@@ -178,9 +178,8 @@ def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None
         spellings = ", ".join(f"{name!r} ({units[name]:,})" for name in names)
         raise LogError(
             f"{what} has {spellings}, which differ only in capitals or spaces",
-            "if they are one variant, "
-            f"{remedy.format(write_join_line(names[0], names))}; if they are "
-            "not, rename one",
+            f"if they are one variant, {remedy.format(write_join_line(names[0], names))}; if they "
+            "are not, rename one",
         )
 
 

@@ -35,13 +35,20 @@ def predict_lift(
         alpha: Level at which a predictor must be more than chance, over all that are compared.
     """
     history = build_measures([row for row in rows if row.experiment != experiment])
-    goal = next(
-        (one for one in history.select_side("online") if one.metric == target and one.sign), None
-    )
+    online = history.select_side("online")
+    goal = next((measure for measure in online if measure.metric == target and measure.sign), None)
     if goal is None:
         return f"the history has no {target} of which more or less is better"
-    own = [one for one in choose_offline(history, None) if one.sign and one.metric in differences]
-    fits = {one.metric: fit for one in own if (fit := estimate_prediction(one, goal, alpha))}
+    predictors = {
+        measure.metric: measure
+        for measure in choose_offline(history, None)
+        if measure.sign and measure.metric in differences
+    }
+    fits = {
+        name: fit
+        for name, measure in predictors.items()
+        if (fit := estimate_prediction(measure, goal, alpha))
+    }
     choice = choose_predictor([*fits.values()], alpha)
     if choice is None:
         return "the history has fewer than 5 experiments with an offline metric of this one"
@@ -49,9 +56,9 @@ def predict_lift(
     if best is None or best.fit is None or best.p_value * choice.predictors > alpha:
         return choice.sentence
     name = best.row.predictor
-    sign = next(one.sign for one in own if one.metric == name)
-    seen = differences[name]
-    value, se = latent.predict(best.fit, sign * seen.value, seen.variance**0.5)
+    difference = differences[name]
+    gain = predictors[name].sign * difference.value
+    value, se = latent.predict(best.fit, gain, difference.variance**0.5)
     experiments = best.row.experiments
     variance = latent.widen(best.fit, se) ** 2
     lift = Estimate(goal.sign * value, variance, experiments, experiments - 2.0)

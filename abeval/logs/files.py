@@ -101,8 +101,8 @@ def find_columns_without_nulls(files: Sequence[str]) -> frozenset[str]:
     """Find the columns of Parquet files without a null, by their footers."""
     with _database(os.getpid()).cursor() as connection:
         rows = connection.execute(
-            "select lower(path_in_schema) from "
-            f"parquet_metadata({write_file_list(files)}) group by all "
+            f"select lower(path_in_schema) from parquet_metadata({write_file_list(files)}) "
+            "group by all "
             f"having count(distinct file_name) = {len(set(files))} "
             # A footer without the count says nothing, so the column may have nulls.
             "and max(coalesce(stats_null_count, 1)) = 0"

@@ -281,7 +281,6 @@ def write_missing_note(engine: Engine) -> list[str]:
     if described == units:
         return []
     return [
-        f"{units - described:,} of {units:,} analysed units have no row in the "
-        "table of units: their "
-        "covariates and outcomes there are 0, their segments empty."
+        f"{units - described:,} of {units:,} analysed units have no row in the table of units: "
+        "their covariates and outcomes there are 0, their segments empty."
     ]

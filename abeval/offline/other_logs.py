@@ -132,8 +132,8 @@ def open_scores(run: Run) -> LogColumns | None:
     engine.view(
         "scores",
         f"select {model} as model, {columns['request_id']} as request_id, "
-        f"{columns['item_id']} as item_id, {candidates.write_finite(score)} as "
-        "score from raw_scores",
+        f"{columns['item_id']} as item_id, {candidates.write_finite(score)} as score "
+        "from raw_scores",
     )
     return log
 

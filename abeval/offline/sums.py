@@ -106,8 +106,8 @@ class ModelSums:
             # up.
             values_sql = (
                 f"select v.unit_id, v.k, {values} from cut_values v union all "
-                f"select v.unit_id, c.cutoff as k, {values} from cut_values v join request_cutoffs "
-                "c on v.request_id = c.request_id and v.k = c.k "
+                f"select v.unit_id, c.cutoff as k, {values} from cut_values v "
+                "join request_cutoffs c on v.request_id = c.request_id and v.k = c.k "
                 f"where c.cutoff in ({', '.join(named_cutoffs)})"
             )
         engine.view("wanted_values", values_sql)

@@ -36,7 +36,12 @@ class Part:
 
 
 _BUILT_IN = (
-    *("analysis_page", "time_page", "spread_page", "agreement_page", "replay_page", "methods_part"),
+    "analysis_page",
+    "time_page",
+    "spread_page",
+    "agreement_page",
+    "replay_page",
+    "methods_part",
 )
 """Modules of `abeval.report` that declare parts."""
 

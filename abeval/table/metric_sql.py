@@ -227,8 +227,8 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
     )
     divisor = f"nullif({per}, 0)" if metric.per else "count(*)"
     return (
-        f"select variant, {value} / {divisor} as value, {extra_columns}count(*) as "
-        f"units from {relation} "
+        f"select variant, {value} / {divisor} as value, {extra_columns}count(*) as units "
+        f"from {relation} "
         "group by variant order by variant"
     )
 

@@ -230,6 +230,5 @@ def _notes(line: Timeline, metrics: Sequence[Metric]) -> Iterator[str]:
     if changed:
         yield (
             "Capped or adjusted by calendar day and at looks, but not in the tests of stability "
-            "and novelty, nor by days since entry, hour and weekday: "
-            f"{', '.join(changed)}."
+            f"and novelty, nor by days since entry, hour and weekday: {', '.join(changed)}."
         )

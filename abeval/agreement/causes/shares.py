@@ -83,8 +83,7 @@ def candidates(case: CauseContext, limit: float, most_out: float) -> Finding | U
     return Finding(
         exceeds=share > limit and is_ordered,
         message=f"Candidates: of what control shows, {share:.1%}{where_text} is what the "
-        "variant shows "
-        "less often than the scores of both models let expect.",
+        "variant shows less often than the scores of both models let expect.",
         evidence=(Evidence("rows that the variant lacks", share),),
         p_value=p_value,
         accounts_for=_closed_by_step(case, case.levels, "new", "kept"),
@@ -100,8 +99,7 @@ def labels(case: CauseContext, limit: float) -> Finding | Unchecked | None:
     return Finding(
         exceeds=share > limit,
         message=f"Labels: {share:.1%} of the variant's clicks{where_text} are missing, "
-        "against rows of "
-        "control with like scores.",
+        "against rows of control with like scores.",
         evidence=(Evidence("clicks that are missing", share, where=fmt.listing(where)),),
         p_value=p_value,
         accounts_for=_closed_by_step(case, case.levels, "kept", "acted"),

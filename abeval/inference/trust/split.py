@@ -438,10 +438,9 @@ def split_check(analysis: Analysis) -> list[RawCheck]:
 def unexplained_words(experiment: Experiment, split_periods: SplitPeriods) -> str:
     """Explain why a change of the split by first impressions is ambiguous."""
     return (
-        "by first impressions the split changed "
-        f"{_changes(experiment, split_periods)}, and nothing "
-        "says when units were assigned: a ramp and a treatment that moves first impressions look "
-        "alike, and need opposite comparisons"
+        f"by first impressions the split changed {_changes(experiment, split_periods)}, and "
+        "nothing says when units were assigned: a ramp and a treatment that moves first "
+        "impressions look alike, and need opposite comparisons"
     )
 
 
