@@ -37,7 +37,7 @@ ORDER = (
     ("metrics",),
     ("results", "stats"),
     ("assignment", "files", "progress", "scratch", "threads", "version"),
-    ("bounds", "calls"),
+    ("bounds", "calls", "plugins"),
     ("errors", "locks", "packaged", "signals", "views"),
 )
 """From the top floor to the ground: an import goes to a lower floor."""
@@ -66,6 +66,7 @@ SHARED = {
         "files",
         "locks",
         "packaged",
+        "plugins",
         "progress",
         "scratch",
         "signals",

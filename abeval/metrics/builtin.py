@@ -3,13 +3,12 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from importlib.metadata import entry_points
 from typing import Any
 
-from abeval.errors import AbevalError, ExperimentError
 from abeval.metrics import definition
 from abeval.metrics.definition import ColumnTerm, Direction, Metric, RowTerm, Source, Term
 from abeval.packaged import load_toml_next_to
+from abeval.plugins import load_entry_points
 
 _TABLE = load_toml_next_to(__file__, "builtin.toml")
 
@@ -62,14 +61,10 @@ def read_entry_points() -> None:
     Raises:
         ExperimentError: One of them fails.
     """
-    for entry_point in entry_points(group=ENTRY_POINTS):
-        try:
-            entry_point.load()()
-        except Exception as error:
-            reason = str(error) if isinstance(error, AbevalError) else repr(error)
-            what = f"entry point {entry_point.name!r} of {ENTRY_POINTS} fails: {reason}"
-            hint = f"correct {entry_point.value}: a function without arguments that adds metrics"
-            raise ExperimentError(what, hint) from error
+    problem = f"entry point {{name!r}} of {ENTRY_POINTS} fails: {{error}}"
+    hint = "correct {value}: a function without arguments that adds metrics"
+    for _ in load_entry_points(ENTRY_POINTS, lambda add: add(), problem, hint):
+        pass
 
 
 def _metric(name: str, entry: Mapping[str, Any], thresholds: Mapping[str, float]) -> Metric:

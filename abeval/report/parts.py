@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from abeval.errors import AbevalError
+from abeval.plugins import load_entry_points
 
 if TYPE_CHECKING:
     from abeval.report.figures import Block
@@ -142,16 +143,12 @@ def load_parts() -> list[Part]:
     Raises:
         AbevalError: A package fails, or a part follows one that there is not.
     """
-    # Only a page needs this package.
-    from importlib.metadata import entry_points
-
     _load_built_in()
-    for entry in entry_points(group=GROUP):
-        try:
-            entry.load()
-        except Exception as error:
-            what = f"the parts of the page in {entry.value} cannot be read: {error!r}"
-            raise AbevalError(what, f"mend or remove the package with {GROUP}") from error
+    problem = "the parts of the page in {value} cannot be read: {error}"
+    hint = f"mend or remove the package with {GROUP}"
+    # A module declares its parts when it is loaded.
+    for _ in load_entry_points(GROUP, lambda module: module, problem, hint):
+        pass
     parts = [*_order_parts("")]
     if lost := [part for part in _PARTS.values() if part not in parts]:
         what = f"the part {lost[0].id!r} follows {lost[0].after!r}, which is not on the page"

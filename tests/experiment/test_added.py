@@ -12,6 +12,7 @@ import duckdb
 import pytest
 
 import abeval
+from abeval import plugins
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
 from abeval.experiment import added
@@ -169,7 +170,7 @@ def with_entry_point(monkeypatch: pytest.MonkeyPatch, value: str) -> list[str]:
         asked.append(group)
         return [FakeEntryPoint("shop", value, group)]
 
-    monkeypatch.setattr(builtin, "entry_points", entry_points)
+    monkeypatch.setattr(plugins, "entry_points", entry_points)
     return asked
 
 

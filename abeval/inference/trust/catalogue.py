@@ -5,6 +5,7 @@ from functools import cache
 from abeval.errors import ExperimentError
 from abeval.inference.trust import groups, hours, influence, rows, shares, split
 from abeval.inference.trust.finding import TrustCheck
+from abeval.plugins import load_entry_points
 
 CHECKS: tuple[TrustCheck, ...] = (
     hours.clock,
@@ -72,20 +73,15 @@ def load_installed_checks() -> tuple[TrustCheck, ...]:
     Raises:
         ExperimentError: A check cannot be loaded, or is no `TrustCheck` with a name of its own.
     """
-    # The import and the search take milliseconds, which only an analysis should spend.
-    from importlib.metadata import entry_points
-
+    where = "the trust check {name} = {value} of an installed package"
+    problem = f"{where} cannot be loaded: {{error}}"
     checks = []
-    for point in entry_points(group=ENTRY_POINTS):
-        where = f"the trust check {point.name} = {point.value} of an installed package"
-        try:
-            check = point.load()
-        except Exception as error:
-            reason = f"{where} cannot be loaded: {type(error).__name__}: {error}"
-            raise ExperimentError(reason, "mend the package, or remove it") from error
+    for point, check in load_entry_points(
+        ENTRY_POINTS, lambda check: check, problem, "mend the package, or remove it"
+    ):
         if not isinstance(check, TrustCheck):
-            hint = "declare it with @abeval.TrustCheck (CONTRIBUTING.md)"
-            raise ExperimentError(f"{where} is a {type(check).__name__}", hint)
+            what = f"{where.format(name=point.name, value=point.value)} is a {type(check).__name__}"
+            raise ExperimentError(what, "declare it with @abeval.TrustCheck (CONTRIBUTING.md)")
         _check_name(check)
         checks.append(check)
     return tuple(checks)
