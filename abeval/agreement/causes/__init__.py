@@ -11,14 +11,33 @@ from abeval.packaged import load_toml_next_to
 _TABLE = load_toml_next_to(__file__, "causes.toml")
 
 _FUNCTIONS = (
-    *(strata.position, facts.calibration, shares.support, facts.backtest),
-    *(facts.eligibility, days.reversal, days.promotion, days.novelty, facts.window),
-    *(facts.split, facts.trust, serving.leakage, strata.overlap, strata.overfitting),
-    *(serving.served_score, serving.half_precision, serving.serving, serving.stale_model),
-    *(shares.cannibalised, shares.reordered, shares.candidates, shares.labels),
-    shares.training_policy,
+    strata.check_position,
+    facts.check_calibration,
+    shares.check_support,
+    facts.check_backtest,
+    facts.check_eligibility,
+    days.check_reversal,
+    days.check_promotion,
+    days.check_novelty,
+    facts.check_window,
+    facts.check_split,
+    facts.check_trust,
+    serving.check_leakage,
+    strata.check_overlap,
+    strata.check_overfitting,
+    serving.check_served_score,
+    serving.check_half_precision,
+    serving.check_serving,
+    serving.check_stale_model,
+    shares.check_cannibalised,
+    shares.check_reordered,
+    shares.check_candidates,
+    shares.check_labels,
+    shares.check_training_policy,
 )
 CAUSES = tuple(
-    CauseCheck(function.__name__, function, **_TABLE[function.__name__]) for function in _FUNCTIONS
+    CauseCheck(name, function, **_TABLE[name])
+    for function in _FUNCTIONS
+    for name in (function.__name__.removeprefix("check_"),)
 )
 """In the order of their rows in `docs/agreement.md`; the result orders them by what they say."""

@@ -23,7 +23,7 @@ class Part(NamedTuple):
     lift: Estimate
 
 
-def novelty(case: CauseContext, share: float, least_days: int) -> Finding | None:
+def check_novelty(case: CauseContext, share: float, least_days: int) -> Finding | None:
     """Test the slope of the daily effects, times the days, against the whole effect."""
     days = [day for day in _days(case) if day.lift.variance > 0]
     overall = _pool_days(days)
@@ -49,7 +49,7 @@ def novelty(case: CauseContext, share: float, least_days: int) -> Finding | None
     )
 
 
-def promotion(case: CauseContext, share: float) -> Finding | Unchecked | None:
+def check_promotion(case: CauseContext, share: float) -> Finding | Unchecked | None:
     """Compare the effect on the days of `[[events]]` with that on all others."""
     events = () if case.experiment is None else tuple(case.experiment.events)
     if not events:
@@ -94,7 +94,7 @@ def _click_points(case: CauseContext, step: Estimate, scale: float) -> Estimate 
     return step._replace(variance=scale * step.variance)
 
 
-def reversal(case: CauseContext, share: float) -> Finding | None:
+def check_reversal(case: CauseContext, share: float) -> Finding | None:
     """Find two cells of one segment or cut with opposite effects beyond noise."""
     cells_by_name: dict[str, list[Part]] = {}
     cells: list[SliceRow | CutRow] = [*case.result.segments, *case.result.cuts]

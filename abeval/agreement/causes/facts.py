@@ -19,7 +19,7 @@ LEAST_CLICKS = 100
 _NANO = 1e-9
 
 
-def trust(case: CauseContext) -> Finding:
+def check_trust(case: CauseContext) -> Finding:
     """List the failed checks of the analysis that touch the online metric."""
     online = [] if case.gap is None else [case.gap.online]
     failed = [c for c in case.result.trust if c.status == "fail" and c.touches(online)]
@@ -32,7 +32,7 @@ def trust(case: CauseContext) -> Finding:
     )
 
 
-def window(case: CauseContext, week: float) -> Finding | None:
+def check_window(case: CauseContext, week: float) -> Finding | None:
     """Count whole days of the log."""
     days = {row.cell for row in case.result.daily if not row.partial}
     if not case.result.daily:
@@ -42,7 +42,7 @@ def window(case: CauseContext, week: float) -> Finding | None:
     return Finding(len(days) < week, message, (Evidence("whole days", float(len(days))),))
 
 
-def split(case: CauseContext, span: float) -> Finding:
+def check_split(case: CauseContext, span: float) -> Finding:
     """Compare the variant's shares of the units that enter, by period.
 
     Where shares change, days weigh differently in the variants, and models learn from other rows.
@@ -63,7 +63,7 @@ def split(case: CauseContext, span: float) -> Finding:
     )
 
 
-def backtest(case: CauseContext, least_z: float) -> Finding | Unchecked | None:
+def check_backtest(case: CauseContext, least_z: float) -> Finding | Unchecked | None:
     """Compare the variant's estimate from control's log with what it had."""
     estimates = [row for row in case.backtests if row.estimator == ESTIMATOR]
     forward = next((row for row in estimates if row.target == case.variant), None)
@@ -89,7 +89,7 @@ def backtest(case: CauseContext, least_z: float) -> Finding | Unchecked | None:
     )
 
 
-def eligibility(case: CauseContext, apart: float) -> Finding | None:
+def check_eligibility(case: CauseContext, apart: float) -> Finding | None:
     """Compare the shares of units that have a GAUC: both clicks and non-clicks."""
     control, variant = (
         _eligible(case.find_replay_row(GAUC, model, traffic))
@@ -121,7 +121,7 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
     return Estimate(share, share * (1 - share) / row.units, row.units, row.units - 1.0)
 
 
-def calibration(case: CauseContext, apart: float) -> Finding | None:
+def check_calibration(case: CauseContext, apart: float) -> Finding | None:
     """Compare how far the served models' Q is from 1, each on its own traffic.
 
     Q is Σ score / Σ clicks.

@@ -85,7 +85,7 @@ def _close_by_serving(case: CauseContext, state: str) -> float | None:
     return None if loss is None else case.closed_by_auc(weight * loss.value)
 
 
-def serving(case: CauseContext, more: float, slower: float) -> Finding | None:
+def check_serving(case: CauseContext, more: float, slower: float) -> Finding | None:
     """Compare faults and latency of the variant with control's.
 
     Faults are timeouts, fallbacks and empty answers.
@@ -130,7 +130,7 @@ def _closed_by_healthy(case: CauseContext, rows: pd.DataFrame) -> float | None:
     return case.closed_online(online.lift, rates.variant.value / rates.control.value - 1)
 
 
-def stale_model(case: CauseContext, older_hours: float, flagged: float) -> Finding | None:
+def check_stale_model(case: CauseContext, older_hours: float, flagged: float) -> Finding | None:
     """Compare the age of the models that served, and the shares of stale rows."""
     rows = case.rows("versions")
     routes = [*_ages(case, rows, older_hours, flagged)]
@@ -160,7 +160,7 @@ def _versions(case: CauseContext, rows: pd.DataFrame) -> Iterator[Evidence]:
             yield Evidence("versions of the model", float(versions[side]), where=variant)
 
 
-def leakage(case: CauseContext, late: float, max_single_feature_auc: float) -> Finding | None:
+def check_leakage(case: CauseContext, late: float, max_single_feature_auc: float) -> Finding | None:
     """Test late features, and features that tell the click.
 
     These are the leaks of Kaufman et al. (2012): nobody knows them at the request.
@@ -230,7 +230,7 @@ def is_rounded(values: Values, min_distinct_share: float = FEW) -> bool:
     return ordered and (are_few or short) and values["moved"] > 0.5 * values["inside"]
 
 
-def half_precision(case: CauseContext, min_distinct_share: float) -> Finding | None:
+def check_half_precision(case: CauseContext, min_distinct_share: float) -> Finding | None:
     """Count the different served scores, and the AUC that rounding costs."""
     values, lost = find_served_values(case, "variant"), _loss(case, "plain")
     if values is None or lost is None:
@@ -256,7 +256,7 @@ def half_precision(case: CauseContext, min_distinct_share: float) -> Finding | N
     )
 
 
-def served_score(
+def check_served_score(
     case: CauseContext, max_score_mismatch: float, unserved: float, default: float
 ) -> Finding | None:
     """Test served scores on rows that no other cause explains.

@@ -24,7 +24,7 @@ def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
     return rows.groupby("side")[[*columns]].sum().to_numpy(dtype=np.float64).T
 
 
-def support(case: CauseContext, limit: float) -> Finding | None:
+def check_support(case: CauseContext, limit: float) -> Finding | None:
     """Compare the shares of rows whose items control's log does not have."""
     rows = case.rows("support")
     unknown = shares(rows, "unsupported", "impressions")
@@ -70,7 +70,9 @@ def _effective(case: CauseContext) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-def candidates(case: CauseContext, limit: float, most_out: float) -> Finding | Unchecked | None:
+def check_candidates(
+    case: CauseContext, limit: float, most_out: float
+) -> Finding | Unchecked | None:
     """Compare the items of both variants among rows of like scores."""
     if not isinstance(case.levels, Levels):
         return None
@@ -90,7 +92,7 @@ def candidates(case: CauseContext, limit: float, most_out: float) -> Finding | U
     )
 
 
-def labels(case: CauseContext, limit: float) -> Finding | Unchecked | None:
+def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked | None:
     """Compare clicks by category with those of control's like rows."""
     if not isinstance(case.levels, Levels):
         return None
@@ -113,7 +115,9 @@ def _closed_by_step(case: CauseContext, levels: Levels, before: str, after: str)
     return case.closed_without(float(levels.lifts[after][0] - levels.lifts[before][0]))
 
 
-def training_policy(case: CauseContext, unlearned: float, fewer_clicks: float) -> Finding | None:
+def check_training_policy(
+    case: CauseContext, unlearned: float, fewer_clicks: float
+) -> Finding | None:
     """Count rows and clicks of items that the training data hardly have.
 
     A model learns from what another policy showed, and may know nothing of what it shows itself.
@@ -171,7 +175,7 @@ def _closed_by_learned(case: CauseContext, rows: pd.DataFrame) -> float | None:
     )
 
 
-def reordered(case: CauseContext, against: float, costs: float) -> Finding | None:
+def check_reordered(case: CauseContext, against: float, costs: float) -> Finding | None:
     """Count rows that are not in the place of their score, and what that costs."""
     rows, out = case.rows("list_order"), _out_of_place(case)
     sides = [rows[rows["side"] == side] for side in ("control", "variant")]
@@ -234,7 +238,7 @@ def _fit_order_gains(impressions: Floats, clicks: Floats) -> Floats:
     return gain
 
 
-def cannibalised(case: CauseContext, taken: float) -> Finding | None:
+def check_cannibalised(case: CauseContext, taken: float) -> Finding | None:
     """Compare clicks where the treatment acts, elsewhere, and in all."""
     rows = case.rows("treated").assign(all=lambda r: r["here"] + r["elsewhere"])
     per_unit, per_row = _changes(rows, "units"), _changes(rows, "impressions")

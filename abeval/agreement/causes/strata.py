@@ -6,7 +6,7 @@ from abeval.agreement.clusters import estimate_single_auc, estimate_strata, p_ab
 from abeval.results.agreement import Evidence
 
 
-def position(case: CauseContext, part: float) -> Finding | None:
+def check_position(case: CauseContext, part: float) -> Finding | None:
     """Compare the models among rows of one position."""
     traffics = (case.control, case.variant)
     raw, own_raw = (case.difference("auc", traffic) for traffic in traffics)
@@ -47,7 +47,7 @@ def _coec(case: CauseContext) -> tuple[Evidence, ...]:
     return tuple(case.number(name, share(totals, v, "clicks", "expected"), v) for v in both)
 
 
-def overlap(case: CauseContext, limit: float) -> Finding | None:
+def check_overlap(case: CauseContext, limit: float) -> Finding | None:
     """Compare the models with and without control's rows in the training data."""
     seen = share(case.rows("learned"), "control", "learned", "impressions")
     if seen is None:
@@ -74,7 +74,7 @@ def overlap(case: CauseContext, limit: float) -> Finding | None:
     )
 
 
-def overfitting(case: CauseContext, limit: float) -> Finding | None:
+def check_overfitting(case: CauseContext, limit: float) -> Finding | None:
     """Compare AUC on the training data with that on control's other rows."""
     train = estimate_single_auc(case.rows("single_pairs:training"), "training", "training")
     test = estimate_strata(case.rows("pairs:learned"), case.control, "new")
