@@ -127,6 +127,15 @@ aa = command_from_method(
     *(_METRICS, ALL, JSON),
 )
 
+
+def _windows_beside_replays(
+    loaded: "LoadedExperiment",
+    **keywords: Any,  # noqa: ANN401 (keywords of the method)
+) -> tuple[object, object]:
+    replays = {name: keywords[name] for name in ("metrics", "step")}
+    return loaded.windows(**keywords), loaded.aa(**replays)
+
+
 windows = command_from_method(
     "windows",
     """Effects over time: is each stable, since when, and does it wear off?
@@ -148,7 +157,7 @@ windows = command_from_method(
     flag("look", list[int], "Day of a planned look; repeat for more.", to="looks"),
     flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_default_to()),
     *(ALL, JSON, REPORT),
-    make_extra=lambda loaded, metrics, step, **_: loaded.aa(metrics=metrics, step=step),
+    for_page=_windows_beside_replays,
 )
 
 audit = command_from_method(
@@ -277,7 +286,7 @@ replay = command_from_method(
     ),
     *(ALL, JSON, REPORT),
     widened_by="metric",
-    together=_replay_beside_gap,
+    for_page=_replay_beside_gap,
 )
 
 agree = command_from_method(

@@ -340,13 +340,12 @@ def command_from_method(
     text: str,
     *flags: Flag,
     widened_by: str = "",
-    make_extra: Callable[..., object] | None = None,
-    together: Callable[..., tuple[object, object]] | None = None,
+    for_page: Callable[..., tuple[object, ...]] | None = None,
 ) -> Command:
     """Make a command that calls a method of a loaded experiment and shows the result.
 
-    The option `widened_by` shows all columns, as `--all` does. A second result for the page is
-    made by `make_extra`, or by `together` at once with the first.
+    The option `widened_by` shows all columns, as `--all` does. Where a page is asked for,
+    `for_page` computes the result and what the page shows beside it.
     """
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
@@ -356,14 +355,11 @@ def command_from_method(
         arguments = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
         page = values.get("report")
         with steps() as step:
-            more: list[object] = []
-            # Only the page shows it, and it takes time of its own.
-            if together and page:
-                result, *more = together(loaded, **arguments, step=step)
+            if for_page and page:
+                # Only the page shows the others, and they take time of their own.
+                result, *more = for_page(loaded, **arguments, step=step)
             else:
-                result = getattr(loaded, method)(**arguments, step=step)
-            if make_extra and page:
-                more = [make_extra(loaded, **arguments, step=step)]
+                result, more = getattr(loaded, method)(**arguments, step=step), []
         show_all = values.get("whole", False) or bool(values.get(widened_by))
         # Results that carry the questions print the warning themselves.
         if (questions := loaded.experiment.questions) and not getattr(result, "questions", ()):
