@@ -1,4 +1,4 @@
--- grain: one row per distinct click row, with the reason where it does not count
+-- grain: one row per distinct click row, with the reason where it does not count; one before its impression counts
 -- reads: click_log (copies, time_ms, dwell_ms, key_1, key_2, key_3), clicked_keys, experiment
 select
   c.copies, c.key_1, c.key_2, c.key_3, c.dwell_ms,

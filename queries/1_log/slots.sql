@@ -1,6 +1,5 @@
--- grain: one row per cluster and slot of which rows count after the burn-in
+-- grain: one row per cluster and slot of which rows count after the burn-in; says whether it shows several variants
 -- reads: dated (impressions with cluster, slot, since_ms), experiment (burn_in_ms)
--- whether it shows several variants
 select cluster as of_cluster, slot as of_slot, min(variant) <> max(variant) as is_mixed
 from dated
 cross join experiment

@@ -1,5 +1,5 @@
 -- grain: one row per row of logged_sums, with its local hour and day, its phase, and what sets its impressions aside
--- reads: periods, timed_sums (phases as in 1_log/seen, of whole hours: fewer looks than one for each impression)
+-- reads: periods, timed_sums (the phase is that of 1_log/seen, looked up once an hour; day is in days since 1970)
 with phased as (
   select
     columns('^(unit_id|variant|is_exposed|s_.*|c_[0-9]+|not_compared|slot_aside|hour|first_ms|last_ms)$'),

@@ -1,8 +1,8 @@
 -- grain: one row per unit and day with a scored impression; over the whole period, day is null
 -- reads: scored (unit_id, day, score of the served model, click)
--- AUC of a unit by the places of its clicked scores (Mann and Whitney 1947); a unit without both classes
--- is left out, and counted. Among equal scores, rows without a click come first; half of their number
--- is subtracted, so that a tie counts 1/2
+-- AUC of a unit by the places of its clicked scores (Mann and Whitney 1947); a unit (of a day)
+-- without both classes is left out, and counted. The place of a clicked row counts all unclicked rows of
+-- its score as below it; half of their number is subtracted, so that a tie counts 1/2
 with ranked as (
   select
     unit_id, day, click,
