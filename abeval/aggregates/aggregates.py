@@ -42,11 +42,17 @@ class AuditSums(NamedTuple):
 
 
 class UnitShares(NamedTuple):
-    """Hold how many of a variant's rows (x) an audit counts (y), in one cell.
+    """Hold the share of a variant's rows that have what an audit looks for, in one cell.
 
-    A cell is a group within the audit, such as a value of a segment, a kind of rows or a column;
-    empty for all rows. In cells of machines y is a time in milliseconds. `sums` are over the units
-    that have rows, each with the share of its own rows, at most 1.
+    An audit looks for a fault of logging, such as repeated rows or missing values, which should
+    be as frequent in every variant.
+
+    Attributes:
+        audit: Name of the audit.
+        cell: A group of rows within it, such as a value of a segment; empty for all rows.
+        y: Rows that have it. Where the audit compares clocks of machines: milliseconds.
+        x: All rows.
+        sums: The units that have rows, with the sum of their own shares and of the squares.
     """
 
     audit: str

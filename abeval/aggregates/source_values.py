@@ -285,7 +285,11 @@ class SourceValues:
         )
 
     def sum_buckets(self, metric: Metric, sub_bucket: SubBuckets | None) -> BucketSums:
-        """Sum a metric for A/A replays, by cluster, sub-bucket or unit."""
+        """Sum a metric by what an A/A replay deals anew.
+
+        That is a cluster where the experiment has clusters, else a unit's sub-bucket; a unit where
+        `sub_bucket`, the sub-bucket of each unit, is None.
+        """
         if self.units.clusters is not None:
             y, x, y0, x0 = self.sum_clusters(metric).T[:4]
             # Clusters were all there before the period: none is new.

@@ -28,7 +28,13 @@ from abeval.stats.records import Refusal
 
 @dataclass(frozen=True)
 class Analysis:
-    """An experiment, its metrics in scorecard order, and its aggregates."""
+    """What comparisons read: an experiment, its metrics and their sums.
+
+    Attributes:
+        experiment: As the experiment file says it.
+        metrics: In the order of the scorecard.
+        aggregates: Sums over the units of each variant; no result yet.
+    """
 
     experiment: Experiment
     metrics: Sequence[Metric]

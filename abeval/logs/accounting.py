@@ -42,7 +42,7 @@ class DayRows(NamedTuple):
 
 
 def count_log_rows(prepared: Prepared, engine: Engine) -> list[LogRows]:
-    """Count rows of impressions, clicks, units and events, by log and by reason."""
+    """Count the rows of each log: those used, and those set aside, by reason."""
     schema = prepared.schema
     logs = [(schema.impressions.log, _impressions(prepared))]
     if schema.clicks is not None:

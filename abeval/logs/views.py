@@ -98,12 +98,13 @@ def _timestamp(log: LogColumns, value: str) -> str:
 
 
 def write_valid_time(experiment: Experiment, log: LogColumns) -> str:
-    """Write the SQL of the log's time; without [period], null outside years 2 to 9998.
+    """Write the SQL of the log's time, with null for times that no calendar can shift.
 
-    Numbers of seconds or milliseconds stay as they are.
+    Without `[period]` a time before the year 2 or after 9998 is null, because a time zone would
+    move it out of the calendar; numbers of seconds or milliseconds are not checked. With
+    `[period]` such rows are outside of it anyhow, so nothing is checked.
     """
     value = write_column(log, "ts")
-    # Times that far off lie outside of a [period] anyhow.
     if experiment.period is not None or not log.find_type("ts").startswith(("TIMESTAMP", "DATE")):
         return value
     time = _timestamp(log, value)

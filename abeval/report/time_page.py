@@ -100,7 +100,10 @@ class EffectSeries(NamedTuple):
     def view(
         self, part: str, title: str, takeaway: str, figure: fig.Figure, *notes: str
     ) -> tuple[str, FigureView]:
-        """Return the metric and its figure in a part; `notes` follow the variant."""
+        """Pair the metric's name with its figure in a part of the page.
+
+        The figure's note is the variant, where there are several, and then `notes`.
+        """
         variant_key = [self.variant] * self.several
         note = ", ".join(filter(None, (*variant_key, *notes)))
         return self.metric, FigureView(

@@ -82,11 +82,15 @@ class PairRow(Frozen):
 
 
 class ModelCoverage(Frozen):
-    """Count the requests, units, and pairs of a request and an item with scores of a model.
+    """Count how much of the replayed log has a score of a model.
 
-    `rows` are the pairs. A request or unit is scored if one of its pairs is.
-
-    `unscored_rows` are items without a usable score: null, NaN or infinite.
+    Attributes:
+        requests: All requests of the log.
+        scored_requests: Requests with at least one scored item.
+        rows: All pairs of a request and an item.
+        unscored_rows: Pairs without a finite score.
+        units: All units of the log.
+        scored_units: Units with at least one scored pair.
     """
 
     model: str

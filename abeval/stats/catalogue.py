@@ -156,9 +156,12 @@ class Coverage(NamedTuple):
     functionals: Sequence[Functional] = ("coverage",)
 
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
-        """Evaluate one variant at `at` units, shape (functionals, subsets).
+        """Evaluate subsets of a variant's groups of units, shape (functionals, subsets).
 
-        Subsets of the groups come in the order in which groups are used; `at` has shape (subsets,).
+        Args:
+            arm: The variant: units and items shown, by group of units.
+            at: How many units each subset is evaluated at, shape (subsets,).
+            orders: The groups of each subset, in the order in which they are used.
         """
         members = _members(np.stack(orders), len(arm.units))
         units = members @ arm.units

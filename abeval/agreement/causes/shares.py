@@ -153,9 +153,11 @@ def check_training_policy(
 
 
 def _add_expected_clicks(rows: pd.DataFrame) -> pd.DataFrame:
-    """Add the clicks to expect at the click rate of learned items, by side and tenth.
+    """Add the clicks that rows would have at the click rate of learned items.
 
-    A tenth is of the candidate's scores. Rows of tenths without a learned item are left out.
+    Learned items were in the training data. The rate is of the same side (0 control, 1 variant)
+    and the same tenth of the candidate model's scores. Adds `impressions_expected` and
+    `unlearned_expected`; rows of a tenth without a learned item are left out.
     """
     sums = rows.groupby(["side", "tenth"], as_index=False).sum()
     # A tenth without a learned item has no rate, and its rows are left out below.
