@@ -136,7 +136,9 @@ def test_ratings_below_zero_are_ratings_of_lists_too() -> None:
     truth = pd.DataFrame({"request_id": 1, "item_id": [*"abc"], "grade": [1, -1, 2]})
     run = truth[["request_id", "item_id"]].assign(score=[0.9, 0.8, 0.7])
     names = ["mse", "mae", "rmse", "r2", "mape", "fcp", "dcg@3[lin]", "ndcg@3[lin,ties]"]
-    found = abeval.evaluate(run, truth, metrics=names).values()
+    evaluation = abeval.evaluate(run, truth, metrics=names)
+    found = evaluation.values()
+    assert "metrics of lists count relevance below 0 as none" in evaluation.result.notes[0]
     log = truth.merge(run).assign(unit_id=1)
     assert found == pytest.approx(abeval.evaluate_log(log, ["score"], metrics=names).values())
     squares = 0.01 + 3.24 + 1.69
