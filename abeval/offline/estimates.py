@@ -259,7 +259,9 @@ def build_result(
 
 
 def _notes(sums: Sums, is_condensed: bool) -> Iterator[str]:
-    """Note unusual scores, and how much of the lists nobody judged."""
+    """Note unusual scores and relevance, and how much of the lists nobody judged."""
+    if any(model.lowest_grade < 0 for model in sums.models.values()):
+        yield "metrics of lists count relevance below 0 as none; errors and pairs have it as it is"
     if sums.uncompared:
         yield (
             "models are compared over the requests that all of them score: "

@@ -59,6 +59,7 @@ class ModelSums:
     low: float
     high: float
     is_binary: bool
+    lowest_grade: float
     longest: int
     items: int
     unjudged: int
@@ -314,6 +315,7 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
         low=float(low or 0),
         high=float(high or 0),
         is_binary=is_binary,
+        lowest_grade=float(grades[2] or 0),
         longest=longest,
         items=items,
         unjudged=unjudged,

@@ -1,6 +1,7 @@
 -- grain: one row per request and item that is listed or relevant, of the requests of a ground truth
 -- reads: listed_rows (request_id, item_id, score, tie), truth_rows (unit_id, request_id, item_id, grade)
--- both have each item once per request; an item without a grade is one that nobody judged
+-- both have each item once per request; an item without a grade is one that nobody judged.
+-- A grade below zero stays: it is a rating, and metrics of gains read grades above zero alone
 with requests as (
   select request_id, min(unit_id) as unit_id from truth_rows group by request_id
 ),
@@ -13,7 +14,7 @@ together as (
   full outer join truth_rows t on l.request_id = t.request_id and l.item_id = t.item_id
 )
 select
-  r.unit_id, r.request_id, t.item_id, t.score, t.tie, greatest(t.grade, 0.0e0) as grade,
+  r.unit_id, r.request_id, t.item_id, t.score, t.tie, t.grade,
   cast(null as varchar) as category, t.judged
 from together t
 join requests r on t.request_id = r.request_id

@@ -5,7 +5,7 @@
 with tied as (
   select
     request_id, min(unit_id) as unit_id, score, count(*) as n,
-    sum(coalesce(grade, 0.0e0)) / nullif(cast(count(*) as double), 0) as linear
+    sum(greatest(coalesce(grade, 0.0e0), 0.0e0)) / nullif(cast(count(*) as double), 0) as linear
   from model_items
   where score is not null
   group by request_id, score

@@ -179,6 +179,31 @@ def test_served_scores_that_stop_at_a_cap_have_a_remedy_of_their_own() -> None:
     assert correlations == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("name", ["served_score", "half_precision"])
+def test_what_served_scores_lose_of_the_auc_is_above_zero(name: str) -> None:
+    found = judged(name, served(values(), AS_SERVED))
+    (lost,) = (e for e in found.evidence if e.name.startswith("AUC lost"))
+    assert lost.value == pytest.approx(0.7 - 0.62)
+    assert lost.low is not None
+    assert lost.high is not None
+    assert lost.low < 0.08 < lost.high
+
+
+def test_rows_of_items_hardly_learned_count_where_no_learned_item_has_their_score() -> None:
+    """Half of the variant's rows are in a tenth of scores of their own."""
+    usual, alone = learned(20, 2)["learned_items"], learned(20, 2)["learned_items"]
+    alone = alone[alone.side == "variant"].assign(tenth=2)
+    alone["unlearned"], alone["unlearned_clicks"] = alone.impressions, alone.clicks
+    for rows, share in ((pd.concat([usual, alone]), 0.51), (pd.concat([usual[:64], alone]), 1.0)):
+        facts = {**learned(20, 2), "learned_items": rows}
+        (found,) = (
+            e.value
+            for e in judged("training_policy", facts).evidence
+            if e.name == "rows of items hardly learned" and e.where == "treatment"
+        )
+        assert found == pytest.approx(share, abs=0.01)
+
+
 def test_a_cause_without_its_rows_says_what_it_needs() -> None:
     empty = {"serving": sides(*[{**HEALTHY, **dict.fromkeys(NONE, 0)}] * 2)}
     found = CHECKS["serving"].judge(of(empty))

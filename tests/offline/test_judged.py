@@ -131,6 +131,26 @@ def test_regression_is_that_of_scikit_learn() -> None:
         assert found.values()[name] == pytest.approx(own["values"][name], abs=1e-9)
 
 
+def test_ratings_below_zero_are_ratings_of_lists_too() -> None:
+    """Errors are -.1, 1.8 and -1.3; of gains a rating below zero is none."""
+    truth = pd.DataFrame({"request_id": 1, "item_id": [*"abc"], "grade": [1, -1, 2]})
+    run = truth[["request_id", "item_id"]].assign(score=[0.9, 0.8, 0.7])
+    names = ["mse", "mae", "rmse", "r2", "mape", "fcp", "dcg@3[lin]", "ndcg@3[lin,ties]"]
+    evaluation = abeval.evaluate(run, truth, metrics=names)
+    found = evaluation.values()
+    assert "metrics of lists count relevance below 0 as none" in evaluation.result.notes[0]
+    log = truth.merge(run).assign(unit_id=1)
+    assert found == pytest.approx(abeval.evaluate_log(log, ["score"], metrics=names).values())
+    squares = 0.01 + 3.24 + 1.69
+    deviations = (1 + 1 + 4) - 2**2 / 3
+    assert found["mse"] == pytest.approx(squares / 3)
+    assert found["mae"] == pytest.approx((0.1 + 1.8 + 1.3) / 3)
+    assert found["r2"] == pytest.approx(1 - squares / deviations)
+    assert found["mape"] == pytest.approx((0.1 + 1.8 + 1.3 / 2) / 3)
+    assert found["dcg@3[lin]"] == pytest.approx(1 + 2 / 2)
+    assert found["ndcg@3[lin,ties]"] == pytest.approx((1 + 2 / 2) / (2 + 1 / np.log2(3)))
+
+
 def test_the_interval_of_r2_is_that_of_resampled_units() -> None:
     rng = np.random.default_rng(4)
     units, each = 500, 4

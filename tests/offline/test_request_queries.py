@@ -165,7 +165,7 @@ def judged(listed: list[Listed], truth: list[Judgement]) -> Keyed:
                 "unit_id": min(r.unit_id for r in known.values()),
                 "score": row.score,
                 "tie": row.tie,
-                "grade": max(grade or 0.0, 0.0),
+                "grade": grade or 0.0,
                 "category": None,
                 "judged": int(grade is not None),
             }

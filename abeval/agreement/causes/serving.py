@@ -70,6 +70,11 @@ def _loss(case: CauseContext, state: str) -> Estimate | None:
     return None if both is None else both.difference
 
 
+def _negate(change: Estimate) -> Estimate:
+    """Return a change with its other sign: what falls is lost."""
+    return change._replace(value=-change.value)
+
+
 def _close_by_serving(case: CauseContext, state: str) -> float | None:
     """Close the gap by judging rows in one state as they were served."""
     if "served_apart" not in (case.facts or {}):
@@ -235,7 +240,7 @@ def check_half_precision(case: CauseContext, min_distinct_share: float) -> Findi
     values, lost = find_served_values(case, "variant"), _loss(case, "plain")
     if values is None or lost is None:
         return None
-    gone = lost._replace(value=-lost.value)
+    gone = _negate(lost)
     served, own_count = values["served_values"], values["own_values"]
     of_variant = {
         "different served scores": served,
@@ -249,7 +254,7 @@ def check_half_precision(case: CauseContext, min_distinct_share: float) -> Findi
         f"the model's own {own_count:,.0f}; the AUC changes by {lost.value:+.3f}.",
         evidence=(
             *(Evidence(name, value, where=case.variant) for name, value in of_variant.items()),
-            case.number("AUC lost by rounding", lost, case.variant),
+            case.number("AUC lost by rounding", gone, case.variant),
         ),
         p_value=p_above(gone, 0.0) if is_rounded(values, min_distinct_share) else 1.0,
         accounts_for=_close_by_serving(case, "plain"),
@@ -272,7 +277,7 @@ def check_served_score(
         *_defaults(values, default),
     ]
     lost = _loss(case, "plain")
-    losses = [] if lost is None else [case.number("AUC lost", lost)]
+    losses = [] if lost is None else [case.number("AUC lost", _negate(lost))]
     also = (*_describe_sides(case), *losses)
     finding = _combine_symptoms("Served scores", routes, _close_by_serving(case, "plain"), also)
     if finding is None or values is None or not is_clipped(values):

@@ -122,11 +122,12 @@ def check_training_policy(
 
     A model learns from what another policy showed, and may know nothing of what it shows itself.
     """
-    rows = _add_expected_clicks(case.rows("learned_items"))
-    unknown = shares(rows, "unlearned", "impressions")
+    # Every row counts in the shares; clicks are compared where learned items have like scores.
+    unknown = shares(case.rows("learned_items"), "unlearned", "impressions")
     if unknown is None:
         return None
     control_share, variant_share, more = unknown
+    rows = _add_expected_clicks(case.rows("learned_items"))
     clicked = share(rows, "variant", "unlearned_clicks", "unlearned_expected")
     less = Estimate(0.0, 0.0, 2, 1.0)
     if clicked is not None:
@@ -172,6 +173,9 @@ def _add_expected_clicks(rows: pd.DataFrame) -> pd.DataFrame:
 def _closed_by_learned(case: CauseContext, rows: pd.DataFrame) -> float | None:
     """Close the gap as if the variant showed learned items of like scores."""
     impressions, clicks, expected = _sums(rows, "impressions", "clicks", "impressions_expected")
+    # A variant may show nothing that has a like learned item.
+    if impressions.size < 2:
+        return None
     return case.closed_by_rates(
         clicks / impressions, np.array([clicks[0], expected[1]]) / impressions
     )
