@@ -93,6 +93,8 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     # Its products are small: threads of BLAS, which NumPy starts as it is imported, only wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # pydantic would read what every installed package says of itself.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Imports make many objects that stay: looking among them for unused ones takes up to a tenth.
     gc.set_threshold(200_000)
     exit_when_stopped()
