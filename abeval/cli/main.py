@@ -10,6 +10,7 @@ import gc
 import inspect
 import os
 import sys
+from copy import copy
 from functools import partial
 from io import TextIOWrapper
 from typing import Annotated, Any
@@ -38,7 +39,8 @@ def _add(group: typer.Typer, panel: str | None, *commands: Command) -> None:
     for command in commands:
         text, _, examples = inspect.cleandoc(command.__doc__ or "").partition("Examples:\n")
         epilog = "\n\n".join(("Examples:", *examples.splitlines()))
-        register = group.command(help=text.strip(), epilog=epilog, rich_help_panel=panel)
+        name = command.__name__.replace("_", "-")
+        register = group.command(name, help=text.strip(), epilog=epilog, rich_help_panel=panel)
         register(protect_inputs(command))
 
 
@@ -85,6 +87,16 @@ def _options(
 ) -> None: ...
 
 
+def _narrow(app: typer.Typer, name: str) -> typer.Typer:
+    """Leave out the commands that are not called: Typer would read all of their options."""
+    called = [command for command in app.registered_commands if command.name == name]
+    if not called:
+        return app
+    narrow = copy(app)
+    narrow.registered_commands, narrow.registered_groups = called, []
+    return narrow
+
+
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
@@ -100,7 +112,7 @@ def main() -> None:
     exit_when_stopped()
     try:
         # Else Typer prints its own errors, with values of any length and in words of pydantic.
-        exit_on_error(partial(app, standalone_mode=False))
+        exit_on_error(partial(_narrow(app, "".join(sys.argv[1:2])), standalone_mode=False))
     finally:
         # Nothing may stop the end of the process, which removes what is left.
         atexit.register(ignore_stops)

@@ -453,10 +453,11 @@ def console() -> "Console":
     """Make a console on standard output."""
     from rich.console import Console
 
-    console = Console()
+    # No text of ours names an emoji, and Rich would load its table of them.
+    console = Console(emoji=False)
     is_open = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
     # A pipe has no width, and Rich would take 80 columns.
-    return console if is_open else Console(width=PIPE)
+    return console if is_open else Console(emoji=False, width=PIPE)
 
 
 def show(
