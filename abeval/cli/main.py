@@ -17,12 +17,12 @@ from typing import Annotated, Any
 
 import typer
 
-from abeval.cli.analyze import add_table_flags, analyze, report
+from abeval.cli.analyze import analyze, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, windows
 from abeval.cli.history import add
 from abeval.cli.history import report as history_report
-from abeval.cli.options import Command, add_engine_flags, exit_on_error, protect_inputs
+from abeval.cli.options import Command, exit_on_error, protect_inputs
 from abeval.cli.reference import init, mcp, metrics, schema, simulate, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
@@ -56,17 +56,10 @@ tools = _group(
     "tools", "Assign units, simulate logs, print queries, metrics and the file's schema."
 )
 
-_add(
-    app,
-    "Decide",
-    init,
-    add_table_flags(analyze),
-    add_engine_flags(windows),
-    add_engine_flags(power),
-)
-_add(app, "Explain", *(add_engine_flags(command) for command in (replay, agree, off_policy)))
+_add(app, "Decide", init, analyze, windows, power)
+_add(app, "Explain", replay, agree, off_policy)
 app.add_typer(history, rich_help_panel="Explain")
-_add(app, "Trust", add_engine_flags(aa), add_engine_flags(audit))
+_add(app, "Trust", aa, audit)
 _add(app, "Tools", report, mcp)
 app.add_typer(tools, rich_help_panel="Tools")
 _add(history, None, add, history_report)
