@@ -31,19 +31,22 @@ class Frozen:
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     __match_args__: ClassVar[tuple[str, ...]] = ()
 
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+    """Field → its default, or MISSING."""
+
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__()
         dataclass(init=False, repr=False, eq=False, **options)(cls)
+        cls._defaults = {field.name: field.default for field in fields(cls)}
 
     def __init__(self, *values: Any, **named: Any) -> None:  # noqa: ANN401 (fields of any type)
-        kind, positional = type(self), self.__match_args__
         count = len(values) + len(named)
-        named |= zip(positional, values, strict=False)
-        held = {f.name: named.get(f.name, getattr(kind, f.name, MISSING)) for f in fields(self)}
-        missing = [name for name, value in held.items() if value is MISSING]
-        if missing or len(named) < count or not named.keys() <= held.keys():
-            raise TypeError(f"{kind.__name__} has each of {[*held]} once; missing: {missing}")
-        vars(self).update(held)
+        named |= zip(self.__match_args__, values, strict=False)
+        held = {**self._defaults, **named}
+        is_whole = count == len(held) or all(value is not MISSING for value in held.values())
+        if len(named) < count or len(held) > len(self._defaults) or not is_whole:
+            raise TypeError(f"{type(self).__name__} has the fields {[*self._defaults]}, each once")
+        self.__dict__.update(held)
 
     def __setattr__(self, name: str, value: object) -> None:
         raise FrozenInstanceError(f"cannot assign to field {name!r}")
