@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from functools import cache
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import numpy as np
@@ -20,13 +21,33 @@ HEAVY = {
 """Packages that no command on the path of every day needs."""
 
 
+BARE = ("duckdb", "numpy", "scipy.special")
+
+
 @cache
-def brought_by_scipy() -> set[str]:
-    """What `scipy.special` imports itself: in some versions `scipy.linalg` and `scipy.sparse`."""
-    probe = "import scipy.special, sys; print(*sys.modules)"
-    command = [sys.executable, "-c", probe]
+def brought_by(*libraries: str) -> set[str]:
+    """What libraries import themselves, such as `scipy.linalg` in some versions."""
+    command = [sys.executable, "-c", f"import sys, {', '.join(libraries)}; print(*sys.modules)"]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
     return {*ran.stdout.split()}
+
+
+OPTIONS = ("typer", "pydantic.types")
+ANALYSIS = (*OPTIONS, *BARE, "markupsafe", "mmh3", "rich.table")
+
+BUDGET: dict[str, tuple[tuple[str, ...], int]] = {
+    "--version": (OPTIONS, 15),
+    "--help": (("typer.rich_utils",), 15),
+    "analyze": (ANALYSIS, 160),
+    "analyze --checks": (ANALYSIS, 150),
+    "aa": (ANALYSIS, 140),
+    "power": (ANALYSIS, 150),
+    "windows": (ANALYSIS, 160),
+    "replay": (ANALYSIS, 125),
+    # Its rows are frames of pandas.
+    "agree": ((*ANALYSIS, "pandas"), 220),
+}
+"""Command → the libraries that it may use, and how many modules of abeval."""
 
 
 OTHERS = {
@@ -52,9 +73,7 @@ WITHOUT = {
     "analyze --checks": {*HEAVY, *OTHERS, ".time", ".results.windows", *JUDGING},
     "power": {*HEAVY, *OTHERS, ".results.windows", *JUDGING},
     "windows": {*HEAVY, *OTHERS, ".results.power", *JUDGING},
-    # Models are still read as frames of pandas.
-    "replay": {*HEAVY, ".inference", ".time", ".agreement", ".off_policy", *JUDGING}
-    - {"pandas", "pyarrow"},
+    "replay": {*HEAVY, ".inference", ".time", ".agreement", ".off_policy", *JUDGING},
 }
 """Command → what it must not import."""
 
@@ -111,6 +130,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@cache
 def imported(folder: Path, *arguments: str) -> set[str]:
     """Names of the modules that a command imports; those of abeval begin with a dot."""
     out = folder / "modules.json"
@@ -124,7 +144,16 @@ def imported(folder: Path, *arguments: str) -> set[str]:
 def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
     names = imported(file.parent, *command.split(), str(file))
     assert names >= {"duckdb", "numpy", "scipy.special", *WITH[command]}
-    assert names & WITHOUT[command] - brought_by_scipy() == set()
+    assert names & WITHOUT[command] - brought_by(*BARE) == set()
+
+
+@pytest.mark.parametrize("command", BUDGET)
+def test_a_command_imports_few_libraries_and_modules(file: Path, command: str) -> None:
+    libraries, most = BUDGET[command]
+    names = imported(file.parent, *command.split(), *[str(file)] * (command[0] != "-"))
+    packages = {name.split(".")[0] for name in names} & {*packages_distributions()}
+    assert packages - brought_by(*libraries) == set()
+    assert sum(name.startswith(".") for name in names) <= most
 
 
 @pytest.mark.whole
@@ -168,7 +197,7 @@ def test_an_evaluation_of_one_table_needs_no_experiment_and_few_packages(file: P
     names = set(evaluated.stdout.split())
     assert "abeval.offline.sums" in names
     without = {*HEAVY, "sqlglot", "abeval.logs", "abeval.experiment.model"}
-    assert names & without - brought_by_scipy() == set()
+    assert names & without - brought_by(*BARE) == set()
 
 
 def test_records_of_results_are_read_without_scipy() -> None:
@@ -177,3 +206,19 @@ def test_records_of_results_are_read_without_scipy() -> None:
         [sys.executable, "-c", probe], check=True, capture_output=True, text=True
     )
     assert answer.stdout.split() == ["False"]
+
+
+def test_to_define_records_and_models_compiles_nothing() -> None:
+    probe = (
+        "import abeval.results.analysis as results, abeval.experiment.model as model\n"
+        "kinds = [k for k in vars(results).values() if isinstance(k, type)]\n"
+        "records = [k for k in kinds if issubclass(k, results.DrawnRecord)]\n"
+        "print(len(records), any('__init__' in vars(k) for k in records))\n"
+        "print(model.Experiment.__pydantic_complete__)"
+    )
+    answer = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", probe], check=True, capture_output=True, text=True
+    )
+    records, *compiled = answer.stdout.split()
+    assert int(records) > 1
+    assert compiled == ["False", "False"]

@@ -26,7 +26,7 @@ UNLEASH_VARIANT_SEED = 86028157
 class Scheme(BaseModel, ABC):
     """How a platform assigns units to variants."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     def rule(self, weights: Weights) -> Rule:
         """Return the rule for variants of these weights, in the platform's order."""

@@ -104,7 +104,7 @@ def _load_sums_table(
     return load_sums(sums, TableOptions(**columns), unit)
 
 
-add_table_flags = partial(
+_add_table_flags = partial(
     options.add_engine_flags,
     load=_load,
     flags=_FLAGS,
@@ -122,6 +122,7 @@ def _check_report(file: Path) -> None:
 _EXIT_CODES = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5, "draft": 6}
 
 
+@_add_table_flags
 def analyze(
     loaded: "LoadedExperiment",
     json_file: options.JsonFile = None,

@@ -10,18 +10,19 @@ import gc
 import inspect
 import os
 import sys
+from copy import copy
 from functools import partial
 from io import TextIOWrapper
 from typing import Annotated, Any
 
 import typer
 
-from abeval.cli.analyze import add_table_flags, analyze, report
+from abeval.cli.analyze import analyze, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, windows
 from abeval.cli.history import add
 from abeval.cli.history import report as history_report
-from abeval.cli.options import Command, add_engine_flags, exit_on_error, protect_inputs
+from abeval.cli.options import Command, exit_on_error, protect_inputs
 from abeval.cli.reference import init, mcp, metrics, schema, simulate, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
@@ -38,7 +39,8 @@ def _add(group: typer.Typer, panel: str | None, *commands: Command) -> None:
     for command in commands:
         text, _, examples = inspect.cleandoc(command.__doc__ or "").partition("Examples:\n")
         epilog = "\n\n".join(("Examples:", *examples.splitlines()))
-        register = group.command(help=text.strip(), epilog=epilog, rich_help_panel=panel)
+        name = command.__name__.replace("_", "-")
+        register = group.command(name, help=text.strip(), epilog=epilog, rich_help_panel=panel)
         register(protect_inputs(command))
 
 
@@ -54,17 +56,10 @@ tools = _group(
     "tools", "Assign units, simulate logs, print queries, metrics and the file's schema."
 )
 
-_add(
-    app,
-    "Decide",
-    init,
-    add_table_flags(analyze),
-    add_engine_flags(windows),
-    add_engine_flags(power),
-)
-_add(app, "Explain", *(add_engine_flags(command) for command in (replay, agree, off_policy)))
+_add(app, "Decide", init, analyze, windows, power)
+_add(app, "Explain", replay, agree, off_policy)
 app.add_typer(history, rich_help_panel="Explain")
-_add(app, "Trust", add_engine_flags(aa), add_engine_flags(audit))
+_add(app, "Trust", aa, audit)
 _add(app, "Tools", report, mcp)
 app.add_typer(tools, rich_help_panel="Tools")
 _add(history, None, add, history_report)
@@ -85,6 +80,16 @@ def _options(
 ) -> None: ...
 
 
+def _narrow(app: typer.Typer, name: str) -> typer.Typer:
+    """Leave out the commands that are not called: Typer would read all of their options."""
+    called = [command for command in app.registered_commands if command.name == name]
+    if not called:
+        return app
+    narrow = copy(app)
+    narrow.registered_commands, narrow.registered_groups = called, []
+    return narrow
+
+
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
@@ -93,12 +98,14 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     # Its products are small: threads of BLAS, which NumPy starts as it is imported, only wait.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    # pydantic would read what every installed package says of itself.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Imports make many objects that stay: looking among them for unused ones takes up to a tenth.
     gc.set_threshold(200_000)
     exit_when_stopped()
     try:
         # Else Typer prints its own errors, with values of any length and in words of pydantic.
-        exit_on_error(partial(app, standalone_mode=False))
+        exit_on_error(partial(_narrow(app, "".join(sys.argv[1:2])), standalone_mode=False))
     finally:
         # Nothing may stop the end of the process, which removes what is left.
         atexit.register(ignore_stops)

@@ -335,42 +335,6 @@ _TIME_LIMIT = _parameter(
 )
 
 
-def command_from_method(
-    method: str,
-    text: str,
-    *flags: Flag,
-    widened_by: str = "",
-    for_page: Callable[..., tuple[object, ...]] | None = None,
-) -> Command:
-    """Make a command that calls a method of a loaded experiment and shows the result.
-
-    The option `widened_by` shows all columns, as `--all` does. Where a page is asked for,
-    `for_page` computes the result and what the page shows beside it.
-    """
-
-    def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
-        from abeval.progress import steps
-        from abeval.results import codes
-
-        arguments = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
-        page = values.get("report")
-        with steps() as step:
-            if for_page and page:
-                # Only the page shows the others, and they take time of their own.
-                result, *more = for_page(loaded, **arguments, step=step)
-            else:
-                result, more = getattr(loaded, method)(**arguments, step=step), []
-        show_all = values.get("whole", False) or bool(values.get(widened_by))
-        # Results that carry the questions print the warning themselves.
-        if (questions := loaded.experiment.questions) and not getattr(result, "questions", ()):
-            typer.echo(f"DRAFT: {codes.open_questions(questions)}", err=True)
-        show(result, values["json_file"], page, *more, show_all=show_all)
-
-    run.__name__, run.__doc__ = method, text
-    loaded = inspect.Parameter("loaded", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return _copy_signature(run, run, [loaded, *(f.parameter for f in flags)])
-
-
 def _load_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
     from abeval.api import load
 
@@ -432,6 +396,42 @@ def add_engine_flags(
     )
 
 
+def command_from_method(
+    method: str,
+    text: str,
+    *flags: Flag,
+    widened_by: str = "",
+    for_page: Callable[..., tuple[object, ...]] | None = None,
+) -> Command:
+    """Make a command that calls a method of the experiment of a file and shows the result.
+
+    The option `widened_by` shows all columns, as `--all` does. Where a page is asked for,
+    `for_page` computes the result and what the page shows beside it.
+    """
+
+    def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
+        from abeval.progress import steps
+        from abeval.results import codes
+
+        arguments = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
+        page = values.get("report")
+        with steps() as step:
+            if for_page and page:
+                # Only the page shows the others, and they take time of their own.
+                result, *more = for_page(loaded, **arguments, step=step)
+            else:
+                result, more = getattr(loaded, method)(**arguments, step=step), []
+        show_all = values.get("whole", False) or bool(values.get(widened_by))
+        # Results that carry the questions print the warning themselves.
+        if (questions := loaded.experiment.questions) and not getattr(result, "questions", ()):
+            typer.echo(f"DRAFT: {codes.open_questions(questions)}", err=True)
+        show(result, values["json_file"], page, *more, show_all=show_all)
+
+    run.__name__, run.__doc__ = method, text
+    loaded = inspect.Parameter("loaded", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return add_engine_flags(_copy_signature(run, run, [loaded, *(f.parameter for f in flags)]))
+
+
 def override_engine(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
     """Return the experiment with entries of `[engine]` replaced by flags."""
     if not flags:
@@ -453,10 +453,11 @@ def console() -> "Console":
     """Make a console on standard output."""
     from rich.console import Console
 
-    console = Console()
+    # No text of ours names an emoji, and Rich would load its table of them.
+    console = Console(emoji=False)
     is_open = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
     # A pipe has no width, and Rich would take 80 columns.
-    return console if is_open else Console(width=PIPE)
+    return console if is_open else Console(emoji=False, width=PIPE)
 
 
 def show(

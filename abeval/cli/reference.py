@@ -1,7 +1,6 @@
 """Run `abeval init`, `mcp` and the tools `metrics`, `schema`, `sql`, `simulate`."""
 
 import json
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -283,6 +282,8 @@ def _name(file: Path) -> str:
 
 
 def _print(draft: "Draft", output: Path) -> None:
+    import tomllib
+
     from rich.text import Text
 
     from abeval.experiment.load import parse_experiment

@@ -27,7 +27,7 @@ from abeval.metrics.definition import SPAN, Combine, Missing, Role, span_ms
 class Section(BaseModel):
     """A part of the experiment file: no unknown keys, no change after reading."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, defer_build=True)
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]

@@ -5,11 +5,9 @@ import hashlib
 import io
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform, get_args
-
-from pydantic import TypeAdapter
 
 from abeval.calls import explain_types
 from abeval.errors import ExperimentError
@@ -25,16 +23,51 @@ Read = TypeVar("Read")
 
 @dataclass_transform(frozen_default=True)
 class Frozen:
-    """A record of plain values: a frozen dataclass, as each class below it is."""
+    """A record of plain values: a frozen dataclass, as each class below it is.
+
+    `dataclass` would write and compile methods for each of a hundred classes as they are imported.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+    """Field → its default, or MISSING."""
 
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__()
-        dataclass(frozen=True, **options)(cls)
+        dataclass(init=False, repr=False, eq=False, **options)(cls)
+        cls._defaults = {field.name: field.default for field in fields(cls)}
+
+    def __init__(self, *values: Any, **named: Any) -> None:  # noqa: ANN401 (fields of any type)
+        count = len(values) + len(named)
+        named |= zip(self.__match_args__, values, strict=False)
+        held = {**self._defaults, **named}
+        is_whole = count == len(held) or all(value is not MISSING for value in held.values())
+        if len(named) < count or len(held) > len(self._defaults) or not is_whole:
+            raise TypeError(f"{type(self).__name__} has the fields {[*self._defaults]}, each once")
+        self.__dict__.update(held)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(vars(self).items()))
+
+    def __repr__(self) -> str:
+        fields = (f"{name}={value!r}" for name, value in vars(self).items())
+        return f"{type(self).__qualname__}({', '.join(fields)})"
 
 
-class Record(Frozen, repr=False):
+class Record(Frozen):
     """A result that can be written as JSON, and displays as in the terminal.
 
     `TABLES` names the function that tabulates it, by module of `abeval.report`: only the one that
@@ -42,10 +75,6 @@ class Record(Frozen, repr=False):
     """
 
     TABLES: ClassVar[str]
-
-    def __init_subclass__(cls, **options: bool) -> None:
-        # A dataclass repr would hide the terminal's view.
-        super().__init_subclass__(repr=False, **options)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only, as the JSON file has them beside its digest."""
@@ -169,6 +198,8 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
     if DIGEST in raw and raw[DIGEST] != hash_values(values):
         what = "its fields are not those that abeval wrote: it was edited or damaged"
         raise ExperimentError(what, "restore it, or write it again with abeval")
+    from pydantic import TypeAdapter
+
     # Edited files were refused above, so the version can be believed.
     written = raw.get("schema_version")
     if version is not None and written != version:

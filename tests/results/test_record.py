@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from dataclasses import FrozenInstanceError, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import abeval
 from abeval.cli.main import main
 from abeval.errors import ExperimentError
 from abeval.results.analysis import result_from_dict
+from abeval.results.record import Frozen
 from tests import builders
 
 EDITS = {
@@ -84,3 +86,42 @@ def test_the_json_of_a_page_has_a_digest_of_its_own(tmp_path: Path) -> None:
     (tmp_path / "study.json").write_text(text, encoding="utf-8")
     with pytest.raises(ExperimentError, match=r"study\.json: its fields"):
         abeval.read_results([tmp_path / "study.json"])
+
+
+class Point(Frozen):
+    """A record with a default."""
+
+    x: int
+    y: float = 0.5
+
+
+def test_a_record_is_a_frozen_dataclass() -> None:
+    point = Point(1)
+    assert point == Point(x=1, y=0.5) != replace(point, y=2.0)
+    assert len({point, Point(y=0.5, x=1)}) == 1
+    assert (repr(point), vars(Point(y=2.0, x=1))) == ("Point(x=1, y=0.5)", {"x": 1, "y": 2.0})
+    match point:
+        case Point(x, y):
+            assert (x, y) == (1, 0.5)
+    with pytest.raises(FrozenInstanceError, match="'x'"):
+        point.x = 2  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError, match="'x'"):
+        del point.x
+
+
+@pytest.mark.parametrize(
+    ("values", "named"),
+    [((), {}), ((1, 2, 3), {}), ((1,), {"x": 1}), ((1,), {"z": 1}), ((), {"y": 1.0})],
+)
+def test_a_record_has_each_of_its_fields_once(
+    values: tuple[Any, ...], named: dict[str, Any]
+) -> None:
+    with pytest.raises(TypeError, match="Point has the fields"):
+        Point(*values, **named)
+
+
+def test_a_result_that_is_read_back_has_the_hash_of_its_equal() -> None:
+    check = builders.ship().trust[0]
+    assert hash(check) == hash(replace(check))
+    (read, *_) = result_from_dict(raw_result()).trust
+    assert (read, hash(read)) == (check, hash(check))
