@@ -180,9 +180,8 @@ class Tools:
             | {"how_sure": guess.certainty, "why": guess.reason}
             for guess in draft.guesses
         ]
-        return json_text(
-            {"columns": columns, "questions": draft.questions, "experiment": draft.text}
-        )
+        answer = {"columns": columns, "questions": draft.questions, "experiment": draft.text}
+        return json_text(answer)
 
     def _find_file(self, file: str) -> Path:
         """Find a file by its path in one of the folders, or by its full path."""
@@ -236,9 +235,7 @@ def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[st
             "checks": [item.name for item in result.trust],
             "causes": [item.name for item in CAUSES],
         }
-        there = "; ".join(
-            f"{kind}: {', '.join(known_names)}" for kind, known_names in names.items()
-        )
+        there = "; ".join(f"{kind}: {', '.join(texts)}" for kind, texts in names.items())
         raise ExperimentError(f"no metric, check or cause is called {name!r}", there)
     agreement = experiment.agree()
     return {

@@ -179,14 +179,12 @@ def _models(
     """Replay models with what an agreement reads, or alone; say why the rest is missing."""
     # One pass over the log serves both: each then keeps its own metrics.
     asked = [metric.id for metric in choose_replay_scoring(options, run.experiment.alpha).metrics]
-    offline, no_agreement = _try_to_make(
-        "agreement", lambda: read_offline(run, options, schema, OFFLINE)
-    )
+    offline, no_gap = _try_to_make("agreement", lambda: read_offline(run, options, schema, OFFLINE))
     if offline is None or offline.replay is None:
         replayed, no_replay = _try_to_make("offline replay", lambda: replay(run, options))
-        return replayed, offline, (*no_replay, *no_agreement)
-    agreement_offline = offline._replace(replay=select_metrics(offline.replay, OFFLINE))
-    return select_metrics(offline.replay, asked), agreement_offline, ()
+        return replayed, offline, (*no_replay, *no_gap)
+    seen = offline._replace(replay=select_metrics(offline.replay, OFFLINE))
+    return select_metrics(offline.replay, asked), seen, ()
 
 
 def replay_beside_gap(

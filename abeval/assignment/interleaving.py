@@ -169,20 +169,12 @@ def _draft_probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Draft
             chosen, number = item, number - weight
             if number < 0:
                 break
-        team_chance, other_chance = (
+        chance, rival = (
             weights[r].get(chosen, 0.0) / sum(weights[r].values()) for r in (team, other)
         )
-        likelier = (
-            None if team_chance == other_chance else team if team_chance > other_chance else other
-        )
-        drafted.append(
-            Drafted(
-                position,
-                chosen,
-                likelier,
-                abs(team_chance - other_chance) / (team_chance + other_chance),
-            )
-        )
+        likelier = None if chance == rival else team if chance > rival else other
+        credit = abs(chance - rival) / (chance + rival)
+        drafted.append(Drafted(position, chosen, likelier, credit))
         for of_ranker in weights.values():
             of_ranker.pop(chosen, None)
     return tuple(drafted)

@@ -230,12 +230,10 @@ def measure_table(engine: Engine, relation: str) -> Table:
     odd = measure_columns(like, lambda c: f"min(left({c}, {_LONGEST})) {none.format(c)}")
     columns = []
     for name, type in types.items():
-        value_counts = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
+        tally = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
         low, high = ends.get(name, (None, None))
-        different = len(value_counts) or distinct[name]
-        column = Column(
-            name, type, kinds[name], counts[name][0], different, low, high, value_counts
-        )
+        different = len(tally) or distinct[name]
+        column = Column(name, type, kinds[name], counts[name][0], different, low, high, tally)
         column = replace(column, is_whole=name in are_whole, odd=odd.get(name) or "")
         columns.append(replace(column, looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))

@@ -229,16 +229,14 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     """
     few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS]
     few = [c for c in few if len(c.values) == c.distinct and (c.may_be_id or c.kind == "boolean")]
-    plain_columns = [c for c in few if not c.mentions_role(*_NO_VARIANT_ROLES)]
+    plain = [c for c in few if not c.mentions_role(*_NO_VARIANT_ROLES)]
     if weakly:
         # What hardly anybody has is something that units do, such as to follow.
-        fitting = [c for c in plain_columns if c.is_share or any(map(names_control, c.values))]
+        fitting = [c for c in plain if c.is_share or any(map(names_control, c.values))]
         return [c for c in fitting if min(c.values.values()) >= RARE * c.rows]
-    texts = [c for c in plain_columns if c.kind == "text" and any(map(names_control, c.values))]
+    texts = [c for c in plain if c.kind == "text" and any(map(names_control, c.values))]
     candidates = [
-        c
-        for c in few
-        if c.has_role_name("variant") or c in texts or (c in plain_columns and _is_tested(c))
+        c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
     return sorted(candidates, key=lambda c: (not _likeness(c)[0], rank(c, "variant")))
 

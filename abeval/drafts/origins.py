@@ -53,14 +53,12 @@ def _table(
     def add_table(**entries: object) -> Table:
         source = {"path": paths.get("", paths), **origin.read, **entries}
         engine.add_log(relation, make_source(source))
-        variant_paths = {
-            variant: [_relative_path(folder, path) for path in variant_files]
-            for variant, variant_files in paths.items()
+        relative = {
+            variant: [_relative_path(folder, path) for path in group]
+            for variant, group in paths.items()
         }
         name = origin.read.get("table") or _name(files[0])
-        return guess.inspect_table(
-            engine, relation, replace(origin, name=name, paths=variant_paths)
-        )
+        return guess.inspect_table(engine, relation, replace(origin, name=name, paths=relative))
 
     table = add_table()
     files_by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
@@ -84,13 +82,9 @@ def _readings(
         {"path": str(file), "format": check_read_options(options).get("format", "auto")}
     )
     files = find_files("file", plain, Path())
-    usable_options = {key: value for key, value in options.items() if files.takes(key)}
-    tables = [] if "table" in usable_options else engine.tables_in(files)
-    several = (
-        [{**usable_options, "table": table} for table in tables]
-        if len(tables) > 1
-        else [usable_options]
-    )
+    usable = {key: value for key, value in options.items() if files.takes(key)}
+    tables = [] if "table" in usable else engine.tables_in(files)
+    several = [{**usable, "table": table} for table in tables] if len(tables) > 1 else [usable]
     for entries in several:
         yield _reading(engine, files, file, entries)
 
@@ -127,11 +121,9 @@ def _reading(
     if files.takes("decimal") and "decimal" not in read:
         texts = [name for name, kind in columns.items() if kind == "VARCHAR"]
         commas = decimal_commas(relation, texts, engine.rows)
-        for column, example in sorted(commas.items(), key=lambda item: _is_of_thousands(item[1]))[
-            :1
-        ]:
-            reason = f"{column} has values such as {example}"
-            columns = change("decimal", ",", reason, _is_of_thousands(example))
+        for column, text in sorted(commas.items(), key=lambda item: _is_of_thousands(item[1]))[:1]:
+            reason = f"{column} has values such as {text}"
+            columns = change("decimal", ",", reason, _is_of_thousands(text))
     return tuple(columns), Origin(read=read, reasons=reasons, questions=tuple(questions))
 
 
@@ -216,16 +208,14 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         yield table
         return
     type_names = ", ".join(map(repr, column.values))
-    impression_types = sorted(
+    views = sorted(
         filter(rate_impression_name, column.values), key=rate_impression_name, reverse=True
     )
     is_coded = column.kind != "text"
-    if is_coded or (is_alone and not impression_types):
+    if is_coded or (is_alone and not views):
         question = f"{column.name}: which of {type_names} is an impression, and which a click?"
-        is_doubtful = is_coded or any(
-            words.mentions_role(value, "clicks") for value in column.values
-        )
-        yield guess.add_question(table, question) if is_doubtful else table
+        is_asked = is_coded or any(words.mentions_role(value, "clicks") for value in column.values)
+        yield guess.add_question(table, question) if is_asked else table
         return
     # Names of types of rows need no quotes.
     name = column.name if column.name.isidentifier() else quote(column.name)
@@ -234,11 +224,7 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         part = guess.filter_rows(engine, table, relation, where)
         part = replace(part, origin=replace(part.origin, name=value))
         question = f"{column.name}: are the impressions {value!r}? The types are {type_names}"
-        yield (
-            guess.add_question(part, question)
-            if len(impression_types) > 1 and value == impression_types[0]
-            else part
-        )
+        yield (guess.add_question(part, question) if len(views) > 1 and value == views[0] else part)
 
 
 def rate_impression_name(name: str) -> int:
@@ -312,11 +298,9 @@ class Log:
     def outcomes(self) -> list[Column]:
         """List the numeric columns that are outcomes by their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
-        candidates = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
+        columns = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
         return [
-            column
-            for column in candidates
-            if column is not None and column.mentions_role("outcome")
+            column for column in columns if column is not None and column.mentions_role("outcome")
         ]
 
     @property
@@ -459,15 +443,13 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log) -> Log:
     if share < MIN_JOIN_SHARE:
         return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     time = log.columns.get("ts")
-    expected_columns = (unit, time, *guess.list_variant_candidates(log.table))
-    has_nothing_else = time is not None and all(
-        column in expected_columns for column in log.table.columns
-    )
+    expected = (unit, time, *guess.list_variant_candidates(log.table))
+    is_bare = time is not None and all(column in expected for column in log.table.columns)
     # A sign-up, before what a unit saw, describes it; of events after it a unit may have one each.
     follows = not log.has_one_row or after >= MIN_FOLLOWING_SHARE
-    is_dated = time is not None and (has_nothing_else or follows or time.has_role_name("time"))
+    is_dated = time is not None and (is_bare or follows or time.has_role_name("time"))
     columns = {e: c for e, c in log.columns.items() if e == "unit_id" or (e == "ts" and is_dated)}
-    is_placing = has_nothing_else or (log.has_one_row and not log.shows_rows and not main.variant)
+    is_placing = is_bare or (log.has_one_row and not log.shows_rows and not main.variant)
     if log.variant and is_placing:
         columns["variant"] = log.variant
         return replace(log, kind="exposures", columns=columns, reason="units with their variant")

@@ -211,15 +211,9 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
         file.entry("dwell_unit", "ms")
     if log.join:
         file.entry("join", list(log.join), f"likely: {log.reason}")
-    covariate_columns = [
-        g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"
-    ]
-    if is_main and covariate_columns:
-        names = [
-            c.name if c.name.isidentifier() else c.number
-            for c in covariate_columns
-            if c is not None
-        ]
+    befores = [g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"]
+    if is_main and befores:
+        names = [c.name if c.name.isidentifier() else c.number for c in befores if c is not None]
         hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
         file.entry("covariates", names, hint)
     notes = {g.entry: f"{g.certainty}: {g.reason}" for g in findings.guesses if is_main}
@@ -394,15 +388,11 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
         reason = f"a mean, with {outcome.spread}" if is_mean else f"of {outcome.n}"
         question = f"direction: is more {outcome.metric} better, or less? Say its `direction`"
         is_asked = is_mean and not words.mentions_role(outcome.metric, "outcome", "cost")
-        outcome_guess = Guess(
+        guess = Guess(
             "outcome", columns[outcome.column], "likely", reason, question if is_asked else ""
         )
-        outcome_guess = replace(
-            outcome_guess, over=columns[outcome.n], name=outcome.metric, is_share=not is_mean
-        )
-        guesses.append(
-            replace(outcome_guess, decreases=words.mentions_role(outcome.column, "cost"))
-        )
+        guess = replace(guess, over=columns[outcome.n], name=outcome.metric, is_share=not is_mean)
+        guesses.append(replace(guess, decreases=words.mentions_role(outcome.column, "cost")))
     segments = counts.segments if counts.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
     # The draft names no unit: whatever the counts leave open is asked.
@@ -414,40 +404,36 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
 
 def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     """Guess the kinds of the tables, and the columns of the main one."""
-    first, other_logs = choose_main_log(engine, tables)
+    first, others = choose_main_log(engine, tables)
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
-    is_unit_table = guess.is_of_units(table, unit, time) and not any(log.kind for log in other_logs)
-    if is_unit_table:
+    by_unit = guess.is_of_units(table, unit, time) and not any(log.kind for log in others)
+    if by_unit:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
-    variant, main_arms, period = _guess_assignment(
-        engine, table, other_logs, is_timed=not is_unit_table
-    )
+    variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     guesses = [unit, variant, time]
     key = first.columns.get("impression_id")
     if key is not None and not key.has_role_name("impression_id"):
         guesses.append(Guess("impression_id", key, "likely", "another log names it"))
-    if not is_unit_table:
+    if not by_unit:
         canonical = list(guess.guess_log_columns(table, _names(guesses)))
         # Without a column of rows, a score is a property of the unit.
         guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
     columns = {g.entry: g.column for g in guesses if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
-    models = (
-        guess_models(table, main_arms, _names(guesses)) if main_arms and not is_unit_table else None
-    )
+    models = guess_models(table, arms, _names(guesses)) if arms and not by_unit else None
     scores = {column.name for column in models.scores.values()} if models else set()
     guesses += values.guess_values(table, _names(guesses) | scores)
     guesses += guess.guess_segments(table, _names(guesses) | scores)
-    kind: Kind = "units" if is_unit_table else "impressions"
+    kind: Kind = "units" if by_unit else "impressions"
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
     one_row = guess.has_one_row(unit)
-    findings = Findings(main, other_logs, guesses, main_arms, name, one_row, period, models)
-    final_guesses = values.settle_doubts(engine, table, guesses, main_arms, findings.has_ctr)
+    findings = Findings(main, others, guesses, arms, name, one_row, period, models)
+    final_guesses = values.settle_doubts(engine, table, guesses, arms, findings.has_ctr)
     return replace(findings, guesses=tuple(final_guesses))
 
 

@@ -173,21 +173,15 @@ def _find_differing_columns(
         f"from {quote(table.relation)} where {name} is not null) "
         f"select v, {means}, {errors} from rows group by v"
     )
-    measures = {v: [float(x or 0) for x in variant_measures] for v, *variant_measures in rows}
+    measures = {v: [float(x or 0) for x in row] for v, *row in rows}
     control, number = measures[arms.control], len(columns)
     # Bonferroni over columns and variants: two sides at 5 % in all.
     limit = NormalDist().inv_cdf(1 - 0.025 / (number * max(len(measures) - 1, 1)))
 
-    def is_far(variant_measures: Sequence[float], i: int) -> bool:
-        return abs(variant_measures[i] - control[i]) > limit * sqrt(
-            variant_measures[number + i] + control[number + i]
-        )
+    def is_far(row: Sequence[float], i: int) -> bool:
+        return abs(row[i] - control[i]) > limit * sqrt(row[number + i] + control[number + i])
 
-    return [
-        c
-        for i, c in enumerate(columns)
-        if any(is_far(variant_measures, i) for variant_measures in measures.values())
-    ]
+    return [c for i, c in enumerate(columns) if any(is_far(row, i) for row in measures.values())]
 
 
 @dataclass(frozen=True)
@@ -215,9 +209,8 @@ def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
     if time is None or main_time is None or not candidates:
         return None
     variant, log = quote(candidates[0].name), quote(main.relation)
-    ((first, last),) = engine.rows(
-        f"select min({main_time.moment}), max({main_time.moment}) from {log}"
-    )
+    at = main_time.moment
+    ((first, last),) = engine.rows(f"select min({at}), max({at}) from {log}")
     values = engine.rows(
         f"select cast({variant} as varchar) as v, min({time.moment}) as t, count(*) as n "
         f"from {quote(placing.relation)} where {variant} is not null group by v order by t"
@@ -230,14 +223,13 @@ def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
         start, reason = times[1], f"all rows before are of {values[0][0]!r}"
         share = 1 - read_int(values[0][2]) / sum(read_int(rows) for *_, rows in values)
     ((rows, early),) = engine.rows(
-        f"select count(*), count_if({main_time.moment} >= '{start.date()}') "
-        f"from {log} where {main_time.moment} < '{start}'"
+        f"select count(*), count_if({at} >= '{start.date()}') from {log} where {at} < '{start}'"
     )
     # Of few rows, all may be of control by chance.
     if start.date() <= first.date() or read_int(rows) * share < FEW:
         return None
     begins = start.replace(minute=0, second=0, microsecond=0) if early else start.date()
-    end, since = last.date() + timedelta(days=1), f"{main_time.moment} >= '{begins.isoformat()}'"
+    end, since = last.date() + timedelta(days=1), f"{at} >= '{begins.isoformat()}'"
     return Period(candidates[0].name, since, first.date(), begins, end, reason)
 
 

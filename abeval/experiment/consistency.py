@@ -47,8 +47,8 @@ def find_inconsistencies(experiment: Experiment) -> list[Problem]:
     ]
     return [
         Problem((*path, *keys), str(message))
-        for path, rule_problems in rules
-        for *keys, message in rule_problems
+        for path, problems in rules
+        for *keys, message in problems
     ]
 
 
@@ -372,10 +372,7 @@ def _refuse_keys(experiment: Experiment, design: str, keys: Sequence[str], who: 
     sections = (experiment.logs, experiment.inference, experiment)
     for key in keys:
         # A key is looked up in the first section that has it.
-        if (
-            next(getattr(section, key) for section in sections if hasattr(section, key))
-            not in _NOTHING
-        ):
+        if next(getattr(s, key) for s in sections if hasattr(s, key)) not in _NOTHING:
             yield design, f"{who} not analysed with `{key}`: remove one of the two"
 
 

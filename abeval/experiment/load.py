@@ -106,13 +106,9 @@ def parse_experiment(
     wrong = [problem.path for problem in problems]
     with suppress(ValidationError):
         # Without its wrong entries, so that the others are checked too.
-        valid_experiment = (
-            Experiment.model_validate(drop_paths(raw, wrong)) if wrong else experiment
-        )
-        contradictions = find_inconsistencies(valid_experiment)
-        problems += [
-            o for o in contradictions if not any(o.path[: len(path)] == path for path in wrong)
-        ]
+        valid = Experiment.model_validate(drop_paths(raw, wrong)) if wrong else experiment
+        clashes = find_inconsistencies(valid)
+        problems += [o for o in clashes if not any(o.path[: len(path)] == path for path in wrong)]
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)]))
@@ -192,10 +188,7 @@ def _resolve_paths(paths: object, folder: Path) -> object:
     if isinstance(paths, list):
         return [_resolve_paths(path, folder) for path in paths]
     if isinstance(paths, dict):
-        return {
-            variant: _resolve_paths(variant_paths, folder)
-            for variant, variant_paths in paths.items()
-        }
+        return {key: _resolve_paths(value, folder) for key, value in paths.items()}
     # Addresses are absolute; wrong types are reported by the check of the whole file.
     if not isinstance(paths, str) or "://" in paths:
         return paths

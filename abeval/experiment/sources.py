@@ -66,11 +66,8 @@ class LogSource(Section):
 
     @property
     def _paths(self) -> Mapping[str, list[str]]:
-        paths_by_variant = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
-        return {
-            name: [path] if isinstance(path, str) else path
-            for name, path in paths_by_variant.items()
-        }
+        paths = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
+        return {name: [path] if isinstance(path, str) else path for name, path in paths.items()}
 
     def map_unit(self, unit: str) -> Self:
         """Return a copy with this column as the unit, unless the file maps another."""

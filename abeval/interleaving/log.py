@@ -91,11 +91,8 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     """
     engine, rankers = run.engine, [run.experiment.control, *run.experiment.treatments]
     metrics = [*_select_credited(run.experiment)]
-    columns = [
-        name
-        for name in (settings.team, settings.credit, *settings.ranks.values())
-        if name is not None
-    ]
+    named = settings.team, settings.credit, *settings.ranks.values()
+    columns = [column for column in named if column is not None]
     prepared = prepare(run, metrics, columns)
     accounting.check_some_left(run.experiment, prepared, engine)
     schema = prepared.schema
@@ -110,9 +107,8 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     run.step("credit")
     of_rows = [metric for metric in metrics if metric.per_unit is None]
     # Rows are numbered for events only: it takes a sort.
-    engine.table(
-        "interleaved", _interleaved_sql(run, settings, schema, of_rows, of_rows != metrics)
-    )
+    numbered = of_rows != metrics
+    engine.table("interleaved", _interleaved_sql(run, settings, schema, of_rows, numbered))
     weight, per_step = _weight(engine, settings)
     sums = _sum_credit(engine, rankers, prepared, _credited_sql(of_rows, settings, weight))
     credit = {m.name: sums[f"v_{i}"] * scales(m)[0] * per_step for i, m in enumerate(of_rows)}
@@ -244,9 +240,8 @@ def _turn(engine: Engine, settings: Interleaving, rankers: Sequence[str]) -> str
     size = len(rankers)
     number = f"cast((position - 1) // {size} + 1 as varchar)"
     request = f"cast(request_id as varchar) || ':' || {number}"
-    draws = [
-        engine.hash60(settings.salt or "", f"{request} || {literal(':' + n)}") for n in rankers
-    ]
+    salt = settings.salt or ""
+    draws = [engine.hash60(salt, f"{request} || {literal(':' + n)}") for n in rankers]
     turn = ""
     for name, draw in zip(rankers, draws, strict=True):
         before = " + ".join(f"case when {o} < {draw} then 1 else 0 end" for o in draws if o != draw)
@@ -262,10 +257,8 @@ def _weight(engine: Engine, settings: Interleaving) -> tuple[str, float]:
         weights = position_weights(
             np.ma.filled(table["clicks"], 0), np.asarray(table["shown"])
         ).tolist()
-        weighted_positions = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
-        cases = " ".join(
-            f"when {position} then {weight!r}" for position, weight in weighted_positions
-        )
+        bias = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
+        cases = " ".join(f"when {position} then {weight!r}" for position, weight in bias)
         factors.append(f"case position {cases} else 0 end" if cases else "0")
     return " * ".join(factors), (1 / _STEPS if factors else 1.0)
 

@@ -489,10 +489,8 @@ def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
 def row_values(metric: Metric) -> tuple[RowValue, ...]:
     """List the row values that a metric, or a part of it, is computed from."""
     per_unit = metric.per_unit
-    direct_values = (
-        () if per_unit is None else (*per_unit.values, *per_unit.nulls, *per_unit.presence)
-    )
-    return (*direct_values, *(value for part in metric.parts for value in row_values(part)))
+    direct = () if per_unit is None else (*per_unit.values, *per_unit.nulls, *per_unit.presence)
+    return (*direct, *(value for part in metric.parts for value in row_values(part)))
 
 
 def unit_terms(metric: Metric) -> tuple[UnitTerm, ...]:

@@ -80,11 +80,9 @@ def show(seed: int, queries: Queries, draft: Draft, users: int) -> Shown:
     lists = [dict(zip(RANKERS, pair, strict=True)) for pair in queries.lists.tolist()]
     item, credit = np.full((len(user), LENGTH), -1), np.zeros((len(user), LENGTH))
     for row, number in enumerate(query.tolist()):
-        for index, drafted_item in enumerate(draft(lists[number], f"{seed}-{row}")):
-            item[row, index] = int(str(drafted_item.item))
-            credit[row, index] = (
-                drafted_item.credit * {"old": -1, "new": 1, None: 0}[drafted_item.team]
-            )
+        for index, pick in enumerate(draft(lists[number], f"{seed}-{row}")):
+            item[row, index] = int(str(pick.item))
+            credit[row, index] = pick.credit * {"old": -1, "new": 1, None: 0}[pick.team]
     # Position-based click model: looked at, and attractive.
     chance = ready[user, None] * LOOKS * queries.attraction[query[:, None], item]
     return Shown(user, query, item, credit, (rng.random(item.shape) < chance) & (item >= 0))

@@ -45,11 +45,9 @@ def draw_users(
     spread = np.sqrt(icc * RATE * (1 - RATE))
     shared = rng.normal(0, spread, stratum.max() + 1)[stratum]
     store_effect = rng.normal(0, spread, stores)
-    shared_part = 0.8 if drawn else 0.0
+    part = 0.8 if drawn else 0.0
     # Stores of a stratum share most of their variance, so that pairing helps.
-    rates = np.clip(
-        RATE + np.sqrt(shared_part) * shared + np.sqrt(1 - shared_part) * store_effect, 0.001, 0.8
-    )
+    rates = np.clip(RATE + np.sqrt(part) * shared + np.sqrt(1 - part) * store_effect, 0.001, 0.8)
     treated = np.zeros(stores, dtype=bool)
     for number in np.unique(stratum):
         members = np.flatnonzero(stratum == number)

@@ -339,18 +339,15 @@ def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> En
         segments = () if isinstance(options.segments, Mapping) else as_list(options.segments)
         used = {options.variant, options.unit, *before, *segments}
         taken = {name.lower() for name in used if name is not None}
-        outcome_columns = [column for column in columns.numbers() if column.lower() not in taken]
+        outcomes = [column for column in columns.numbers() if column.lower() not in taken]
         # Nobody chose them: what may be better either way decides nothing.
         either = {
             column
-            for column in outcome_columns
+            for column in outcomes
             if words.mentions_role(column, "either") and not words.mentions_role(column, "cost")
         }
         more = {column: {"role": "diagnostic"} for column in either}
-        return [
-            _entry(columns, *_split_name(column)) | more.get(column, {})
-            for column in outcome_columns
-        ]
+        return [_entry(columns, *_split_name(column)) | more.get(column, {}) for column in outcomes]
     return [
         dict(spec) if isinstance(spec, Mapping) else _entry(columns, name, spec)
         for name, spec in _name_specs(metrics)

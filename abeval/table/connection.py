@@ -38,10 +38,8 @@ class Warehouse(NamedTuple):
         """Return the type of each column of a table, as the warehouse names it."""
         table_name = exp.to_table(table, dialect="duckdb")
         parts = {"name": table, "schema": table_name.db, "table": table_name.name}
-        literals = {
-            part: exp.Literal.string(text).sql(self.dialect) for part, text in parts.items()
-        }
-        rows = self.ask(self.catalog.format(**literals))
+        texts = {part: exp.Literal.string(text).sql(self.dialect) for part, text in parts.items()}
+        rows = self.ask(self.catalog.format(**texts))
         types = {str(name): str(kind) for name, kind in rows}
         if not types:
             raise QueryError(f"the warehouse has no table {table!r}, or none with columns")

@@ -222,14 +222,11 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
         f"sum({name}){'' if scale == 1 else f' * {scale!r}'}"
         for name, scale in zip(terms, scales(metric), strict=True)
     )
-    extra_columns = (
-        f"{value} as numerator, {per} as denominator, " if metric.per else f"{value} as total, "
-    )
+    parts = f"{value} as numerator, {per} as denominator" if metric.per else f"{value} as total"
     divisor = f"nullif({per}, 0)" if metric.per else "count(*)"
     return (
-        f"select variant, {value} / {divisor} as value, {extra_columns}count(*) as units "
-        f"from {relation} "
-        "group by variant order by variant"
+        f"select variant, {value} / {divisor} as value, {parts}, count(*) as units "
+        f"from {relation} group by variant order by variant"
     )
 
 

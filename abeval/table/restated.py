@@ -101,11 +101,9 @@ def _readings(table: CountTable, column: str) -> Iterator[Reading]:
         is_any = not stem or any(
             words.mentions_role(item, "once", "several", "click") for item in stem
         )
-        counted_columns = (
-            [item.column for item in table.outcomes if item.spread is None] if is_any else []
-        )
+        counted = [item.column for item in table.outcomes if item.spread is None] if is_any else []
         sums = [y for y in numbers if numbers[y] in (*_EXACT, "other") and not read_interval_end(y)]
-        of = [y for y in sums if any(map(metric_stem(y).count, stem))] or counted_columns
+        of = [y for y in sums if any(map(metric_stem(y).count, stem))] or counted
         for item in (item for item in alike if item.spread is not None):
             yield Reading((item.column,), lambda mean: (mean,))
         for y, d, scale in product(of, numbers, _scales(table, column)):

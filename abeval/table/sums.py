@@ -86,21 +86,19 @@ def name_source(source: object) -> str:
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
-def read_sums(
-    source: object, caller_names: CallerNames | None = None, folder: Path = Path()
-) -> Sums:
+def read_sums(source: object, caller: CallerNames | None = None, folder: Path = Path()) -> Sums:
     """Read a table of sums or of counts, a file or a frame.
 
-    `caller_names` names columns of a table of counts; paths of a log begin in `folder`.
+    `caller` names columns of a table of counts; paths of a log begin in `folder`.
     """
-    caller_names = caller_names or CallerNames()
+    caller = caller or CallerNames()
     with closing(DuckDBEngine(folder=folder)) as engine:
-        _add(engine, source, caller_names.variant)
+        _add(engine, source, caller.variant)
         name = name_source(source)
         table_columns = {column.lower(): column for column in engine.columns(_TABLE)}
         # A table without any column of sums may be one of counts.
         if not table_columns.keys() & {*VALUE, *DENOMINATOR}:
-            counts = _read_counts(engine, source, caller_names)
+            counts = _read_counts(engine, source, caller)
             if counts is not None:
                 return counts
         _check_columns(table_columns, name)
@@ -343,11 +341,11 @@ def aggregate_sums(
     check_supported(experiment, metrics, any(BEFORE[0] in row.sums for row in rows))
     _check_variants(experiment, rows, table.name)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
-    fitted_metrics = {m.name: _fit_metric(m, by_metric[m.name], table) for m in metrics}
-    used = [row for row in rows if fitted_metrics.get(row.metric) is not None]
+    fitted = {m.name: _fit_metric(m, by_metric[m.name], table) for m in metrics}
+    used = [row for row in rows if fitted.get(row.metric) is not None]
     forms = {
         m.name: (m.per is not None, _steps(by_metric[m.name]))
-        for m in fitted_metrics.values()
+        for m in fitted.values()
         if m is not None
     }
     days = dict.fromkeys(row.day for row in used if table.days_are_units)
@@ -361,18 +359,14 @@ def aggregate_sums(
         moments=[_moments(row, _slice(row, day_numbers), *forms[row.metric]) for row in used],
         units=units,
         days=[] if table.days_are_units else _days(used),
-        refused={
-            m: (_missing(by_metric[m], m),)
-            for m, metric in fitted_metrics.items()
-            if metric is None
-        },
+        refused={m: (_missing(by_metric[m], m),) for m, metric in fitted.items() if metric is None},
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(experiment, table, used, fitted_metrics)),
+        notes=tuple(_notes(experiment, table, used, fitted)),
         days_are_units=table.days_are_units,
     )
     return (
         judged_experiment,
-        [fitted_metrics[metric.name] or metric for metric in metrics],
+        [fitted[metric.name] or metric for metric in metrics],
         aggregates,
     )
 

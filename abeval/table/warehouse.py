@@ -86,23 +86,20 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     sums.check_supported(experiment, named_metrics(experiment), has_before)
     step("connecting")
     with closing(connect(uri)) as warehouse:
-        sums_query = write_sums_statement(
+        query = write_sums_statement(
             experiment, warehouse.dialect, warehouse.types, warehouse.materializes
         )
         step("sums in the warehouse")
-        rows = warehouse.ask(sums_query.text)
+        rows = warehouse.ask(query.text)
     step("inference")
-    answer = sums.parse_summaries(sums_query.columns, rows, "the warehouse's answer")
+    answer = sums.parse_summaries(query.columns, rows, "the warehouse's answer")
     judged_experiment, metrics, aggregates = sums.aggregate_sums(
         experiment, named_metrics(experiment), Sums("the warehouse", answer)
     )
     size = sum(len((cell or "").encode()) for row in rows for cell in row)
     notes = (
         *aggregates.notes,
-        *(
-            f"One statement has no sums of {name}: {why}."
-            for name, why in sums_query.refused.items()
-        ),
+        *(f"One statement has no sums of {name}: {why}." for name, why in query.refused.items()),
         f"{len(rows):,} rows of sums, {size:,} bytes, left the warehouse.",
     )
     return judge(judged_experiment, metrics, replace(aggregates, notes=notes))
@@ -285,13 +282,11 @@ class _Writer:
     def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogSchema]:
         """Write the logs and their canonical views; return table names and the shape."""
         experiment, recorder = self.experiment, self.recorder
-        read_logs = {
-            name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ
-        }
-        tables = {name: _table(name, log) for name, log in read_logs.items()}
+        sources = {name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ}
+        tables = {name: _table(name, log) for name, log in sources.items()}
         texts = [term.expression for metric in metrics for term in definition.row_terms(metric)]
         columns = {
-            name: self._write_log(name, log, tables[name], texts) for name, log in read_logs.items()
+            name: self._write_log(name, log, tables[name], texts) for name, log in sources.items()
         }
         checks.check_opened(experiment, columns)
         schema = build_schema(experiment, metrics, columns)
@@ -310,33 +305,24 @@ class _Writer:
         experiment, recorder = self.experiment, self.recorder
         kinds = self._kinds(name, log)
         unit = experiment.unit
-        column = log.columns.get("unit_id", unit).lower()
-        lacks = name == "clicks" and column not in {
-            source_column.lower() for source_column in kinds
-        }
+        spelled = {column.lower(): column for column in kinds}
+        lacks = name == "clicks" and log.columns.get("unit_id", unit).lower() not in spelled
         has_unit = not lacks and name != "items" and unit != ROW_UNIT
         columns = map_columns(name, log, kinds, unit if has_unit else None)
-        mapped = {source_column: canonical for canonical, source_column in columns.mapped.items()}
+        mapped = {column: canonical for canonical, column in columns.mapped.items()}
         tests = [log.where] if log.where else []
         tests += [text for text in texts if _LOGIC.search(text)]
         # A column in a condition stays a boolean: engines do not read numbers as conditions.
-        logical = {source_column for text in tests for source_column in list_columns(text)}
-        for source_column in [
-            source_column for source_column, kind in kinds.items() if kind == "BOOLEAN"
-        ]:
+        logical = {column for text in tests for column in list_columns(text)}
+        for column in [column for column, kind in kinds.items() if kind == "BOOLEAN"]:
+            is_text = mapped.get(column) in ("variant", "category")
             # A warehouse need not read a boolean as a number.
-            if (
-                mapped.get(source_column, "") not in ("variant", "category")
-                and source_column.lower() not in logical
-            ):
-                kinds[source_column] = "INTEGER"
+            if not is_text and column.lower() not in logical:
+                kinds[column] = "INTEGER"
         if "variant" in columns and kinds[columns.mapped["variant"]] == "DOUBLE":
             what = f"logs.{name}: variants in {columns.mapped['variant']!r} have a fraction"
             raise LogError(what, "engines write these as different texts: map another column")
-        select_list = ", ".join(
-            f"{self._cast(source_column, kind)} as {quote(source_column)}"
-            for source_column, kind in kinds.items()
-        )
+        select_list = ", ".join(f"{self._cast(c, kind)} as {quote(c)}" for c, kind in kinds.items())
         raw = name_relation("raw", name)
         door = raw if log.where is None else name_relation("log", name)
         empty = ", ".join(f"cast(null as {kind}) as {quote(c)}" for c, kind in kinds.items())
@@ -346,11 +332,7 @@ class _Writer:
         if log.where is not None:
             from abeval.metrics.expressions import replace_columns
 
-            source_names = {source_column.lower(): source_column for source_column in kinds}
-            where = replace_columns(
-                log.where,
-                lambda source_column: source_names.get(source_column.lower(), source_column),
-            )
+            where = replace_columns(log.where, lambda column: spelled.get(column.lower(), column))
             recorder.view(raw, f"select * from {door} where coalesce(({where}), false)")
         return map_columns(name, log, kinds, unit if has_unit else None)
 
@@ -370,20 +352,16 @@ class _Writer:
 
     def _cast(self, column: str, kind: str) -> str:
         """Write a column cast to its type: text in binary order, times in UTC."""
-        quoted_column = quote(column)
+        name = quote(column)
         if kind == "BLOB":
-            return quoted_column
+            return name
         if kind == "TIMESTAMPTZ":
             is_postgres = self.dialect == "postgres"
-            return (
-                f"timezone('UTC', {quoted_column})"
-                if is_postgres
-                else f"cast({quoted_column} as timestamp)"
-            )
+            return f"timezone('UTC', {name})" if is_postgres else f"cast({name} as timestamp)"
         if kind == "VARCHAR" and self.dialect == "postgres":
             # Other collations order text by language: the first and last would differ.
-            return f'cast({quoted_column} as varchar) collate "C"'
-        return f"cast({quoted_column} as {kind.lower()})"
+            return f'cast({name} as varchar) collate "C"'
+        return f"cast({name} as {kind.lower()})"
 
     def write_answer(
         self, schema: LogSchema, metrics: Sequence[Metric]
@@ -426,10 +404,9 @@ class _Writer:
         parts = {"numerator": value, "denominator": per[0]} if per else {"total": value}
         under = f"nullif({per[0]}, 0)" if per else "w.units"
         columns = {"variant": "w.variant", "value": f"{value} / {under}", **parts}
-        select_list = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
         sql = (
-            f"select {select_list}, w.units from wide_sums w where w.on_day is null "
-            "order by w.variant"
+            f"select {selected}, w.units from wide_sums w where w.on_day is null order by w.variant"
         )
         return sql, [*columns, "units"]
 
@@ -443,22 +420,16 @@ class _Writer:
         products: dict[tuple[str, ...], str] = {}
         cells: dict[str, dict[str, str]] = {}
         for metric in metrics:
-            variant_values = [
-                self._values(schema, metric, name) for name in self.experiment.variants
-            ]
-            for letters in _products(variant_values[0], most):
-                factors = [
-                    tuple(sorted(variant_columns[item] for item in letters))
-                    for variant_columns in variant_values
-                ]
+            by_variant = [self._values(schema, metric, name) for name in self.experiment.variants]
+            for letters in _products(by_variant[0], most):
+                factors = [tuple(sorted(columns[x] for x in letters)) for columns in by_variant]
                 # Metrics share products: each is summed once.
                 names = [products.setdefault(item, f"p_{len(products) + 1}") for item in factors]
                 sql = f"w.{names[0]}"
                 if len({*names}) > 1:
-                    variant_columns = dict(zip(self.experiment.variants, names, strict=True))
-                    sql = write_case(
-                        "w.variant", {name: f"w.{item}" for name, item in variant_columns.items()}
-                    )
+                    cases = [f"w.{name}" for name in names]
+                    variants = self.experiment.variants
+                    sql = write_case("w.variant", dict(zip(variants, cases, strict=True)))
                 if len(letters) == 3 or {*letters} & {*"cdz"}:
                     # Days need no third moments and no covariates.
                     sql = f"case when w.on_day is null then {sql} end"
