@@ -67,14 +67,14 @@ def make_provenance(
     ]
     libraries = ((name, version(name)) for name in _LIBRARIES)
     return Provenance(
-        experiment=mask_secrets(experiment_text(experiment)),
+        experiment=mask_secrets(_experiment_text(experiment)),
         inputs=tuple(files),
         queries=tuple(sorted(queries.items())),
         versions=(("abeval", __version__), ("python", platform.python_version()), *libraries),
     )
 
 
-def experiment_text(experiment: Experiment) -> str:
+def _experiment_text(experiment: Experiment) -> str:
     """Write the experiment as TOML, with its includes resolved."""
     hidden = {"folder", "include"}
     entries = experiment.model_dump(exclude_unset=True, exclude_none=True, exclude=hidden)
@@ -104,13 +104,13 @@ def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
     return InputFile(log, path.as_posix(), file.stat().st_size, digest, rows)
 
 
-WIDTHS = (3, 7)
+_WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0
 
-LeftOut = tuple[tuple[str, str], ...]
+_LeftOut = tuple[tuple[str, str], ...]
 """Results that were not computed, and why."""
 
-Made = TypeVar("Made")
+_Made = TypeVar("_Made")
 
 
 def study(experiment: Experiment, inputs: Inputs) -> Study:
@@ -127,7 +127,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         analysis = cast("Result", first.analysis)
         read = collected.logs
         time, no_time = _try_to_make(
-            "effects over time", lambda: windows(run, metrics, WIDTHS, (), read=read)
+            "effects over time", lambda: windows(run, metrics, _WIDTHS, (), read=read)
         )
         run.step("replays")
         sums = collected.aggregates
@@ -165,7 +165,7 @@ def _collect_aggregates(run: Run, metrics: Sequence[Metric]) -> tuple[Collected,
     return collected, collected.logs.schema
 
 
-def _try_to_make(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
+def _try_to_make(what: str, make: Callable[[], _Made]) -> tuple[_Made | None, _LeftOut]:
     """Make a result, or return the reason why it cannot be made."""
     try:
         return make(), ()
@@ -175,7 +175,7 @@ def _try_to_make(what: str, make: Callable[[], Made]) -> tuple[Made | None, Left
 
 def _models(
     run: Run, schema: LogSchema | None, options: ReplayOptions
-) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
+) -> tuple[ReplayResult | None, Offline | None, _LeftOut]:
     """Replay models with what an agreement reads, or alone; say why the rest is missing."""
     # One pass over the log serves both: each then keeps its own metrics.
     asked = [metric.id for metric in choose_replay_scoring(options, run.experiment.alpha).metrics]

@@ -209,7 +209,7 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         return
     type_names = ", ".join(map(repr, column.values))
     views = sorted(
-        filter(rate_impression_name, column.values), key=rate_impression_name, reverse=True
+        filter(_rate_impression_name, column.values), key=_rate_impression_name, reverse=True
     )
     is_coded = column.kind != "text"
     if is_coded or (is_alone and not views):
@@ -227,7 +227,7 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         yield (guess.add_question(part, question) if len(views) > 1 and value == views[0] else part)
 
 
-def rate_impression_name(name: str) -> int:
+def _rate_impression_name(name: str) -> int:
     """Rate how clearly a name means impressions; 0 if it does not."""
     ranks = words.LISTS["shown"]
     scores = (len(ranks) - ranks[word] for word in words.words(name) if word in ranks)
@@ -245,10 +245,10 @@ def _types_rows(column: Column) -> bool:
 
 Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "events"]
 
-MIN_JOIN_SHARE = 0.5
+_MIN_JOIN_SHARE = 0.5
 """Least share of rows or units in the main table for two tables to join."""
 
-MIN_FOLLOWING_SHARE = 0.1
+_MIN_FOLLOWING_SHARE = 0.1
 """Least share of rows after an impression of their unit for them to be events."""
 
 _JOINS = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
@@ -319,7 +319,7 @@ class Log:
         return "unit_id" in self.columns and bool(self.columns.keys() - {"unit_id", "ts"})
 
 
-def make_log(engine: Engine, table: Table) -> Log:
+def _make_log(engine: Engine, table: Table) -> Log:
     """Make a log of a table: find its columns, and the variant of its units."""
     ids = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     # A table of few units, such as refunds, has ids of few values.
@@ -339,11 +339,11 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
     """
 
     def rank(log: Log) -> tuple[int, bool, bool, int]:
-        name_rank = rate_impression_name(log.name) if "unit_id" in log.columns else 0
+        name_rank = _rate_impression_name(log.name) if "unit_id" in log.columns else 0
         shows = log.shows_rows and not log.is_event and not log.is_clicks
         return name_rank, shows, log.variant is not None, log.table.rows
 
-    logs = [make_log(engine, table) for table in tables]
+    logs = [_make_log(engine, table) for table in tables]
     main = max(logs, key=rank)
     other_logs = [log for log in logs if log is not main]
     ids = [c for c in main.table.columns if c.has_role_name("id") and c.distinct == main.table.rows]
@@ -352,10 +352,10 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
     if ids and is_asked and not is_known:
         # The `id` of the impressions is what another table calls the id of an impression.
         main = replace(main, columns={**main.columns, "impression_id": ids[0]})
-    return main, classify_logs(engine, other_logs, main)
+    return main, _classify_logs(engine, other_logs, main)
 
 
-def classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
+def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
     """Guess the kinds of the other tables; each kind but events once."""
     other_logs, taken = list[Log](), {*CANONICAL_COLUMNS, OWN_TABLE}
     # A table named like clicks is the first to be tried as clicks.
@@ -389,7 +389,7 @@ def _items(engine: Engine, log: Log, main: Log) -> Log | None:
     items = replace(log, kind="items", columns=columns, reason="each row is an item")
     return (
         items
-        if _measure_join_shares(engine, main, items, ("item_id",))[0] >= MIN_JOIN_SHARE
+        if _measure_join_shares(engine, main, items, ("item_id",))[0] >= _MIN_JOIN_SHARE
         else None
     )
 
@@ -409,7 +409,7 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
     for join in joins:
         by_time = "unit_id" in join
         matched_share, after, soon = _measure_join_shares(engine, log, main, join)
-        if (after if by_time else matched_share) < MIN_JOIN_SHARE:
+        if (after if by_time else matched_share) < _MIN_JOIN_SHARE:
             question = (
                 f"{matched_share:.0%} of its rows have ids of an impression, {after:.0%} of one "
                 "before, so it gives no CTR: are ids and times written alike in both files?"
@@ -440,13 +440,13 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log) -> Log:
     if unit is None or seen is None:
         return replace(log, reason="no column has units, or items of the impressions")
     share, after, _ = _measure_join_shares(engine, log, main, ("unit_id",))
-    if share < MIN_JOIN_SHARE:
+    if share < _MIN_JOIN_SHARE:
         return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     time = log.columns.get("ts")
     expected = (unit, time, *guess.list_variant_candidates(log.table))
     is_bare = time is not None and all(column in expected for column in log.table.columns)
     # A sign-up, before what a unit saw, describes it; of events after it a unit may have one each.
-    follows = not log.has_one_row or after >= MIN_FOLLOWING_SHARE
+    follows = not log.has_one_row or after >= _MIN_FOLLOWING_SHARE
     is_dated = time is not None and (is_bare or follows or time.has_role_name("time"))
     columns = {e: c for e, c in log.columns.items() if e == "unit_id" or (e == "ts" and is_dated)}
     is_placing = is_bare or (log.has_one_row and not log.shows_rows and not main.variant)

@@ -34,7 +34,7 @@ from abeval.metrics.builtin import builtin_metrics
 
 
 @dataclass
-class ExperimentFile:
+class _ExperimentFile:
     """An experiment file that is being written: its lines and its questions."""
 
     name: str
@@ -84,7 +84,7 @@ def _value(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Findings:
+class _Findings:
     """What the draft found in the files.
 
     Attributes:
@@ -107,9 +107,9 @@ class Findings:
         return "click" in self.main.columns or any(log.kind == "clicks" for log in self.other_logs)
 
 
-def experiment_file(name: str, findings: Findings) -> ExperimentFile:
+def _experiment_file(name: str, findings: _Findings) -> _ExperimentFile:
     """Write the experiment file and its questions."""
-    file = ExperimentFile(name)
+    file = _ExperimentFile(name)
     unit, variant, *_ = findings.guesses
     file.entry("unit", findings.unit, f"{unit.certainty}: {unit.reason}")
     file.ask(unit.question, *findings.main.table.origin.questions)
@@ -133,7 +133,7 @@ def experiment_file(name: str, findings: Findings) -> ExperimentFile:
     return file
 
 
-def _write_period(file: ExperimentFile, period: Period | None) -> None:
+def _write_period(file: _ExperimentFile, period: Period | None) -> None:
     if period is None:
         return
     spans = {"period": (period.start, period.end), "pre_period": (period.before, period.start)}
@@ -143,7 +143,7 @@ def _write_period(file: ExperimentFile, period: Period | None) -> None:
         file.entry("end", end)
 
 
-def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> None:
+def _write_variants(file: _ExperimentFile, arms: Arms, models: Models | None) -> None:
     """Write the variants, and ask what their names and units leave open."""
     if not arms.is_sure:
         names = ", ".join(map(repr, arms.units))
@@ -168,7 +168,7 @@ def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> 
         file.ask(f"models: which of {names} does each variant serve? Add `model` to [variants]")
 
 
-def _write_logs(file: ExperimentFile, findings: Findings) -> None:
+def _write_logs(file: _ExperimentFile, findings: _Findings) -> None:
     """Write `[logs]`, and ask about tables that are not used."""
     for log in (findings.main, *sorted(findings.other_logs, key=lambda log: log.kind == "events")):
         origin = log.table.origin
@@ -190,7 +190,7 @@ def _write_logs(file: ExperimentFile, findings: Findings) -> None:
     file.ask(*write_zone_questions({log.entry: log.columns["ts"].type for log in logs}))
 
 
-def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
+def _write_log(file: _ExperimentFile, log: Log, findings: _Findings) -> None:
     """Write the entries of a log."""
     origin, is_main = log.table.origin, log is findings.main
     files = {name: paths[0] if len(paths) == 1 else paths for name, paths in origin.paths.items()}
@@ -222,7 +222,7 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
             file.entry(f"columns.{entry}", column.name, notes.get(entry, ""))
 
 
-def _write_segments(file: ExperimentFile, findings: Findings) -> None:
+def _write_segments(file: _ExperimentFile, findings: _Findings) -> None:
     """Write segments of a table of counts; suggest those of other logs."""
     segment_columns = [
         g.column.name for g in findings.guesses if g.entry == "segment" and g.column is not None
@@ -237,7 +237,7 @@ def _write_segments(file: ExperimentFile, findings: Findings) -> None:
         file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, segment_columns))}"]
 
 
-def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
+def _write_metrics(file: _ExperimentFile, findings: _Findings) -> None:
     """Write goals and diagnostics, and ask about doubtful ones."""
     taken = {*builtin_metrics(30, 30)}
     metrics = list[tuple[dict[str, object], str]]()
@@ -266,7 +266,9 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
         file.ask("metrics: no column is a number that could be an outcome")
 
 
-def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> dict[str, object]:
+def _fields(
+    guess: Guess, column: Column, findings: _Findings, taken: set[str]
+) -> dict[str, object]:
     """Make a metric of a column: a share if each unit has 0 or 1, else a mean.
 
     It is a mean over rows if the unit is a place with several rows, or if sums mean nothing.
@@ -363,7 +365,7 @@ def draft(frame: object, name: str = "experiment") -> Draft:
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
     counts = read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
     findings = _findings(engine, tables) if counts is None else _describe_counts(tables[0], counts)
-    file = experiment_file(name, findings)
+    file = _experiment_file(name, findings)
     used = [log for log in findings.other_logs if log.kind is not None]
     extra_guesses = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
     if findings.period is not None:
@@ -372,7 +374,7 @@ def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> D
     return Draft(file.text, (*findings.guesses, *extra_guesses), tuple(file.questions))
 
 
-def _describe_counts(table: Table, counts: CountTable) -> Findings:
+def _describe_counts(table: Table, counts: CountTable) -> _Findings:
     """Describe the columns of a table of counts as findings."""
     columns = {column.name: column for column in table.columns}
     variant, n = columns[counts.variant], counts.outcomes[0].n
@@ -399,10 +401,10 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
     for question in list_questions(counts, ""):
         table = add_question(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, make_arms(units), name_unit(n), one_row=True)
+    return _Findings(main, (), guesses, make_arms(units), name_unit(n), one_row=True)
 
 
-def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
+def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> _Findings:
     """Guess the kinds of the tables, and the columns of the main one."""
     first, others = choose_main_log(engine, tables)
     if first.table.rows == 0:
@@ -432,7 +434,7 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
     one_row = guess.has_one_row(unit)
-    findings = Findings(main, others, guesses, arms, name, one_row, period, models)
+    findings = _Findings(main, others, guesses, arms, name, one_row, period, models)
     final_guesses = values.settle_doubts(engine, table, guesses, arms, findings.has_ctr)
     return replace(findings, guesses=tuple(final_guesses))
 

@@ -19,14 +19,14 @@ from abeval.drafts.guess import (
 )
 from abeval.engines.sql import Engine, cast_query, number_cast, quote, read_int
 
-MOST_VALUES = 20
+_MOST_VALUES = 20
 """Most columns that are listed as outcomes; more are only counted."""
 
-FEW_EMPTY = 0.001
+_FEW_EMPTY = 0.001
 """Share of empty values up to which their meaning does not matter."""
 
 DOUBT = "an outcome, or known before?"
-EITHER = "an outcome, of which more is better, or less?"
+_EITHER = "an outcome, of which more is better, or less?"
 
 
 def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
@@ -46,9 +46,9 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     guesses = [g for column in values if (g := _guess_value(column, table, names)) is not None]
     for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
         kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
-        yield from kind[:MOST_VALUES]
-        if len(kind) > MOST_VALUES:
-            reason = f"{len(kind) - MOST_VALUES:,} more columns of numbers are not listed"
+        yield from kind[:_MOST_VALUES]
+        if len(kind) > _MOST_VALUES:
+            reason = f"{len(kind) - _MOST_VALUES:,} more columns of numbers are not listed"
             question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
             yield Guess("others", None, "not sure", reason, question)
     for column in free_columns:
@@ -91,7 +91,7 @@ def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
         question = (
             f"direction: is more {column.name} better, or less? Give it a `role` and a `direction`"
         )
-        return Guess("outcome", column, "not sure", EITHER, question, decreases=is_cost)
+        return Guess("outcome", column, "not sure", _EITHER, question, decreases=is_cost)
     if not is_value:
         return Guess("outcome", column, "not sure", DOUBT)
     kind = "a count from" if column.is_count else "from"
@@ -122,7 +122,7 @@ def _is_one_of_two(column: str, prefix: str, names: Set[str]) -> bool:
 def _missing(column: Column, table: Table) -> str:
     """Ask what an empty value means; no question if there are hardly any."""
     empty = table.rows - column.rows
-    if empty <= FEW_EMPTY * table.rows:
+    if empty <= _FEW_EMPTY * table.rows:
         return ""
     return (
         f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty one "

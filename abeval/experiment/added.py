@@ -109,15 +109,15 @@ def add_metric(
     return ADDED[name]
 
 
-TestStatistic = Callable[[Moments, Moments], tuple[Estimate, Estimate]]
+_TestStatistic = Callable[[Moments, Moments], tuple[Estimate, Estimate]]
 """Function of the moments of both variants that estimates a metric in each."""
 
-Function = TypeVar("Function", bound=TestStatistic)
+_Function = TypeVar("_Function", bound=_TestStatistic)
 
-_TESTS: dict[str, TestStatistic] = {}
+_TESTS: dict[str, _TestStatistic] = {}
 
 
-def test_statistic(name: str) -> Callable[[Function], Function]:
+def test_statistic(name: str) -> Callable[[_Function], _Function]:
     """Add a test statistic that metrics name as their `test`, by decorating a function.
 
     The function gets the moments of control and of the treatment: `n` units, and `mean` and
@@ -138,7 +138,7 @@ def test_statistic(name: str) -> Callable[[Function], Function]:
         what = f"the test statistic {name!r}: a name has letters, digits and _"
         raise ExperimentError(what, "begin with a letter")
 
-    def add(function: Function) -> Function:
+    def add(function: _Function) -> _Function:
         _TESTS[name] = function
         return function
 
@@ -149,7 +149,7 @@ def test_statistic(name: str) -> Callable[[Function], Function]:
 test_statistic.__dict__["__test__"] = False
 
 
-def find_test(name: str) -> TestStatistic:
+def find_test(name: str) -> _TestStatistic:
     """Find a test statistic by name; the entry points are read if it is not there.
 
     Raises:

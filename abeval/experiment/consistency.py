@@ -236,7 +236,7 @@ def _check_log(name: str, log: LogSource, tables: Collection[str]) -> Mistakes:
     if log.time_unit is not None and log.ts_format is not None:
         yield "ts_format", "has no meaning beside `time_unit`; keep one"
     yield from check_expression(log.where, "where")
-    if log.query is not None and (problem := find_query_problem(log.query, {OWN_TABLE, *tables})):
+    if log.query is not None and (problem := _find_query_problem(log.query, {OWN_TABLE, *tables})):
         yield "query", problem
 
 
@@ -267,12 +267,12 @@ _ROWS = ("UNNEST", "RANGE", "GENERATE_SERIES")
 """Functions that make rows of values, and read nothing."""
 
 
-def find_query_problem(text: str, tables: Collection[str]) -> str | None:
+def _find_query_problem(text: str, tables: Collection[str]) -> str | None:
     """Explain why a text is not one SELECT over these tables; None if it is one.
 
     Example:
-        >>> find_query_problem("select * from log", ["log"])
-        >>> find_query_problem("select * from 'other.parquet'", ["log"])
+        >>> _find_query_problem("select * from log", ["log"])
+        >>> _find_query_problem("select * from 'other.parquet'", ["log"])
         "reads 'other.parquet'; it may read: log"
     """
     import sqlglot

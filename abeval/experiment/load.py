@@ -16,7 +16,7 @@ from abeval.experiment.sources import READING, LogSource
 from abeval.files import check_readable, real
 from abeval.metrics.row_text import function_problem, list_metric_names
 
-Entries = Mapping[str, Any]
+_Entries = Mapping[str, Any]
 
 _TOML_HINT = "put text in quotes, begin a table with [name], and use each key once in it"
 
@@ -141,7 +141,7 @@ def make_source(entries: Mapping[str, Any], where: str = "") -> LogSource:
         raise ExperimentError("; ".join(f"{where}{problem}" for problem in problems)) from error
 
 
-def _join_entries(first: Entries, second: Entries, *, keeps: bool) -> Entries:
+def _join_entries(first: _Entries, second: _Entries, *, keeps: bool) -> _Entries:
     """Join the entries of two files; the second one wins.
 
     Metrics of the first are definitions: those of the second choose from them, by name, and without
@@ -156,19 +156,19 @@ def _join_entries(first: Entries, second: Entries, *, keeps: bool) -> Entries:
     return {**entries, "metrics": [*kept_metrics, *_choose_metrics(library, chosen)]}
 
 
-def _read_includes(raw: Entries, folder: Path, chain: tuple[str, ...]) -> Entries:
+def _read_includes(raw: _Entries, folder: Path, chain: tuple[str, ...]) -> _Entries:
     """Read and join the included files; later ones win."""
     names = raw.get("include", [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         what = f"{chain[-1]}: include is {names!r}, not a list of files"
         raise ExperimentError(what, 'write include = ["metrics.toml"]')
-    entries: Entries = {}
+    entries: _Entries = {}
     for name in names:
         entries = _join_entries(entries, _read_included_file(folder / name, chain), keeps=True)
     return entries
 
 
-def _read_included_file(file: Path, chain: tuple[str, ...]) -> Entries:
+def _read_included_file(file: Path, chain: tuple[str, ...]) -> _Entries:
     """Read an included file, with its own includes."""
     name = str(file)
     if real(file) in {real(path) for path in chain}:
@@ -195,7 +195,7 @@ def _resolve_paths(paths: object, folder: Path) -> object:
     return str(folder / paths)
 
 
-def _merge_tables(first: Entries, second: Entries) -> Entries:
+def _merge_tables(first: _Entries, second: _Entries) -> _Entries:
     """Merge two tables of entries, also nested ones; the second one wins."""
     entries = dict(first)
     for name, value in second.items():

@@ -179,7 +179,7 @@ def _function(name: str, text: str, metrics_by_name: Mapping[str, Metric]) -> Me
     return replace(metric, function=text, parts=parts, needs=needs)
 
 
-def choose_missing(choice: MetricChoice, *, of_unit: bool) -> Missing:
+def _choose_missing(choice: MetricChoice, *, of_unit: bool) -> Missing:
     """Choose what happens to rows without a value."""
     if choice.missing is None:
         # Of a unit's only row nobody but the user can say whether a null is 0.
@@ -190,7 +190,7 @@ def choose_missing(choice: MetricChoice, *, of_unit: bool) -> Missing:
 def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
     """Define the user's mean, ratio or quantile, over rows or units."""
     step, counts = choice.resolution, choice.rows.condition
-    does = choose_missing(choice, of_unit=of_unit)
+    does = _choose_missing(choice, of_unit=of_unit)
     term, rows = partial(RowTerm, of_unit=of_unit), "units" if of_unit else choice.rows
     # Rows that do not count are worth 0.
     every = counts == "true"
@@ -278,7 +278,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     needs: set[Need] = {"unit", "ts"} if texts and has_times else {"unit"}
     window = f"day {choice.retention}" if choice.within is None else choice.within
     open_units = f"units whose {window} since exposure had not ended"
-    does = choose_missing(choice, of_unit=False)
+    does = _choose_missing(choice, of_unit=False)
     nulls = zip(("null", "null_under"), _counted_together(choice, does), strict=False)
     lacking = tuple((_no_number(choice.rows, texts), column(null)) for null, texts in nulls)
     return Metric(
@@ -315,7 +315,7 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
         tests = [f" and {n} > 0 and {n} < 1e300" for n in numbers] or [""]
         values = [_row_value(choice.rows, "1", also=test) for test in tests]
     else:
-        step, does = choice.resolution, choose_missing(choice, of_unit=False)
+        step, does = choice.resolution, _choose_missing(choice, of_unit=False)
         groups = _counted_together(choice, does)
         nulls = tuple(_row_value(choice.rows, _counts_no_number(group), "sum") for group in groups)
         also = f" and {_are_numbers(texts)}" if does == "drop" and groups else ""

@@ -28,12 +28,12 @@ from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm, RowValue, scale
 from abeval.stats.interleaving import Wins, position_weights
 from abeval.stats.records import Floats
 
-CLICKS, DWELL = "clicks_per_user", "dwell_per_user"
+_CLICKS, _DWELL = "clicks_per_user", "dwell_per_user"
 
-DRAFTS = ("team_draft", "balanced")
+_DRAFTS = ("team_draft", "balanced")
 """Methods that balance places; the others balance credit."""
 
-SAMPLE = 20_000
+_SAMPLE = 20_000
 """Lists that are drafted again, chosen by their hash."""
 
 # Weighted credit is rounded to 1 / `_STEPS`, so that sums are exact.
@@ -133,12 +133,12 @@ def _select_credited(experiment: Experiment) -> Iterator[Metric]:
     """Yield the metrics to credit: the file's metrics, and clicks."""
     by_name, chosen = known_metrics(experiment), named_metrics(experiment)
     if not experiment.metrics:
-        chosen = [by_name[name] for name in (CLICKS, DWELL)]
+        chosen = [by_name[name] for name in (_CLICKS, _DWELL)]
     if not any(metric.role == "goal" for metric in chosen):
-        chosen = [replace(m, role="goal") if m.name == CLICKS else m for m in chosen]
-        by_name[CLICKS] = replace(by_name[CLICKS], role="goal")
+        chosen = [replace(m, role="goal") if m.name == _CLICKS else m for m in chosen]
+        by_name[_CLICKS] = replace(by_name[_CLICKS], role="goal")
     names = [metric.name for metric in chosen]
-    yield from [] if CLICKS in names else [by_name[CLICKS]]
+    yield from [] if _CLICKS in names else [by_name[_CLICKS]]
     for metric in chosen:
         per_unit, is_sum = metric.per_unit, metric.kind == "mean" and metric.presence_terms is None
         if per_unit is not None and is_sum and len(per_unit.values) == 1 and per_unit.day is None:
@@ -269,7 +269,7 @@ def _credited_sql(metrics: Sequence[Metric], settings: Interleaving, weight: str
     # A draft balances places; what other methods balance is credit.
     slot = (
         "1"
-        if settings.method in DRAFTS
+        if settings.method in _DRAFTS
         else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
     )
     columns = [
@@ -368,7 +368,7 @@ def _count_redrafted(
     number = engine.hash60("sample", "cast(request_id as varchar)")
     positions = (
         f"select unit_id, request_id, case when {wrong} then 1 else 0 end as wrong "
-        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {SAMPLE}"
+        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {_SAMPLE}"
     )
     by_list = f"select max(wrong) as wrong from ({positions}) as p group by unit_id, request_id"
     (row,) = engine.rows(f"select count(*), coalesce(sum(wrong), 0) from ({by_list}) as lists")

@@ -19,7 +19,7 @@ _SOURCES = {
 ADDED: dict[str, Metric] = {}
 """Metrics from outside the package by name: `abeval.add_metric` adds them."""
 
-ENTRY_POINTS = "abeval.metrics"
+_ENTRY_POINTS = "abeval.metrics"
 """Group of entry points of other packages, functions that add metrics."""
 
 
@@ -61,9 +61,9 @@ def read_entry_points() -> None:
     Raises:
         ExperimentError: One of them fails.
     """
-    problem = f"entry point {{name!r}} of {ENTRY_POINTS} fails: {{error}}"
+    problem = f"entry point {{name!r}} of {_ENTRY_POINTS} fails: {{error}}"
     hint = "correct {value}: a function without arguments that adds metrics"
-    for _ in load_entry_points(ENTRY_POINTS, lambda add: add(), problem, hint):
+    for _ in load_entry_points(_ENTRY_POINTS, lambda add: add(), problem, hint):
         pass
 
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 from abeval.engines.duckdb_connection import seconds_left
 from abeval.errors import ExperimentError, QueryError, mask_secrets
 
-Rows = Sequence[Sequence[str | None]]
+_Rows = Sequence[Sequence[str | None]]
 """Rows of a query, as texts."""
 
 
@@ -30,7 +30,7 @@ class Warehouse(NamedTuple):
 
     dialect: str
     catalog: str
-    ask: Callable[[str], Rows]
+    ask: Callable[[str], _Rows]
     close: Callable[[], None]
     materializes: bool = False
 
@@ -99,7 +99,7 @@ def _postgresql(uri: str) -> Warehouse:
         # The transactions that follow only read.
         connection.commit()
 
-    def ask(sql: str) -> Rows:
+    def ask(sql: str) -> _Rows:
         with _errors("PostgreSQL"), connection.cursor() as cursor:
             if (limit := _server_limit()) is not None:
                 cursor.execute(f"set statement_timeout = {1000 * limit:.0f}")
@@ -116,7 +116,7 @@ def _postgresql(uri: str) -> Warehouse:
 def _clickhouse(
     send: Callable[[str, float | None], str], close: Callable[[], None] = lambda: None
 ) -> Warehouse:
-    def ask(sql: str) -> Rows:
+    def ask(sql: str) -> _Rows:
         answer = send(f"{sql}\nformat JSONCompact", _server_limit())
         # What was ended may look like an answer without rows.
         if (left := seconds_left()) is not None and left <= 0:

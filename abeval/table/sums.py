@@ -31,15 +31,15 @@ from abeval.table.columns import TableOptions, list_specs, quote_column
 from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts
 from abeval.table.read import choose_control, choose_weights, equal_weights
 
-STEP = Fraction(1, 10**12)
+_STEP = Fraction(1, 10**12)
 """Default value of one counted unit: decimals beyond it are rounded away."""
 
-LABELS = ("metric", "variant", "n", "day")
+_LABELS = ("metric", "variant", "n", "day")
 SCALES = ("scale_y", "scale_x", "scale_c")
 """Columns with the value of 1 in sums of y, x and c; by default 1."""
-VALUE = ("sum_y", "sum_yy")
-DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
-BEFORE = ("sum_c", "sum_cc", "sum_cy")
+_VALUE = ("sum_y", "sum_yy")
+_DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
+_BEFORE = ("sum_c", "sum_cc", "sum_cy")
 
 _LETTERS = {"y": "y", "x": "x", "y0": "c", "x0": "d", "z": "z"}
 """Value in `SUM_NAMES` → its letter in the names of sum columns."""
@@ -60,7 +60,7 @@ _SUM_COLUMNS = {
 }
 """Name in `SUM_NAMES` → column of a table of sums."""
 
-COLUMNS = (*LABELS, *SCALES, *_SUM_COLUMNS.values())
+_COLUMNS = (*_LABELS, *SCALES, *_SUM_COLUMNS.values())
 """Columns of a table of sums; only labels and sums of y are required."""
 
 _ONE = Fraction(1)
@@ -75,7 +75,7 @@ _PRODUCTS = (
 """Sum, and two sums whose product is never below its square (Cauchy-Schwarz)."""
 
 _TABLE = "raw_table"
-_NEEDED = ("metric", "variant", "n", *VALUE)
+_NEEDED = ("metric", "variant", "n", *_VALUE)
 _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, sum_xy"
 
 
@@ -97,12 +97,12 @@ def read_sums(source: object, caller: CallerNames | None = None, folder: Path = 
         name = name_source(source)
         table_columns = {column.lower(): column for column in engine.columns(_TABLE)}
         # A table without any column of sums may be one of counts.
-        if not table_columns.keys() & {*VALUE, *DENOMINATOR}:
+        if not table_columns.keys() & {*_VALUE, *_DENOMINATOR}:
             counts = _read_counts(engine, source, caller)
             if counts is not None:
                 return counts
         _check_columns(table_columns, name)
-        used_columns = [column for column in COLUMNS if column in table_columns]
+        used_columns = [column for column in _COLUMNS if column in table_columns]
         select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
         rows = engine.rows(f"select {select_list} from {_TABLE}")
     return Sums(name, parse_summaries(used_columns, rows, name))
@@ -200,14 +200,14 @@ def _check_columns(table_columns: Mapping[str, str], name: str) -> None:
             what = f"{name} has no column {column!r}{suggest_name(column, table_columns)}"
             raise LogError(what, f"its columns: {_FORM}")
     for column in table_columns:
-        if column not in COLUMNS:
-            hint = suggest_name(column, COLUMNS)
+        if column not in _COLUMNS:
+            hint = suggest_name(column, _COLUMNS)
             what = f"{name} has a column {column!r} that sums do not have{hint}"
             before = (
-                f"of values before the period {', '.join(BEFORE)}; products of three sum_yyy, …"
+                f"of values before the period {', '.join(_BEFORE)}; products of three sum_yyy, …"
             )
             raise LogError(what, f"its columns: {_FORM}; {before}")
-    for group in (DENOMINATOR, BEFORE):
+    for group in (_DENOMINATOR, _BEFORE):
         lacking = [column for column in group if column not in table_columns]
         if 0 < len(lacking) < len(group):
             what = f"{name} has no column {lacking[0]!r}"
@@ -224,14 +224,14 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
     units = _number(row, "n", where)
     if units is None or units < 0 or units.denominator != 1:
         raise LogError(f"{where}: n is {row['n']!r}, not a number of units")
-    given = {c: x for c in COLUMNS[len(LABELS) :] if (x := _number(row, c, where)) is not None}
+    given = {c: x for c in _COLUMNS[len(_LABELS) :] if (x := _number(row, c, where)) is not None}
     steps = {name[-1]: given.pop(name) for name in SCALES if name in given}
     if any(step <= 0 for step in steps.values()):
         raise LogError(f"{where}: a scale is not above 0", "it is the worth of 1 in the sums")
     sums = {name: x * _worth(name, steps) for name, x in given.items()}
-    for group in (VALUE, DENOMINATOR, BEFORE):
+    for group in (_VALUE, _DENOMINATOR, _BEFORE):
         missing = [name for name in group if name not in sums]
-        if missing and (group == VALUE or len(missing) < len(group)):
+        if missing and (group == _VALUE or len(missing) < len(group)):
             raise LogError(f"{where}: {missing[0]} is empty", f"{', '.join(group)} go together")
     for total, first, second in _PRODUCTS:
         squares = (units if first == "n" else sums.get(first, 0)) * sums.get(second, 0)
@@ -298,13 +298,13 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     Metrics of the options say more of some: a role, a direction.
     """
     specs = list_specs(options.metrics or ())
-    more = {spec["name"]: {k: v for k, v in spec.items() if k not in _COLUMNS} for spec in specs}
+    more = {spec["name"]: {k: v for k, v in spec.items() if k not in _TEXTS} for spec in specs}
     counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = choose_weights(options.weights, counts)
     is_asked = whence == "observed" and not table.days_are_units
-    has_before = any(BEFORE[0] in row.sums for row in table.rows)
-    ratios = {row.metric for row in table.rows if DENOMINATOR[0] in row.sums}
+    has_before = any(_BEFORE[0] in row.sums for row in table.rows)
+    ratios = {row.metric for row in table.rows if _DENOMINATOR[0] in row.sums}
     metrics = []
     for name in dict.fromkeys(row.metric for row in table.rows):
         plain = {"numerator": "y", "denominator": "x"} if name in ratios else {"value": "y"}
@@ -325,7 +325,7 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     return parse_experiment({**experiment_entries, **options.entries}, source="the analysis")
 
 
-_COLUMNS = ("value", "numerator", "denominator")
+_TEXTS = ("value", "numerator", "denominator")
 
 
 def judge_sums(experiment: Experiment, table: Sums) -> Result:
@@ -338,7 +338,7 @@ def aggregate_sums(
 ) -> tuple[Experiment, list[Metric], Aggregates]:
     """Turn a table of sums into the experiment, metrics and aggregates to judge."""
     rows = table.rows
-    check_supported(experiment, metrics, any(BEFORE[0] in row.sums for row in rows))
+    check_supported(experiment, metrics, any(_BEFORE[0] in row.sums for row in rows))
     _check_variants(experiment, rows, table.name)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
     fitted = {m.name: _fit_metric(m, by_metric[m.name], table) for m in metrics}
@@ -381,7 +381,7 @@ def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_befor
         "inference.stratify_by": inference.stratify_by is not None,
         "inference.resample": inference.resample is not None,
         "inference.looks = 'group_sequential'": inference.looks == "group_sequential",
-        f"inference.adjust = {inference.adjust!r} without {', '.join(BEFORE)}": (
+        f"inference.adjust = {inference.adjust!r} without {', '.join(_BEFORE)}": (
             inference.adjust in ("cuped", "regression") and not has_before
         ),
         "assignment.splits that change": len(list_planned_splits(experiment)) > 1,
@@ -406,7 +406,7 @@ def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str
 
 def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | None:
     """Adapt a metric to its sums; None if they are of another kind."""
-    has_denominator = bool(rows) and DENOMINATOR[0] in rows[0].sums
+    has_denominator = bool(rows) and _DENOMINATOR[0] in rows[0].sums
     # A table of counts defines its metrics itself.
     is_other = not table.entries and has_denominator != (metric.kind == "ratio")
     if not rows or not metric.is_mean_or_ratio or is_other:
@@ -414,7 +414,7 @@ def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric 
     steps = _steps(rows)
     value, per = (
         ColumnTerm(
-            "sum", float(steps[letter]), rounded=steps[letter] != STEP and rounding(metric) > 0
+            "sum", float(steps[letter]), rounded=steps[letter] != _STEP and rounding(metric) > 0
         )
         for letter in "yx"
     )
@@ -429,11 +429,11 @@ def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric 
 
 
 def _steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
-    """Return the value of one counted unit by letter: the table's, or `STEP`."""
+    """Return the value of one counted unit by letter: the table's, or `_STEP`."""
     steps = dict(rows[0].steps)
     is_one = all(row.steps == steps for row in rows)
     if not is_one or "y" not in steps or steps.get("c", steps["y"]) != steps["y"]:
-        return dict.fromkeys("yxcd", STEP)
+        return dict.fromkeys("yxcd", _STEP)
     x = steps.get("x", steps["y"])
     return {"y": steps["y"], "x": x, "c": steps["y"], "d": x}
 
@@ -442,7 +442,7 @@ def _missing(rows: Sequence[Summary], name: str) -> str:
     """Write why the sums of a metric do not fit its definition."""
     if not rows:
         return "its sums"
-    has = "a denominator" if DENOMINATOR[0] in rows[0].sums else "no denominator"
+    has = "a denominator" if _DENOMINATOR[0] in rows[0].sums else "no denominator"
     return f"sums of {name} as it is defined: they have {has}"
 
 

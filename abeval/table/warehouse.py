@@ -43,10 +43,10 @@ from abeval.table import sums
 from abeval.table.connection import connect
 from abeval.table.counts import Sums
 
-TESTED = ("duckdb", "postgres", "clickhouse")
+_TESTED = ("duckdb", "postgres", "clickhouse")
 """Dialects in which abeval's tests run the statement."""
 
-TypesOf = Callable[[str], Mapping[str, str]]
+_TypesOf = Callable[[str], Mapping[str, str]]
 """Returns the types of a table's columns, as its dialect names them."""
 
 _READ = ("impressions", "units", "clicks", "items", "exposures")
@@ -108,7 +108,7 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
 def write_sums_statement(
     experiment: Experiment,
     dialect: str,
-    types_of: TypesOf | None = None,
+    types_of: _TypesOf | None = None,
     materializes: bool = False,
 ) -> SumsStatement:
     """Write the statement of an experiment's sums in a dialect.
@@ -126,7 +126,7 @@ def write_sums_statement(
     text, columns, refused = _write_statement(experiment, metrics, dialect, types_of, materializes)
     heading = "sums by metric, variant and day"
     notes = [
-        *_note_tests(heading, dialect, TESTED),
+        *_note_tests(heading, dialect, _TESTED),
         f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
         "abeval analyze EXPERIMENT.toml --sums FILE",
         *(f"not among them: {name}: {why}" for name, why in refused.items()),
@@ -140,7 +140,7 @@ def write_value_statement(
     experiment: Experiment,
     name: str,
     dialect: str,
-    types_of: TypesOf | None = None,
+    types_of: _TypesOf | None = None,
     materializes: bool = False,
 ) -> str:
     """Write the statement of a metric's value by variant in a dialect.
@@ -158,7 +158,7 @@ def write_value_statement(
     heading = f"{name}: {metric.formula}"
     if dialect == "spark":
         heading += "; with spark.sql.session.timeZone = UTC"
-    return _write_comments(_note_tests(heading, dialect, (*TESTED, "spark"))) + text
+    return _write_comments(_note_tests(heading, dialect, (*_TESTED, "spark"))) + text
 
 
 def _note_tests(heading: str, dialect: str, tested: Sequence[str]) -> list[str]:
@@ -174,7 +174,7 @@ def _write_statement(
     experiment: Experiment,
     wanted_metrics: Sequence[Metric],
     dialect: str,
-    types_of: TypesOf | None,
+    types_of: _TypesOf | None,
     materializes: bool,
     of_value: bool = False,
 ) -> SumsStatement:
@@ -277,7 +277,7 @@ class _Writer:
     experiment: Experiment
     dialect: str
     recorder: Recorder
-    types_of: TypesOf | None
+    types_of: _TypesOf | None
 
     def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogSchema]:
         """Write the logs and their canonical views; return table names and the shape."""
