@@ -50,9 +50,8 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
         matrix[logged, expected] += count
         units_by_day[day] += count
         wrong[day] += count * (logged != expected)
-    days = tuple(
-        AuditDay(day, units_by_day[day], wrong[day]) for day in sorted(units_by_day, key=_none_last)
-    )
+    ordered = sorted(units_by_day, key=_none_last)
+    days = tuple(AuditDay(day, units_by_day[day], wrong[day]) for day in ordered)
     total, mismatches = units_by_day.total(), wrong.total()
     low, high = proportion_confint(mismatches, total, method="beta") if total else (None, None)
     units, assignment = _units(run), experiment.assignment

@@ -143,10 +143,8 @@ def ending(error: Exception) -> Ending:
             what = f"memory ran out{f': {error}' if str(error) else ''}"
             code, hint = FAULT, "analyse fewer rows, or raise [engine] memory_limit"
         case _:
-            what = (
-                f"abeval failed, which it should not: {type(error).__name__}: "
-                f"{_locate_error(error)}"
-            )
+            where = _locate_error(error)
+            what = f"abeval failed, which it should not: {type(error).__name__}: {where}"
             code, hint = FAULT, _FAILED
     text = _clean_message(f"{what}\n  hint: {hint}" if hint else what)
     printable = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)

@@ -221,10 +221,8 @@ def _explain(result: "Result", name: str) -> dict[str, object]:
             "methods": [describe_method(code)._asdict() for code in used],
             "notes": result.notes,
         }
-    checks = [
-        item for item in result.trust if item.name == name or item.name.startswith(f"{name}:")
-    ]
-    return {"checks": [plain(item) for item in checks]} if checks else {}
+    checks = [check for check in result.trust if f"{check.name}:".startswith(f"{name}:")]
+    return {"checks": [plain(check) for check in checks]} if checks else {}
 
 
 def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[str, object]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, time
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, cast
@@ -126,14 +127,12 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         first = analyze_with_outlook(run, collected)
         analysis = cast("Result", first.analysis)
         read = collected.logs
-        time, no_time = _try_to_make(
-            "effects over time", lambda: windows(run, metrics, _WIDTHS, (), read=read)
-        )
+        make_windows = partial(windows, run, metrics, _WIDTHS, (), read=read)
+        time, no_time = _try_to_make("effects over time", make_windows)
         run.step("replays")
         sums = collected.aggregates
-        replays, no_aa = _try_to_make(
-            "A/A replays", lambda: replay_aa(experiment, metrics, sums, _REPLAYS, _SEED)
-        )
+        make_replays = partial(replay_aa, experiment, metrics, sums, _REPLAYS, _SEED)
+        replays, no_aa = _try_to_make("A/A replays", make_replays)
         replayed, offline, no_models = _models(run, schema, ReplayOptions())
     return replace(
         first,

@@ -234,10 +234,8 @@ def _outcomes(numbers: Mapping[str, _Role], caller_names: CallerNames) -> tuple[
     """Find the metrics: those of the caller, else those that column names show."""
     means, metrics = _select_role(numbers, "mean"), caller_names.metrics
     if metrics is None:
-        plain = [
-            *_select_role(numbers, "counted"),
-            *(name for name in means if _find_spread(numbers, name)),
-        ]
+        plain = [name for name in means if _find_spread(numbers, name)]
+        plain = [*_select_role(numbers, "counted"), *plain]
         names = {name: name for name in plain or means or _select_role(numbers, "rate")}
         names |= {name: _stem(name, "mean") or "mean" for name in means if name in names}
         metrics = {words.slug(name): (column, None) for column, name in names.items()}
@@ -275,10 +273,8 @@ def _find_units(numbers: Mapping[str, _Role]) -> str:
     """Find the column of units; refuse to choose between two."""
     candidates = _select_role(numbers, "units") or _select_role(numbers, "views")
     if len(candidates) > 1:
-        outcome = next(
-            iter([*_select_role(numbers, "counted"), *_select_role(numbers, "other")]),
-            "conversions",
-        )
+        named = [*_select_role(numbers, "counted"), *_select_role(numbers, "other")]
+        outcome = next(iter(named), "conversions")
         raise LogError(
             f"{' and '.join(candidates)} could each be the number of units",
             "say which: abeval analyze FILE --metric "

@@ -20,7 +20,7 @@ from abeval.engines.sql import Engine, literal, quote
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
 from abeval.experiment.load import check_read_options, make_source
-from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
+from abeval.experiment.sources import CANONICAL_COLUMNS, IDS, OWN_TABLE
 from abeval.files import real
 
 DONE = ("clicks", "outcome", "events")
@@ -65,9 +65,8 @@ def _table(
     if files_by_variant and guess.guess_variant(engine, table).column is None:
         paths = files_by_variant
         table = add_table()
-    variants = guess.list_variant_candidates(table) or guess.list_variant_candidates(
-        table, weakly=True
-    )
+    list_candidates = guess.list_variant_candidates
+    variants = list_candidates(table) or list_candidates(table, weakly=True)
     if variants and variants[0].kind == "boolean":
         # In text files, names of variants are text, such as Yes.
         table = add_table(columns={"variant": variants[0].name})
@@ -78,9 +77,8 @@ def _readings(
     engine: DuckDBEngine, file: Path, options: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], Origin]]:
     """Yield the columns of a file, or of each table of a database, and its origin."""
-    plain = make_source(
-        {"path": str(file), "format": check_read_options(options).get("format", "auto")}
-    )
+    format = check_read_options(options).get("format", "auto")
+    plain = make_source({"path": str(file), "format": format})
     files = find_files("file", plain, Path())
     usable = {key: value for key, value in options.items() if files.takes(key)}
     tables = [] if "table" in usable else engine.tables_in(files)
@@ -253,8 +251,6 @@ _MIN_FOLLOWING_SHARE = 0.1
 
 _JOINS = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
 """Keys that join a click to its impression, best first; units need times, too."""
-
-_IDS = ("unit_id", "item_id", "request_id", "impression_id")
 
 
 @dataclass(frozen=True)
@@ -468,7 +464,7 @@ def find_casts(log: Log, main: Log) -> dict[str, str]:
     for entry, column in log.columns.items():
         seen = main.columns.get(entry, column)
         is_other = (seen.kind == "text") != (column.kind == "text") or column.kind == "real"
-        if entry in _IDS and is_other:
+        if entry in IDS and is_other:
             casts[column.name] = "varchar" if seen.kind == "text" else "bigint"
     return casts
 

@@ -184,9 +184,8 @@ def _write_logs(file: _ExperimentFile, findings: _Findings) -> None:
         file.section("logs", *log.entry.split("."))
         _write_log(file, log, findings)
         file.ask(*origin.questions, log.question and f"{source_name}: {log.question}")
-    logs = [
-        log for log in (findings.main, *findings.other_logs) if log.kind and "ts" in log.columns
-    ]
+    every = findings.main, *findings.other_logs
+    logs = [log for log in every if log.kind and "ts" in log.columns]
     file.ask(*write_zone_questions({log.entry: log.columns["ts"].type for log in logs}))
 
 
@@ -224,9 +223,8 @@ def _write_log(file: _ExperimentFile, log: Log, findings: _Findings) -> None:
 
 def _write_segments(file: _ExperimentFile, findings: _Findings) -> None:
     """Write segments of a table of counts; suggest those of other logs."""
-    segment_columns = [
-        g.column.name for g in findings.guesses if g.entry == "segment" and g.column is not None
-    ]
+    segments = [g.column for g in findings.guesses if g.entry == "segment"]
+    segment_columns = [column.name for column in segments if column is not None]
     if segment_columns and findings.main.kind == "sums":
         file.section("segments")
         for name in segment_columns:

@@ -77,20 +77,16 @@ def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
     if says_before(column.name, names):
         return Guess("covariate", column, "likely", "its name says that it was before")
     is_cost = column.mentions_role("cost") or ("time", "to") in pairwise(parts)
-    is_value = (
-        is_cost or _is_one_of_two(column.name, "post", names) or column.mentions_role("outcome")
-    )
+    is_after = _is_one_of_two(column.name, "post", names)
+    is_value = is_cost or is_after or column.mentions_role("outcome")
     # A different whole number in each row is an index.
-    numbers_rows = column.kind == "integer" and column.distinct == table.rows
-    is_known = (
-        numbers_rows or column.mentions_role("description") or column.has_role_name("event_type")
-    )
+    is_index = column.kind == "integer" and column.distinct == table.rows
+    is_known = is_index or column.mentions_role("description") or column.has_role_name("event_type")
     if is_known and not is_value:
         return None
     if _is_either(column, is_cost, table):
-        question = (
-            f"direction: is more {column.name} better, or less? Give it a `role` and a `direction`"
-        )
+        ask = f"is more {column.name} better, or less? Give it a `role` and a `direction`"
+        question = f"direction: {ask}"
         return Guess("outcome", column, "not sure", _EITHER, question, decreases=is_cost)
     if not is_value:
         return Guess("outcome", column, "not sure", DOUBT)

@@ -45,11 +45,7 @@ def find_inconsistencies(experiment: Experiment) -> list[Problem]:
         (("design",), _check_design(experiment)),
         (("inference",), check_inference(experiment)),
     ]
-    return [
-        Problem((*path, *keys), str(message))
-        for path, problems in rules
-        for *keys, message in problems
-    ]
+    return [Problem((*path, *keys), str(what)) for path, found in rules for *keys, what in found]
 
 
 def _check_zone(name: str | None, where: str) -> Mistakes:
@@ -161,11 +157,8 @@ def _check_interleaving(experiment: Experiment) -> Mistakes:
     if len({variant.weight for variant in experiment.variants.values()}) > 1:
         yield "variants", "rankers draft alike: remove `weight`"
     if interleaving.method != "team_draft" and len(names) > 2:
-        yield (
-            "interleaving",
-            "method",
-            f"{interleaving.method} interleaves two rankers, not {len(names)}",
-        )
+        what = f"{interleaving.method} interleaves two rankers, not {len(names)}"
+        yield "interleaving", "method", what
     if interleaving.ranks and sorted(interleaving.ranks) != sorted(names):
         yield "interleaving", "ranks", f"must name each ranker once: {', '.join(names)}"
     # Without a column, the draft itself can be computed again by its rule.

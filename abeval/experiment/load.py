@@ -72,9 +72,7 @@ def _text(file: Path, includer: str) -> str:
 
 
 def parse_experiment(
-    raw: Mapping[str, Any],
-    folder: str | Path = ".",
-    source: str = "the experiment",
+    raw: Mapping[str, Any], folder: str | Path = ".", source: str = "the experiment"
 ) -> Experiment:
     """Validate an experiment from nested mappings.
 

@@ -136,10 +136,8 @@ def _check_definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Mi
         if choice.missing is not None and choice.name in builtin:
             yield "missing", f"{choice.name} is built in: its definition says what it leaves out"
         if choice.name not in builtin:
-            hint = (
-                suggest_name(choice.name, builtin)
-                or "; `abeval tools metrics` lists the built-in ones"
-            )
+            known = "; `abeval tools metrics` lists the built-in ones"
+            hint = suggest_name(choice.name, builtin) or known
             alternative = "or give `value`, or `numerator` and `denominator`"
             yield "name", f"no built-in metric is called {choice.name!r}{hint} ({alternative})"
         return

@@ -177,22 +177,14 @@ def _interleaved_sql(
     rankers = [run.experiment.control, *run.experiment.treatments]
     row_id = "row_number() over (order by unit_id, request_id, position, item)" if numbered else "0"
     first = 1 - run.experiment.logs.rows.first_position
-    ranks = [
-        f"cast({_quote_column(settings.ranks[n])} as bigint) + {first}"
-        for n in rankers
-        if settings.ranks
-    ]
+    columns = [settings.ranks[name] for name in rankers if settings.ranks]
+    ranks = [f"cast({_quote_column(column)} as bigint) + {first}" for column in columns]
+    logged, credit = (c and _quote_column(c) for c in (settings.team, settings.credit))
     columns = [
-        *(
-            []
-            if settings.team is None
-            else [f"cast({_quote_column(settings.team)} as varchar) as own_team"]
-        ),
+        *([] if logged is None else [f"cast({logged} as varchar) as own_team"]),
         *(f"{sql} as r_{i}" for i, sql in enumerate(ranks)),
         *(f"{schema.component(m.value, '')} as v_{i}" for i, m in enumerate(metrics) if m.value),
-        "1.0e0 as credit"
-        if settings.credit is None
-        else f"{_quote_column(settings.credit)} as credit",
+        f"{'1.0e0' if credit is None else credit} as credit",
     ]
     team = write_case(f"({_team(run.engine, settings, rankers)})", {n: literal(n) for n in rankers})
     same = " and ".join(f"r_{i} = position" for i in range(len(ranks))) or "false"

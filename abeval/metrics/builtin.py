@@ -12,9 +12,7 @@ from abeval.plugins import load_entry_points
 
 _TABLE = load_toml_next_to(__file__, "builtin.toml")
 
-_SOURCES = {
-    source.name: source for source in vars(definition).values() if isinstance(source, Source)
-}
+_SOURCES = {s.name: s for s in vars(definition).values() if isinstance(s, Source)}
 
 ADDED: dict[str, Metric] = {}
 """Metrics from outside the package by name: `abeval.add_metric` adds them."""

@@ -7,6 +7,7 @@ few lists, some up to 200.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -90,9 +91,8 @@ def show(seed: int, queries: Queries, draft: Draft, users: int) -> Shown:
 
 def make_draft(method: Method, salt: str) -> Draft:
     """Build a function that drafts lists of this length by a method."""
-    return lambda lists, request: interleave(
-        lists, method, salt=salt, request_id=request, length=_LENGTH
-    )
+    draw = partial(interleave, method=method, salt=salt, length=_LENGTH)
+    return lambda lists, request: draw(lists, request_id=request)
 
 
 def draw_sizes(rng: np.random.Generator, users: int) -> Ints:

@@ -110,9 +110,8 @@ def _build_rows(plan: Plan, requests: Requests, first: int, lists: ServedLists) 
         "time": timestamps(requests.at, plan.start),
         "model_trained": timestamps(trained, plan.start),
     }
-    return pd.DataFrame(
-        rows | {name: np.repeat(column, LIST_LENGTH) for name, column in per_request.items()}
-    )
+    repeated = {name: np.repeat(values, LIST_LENGTH) for name, values in per_request.items()}
+    return pd.DataFrame(rows | repeated)
 
 
 def _write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDirt) -> None:

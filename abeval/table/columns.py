@@ -94,9 +94,8 @@ class Columns:
     def find_column(self, name: str) -> str:
         """Find a column by its name, ignoring case."""
         if name.lower() not in self._known:
-            raise LogError(
-                f"the table has no column {name!r}{suggest_near_name(name, self._types)}", self.hint
-            )
+            near = suggest_near_name(name, self._types)
+            raise LogError(f"the table has no column {name!r}{near}", self.hint)
         return self._known[name.lower()]
 
     @property
@@ -172,10 +171,8 @@ class Columns:
             f"{name} <> round({name}) or abs({name}) > {2**53} as odd from {TABLE})"
         )
         if odd:
-            what = (
-                f"column {column!r} has {read_int(odd):,} values that are no ids, such as {example}"
-            )
-            raise LogError(what, "an id is a whole number or text")
+            what = f"has {read_int(odd):,} values that are no ids, such as {example}"
+            raise LogError(f"column {column!r} {what}", "an id is a whole number or text")
         return True
 
     def find_type(self, text: str) -> str | None:

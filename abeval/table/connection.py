@@ -79,9 +79,8 @@ def connect(uri: str) -> Warehouse:
             return _clickhouse(_open_http(parts))
         case "chdb":
             return _open_in_process(uri.partition(":")[2])
-    raise ExperimentError(
-        f"{mask_secrets(uri)!r} is no warehouse that abeval knows", f"give {_NAMES}"
-    )
+    what = f"{mask_secrets(uri)!r} is no warehouse that abeval knows"
+    raise ExperimentError(what, f"give {_NAMES}")
 
 
 def _postgresql(uri: str) -> Warehouse:

@@ -98,9 +98,8 @@ def _statements(
             # Rows without an id are numbered, once.
             once = experiment.unit == ROW_UNIT
             text = statement.write_statement(value, "duckdb", (), once, _COMMENTS)
-            texts[metric.name] = (
-                f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
-            )
+            formula = " ".join(metric.formula.split())
+            texts[metric.name] = f"-- {metric.name}: {formula}\n{_NOTE}{text}"
     return texts
 
 
@@ -177,9 +176,8 @@ def _write_units(run: Run, recorder: Recorder, schema: LogSchema) -> None:
 
 def _keep_first_rows(recorder: Recorder, raw: str) -> None:
     """Drop duplicates in one simple step, if that keeps as many rows."""
-    match = re.search(
-        r"(row_number\(\) over \(.*?\)) as", str(recorder.relations["first_rows"].sql)
-    )
+    first_rows = str(recorder.relations["first_rows"].sql)
+    match = re.search(r"(row_number\(\) over \(.*?\)) as", first_rows)
     text = f"select * from {raw} qualify {match[1]} = 1" if match else f"select * from {raw}"
     # The short form is easier to read, and right only if it keeps the same number of rows.
     if count_rows(recorder, f"({text}) as rows") == count_rows(recorder, "kept_impressions"):

@@ -100,9 +100,8 @@ def _readings(table: CountTable, column: str) -> Iterator[_Reading]:
             if spread is not None:
                 yield _Reading((spread, n), partial(_spreads, spread, column))
     elif role in ("rate", "mean"):
-        is_any = not stem or any(
-            words.mentions_role(item, "once", "several", "click") for item in stem
-        )
+        roles = "once", "several", "click"
+        is_any = not stem or any(words.mentions_role(item, *roles) for item in stem)
         counted = [item.column for item in table.outcomes if item.spread is None] if is_any else []
         sums = [y for y in numbers if numbers[y] in (*_EXACT, "other") and not read_interval_end(y)]
         of = [y for y in sums if any(map(metric_stem(y).count, stem))] or counted

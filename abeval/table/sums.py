@@ -27,7 +27,7 @@ from abeval.logs.accounting import DayRows
 from abeval.logs.placing import list_planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
-from abeval.table.columns import TableOptions, list_specs, quote_column
+from abeval.table.columns import TABLE, TableOptions, list_specs, quote_column
 from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts
 from abeval.table.read import choose_control, choose_weights, equal_weights
 
@@ -74,7 +74,6 @@ _PRODUCTS = (
 )
 """Sum, and two sums whose product is never below its square (Cauchy-Schwarz)."""
 
-_TABLE = "raw_table"
 _NEEDED = ("metric", "variant", "n", *_VALUE)
 _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, sum_xy"
 
@@ -95,7 +94,7 @@ def read_sums(source: object, caller: CallerNames | None = None, folder: Path = 
     with closing(DuckDBEngine(folder=folder)) as engine:
         _add(engine, source, caller.variant)
         name = name_source(source)
-        table_columns = {column.lower(): column for column in engine.columns(_TABLE)}
+        table_columns = {column.lower(): column for column in engine.columns(TABLE)}
         # A table without any column of sums may be one of counts.
         if not table_columns.keys() & {*_VALUE, *_DENOMINATOR}:
             counts = _read_counts(engine, source, caller)
@@ -104,7 +103,7 @@ def read_sums(source: object, caller: CallerNames | None = None, folder: Path = 
         _check_columns(table_columns, name)
         used_columns = [column for column in _COLUMNS if column in table_columns]
         select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
-        rows = engine.rows(f"select {select_list} from {_TABLE}")
+        rows = engine.rows(f"select {select_list} from {TABLE}")
     return Sums(name, parse_summaries(used_columns, rows, name))
 
 
@@ -126,11 +125,10 @@ def read_count_table(table: object, options: TableOptions) -> Sums | None:
     """Read a table of counts; None if it is another table, or has a unit column."""
     if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
         return None
-    metrics = (
-        None if options.metrics is None else dict(map(_metric_columns, list_specs(options.metrics)))
-    )
+    metrics = options.metrics
+    named = None if metrics is None else dict(map(_metric_columns, list_specs(metrics)))
     segments = list(options.segments)
-    caller_names = CallerNames(options.variant, options.unit or "", metrics, segments)
+    caller_names = CallerNames(options.variant, options.unit or "", named, segments)
     with closing(DuckDBEngine()) as engine:
         _add(engine, table, caller_names.variant)
         return _read_counts(engine, table, caller_names)
@@ -158,14 +156,14 @@ def _metric_columns(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None
 
 def _read_counts(engine: DuckDBEngine, source: object, caller_names: CallerNames) -> Sums | None:
     """Read the engine's table as counts; None if it is no table of counts."""
-    table = read_counts(engine, measure_table(engine, _TABLE), caller_names)
+    table = read_counts(engine, measure_table(engine, TABLE), caller_names)
     if table is None:
         return None
     if isinstance(source, str | Path | LogSource):
         # Names of variants in text files are text, whatever they look like.
         _add(engine, source, table.variant)
         variant_names = caller_names._replace(variant=table.variant)
-        table = read_counts(engine, measure_table(engine, _TABLE), variant_names) or table
+        table = read_counts(engine, measure_table(engine, TABLE), variant_names) or table
     return sum_counts(table, caller_names.unit, name_source(source))
 
 
@@ -183,15 +181,15 @@ def read_experiment_sums(experiment: Experiment, sums: object = None) -> Sums:
 
 
 def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
-    """Add a file or a frame as `_TABLE`, with names of variants as text."""
+    """Add a file or a frame as `TABLE`, with names of variants as text."""
     columns = {"variant": variant or "variant"}
     if isinstance(source, LogSource):
-        engine.add_log(_TABLE, source.model_copy(update={"columns": columns}))
+        engine.add_log(TABLE, source.model_copy(update={"columns": columns}))
     elif isinstance(source, str | Path):
         path = str(real(Path(source)))
-        engine.add_log(_TABLE, make_source({"path": path, "columns": columns}))
+        engine.add_log(TABLE, make_source({"path": path, "columns": columns}))
     else:
-        engine.add_frame(_TABLE, source, make_source({"columns": columns}))
+        engine.add_frame(TABLE, source, make_source({"columns": columns}))
 
 
 def _check_columns(table_columns: Mapping[str, str], name: str) -> None:
@@ -343,11 +341,8 @@ def aggregate_sums(
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
     fitted = {m.name: _fit_metric(m, by_metric[m.name], table) for m in metrics}
     used = [row for row in rows if fitted.get(row.metric) is not None]
-    forms = {
-        m.name: (m.per is not None, _steps(by_metric[m.name]))
-        for m in fitted.values()
-        if m is not None
-    }
+    judged = filter(None, fitted.values())
+    forms = {m.name: (m.per is not None, _steps(by_metric[m.name])) for m in judged}
     days = dict.fromkeys(row.day for row in used if table.days_are_units)
     day_numbers = {day: str(index) for index, day in enumerate(days)}
     units = _units(used)
@@ -364,11 +359,7 @@ def aggregate_sums(
         notes=tuple(_notes(experiment, table, used, fitted)),
         days_are_units=table.days_are_units,
     )
-    return (
-        judged_experiment,
-        [fitted[metric.name] or metric for metric in metrics],
-        aggregates,
-    )
+    return judged_experiment, [fitted[metric.name] or metric for metric in metrics], aggregates
 
 
 def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_before: bool) -> None:

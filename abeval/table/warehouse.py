@@ -249,10 +249,8 @@ def _list_refusals(experiment: Experiment, metrics: Sequence[Metric]) -> Iterato
         if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
             yield metric.name, "it is more than sums of rows"
         elif metric.lacking and metric.missing != "zero":
-            yield (
-                metric.name,
-                'which values are missing is not summed: missing = "zero" has them as 0',
-            )
+            why = 'which values are missing is not summed: missing = "zero" has them as 0'
+            yield metric.name, why
         elif adjusts and metric.covariates:
             yield metric.name, "it has covariates of its own, or of a table of units"
         elif odd:
