@@ -214,17 +214,12 @@ def _define_query(
 def _list_selected_columns(name: str, query: str) -> list[str]:
     """List the columns of a query, and check those that each query has."""
     # Imported here: the parser is slow to load, and few metrics have a query of their own.
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
+    from abeval.metrics.expressions import parse_select
 
     try:
-        trees = sqlglot.parse(query, read="duckdb")
-    except SqlglotError as error:
-        raise _error(name, f"its query is not SQL: {str(error).splitlines()[0]}") from error
-    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise _error(name, "its query is not one SELECT")
-    selected = [column.lower() for column in trees[0].named_selects]
+        selected = [column.lower() for column in parse_select(query).named_selects]
+    except ExperimentError as error:
+        raise _error(name, f"its query {error.what}") from error
     if "*" in selected:
         raise _error(name, "its query selects *: name the columns")
     for column in ("unit_id", "in_period"):

@@ -268,21 +268,19 @@ def _find_query_problem(text: str, tables: Collection[str]) -> str | None:
         >>> _find_query_problem("select * from 'other.parquet'", ["log"])
         "reads 'other.parquet'; it may read: log"
     """
-    import sqlglot
     from sqlglot import exp
-    from sqlglot.errors import SqlglotError
+
+    from abeval.metrics.expressions import parse_select
 
     try:
-        trees = [tree for tree in sqlglot.parse(text, dialect="duckdb") if tree is not None]
-    except (SqlglotError, RecursionError) as error:
-        return f"is not SQL: {str(error).splitlines()[0]}"
-    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        return "is not one SELECT"
+        tree = parse_select(text)
+    except ExperimentError as error:
+        return error.what
     allowed = f"it may read: {', '.join(sorted(tables))}"
     table_names = {name.lower() for name in tables}
     # A CTE is a name of the query itself, not a file.
-    table_names |= {cte.alias.lower() for cte in trees[0].find_all(exp.CTE)}
-    for table in trees[0].find_all(exp.Table):
+    table_names |= {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
         # A function in `from`, such as read_csv, can open any file.
         if isinstance(table.this, exp.Func):
             if not {table.this.sql_name().upper(), table.name.upper()} & {*_ROWS}:
