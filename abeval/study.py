@@ -175,7 +175,7 @@ def _try_to_make(what: str, make: Callable[[], _Made]) -> tuple[_Made | None, _L
 def _models(
     run: Run, schema: LogSchema | None, options: ReplayOptions
 ) -> tuple[ReplayResult | None, Offline | None, _LeftOut]:
-    """Replay models with what an agreement reads, or alone; say why the rest is missing."""
+    """Replay models, with what an agreement reads if possible; say why not."""
     # One pass over the log serves both: each then keeps its own metrics.
     asked = [metric.id for metric in choose_replay_scoring(options, run.experiment.alpha).metrics]
     offline, no_gap = _try_to_make("agreement", lambda: read_offline(run, options, schema, OFFLINE))
@@ -189,7 +189,7 @@ def _models(
 def replay_beside_gap(
     experiment: Experiment, **keywords: Unpack[ReplayKeywords]
 ) -> tuple[ReplayResult, Agreement | None]:
-    """Replay models and, in the same reading of the logs, say what was promised and what came.
+    """Replay models and compare promise and result, in one reading of the logs.
 
     There is no agreement where the logs do not allow it, nor where items are relevant by another
     measure than the click.

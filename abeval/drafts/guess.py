@@ -155,9 +155,8 @@ def guess_unit(table: Table) -> Guess:
             reason += ", and each has one variant"
             finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
             rivals = [] if column.mentions_role("place") else [*dict.fromkeys(finer)]
-        question = (
-            f"unit: was {column.name} randomised, or {' or '.join(rivals)}? There are {reason}"
-        )
+        others = " or ".join(rivals)
+        question = f"unit: was {column.name} randomised, or {others}? There are {reason}"
         is_sure = column in ids and not missing and column.kind != "real" and share >= _ONE_VARIANT
         certainty: _Certainty = "not sure" if rivals else "sure" if is_sure else "likely"
         return Guess("unit", column, certainty, reason, question if rivals else "")
@@ -441,9 +440,6 @@ def _fits(role: str, column: Column) -> bool:
 
 def guess_segments(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess segments: text columns of few values."""
-    candidates = (
-        c for c in table.columns if c.name not in taken and not c.has_role_name("variant_sure")
-    )
-    for column in (c for c in candidates if c.kind == "text"):
-        if 2 <= column.distinct <= MOST_VARIANTS:
+    for column in (c for c in table.columns if c.kind == "text" and c.name not in taken):
+        if 2 <= column.distinct <= MOST_VARIANTS and not column.has_role_name("variant_sure"):
             yield Guess("segment", column, "likely", f"{column.distinct} values")

@@ -206,9 +206,8 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         yield table
         return
     type_names = ", ".join(map(repr, column.values))
-    views = sorted(
-        filter(_rate_impression_name, column.values), key=_rate_impression_name, reverse=True
-    )
+    rate = _rate_impression_name
+    views = sorted(filter(rate, column.values), key=rate, reverse=True)
     is_coded = column.kind != "text"
     if is_coded or (is_alone and not views):
         question = f"{column.name}: which of {type_names} is an impression, and which a click?"
@@ -295,9 +294,7 @@ class Log:
         """List the numeric columns that are outcomes by their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
         columns = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
-        return [
-            column for column in columns if column is not None and column.mentions_role("outcome")
-        ]
+        return [column for column in columns if column and column.mentions_role("outcome")]
 
     @property
     def is_event(self) -> bool:
@@ -359,16 +356,11 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
         kinds = {candidate.kind for candidate in other_logs} - {"events", None}
         readings = (classify(engine, log, main) for classify in (_items, _clicks, _guess_unit_log))
         twice = replace(log, reason="another file has these already")
-        choice = next(
-            (candidate for candidate in readings if candidate and candidate.kind not in kinds),
-            twice,
-        )
-        is_event = choice.kind == "events"
-        other_logs.append(
-            replace(
-                choice, alias=words.unique_name(taken, words.slug(choice.name)) if is_event else ""
-            )
-        )
+        choice = next((c for c in readings if c and c.kind not in kinds), twice)
+        if choice.kind == "events":
+            alias = words.unique_name(taken, words.slug(choice.name))
+            choice = replace(choice, alias=alias)
+        other_logs.append(choice)
     return other_logs
 
 
@@ -383,11 +375,8 @@ def _items(engine: Engine, log: Log, main: Log) -> Log | None:
         return None
     columns = {e: c for e, c in log.columns.items() if e == "category"} | {"item_id": item}
     items = replace(log, kind="items", columns=columns, reason="each row is an item")
-    return (
-        items
-        if _measure_join_shares(engine, main, items, ("item_id",))[0] >= _MIN_JOIN_SHARE
-        else None
-    )
+    share, *_ = _measure_join_shares(engine, main, items, ("item_id",))
+    return items if share >= _MIN_JOIN_SHARE else None
 
 
 def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
@@ -423,10 +412,9 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
                 f"{1 - soon / after:.0%} of the clicks come later than 24 hours after their "
                 "impression, and do not count: is attribution_hours longer?"
             )
-        kept_join = () if join == joins[0] and not by_time else join
-        return replace(
-            log, kind="clicks", columns=columns, join=kept_join, reason=reason, question=question
-        )
+        kept = () if join == joins[0] and not by_time else join
+        log = replace(log, kind="clicks", columns=columns)
+        return replace(log, join=kept, reason=reason, question=question)
     return replace(_guess_unit_log(engine, log, main), question=question) if log.is_clicks else None
 
 

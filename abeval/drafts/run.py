@@ -388,9 +388,8 @@ def _describe_counts(table: Table, counts: CountTable) -> _Findings:
         reason = f"a mean, with {outcome.spread}" if is_mean else f"of {outcome.n}"
         question = f"direction: is more {outcome.metric} better, or less? Say its `direction`"
         is_asked = is_mean and not words.mentions_role(outcome.metric, "outcome", "cost")
-        guess = Guess(
-            "outcome", columns[outcome.column], "likely", reason, question if is_asked else ""
-        )
+        question = question if is_asked else ""
+        guess = Guess("outcome", columns[outcome.column], "likely", reason, question)
         guess = replace(guess, over=columns[outcome.n], name=outcome.metric, is_share=not is_mean)
         guesses.append(replace(guess, decreases=words.mentions_role(outcome.column, "cost")))
     segments = counts.segments if counts.day is None else ()

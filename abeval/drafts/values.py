@@ -52,10 +52,10 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
             question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
             yield Guess("others", None, "not sure", reason, question)
     for column in free_columns:
-        is_other = (
-            column.has_role_name("time") or "date" in words.words(column.name) or names_id(column)
-        )
-        if column.looks == "number" and (column.mentions_role("outcome", "cost") or not is_other):
+        is_time = column.has_role_name("time") or "date" in words.words(column.name)
+        if column.looks == "number" and (
+            column.mentions_role("outcome", "cost") or not (is_time or names_id(column))
+        ):
             odd = f", but has {column.odd!r}" if column.odd else ""
             what = f"{column.name} is text that looks like numbers{odd}"
             number = number_cast(quote(column.name), column.odd)

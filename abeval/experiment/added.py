@@ -1,4 +1,4 @@
-"""Add metrics and test statistics from outside: a notebook, a script, an entry point."""
+"""Add metrics and test statistics from notebooks, scripts and entry points."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ def add_metric(
     direction: Literal["increase", "decrease"] = "increase",
     test: str | None = None,
 ) -> Metric:
-    """Add a metric that experiments may name in `[metrics]`, as they name a built-in one.
+    """Add a metric that experiments name as they name a built-in one.
 
     Without a query, `value` and `per` are expressions of an impression that are summed by unit.
     With one, they are columns of it. A second metric of the same name replaces the first.
@@ -118,7 +118,7 @@ _TESTS: dict[str, _TestStatistic] = {}
 
 
 def test_statistic(name: str) -> Callable[[_Function], _Function]:
-    """Add a test statistic that metrics name as their `test`, by decorating a function.
+    """Add a test statistic that metrics name as their `test`: decorate a function.
 
     The function gets the moments of control and of the treatment: `n` units, and `mean` and
     `covariance` of (numerator, denominator) per unit; the denominator of a mean is 1. It returns

@@ -331,9 +331,8 @@ def _row_value(
     """Define the value of the rows that count."""
     # Clicks are columns of impressions, at the time of the impression.
     log = IMPRESSIONS if rows.log == CLICKS else rows.log
-    return definition.RowValue(
-        log, f"case when {rows.condition}{also} then {worth} end", combine, step
-    )
+    case = f"case when {rows.condition}{also} then {worth} end"
+    return definition.RowValue(log, case, combine, step)
 
 
 _COMBINED = {

@@ -99,7 +99,7 @@ def _online(history: Measures, names: Sequence[str] | None) -> list[Measure]:
 
 
 def choose_offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
-    """Choose the offline metrics that are compared: those named, or those that most teams quote."""
+    """Choose the offline metrics to compare: those named, or the most quoted ones."""
     measures = history.select_side("offline")
     if names:
         return _select_measures(measures, names, "offline")

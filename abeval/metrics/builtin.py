@@ -41,7 +41,7 @@ def dwell_quantile(level: float) -> Metric:
 
 
 def find_added_metrics(names: Iterable[str]) -> Mapping[str, Metric]:
-    """Return the added metrics by name; the entry points are read if one of `names` is not there.
+    """Return the added metrics by name; read the entry points if a name is missing.
 
     Raises:
         ExperimentError: An entry point fails.

@@ -76,12 +76,12 @@ class Source:
 
     @property
     def reads_metric_rows(self) -> bool:
-        """Tell whether its query reads `metric_rows`: the impressions of all days of a unit."""
+        """Tell whether its query reads `metric_rows`: a unit's impressions of all days."""
         return self.reads_rows and self.per_unit and not self.scored
 
     @property
     def query(self) -> str:
-        """Return the path of its query in `queries/`; empty for a function of other metrics."""
+        """Return the path of its query in `queries/`; empty for functions of metrics."""
         if self.file is not None:
             return self.file
         return f"4_metrics/{self.name if self.events is None else 'unit_events'}"

@@ -201,10 +201,8 @@ def _check_columns(table_columns: Mapping[str, str], name: str) -> None:
         if column not in _COLUMNS:
             hint = suggest_name(column, _COLUMNS)
             what = f"{name} has a column {column!r} that sums do not have{hint}"
-            before = (
-                f"of values before the period {', '.join(_BEFORE)}; products of three sum_yyy, …"
-            )
-            raise LogError(what, f"its columns: {_FORM}; {before}")
+            before = f"of values before the period {', '.join(_BEFORE)}"
+            raise LogError(what, f"its columns: {_FORM}; {before}; products of three sum_yyy, …")
     for group in (_DENOMINATOR, _BEFORE):
         lacking = [column for column in group if column not in table_columns]
         if 0 < len(lacking) < len(group):

@@ -209,9 +209,8 @@ def _write_statement(
         write = writer.write_value if of_value else writer.write_answer
         sql, columns = write(schema, metrics)
         recorder.view("answer", sql)
-        text = statement.write_statement(
-            recorder.relations["answer"], dialect, tables, materializes
-        )
+        answer = recorder.relations["answer"]
+        text = statement.write_statement(answer, dialect, tables, materializes)
         end = _END.get(dialect, "")
         if materializes and end:
             end = end.replace("settings ", "settings enable_materialized_cte = 1, ")
@@ -403,10 +402,8 @@ class _Writer:
         under = f"nullif({per[0]}, 0)" if per else "w.units"
         columns = {"variant": "w.variant", "value": f"{value} / {under}", **parts}
         selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
-        sql = (
-            f"select {selected}, w.units from wide_sums w where w.on_day is null order by w.variant"
-        )
-        return sql, [*columns, "units"]
+        where = "where w.on_day is null order by w.variant"
+        return f"select {selected}, w.units from wide_sums w {where}", [*columns, "units"]
 
     def _write_sums(
         self, schema: LogSchema, metrics: Sequence[Metric], most: int = 3
@@ -460,11 +457,8 @@ class _Writer:
         if self.experiment.pre_period is None:
             return values
         before = {"y": "c", "x": "d"}
-        return (
-            values
-            | {before[letter]: f"b_{name}" for letter, name in values.items()}
-            | {"z": "is_new"}
-        )
+        past = {before[letter]: f"b_{name}" for letter, name in values.items()}
+        return values | past | {"z": "is_new"}
 
 
 def write_totals(
