@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import date, time
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, cast
@@ -68,14 +67,14 @@ def make_provenance(
     ]
     libraries = ((name, version(name)) for name in _LIBRARIES)
     return Provenance(
-        experiment=mask_secrets(_experiment_text(experiment)),
+        experiment=mask_secrets(experiment_text(experiment)),
         inputs=tuple(files),
         queries=tuple(sorted(queries.items())),
         versions=(("abeval", __version__), ("python", platform.python_version()), *libraries),
     )
 
 
-def _experiment_text(experiment: Experiment) -> str:
+def experiment_text(experiment: Experiment) -> str:
     """Write the experiment as TOML, with its includes resolved."""
     hidden = {"folder", "include"}
     entries = experiment.model_dump(exclude_unset=True, exclude_none=True, exclude=hidden)
@@ -105,13 +104,13 @@ def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
     return InputFile(log, path.as_posix(), file.stat().st_size, digest, rows)
 
 
-_WIDTHS = (3, 7)
+WIDTHS = (3, 7)
 _REPLAYS, _SEED = 10_000, 0
 
-_LeftOut = tuple[tuple[str, str], ...]
+LeftOut = tuple[tuple[str, str], ...]
 """Results that were not computed, and why."""
 
-_Made = TypeVar("_Made")
+Made = TypeVar("Made")
 
 
 def study(experiment: Experiment, inputs: Inputs) -> Study:
@@ -127,12 +126,14 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         first = analyze_with_outlook(run, collected)
         analysis = cast("Result", first.analysis)
         read = collected.logs
-        make_windows = partial(windows, run, metrics, _WIDTHS, (), read=read)
-        time, no_time = _try_to_make("effects over time", make_windows)
+        time, no_time = _try_to_make(
+            "effects over time", lambda: windows(run, metrics, WIDTHS, (), read=read)
+        )
         run.step("replays")
         sums = collected.aggregates
-        make_replays = partial(replay_aa, experiment, metrics, sums, _REPLAYS, _SEED)
-        replays, no_aa = _try_to_make("A/A replays", make_replays)
+        replays, no_aa = _try_to_make(
+            "A/A replays", lambda: replay_aa(experiment, metrics, sums, _REPLAYS, _SEED)
+        )
         replayed, offline, no_models = _models(run, schema, ReplayOptions())
     return replace(
         first,
@@ -164,7 +165,7 @@ def _collect_aggregates(run: Run, metrics: Sequence[Metric]) -> tuple[Collected,
     return collected, collected.logs.schema
 
 
-def _try_to_make(what: str, make: Callable[[], _Made]) -> tuple[_Made | None, _LeftOut]:
+def _try_to_make(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
     """Make a result, or return the reason why it cannot be made."""
     try:
         return make(), ()
@@ -174,22 +175,24 @@ def _try_to_make(what: str, make: Callable[[], _Made]) -> tuple[_Made | None, _L
 
 def _models(
     run: Run, schema: LogSchema | None, options: ReplayOptions
-) -> tuple[ReplayResult | None, Offline | None, _LeftOut]:
-    """Replay models, with what an agreement reads if possible; say why not."""
+) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
+    """Replay models with what an agreement reads, or alone; say why the rest is missing."""
     # One pass over the log serves both: each then keeps its own metrics.
     asked = [metric.id for metric in choose_replay_scoring(options, run.experiment.alpha).metrics]
-    offline, no_gap = _try_to_make("agreement", lambda: read_offline(run, options, schema, OFFLINE))
+    offline, no_agreement = _try_to_make(
+        "agreement", lambda: read_offline(run, options, schema, OFFLINE)
+    )
     if offline is None or offline.replay is None:
         replayed, no_replay = _try_to_make("offline replay", lambda: replay(run, options))
-        return replayed, offline, (*no_replay, *no_gap)
-    seen = offline._replace(replay=select_metrics(offline.replay, OFFLINE))
-    return select_metrics(offline.replay, asked), seen, ()
+        return replayed, offline, (*no_replay, *no_agreement)
+    agreement_offline = offline._replace(replay=select_metrics(offline.replay, OFFLINE))
+    return select_metrics(offline.replay, asked), agreement_offline, ()
 
 
 def replay_beside_gap(
     experiment: Experiment, **keywords: Unpack[ReplayKeywords]
 ) -> tuple[ReplayResult, Agreement | None]:
-    """Replay models and compare promise and result, in one reading of the logs.
+    """Replay models and, in the same reading of the logs, say what was promised and what came.
 
     There is no agreement where the logs do not allow it, nor where items are relevant by another
     measure than the click.
