@@ -20,10 +20,10 @@ from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
 from abeval.results.trust import AuditDay, AuditResult, Independence, Reassigned
 
-SINCE_LEVEL = 0.001
+_SINCE_LEVEL = 0.001
 """Level of the test for a change of the mismatch rate, Bonferroni over the days."""
 
-MIN_EXPECTED = 5.0
+_MIN_EXPECTED = 5.0
 """Least expected units per cell for a chi-square test."""
 
 
@@ -50,9 +50,8 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
         matrix[logged, expected] += count
         units_by_day[day] += count
         wrong[day] += count * (logged != expected)
-    days = tuple(
-        AuditDay(day, units_by_day[day], wrong[day]) for day in sorted(units_by_day, key=_none_last)
-    )
+    ordered = sorted(units_by_day, key=_none_last)
+    days = tuple(AuditDay(day, units_by_day[day], wrong[day]) for day in ordered)
     total, mismatches = units_by_day.total(), wrong.total()
     low, high = proportion_confint(mismatches, total, method="beta") if total else (None, None)
     units, assignment = _units(run), experiment.assignment
@@ -126,7 +125,7 @@ def _since(days: Sequence[AuditDay]) -> str | None:
         for part in before
     ]
     best = int(np.argmin(p_values))
-    return days[best + 1].day if p_values[best] * len(p_values) < SINCE_LEVEL else None
+    return days[best + 1].day if p_values[best] * len(p_values) < _SINCE_LEVEL else None
 
 
 def _uniformity(rule: Rule, units: "pd.Series[str]") -> float | None:
@@ -149,7 +148,7 @@ def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> fl
     >>> uniformity(np.arange(10_000.0), 10_000)
     1.0
     """
-    if len(numbers) < bins * MIN_EXPECTED:
+    if len(numbers) < bins * _MIN_EXPECTED:
         return None
     counts, _ = np.histogram(numbers, bins=bins, range=(0, size))
     return float(chisquare(counts).pvalue)
@@ -181,7 +180,7 @@ def _pair(first: str, second: str, assignments: Mapping[str, "pd.Series[str]"]) 
         return unknown
     test = chi2_contingency(table, correction=False)
     # Small expected counts make the chi-square approximation too liberal.
-    if test.expected_freq.min() < MIN_EXPECTED:
+    if test.expected_freq.min() < _MIN_EXPECTED:
         return unknown
     strength = float(np.sqrt(test.statistic / len(both) / (min(table.shape) - 1)))
     return Independence(first, second, len(both), float(test.pvalue), None, strength)

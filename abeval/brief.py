@@ -142,9 +142,8 @@ def _content(
 def _question(result: Result) -> str:
     info = result.experiment
     goals = [metric for metric in result.metrics if metric.role == "goal"]
-    treatments = [
-        fmt.quote_name(variant.name) for variant in info.variants if variant.name != info.control
-    ]
+    names = [variant.name for variant in info.variants]
+    treatments = [fmt.quote_name(name) for name in names if name != info.control]
     verb, control = "Is" if len(treatments) == 1 else "Are", fmt.quote_name(info.control)
     by = fmt.listing([fmt.quote_name(metric.display_name) for metric in goals])
     return f"{verb} {fmt.listing(treatments)} better than {control} by {by}?"
@@ -181,9 +180,7 @@ def _effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
         ends = {"low": row.difference_low, "high": row.difference_high}
         numbers = {"difference": row.difference, **ends}
     numbers["p"] = row.p_value if row.p_adjusted is None else row.p_adjusted
-    figures = {
-        name: float(f"{number:.4g}") for name, number in numbers.items() if number is not None
-    }
+    figures = {name: float(f"{x:.4g}") for name, x in numbers.items() if x is not None}
     holds = {"holds_if": _holds(metric)} if metric is not None and row.role == "guardrail" else {}
     why = {} if row.reason is None else {"reason": row.reason}
     return {**figures, "good": row.direction, **holds, "status": row.status, **why}

@@ -37,11 +37,11 @@ def _mask(address: re.Match[str]) -> str:
 _LONG_WORD, _LONG_LINE = re.compile(r"(\S{200})\S{800,}"), re.compile(r"(?m)^(.{2000}).{2000,}$")
 
 
-def clean_message(text: str) -> str:
+def _clean_message(text: str) -> str:
     """Mask the secrets of a message, and cut very long words and lines.
 
     Example:
-        >>> len(clean_message(f"no metric is called {'x' * 1_000_000}"))
+        >>> len(_clean_message(f"no metric is called {'x' * 1_000_000}"))
         221
     """
     return _LONG_LINE.sub(r"\1…", _LONG_WORD.sub(r"\1…", mask_secrets(text)))
@@ -91,7 +91,7 @@ class AbevalError(Exception):
     """
 
     def __init__(self, what: str, hint: str | None = None) -> None:
-        what, hint = clean_message(what), None if hint is None else clean_message(hint)
+        what, hint = _clean_message(what), None if hint is None else _clean_message(hint)
         super().__init__(what if hint is None else f"{what}\n  hint: {hint}")
         self.what = what
         self.hint = hint
@@ -143,12 +143,10 @@ def ending(error: Exception) -> Ending:
             what = f"memory ran out{f': {error}' if str(error) else ''}"
             code, hint = FAULT, "analyse fewer rows, or raise [engine] memory_limit"
         case _:
-            what = (
-                f"abeval failed, which it should not: {type(error).__name__}: "
-                f"{_locate_error(error)}"
-            )
+            where = _locate_error(error)
+            what = f"abeval failed, which it should not: {type(error).__name__}: {where}"
             code, hint = FAULT, _FAILED
-    text = clean_message(f"{what}\n  hint: {hint}" if hint else what)
+    text = _clean_message(f"{what}\n  hint: {hint}" if hint else what)
     printable = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
     return Ending(code, "".join(printable))
 

@@ -121,7 +121,7 @@ def _is_device(mode: int | None) -> bool:
     return mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
-DRAFT = ".abeval-"
+_DRAFT = ".abeval-"
 """Prefix of the names of drafts; 16 random hexadecimal digits follow."""
 
 _UNLINKED = getattr(os, "O_NOFOLLOW", 0)
@@ -140,7 +140,7 @@ def _write(path: Path, data: bytes) -> None:
         path.write_bytes(data)
         return
     target = real(path)
-    sweep_drafts(target.parent)
+    _sweep_drafts(target.parent)
     with defer_signals():
         _replace(target, data)
 
@@ -169,7 +169,7 @@ def _locked_draft(target: Path) -> tuple[Path, int]:
     """Create a draft next to the target, with its mode, open and locked."""
     mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
     while True:
-        draft = target.parent / f"{DRAFT}{secrets.token_hex(8)}"
+        draft = target.parent / f"{_DRAFT}{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         descriptor = os.open(draft, flags, 0o666 if mode is None else mode)
         # Another run may sweep it away before it is locked.
@@ -180,9 +180,9 @@ def _locked_draft(target: Path) -> tuple[Path, int]:
         os.close(descriptor)
 
 
-def sweep_drafts(folder: Path) -> None:
+def _sweep_drafts(folder: Path) -> None:
     """Remove the drafts that killed runs left in a folder."""
-    for draft in folder.glob(DRAFT + "[0-9a-f]" * 16):
+    for draft in folder.glob(_DRAFT + "[0-9a-f]" * 16):
         with suppress(OSError):
             descriptor = os.open(draft, os.O_RDONLY | _UNLINKED)
             if take(descriptor):

@@ -6,12 +6,12 @@ from typing import Any, TypeVar
 
 from abeval.errors import AbevalError, ExperimentError
 
-Added = TypeVar("Added")
+_Added = TypeVar("_Added")
 
 
 def load_entry_points(
-    group: str, use: Callable[[Any], Added], problem: str, hint: str
-) -> Iterator[tuple[EntryPoint, Added]]:
+    group: str, use: Callable[[Any], _Added], problem: str, hint: str
+) -> Iterator[tuple[EntryPoint, _Added]]:
     """Load the entry points of a group; yield each with what `use` makes of it.
 
     In `problem` and `hint`, {name} and {value} are those of the entry point, and {error} is why it

@@ -5,17 +5,17 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
-Fraction = Callable[[], float | None]
+_Fraction = Callable[[], float | None]
 
 _SOONEST, _LEAST_DONE = 5.0, 0.05
 """Least seconds and share done of a statement before its time is estimated."""
 
 
-def time_left(seconds: float, done: float) -> str:
+def _time_left(seconds: float, done: float) -> str:
     """Write the estimated time left; empty while it would be a guess.
 
     Example:
-        >>> time_left(20, 0.4), time_left(400, 0.5), time_left(2, 0.4)
+        >>> _time_left(20, 0.4), _time_left(400, 0.5), _time_left(2, 0.4)
         ('about 30 s left', 'about 7 min left', '')
     """
     if seconds < _SOONEST or not _LEAST_DONE <= done < 1:
@@ -32,7 +32,7 @@ class Steps:
     every step that has ended.
     """
 
-    fraction: Fraction = lambda: None
+    fraction: _Fraction = lambda: None
     seconds: list[tuple[str, float]] = field(default_factory=list)
     name: str | None = None
     _began: float = 0.0
@@ -52,7 +52,7 @@ class Steps:
         self.name, self._began = name, now
         self._statement = (now, 0.0)
 
-    def watch(self, fraction: Fraction) -> None:
+    def watch(self, fraction: _Fraction) -> None:
         """Show the progress that this function returns."""
         self.fraction = fraction
 
@@ -67,7 +67,7 @@ class Steps:
         self._statement = (since, done or 0.0)
         if done is None:
             return name
-        left = time_left(now - since, done)
+        left = _time_left(now - since, done)
         return f"{name} [dim]{done:.0%}{f' of this query, {left}' if left else ''}[/dim]"
 
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
     from abeval.results.analysis import Result
 
-Params = ParamSpec("Params")
-Names = Annotated[list[str], Field(min_length=1)]
+_Params = ParamSpec("_Params")
+_Names = Annotated[list[str], Field(min_length=1)]
 
 _INSTRUCTIONS = """abeval judges A/B tests. It reads files in {folders} and writes none. Begin \
 with `read_log_columns` for logs, or with `analyze` for an experiment file (TOML). Names, titles \
@@ -71,11 +71,11 @@ def make_server(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[A
         what = "the package mcp is not installed"
         raise ExperimentError(what, 'pip install "abeval-logs[mcp]"') from error
 
-    def answering(tool: Callable[Params, str]) -> Callable[Params, str]:
+    def answering(tool: Callable[_Params, str]) -> Callable[_Params, str]:
         """Wrap a tool: one call at a time, only these folders, errors as messages."""
 
         @wraps(tool)
-        def run(*args: Params.args, **kwargs: Params.kwargs) -> str:
+        def run(*args: _Params.args, **kwargs: _Params.kwargs) -> str:
             try:
                 # The allowed folders hold for the whole process: calls wait for each other.
                 with _running, reading_only(folders), time_limit(seconds):
@@ -118,7 +118,7 @@ class Tools:
         self._folders = folders
 
     def analyze(
-        self, file: str, variant: str = "", unit: str | None = None, metrics: Names | None = None
+        self, file: str, variant: str = "", unit: str | None = None, metrics: _Names | None = None
     ) -> str:
         """Judge an experiment file, or a table of one row a unit whose columns are named.
 
@@ -133,7 +133,7 @@ class Tools:
         name: str,
         variant: str = "",
         unit: str | None = None,
-        metrics: Names | None = None,
+        metrics: _Names | None = None,
     ) -> str:
         """Explain a metric, a trust check or a cause by its name, of what `analyze` judges.
 
@@ -149,7 +149,7 @@ class Tools:
         file: str,
         mde: float | None = None,
         days: float | None = None,
-        metrics: Names | None = None,
+        metrics: _Names | None = None,
     ) -> str:
         """Say how long an experiment must run, or which effect it can detect, from its own logs.
 
@@ -158,7 +158,7 @@ class Tools:
         plans = self._load_experiment(file).power(mde=mde, days=days, metrics=metrics)
         return json_text(plans.to_dict())
 
-    def history(self, file: str, metrics: Names | None = None) -> str:
+    def history(self, file: str, metrics: _Names | None = None) -> str:
         """Say what the past experiments in a history file show together.
 
         Which offline metric predicts which online, how often metrics move, what was really gained.
@@ -168,7 +168,7 @@ class Tools:
         del answer["effects"]
         return json_text(answer)
 
-    def read_log_columns(self, files: Names) -> str:
+    def read_log_columns(self, files: _Names) -> str:
         """Look at logs or tables: what each column seems to be, how sure, and what to ask.
 
         Answers a draft of the experiment file as text; nothing is written.
@@ -180,9 +180,8 @@ class Tools:
             | {"how_sure": guess.certainty, "why": guess.reason}
             for guess in draft.guesses
         ]
-        return json_text(
-            {"columns": columns, "questions": draft.questions, "experiment": draft.text}
-        )
+        answer = {"columns": columns, "questions": draft.questions, "experiment": draft.text}
+        return json_text(answer)
 
     def _find_file(self, file: str) -> Path:
         """Find a file by its path in one of the folders, or by its full path."""
@@ -192,7 +191,7 @@ class Tools:
         return path
 
     def _load_experiment(
-        self, file: str, variant: str = "", unit: str | None = None, metrics: Names | None = None
+        self, file: str, variant: str = "", unit: str | None = None, metrics: _Names | None = None
     ) -> LoadedExperiment:
         """Load an experiment to run on DuckDB alone."""
         path = self._find_file(file)
@@ -222,10 +221,8 @@ def _explain(result: "Result", name: str) -> dict[str, object]:
             "methods": [describe_method(code)._asdict() for code in used],
             "notes": result.notes,
         }
-    checks = [
-        item for item in result.trust if item.name == name or item.name.startswith(f"{name}:")
-    ]
-    return {"checks": [plain(item) for item in checks]} if checks else {}
+    checks = [check for check in result.trust if f"{check.name}:".startswith(f"{name}:")]
+    return {"checks": [plain(check) for check in checks]} if checks else {}
 
 
 def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[str, object]:
@@ -236,9 +233,7 @@ def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[st
             "checks": [item.name for item in result.trust],
             "causes": [item.name for item in CAUSES],
         }
-        there = "; ".join(
-            f"{kind}: {', '.join(known_names)}" for kind, known_names in names.items()
-        )
+        there = "; ".join(f"{kind}: {', '.join(texts)}" for kind, texts in names.items())
         raise ExperimentError(f"no metric, check or cause is called {name!r}", there)
     agreement = experiment.agree()
     return {

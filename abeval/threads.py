@@ -7,20 +7,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import TypeVar
 
-Part = TypeVar("Part")
-Result = TypeVar("Result")
+_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
 
-THREADS = min(4, os.cpu_count() or 1)
+_THREADS = min(4, os.cpu_count() or 1)
 
 
-def map_in_threads(work: Callable[[Part], Result], parts: Iterable[Part]) -> Iterator[Result]:
+def map_in_threads(work: Callable[[_Part], _Result], parts: Iterable[_Part]) -> Iterator[_Result]:
     """Map a function over parts in threads; yield the results in order."""
     tasks = list(parts)
     if len(tasks) < 2:
         yield from map(work, tasks)
         return
     # numpy releases the interpreter's lock while it computes.
-    with ThreadPoolExecutor(THREADS) as pool:
+    with ThreadPoolExecutor(_THREADS) as pool:
         yield from pool.map(work, tasks)
 
 

@@ -1,6 +1,6 @@
 """Every command and block of code of README.md and docs/ runs, as it stands there, on a small log.
 
-What cannot run here is in `ELSEWHERE`, with the reason. `tests/stats/test_documented.py` runs the
+What cannot run here is in `ELSEWHERE`, with the reason. `tests/test_docs_methods.py` runs the
 examples of docs/methods.md, `tests/test_docs.py` checks the names in all of them.
 """
 
@@ -33,7 +33,7 @@ ELSEWHERE = {
     r"python (-m )?benchmarks": "minutes to hours; tests/calibration has short versions",
     r"python -m tests\.malformed": "minutes; tests/malformed/test_malformed.py is short",
     r"bash \.ci/run": "it runs this suite",
-    r"--connect|connect=|sql --sums": "it needs a warehouse: tests/engines/test_warehouses.py",
+    r"--connect|connect=|sql --sums": "it needs a warehouse: tests/table/test_warehouse.py",
     r"--engine spark|engine=spark": "it needs Java; tests/engines run it with -m spark",
 }
 """Commands that are not run here, and why."""

@@ -211,6 +211,19 @@ def test_contributing_says_who_uses_each_room():
     assert listed > 20
 
 
+BY_USE = {"calibration", "cli", "malformed"}
+"""Folders of tests that are named by what a user does, or by a calibration."""
+
+
+def test_a_file_of_tests_is_named_after_its_module():
+    files = [path for path in (ROOT / "tests").glob("*/test_*.py") if path.parts[-2] not in BY_USE]
+    assert len(files) > 200
+    for path in files:
+        modules = [file.stem for file in (ROOT / "abeval" / path.parent.name).iterdir()]
+        topic = f"{path.stem.removeprefix('test_')}_"
+        assert any(topic.startswith(f"{module}_") for module in modules), path
+
+
 def made_relations() -> dict[str, list[str]]:
     """Each SQL relation that is named in the code, and the calls that create it."""
     makers: dict[str, list[str]] = {}

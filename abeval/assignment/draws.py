@@ -49,10 +49,10 @@ def md5(text: str) -> str:
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def fnv1a32(text: str) -> int:
+def _fnv1a32(text: str) -> int:
     """Hash by 32-bit FNV-1a over UTF-16 code units, as JavaScript has them.
 
-    >>> fnv1a32("a") % 1000
+    >>> _fnv1a32("a") % 1000
     220
     """
     h = 0x811C9DC5
@@ -61,10 +61,10 @@ def fnv1a32(text: str) -> int:
     return h
 
 
-def murmur3_32(text: str, seed: int = 0) -> int:
+def _murmur3_32(text: str, seed: int = 0) -> int:
     """Hash by MurmurHash3 (x86, 32 bits) over utf-8; the result is unsigned.
 
-    >>> murmur3_32("123", 0)
+    >>> _murmur3_32("123", 0)
     2662625771
     """
     return mmh3.hash(text, seed & 0xFFFFFFFF, signed=False)
@@ -125,10 +125,10 @@ HashName = Literal[
     "flagsmith",
 ]
 
-HexHash = Literal["md5", "sha1", "sha256"]
+_HexHash = Literal["md5", "sha1", "sha256"]
 """Hashes that SQL has, as text of hex digits."""
 
-HEX_HASHES: Mapping[HashName, tuple[HexHash, int]] = {
+HEX_HASHES: Mapping[HashName, tuple[_HexHash, int]] = {
     "md5_32": ("md5", 8),
     "md5_60": ("md5", HEX_DIGITS),
     "sha1_60": ("sha1", 15),
@@ -243,10 +243,10 @@ def _flagsmith(text: str, _: int) -> int:
 
 
 _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
-    "fnv1a32": lambda text, _: fnv1a32(text),
-    "fnv1a32_twice": lambda text, _: fnv1a32(str(fnv1a32(text))),
-    "murmur3": murmur3_32,
-    "murmur3_optimizely": lambda text, _: murmur3_32(text, 1) * 10_000 >> 32,
+    "fnv1a32": lambda text, _: _fnv1a32(text),
+    "fnv1a32_twice": lambda text, _: _fnv1a32(str(_fnv1a32(text))),
+    "murmur3": _murmur3_32,
+    "murmur3_optimizely": lambda text, _: _murmur3_32(text, 1) * 10_000 >> 32,
     "java": lambda text, seed: abs(_as_signed(java_hash(text) ^ seed)),
     "flagsmith": _flagsmith,
 }

@@ -17,10 +17,10 @@ from abeval.errors import ExperimentError, LogError
 
 Method = Literal["team_draft", "balanced", "probabilistic", "optimized"]
 
-STEEPNESS = 3
+_STEEPNESS = 3
 """Probabilistic interleaving draws an item at rank r with weight r ^ -3."""
 
-MAX_OPTIMIZED = 10
+_MAX_OPTIMIZED = 10
 """Longest optimised list: the linear program has up to 2 ^ length variables."""
 
 # Cost of credit with a mean other than 0, far above that of its variance.
@@ -92,8 +92,8 @@ def interleave(
         wrong = f"no method {method!r}: choose from {', '.join(_METHODS)}"
     elif len(lists) < 2 or (len(lists) > 2 and method != "team_draft"):
         wrong = f"{method} interleaves two rankers, not {len(lists)}; team_draft also more"
-    elif length is not None and (length < 1 or (method == "optimized" and length > MAX_OPTIMIZED)):
-        wrong = f"length is {length}: show at least 1 item, of optimized at most {MAX_OPTIMIZED}"
+    elif length is not None and (length < 1 or (method == "optimized" and length > _MAX_OPTIMIZED)):
+        wrong = f"length is {length}: show at least 1 item, of optimized at most {_MAX_OPTIMIZED}"
     for ranker, items in lists.items():
         try:
             is_wrong = not items or len({*items}) < len(items)
@@ -103,7 +103,7 @@ def interleave(
             wrong = f"the list of {ranker!r} {'has an item twice' if items else 'is empty'}"
     if wrong:
         raise ExperimentError(wrong, "give the list of each ranker, its items best first")
-    most = length or (MAX_OPTIMIZED if method == "optimized" else sum(map(len, lists.values())))
+    most = length or (_MAX_OPTIMIZED if method == "optimized" else sum(map(len, lists.values())))
     request = unit_text(request_id)
     # Sorted, so that the order of the rankers cannot change the list.
     ordered = {ranker: lists[ranker] for ranker in sorted(lists)}
@@ -115,7 +115,7 @@ _Lists = Mapping[str, Sequence[Hashable]]
 _Draw = Callable[[str], int]
 
 
-def draft_order(rankers: Sequence[str], position: int, draw: _Draw) -> list[str]:
+def _draft_order(rankers: Sequence[str], position: int, draw: _Draw) -> list[str]:
     """Return the order in which rankers draft in the round of a position.
 
     The ranker with the smallest md5 of `salt:request:1:ranker` comes first, here and in SQL.
@@ -134,7 +134,7 @@ def _draft_by_teams(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, .
         # From here on all items would come from the other rankers.
         if any(next_of[ranker] == len(items) for ranker, items in lists.items()):
             break
-        order = order or draft_order([*lists], len(drafted) + 1, draw)
+        order = order or _draft_order([*lists], len(drafted) + 1, draw)
         team = order.pop(0)
         item = lists[team][next_of[team]]
         drafted[item] = Drafted(len(drafted) + 1, item, team)
@@ -142,7 +142,7 @@ def _draft_by_teams(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, .
 
 
 def _draft_balanced(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
-    first, second = (lists[ranker] for ranker in draft_order([*lists], 1, draw))
+    first, second = (lists[ranker] for ranker in _draft_order([*lists], 1, draw))
     pairs = zip(first, second, strict=False)
     drafted = list[Drafted]()
     for item in islice(dict.fromkeys(item for pair in pairs for item in pair), length):
@@ -156,12 +156,12 @@ def _draft_balanced(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, .
 def _draft_probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
     drafted = list[Drafted]()
     weights = {
-        ranker: {item: float(rank) ** -STEEPNESS for rank, item in enumerate(items, start=1)}
+        ranker: {item: float(rank) ** -_STEEPNESS for rank, item in enumerate(items, start=1)}
         for ranker, items in lists.items()
     }
     while len(drafted) < length and all(weights.values()):
         position = len(drafted) + 1
-        team, other = draft_order([*lists], 2 * position - 1, draw)
+        team, other = _draft_order([*lists], 2 * position - 1, draw)
         # A point on the cumulative weights of the team's remaining items.
         number = draw(f"{position}:item") / 2.0**60 * sum(weights[team].values())
         chosen = None
@@ -169,20 +169,12 @@ def _draft_probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Draft
             chosen, number = item, number - weight
             if number < 0:
                 break
-        team_chance, other_chance = (
+        chance, rival = (
             weights[r].get(chosen, 0.0) / sum(weights[r].values()) for r in (team, other)
         )
-        likelier = (
-            None if team_chance == other_chance else team if team_chance > other_chance else other
-        )
-        drafted.append(
-            Drafted(
-                position,
-                chosen,
-                likelier,
-                abs(team_chance - other_chance) / (team_chance + other_chance),
-            )
-        )
+        likelier = None if chance == rival else team if chance > rival else other
+        credit = abs(chance - rival) / (chance + rival)
+        drafted.append(Drafted(position, chosen, likelier, credit))
         for of_ranker in weights.values():
             of_ranker.pop(chosen, None)
     return tuple(drafted)

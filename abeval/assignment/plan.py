@@ -175,7 +175,7 @@ def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:
     return ranges
 
 
-Reason = Literal["override", "holdout", "sticky", "layer", "traffic", "split"]
+_Reason = Literal["override", "holdout", "sticky", "layer", "traffic", "split"]
 """The step that decided; after `layer` or `traffic` a unit is not in the experiment."""
 
 
@@ -184,7 +184,7 @@ class Placement(NamedTuple):
 
     unit: str
     variant: str | None
-    reason: Reason
+    reason: _Reason
     analysed: bool
 
 
@@ -303,9 +303,9 @@ class Plan:
         return (enrolled - kept) / enrolled if enrolled else 0
 
     @cached_property
-    def _stages(self) -> dict[Reason, Stage]:
+    def _stages(self) -> dict[_Reason, Stage]:
         """Return the stages a unit must pass: holdout, layer, and the split."""
-        stages: dict[Reason, Stage] = {}
+        stages: dict[_Reason, Stage] = {}
         if self.holdout is not None:
             stages["holdout"] = _stage(self.holdout.salt, ("in", self.holdout.stop, SLOTS))
         if self.layer is not None:
@@ -324,7 +324,7 @@ class Plan:
             return Placement(text, self.overrides[text], "override", analysed=False)
         labels = {step: stage.label(text) for step, stage in self._stages.items()}
         # The first step that does not let the unit pass decides.
-        shut: Reason | None = next((step for step in labels if labels[step] is None), None)
+        shut: _Reason | None = next((step for step in labels if labels[step] is None), None)
         if shut != "holdout" and text in self.sticky:
             return Placement(text, self.sticky[text], "sticky", analysed=True)
         variant = None if shut else labels["traffic"]

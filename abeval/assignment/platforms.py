@@ -16,11 +16,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from abeval.assignment.draws import FLAGSMITH_STEPS, LONG_SCALE, Draw, Range, Rule, Stage, shares
 from abeval.errors import ExperimentError
 
-Weights = Mapping[str, float]
-Share = Annotated[float, Field(ge=0, le=1)]
-Percent = Annotated[float, Field(ge=0, le=100)]
+_Weights = Mapping[str, float]
+_Share = Annotated[float, Field(ge=0, le=1)]
+_Percent = Annotated[float, Field(ge=0, le=100)]
 
-UNLEASH_VARIANT_SEED = 86028157
+_UNLEASH_VARIANT_SEED = 86028157
 
 
 class Scheme(BaseModel, ABC):
@@ -28,12 +28,12 @@ class Scheme(BaseModel, ABC):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
-    def rule(self, weights: Weights) -> Rule:
+    def rule(self, weights: _Weights) -> Rule:
         """Return the rule for variants of these weights, in the platform's order."""
         return Rule(tuple(self._stages(weights)))
 
     @abstractmethod
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         """Yield the stages a unit must pass, the one of the variants last."""
 
 
@@ -52,11 +52,11 @@ class Eppo(Scheme):
     platform: Literal["eppo"]
     salt: str = ""
     traffic_salt: str | None = None
-    traffic: Share = 1.0
+    traffic: _Share = 1.0
     shards: int = Field(default=10_000, ge=1)
     flag: str | None = None
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.flag is not None or self.traffic_salt is not None:
             draw = self._draw("exposure", self.traffic_salt or "")
             yield _between(draw, 0, self.traffic * self.shards)
@@ -78,7 +78,7 @@ class Firebase(Scheme):
     platform: Literal["firebase"]
     seed: str = ""
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         ranges = shares(weights, 100_000_000)
         # Firebase's ranges are open below and closed above.
         closed = tuple(Range(r.label, r.start + 1 if r.start else 0, r.stop + 1) for r in ranges)
@@ -96,7 +96,7 @@ class Flagsmith(Scheme):
     platform: Literal["flagsmith"]
     feature: str
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         yield Stage(Draw("flagsmith", f"{self.feature},"), shares(weights, FLAGSMITH_STEPS - 1))
 
 
@@ -121,7 +121,7 @@ class GrowthBook(Scheme):
     coverage: float = 1.0
     namespace: tuple[str, float, float] | None = None
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.namespace is not None:
             name, *ends = self.namespace
             yield _between(_growthbook(f"__{name}", 1), *ends)
@@ -153,7 +153,7 @@ class LaunchDarkly(Scheme):
     salt: str = ""
     seed: int | None = None
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         prefix = f"{self.key}.{self.salt}" if self.seed is None else str(self.seed)
         *ranges, last = _steps(weights)
         # Who is past the end is in the last variation.
@@ -174,12 +174,12 @@ class Optimizely(Scheme):
 
     platform: Literal["optimizely"]
     experiment: str
-    traffic: Share = 1.0
+    traffic: _Share = 1.0
     ends: Mapping[str, int] | None = None
     group: str | None = None
     group_range: tuple[int, int] = (0, 10_000)
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.group is not None:
             yield _between(Draw("murmur3_optimizely", after=self.group), *self.group_range)
         split = shares(weights, 10_000 * self.traffic)
@@ -209,7 +209,7 @@ class PlanOut(Scheme):
     segments: int = Field(default=10_000, ge=1)
     owned: tuple[int, ...] = ()
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.namespace is not None:
             draw = Draw("sha1_60", f"{self.namespace}.segment.", modulus=self.segments)
             yield Stage(
@@ -238,9 +238,9 @@ class PostHog(Scheme):
 
     platform: Literal["posthog"]
     key: str
-    rollout: Percent = 100.0
+    rollout: _Percent = 100.0
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         draw = Draw("sha1_60", f"{self.key}.", divisor=LONG_SCALE)
         yield _between(draw, 0, _after(self.rollout / 100))
         yield Stage(draw._replace(after="variant"), _steps(weights))
@@ -259,10 +259,10 @@ class Split(Scheme):
     platform: Literal["split"]
     seed: int
     algorithm: Literal["murmur3", "legacy"] = "murmur3"
-    traffic: Percent = 100.0
+    traffic: _Percent = 100.0
     traffic_seed: int = 0
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         draw = Draw("murmur3" if self.algorithm == "murmur3" else "java", modulus=100)
         if self.traffic < 100:
             yield _between(draw._replace(seed=self.traffic_seed), 0, self.traffic)
@@ -281,9 +281,9 @@ class Statsig(Scheme):
     platform: Literal["statsig"]
     salt: str
     gate: tuple[str, str] | None = None
-    gate_percent: Percent = 100.0
+    gate_percent: _Percent = 100.0
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.gate is not None:
             draw = Draw("sha256_64", ".".join(self.gate) + ".", modulus=10_000)
             yield _between(draw, 0, self.gate_percent * 100)
@@ -300,9 +300,9 @@ class Unleash(Scheme):
 
     platform: Literal["unleash"]
     group: str
-    rollout: Percent = 100.0
+    rollout: _Percent = 100.0
 
-    def _stages(self, weights: Weights) -> Iterator[Stage]:
+    def _stages(self, weights: _Weights) -> Iterator[Stage]:
         total = math.fsum(weights.values())
         if total != int(total):
             hint = "write them as Unleash does: whole numbers, usually 1000 in all"
@@ -310,7 +310,7 @@ class Unleash(Scheme):
         draw = Draw("murmur3", f"{self.group}:", modulus=100)
         yield _between(draw, 0, math.floor(self.rollout))
         # A second seed makes the variant independent of the rollout.
-        draw = draw._replace(modulus=int(total), seed=UNLEASH_VARIANT_SEED)
+        draw = draw._replace(modulus=int(total), seed=_UNLEASH_VARIANT_SEED)
         yield Stage(draw, shares(weights, int(total)))
 
 
@@ -349,7 +349,7 @@ def _between(draw: Draw, start: float, stop: float) -> Stage:
     return Stage(draw, (Range("in", start, stop),))
 
 
-def _steps(weights: Weights) -> tuple[Range, ...]:
+def _steps(weights: _Weights) -> tuple[Range, ...]:
     """Return ranges that end at the cumulative shares, in the platform's order."""
     total = math.fsum(weights.values())
     ends = list(accumulate(weight / total for weight in weights.values()))

@@ -9,12 +9,12 @@ from typing import Any, Literal
 from abeval.drafts import words
 from abeval.engines.sql import Engine, count_rows, literal, quote
 
-Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
+_Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
 
 FEW = 20
 """Most values of a column that are listed."""
 
-_KINDS: Mapping[Kind, tuple[str, ...]] = {
+_KINDS: Mapping[_Kind, tuple[str, ...]] = {
     "boolean": ("BOOLEAN",),
     "time": ("TIMESTAMP", "DATE"),
     "text": ("VARCHAR", "UUID", "ENUM"),
@@ -43,7 +43,7 @@ class Column:
 
     name: str
     type: str
-    kind: Kind
+    kind: _Kind
     rows: int
     distinct: int
     low: float | None
@@ -171,13 +171,13 @@ class Table:
         return [columns[name] for name, share in self.constancy.items() if share > 0.99]
 
 
-AT_ONCE = 50
+_AT_ONCE = 50
 """Most columns in one query of exact counts; its time grows with their square."""
 
-NEARLY = 0.8
+_NEARLY = 0.8
 """Share of the rows above which a count of different values is made exact."""
 
-FIRST = 10_000
+_FIRST = 10_000
 """Number of rows whose text is read."""
 
 _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
@@ -195,7 +195,7 @@ def measure_table(engine: Engine, relation: str) -> Table:
     def measure_columns(
         names: Sequence[str],
         sql: Callable[[str], str],
-        at_once: int = AT_ONCE,
+        at_once: int = _AT_ONCE,
         rows_sql: str = source,
     ) -> dict[str, Any]:
         """Return column → measure, many columns per query."""
@@ -217,31 +217,29 @@ def measure_table(engine: Engine, relation: str) -> Table:
     no_fraction = measure_columns(reals, lambda c: f"bool_and({c} = floor({c}))")
     are_whole = {name for name in ended if no_fraction.get(name, True)}
     ids = [n for n in kinds if counts[n][1] > FEW / 2 and (n in texts or n in are_whole)]
-    if len(ids) > AT_ONCE:
-        ids = [name for name in ids if counts[name][1] >= NEARLY * rows]
+    if len(ids) > _AT_ONCE:
+        ids = [name for name in ids if counts[name][1] >= _NEARLY * rows]
     exact = measure_columns(ids, lambda c: f"count(distinct {c})")
     distinct = {name: exact.get(name, about) for name, (_, about) in counts.items()}
     # Ids have too many values to list; variants and types of rows have few.
     few = [name for name in kinds if 0 < distinct[name] <= FEW]
     values = measure_columns(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
-    looks = measure_columns(texts, _looks, rows_sql=f"(select * from {source} limit {FIRST})")
+    looks = measure_columns(texts, _looks, rows_sql=f"(select * from {source} limit {_FIRST})")
     like = [name for name in texts if looks[name] == "number"]
     none = "filter (where try_cast({0} as double) is null)"
     odd = measure_columns(like, lambda c: f"min(left({c}, {_LONGEST})) {none.format(c)}")
     columns = []
     for name, type in types.items():
-        value_counts = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
+        tally = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
         low, high = ends.get(name, (None, None))
-        different = len(value_counts) or distinct[name]
-        column = Column(
-            name, type, kinds[name], counts[name][0], different, low, high, value_counts
-        )
+        different = len(tally) or distinct[name]
+        column = Column(name, type, kinds[name], counts[name][0], different, low, high, tally)
         column = replace(column, is_whole=name in are_whole, odd=odd.get(name) or "")
         columns.append(replace(column, looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
 
-def _kind(type: str) -> Kind:
+def _kind(type: str) -> _Kind:
     for kind, starts in _KINDS.items():
         if type.startswith(starts):
             return "other" if type.endswith("]") else kind
@@ -260,7 +258,7 @@ def _looks(column: str) -> str:
     is_time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"
     is_number = f"regexp_matches(trim({column}), '{_IS_NUMBER}')"
     time, number = (
-        f"avg(cast({test} as int)) filter (where {column} is not null) >= {NEARLY}"
+        f"avg(cast({test} as int)) filter (where {column} is not null) >= {_NEARLY}"
         for test in (is_time, is_number)
     )
     return f"case when {time} then 'time' when {number} then 'number' else '' end"

@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
 
 Row = Mapping[str, str]
 
-Role = Literal["spread", "mean", "rate", "counted", "units", "views", "other"]
+_Role = Literal["spread", "mean", "rate", "counted", "units", "views", "other"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class CountTable:
     rows: Sequence[Row]
     variant: str
     outcomes: tuple[Outcome, ...]
-    numbers: Mapping[str, Role]
+    numbers: Mapping[str, _Role]
     other_numbers: tuple[str, ...]
     day: str | None = None
     metric: str | None = None
@@ -159,13 +159,13 @@ def _is_numbers(rows: Sequence[Row], name: str) -> bool:
     return bool(values) and all(number(value) is not None for value in values)
 
 
-def _role(name: str, rows: Sequence[Row]) -> Role:
+def _role(name: str, rows: Sequence[Row]) -> _Role:
     """Find the role of a column of numbers by its name and its per cent signs."""
     is_percent = "%" in name or any(row[name].endswith("%") for row in rows)
     if read_interval_end(name):
         return "other"
     # The first role that fits is taken: `conversion_rate` is a rate, not a count.
-    roles: Mapping[Role, bool] = {
+    roles: Mapping[_Role, bool] = {
         "spread": _stem(name, "spread") is not None,
         "mean": _stem(name, "mean") is not None,
         "rate": is_percent or words.mentions_role(name, "rate"),
@@ -176,7 +176,7 @@ def _role(name: str, rows: Sequence[Row]) -> Role:
     return next((role for role, is_so in roles.items() if is_so), "other")
 
 
-def _select_role(numbers: Mapping[str, Role], role: Role) -> list[str]:
+def _select_role(numbers: Mapping[str, _Role], role: _Role) -> list[str]:
     return [name for name, column_role in numbers.items() if column_role == role]
 
 
@@ -230,14 +230,12 @@ def metric_stem(column: str) -> tuple[str, ...]:
     return tuple(word for word in parts if not words.is_role_name(word, *roles))
 
 
-def _outcomes(numbers: Mapping[str, Role], caller_names: CallerNames) -> tuple[Outcome, ...]:
+def _outcomes(numbers: Mapping[str, _Role], caller_names: CallerNames) -> tuple[Outcome, ...]:
     """Find the metrics: those of the caller, else those that column names show."""
     means, metrics = _select_role(numbers, "mean"), caller_names.metrics
     if metrics is None:
-        plain = [
-            *_select_role(numbers, "counted"),
-            *(name for name in means if _find_spread(numbers, name)),
-        ]
+        plain = [name for name in means if _find_spread(numbers, name)]
+        plain = [*_select_role(numbers, "counted"), *plain]
         names = {name: name for name in plain or means or _select_role(numbers, "rate")}
         names |= {name: _stem(name, "mean") or "mean" for name in means if name in names}
         metrics = {words.slug(name): (column, None) for column, name in names.items()}
@@ -262,7 +260,7 @@ def _outcomes(numbers: Mapping[str, Role], caller_names: CallerNames) -> tuple[O
     return tuple(outcomes)
 
 
-def _find_spread(numbers: Mapping[str, Role], column: str) -> str | None:
+def _find_spread(numbers: Mapping[str, _Role], column: str) -> str | None:
     """Find the spread of a mean, by its name or because there is only one."""
     spreads = _select_role(numbers, "spread") if numbers[column] == "mean" else []
     if len(spreads) == len(_select_role(numbers, "mean")) == 1:
@@ -271,14 +269,12 @@ def _find_spread(numbers: Mapping[str, Role], column: str) -> str | None:
     return next((name for name in spreads if _stem(name, "spread") == stem), None)
 
 
-def _find_units(numbers: Mapping[str, Role]) -> str:
+def _find_units(numbers: Mapping[str, _Role]) -> str:
     """Find the column of units; refuse to choose between two."""
     candidates = _select_role(numbers, "units") or _select_role(numbers, "views")
     if len(candidates) > 1:
-        outcome = next(
-            iter([*_select_role(numbers, "counted"), *_select_role(numbers, "other")]),
-            "conversions",
-        )
+        named = [*_select_role(numbers, "counted"), *_select_role(numbers, "other")]
+        outcome = next(iter(named), "conversions")
         raise LogError(
             f"{' and '.join(candidates)} could each be the number of units",
             "say which: abeval analyze FILE --metric "

@@ -11,27 +11,27 @@ from abeval.errors import LogError
 from abeval.experiment.problems import normalize_name
 from abeval.stats import srm
 
-Certainty = Literal["sure", "likely", "not sure"]
+_Certainty = Literal["sure", "likely", "not sure"]
 
-ONE_VARIANT = 0.9
+_ONE_VARIANT = 0.9
 """Least share of units with one value for a column to be their variant."""
 
 MOST_VARIANTS = 12
 _LONGEST_VARIANT = 200
 
-RARE = 0.05
+_RARE = 0.05
 """Share of the rows below which a value is hardly a variant."""
 
-REPEATS = 10
+_REPEATS = 10
 """Repeated rows above which it is no chance that each unit has one variant."""
 
-NEAR = 0.1
+_NEAR = 0.1
 """Relative deviation up to which shares of units are taken for equal."""
 
-UNEQUAL = 1e-3
+_UNEQUAL = 1e-3
 """P-value below which units refute an equal split: one question in 1,000 splits."""
 
-LOG_COLUMNS = (
+_LOG_COLUMNS = (
     *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
     *("dwell", "category"),
 )
@@ -62,7 +62,7 @@ class Guess:
 
     entry: str
     column: Column | None
-    certainty: Certainty
+    certainty: _Certainty
     reason: str
     question: str = ""
     over: Column | None = None
@@ -88,7 +88,7 @@ def inspect_table(engine: Engine, relation: str, origin: Origin) -> Table:
     table = replace(measure_table(engine, relation), origin=origin)
     for variant in list_variant_candidates(table)[:1]:
         ids = [c for c in table.columns if names_id(c) or c.has_role_name("request_id")]
-        ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - REPEATS]
+        ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - _REPEATS]
         ids = sorted((c for c in ids if c != variant), key=lambda c: c.distinct)[:FEW]
         since = _since(engine, table, variant)
         constancy = {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
@@ -99,7 +99,7 @@ def inspect_table(engine: Engine, relation: str, origin: Origin) -> Table:
 def _since(engine: Engine, table: Table, variant: Column) -> str:
     """Write SQL that drops rows from before the experiment."""
     time, name = guess_time(table).column, f"cast({quote(variant.name)} as varchar)"
-    often = [value for value, rows in variant.values.items() if rows >= RARE * variant.rows]
+    often = [value for value, rows in variant.values.items() if rows >= _RARE * variant.rows]
     if time is None or len(often) < 2:
         return "true"
     # Before the start all units have one variant: it begins when the last one appears.
@@ -127,7 +127,7 @@ def names_id(column: Column) -> bool:
         or column.mentions_role("place")
         or column.has_role_name("unit")
     )
-    return column.may_be_id and is_id and not column.has_role_name(*LOG_COLUMNS)
+    return column.may_be_id and is_id and not column.has_role_name(*_LOG_COLUMNS)
 
 
 def guess_unit(table: Table) -> Guess:
@@ -136,11 +136,11 @@ def guess_unit(table: Table) -> Guess:
     Without such ids it is the best named ids; without any ids, each row.
     """
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.has_role_name("unit")]
-    id_column = min(ids, key=lambda c: (rank(c, "unit"), c.name), default=None)
+    id_column = min(ids, key=lambda c: (_rank(c, "unit"), c.name), default=None)
     share = 1.0 if id_column is None else table.constancy.get(id_column.name, 1.0)
     # Had finer ids been assigned, a coarser one would have several variants.
     column = next(iter(table.clusters), id_column)
-    if id_column and column and column.distinct >= id_column.distinct and share >= ONE_VARIANT:
+    if id_column and column and column.distinct >= id_column.distinct and share >= _ONE_VARIANT:
         # What few of them have several of are crossovers.
         column = id_column
     if column is not None:
@@ -155,11 +155,10 @@ def guess_unit(table: Table) -> Guess:
             reason += ", and each has one variant"
             finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
             rivals = [] if column.mentions_role("place") else [*dict.fromkeys(finer)]
-        question = (
-            f"unit: was {column.name} randomised, or {' or '.join(rivals)}? There are {reason}"
-        )
-        is_sure = column in ids and not missing and column.kind != "real" and share >= ONE_VARIANT
-        certainty: Certainty = "not sure" if rivals else "sure" if is_sure else "likely"
+        others = " or ".join(rivals)
+        question = f"unit: was {column.name} randomised, or {others}? There are {reason}"
+        is_sure = column in ids and not missing and column.kind != "real" and share >= _ONE_VARIANT
+        certainty: _Certainty = "not sure" if rivals else "sure" if is_sure else "likely"
         return Guess("unit", column, certainty, reason, question if rivals else "")
     other_ids = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
     seen_counts = [c.name for c in table.columns if c.is_count and c.mentions_role("seen")]
@@ -216,7 +215,7 @@ def has_one_row(unit: Guess) -> bool:
     return unit.column is None or unit.column.distinct == unit.column.rows
 
 
-def rank(column: Column, role: str) -> int:
+def _rank(column: Column, role: str) -> int:
     """Return the rank of a name in the list of a role; other names come last."""
     ranks = words.LISTS[role]
     return ranks.get(words.join_words(column.name), len(ranks))
@@ -229,18 +228,16 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     """
     few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS]
     few = [c for c in few if len(c.values) == c.distinct and (c.may_be_id or c.kind == "boolean")]
-    plain_columns = [c for c in few if not c.mentions_role(*_NO_VARIANT_ROLES)]
+    plain = [c for c in few if not c.mentions_role(*_NO_VARIANT_ROLES)]
     if weakly:
         # What hardly anybody has is something that units do, such as to follow.
-        fitting = [c for c in plain_columns if c.is_share or any(map(names_control, c.values))]
-        return [c for c in fitting if min(c.values.values()) >= RARE * c.rows]
-    texts = [c for c in plain_columns if c.kind == "text" and any(map(names_control, c.values))]
+        fitting = [c for c in plain if c.is_share or any(map(names_control, c.values))]
+        return [c for c in fitting if min(c.values.values()) >= _RARE * c.rows]
+    texts = [c for c in plain if c.kind == "text" and any(map(names_control, c.values))]
     candidates = [
-        c
-        for c in few
-        if c.has_role_name("variant") or c in texts or (c in plain_columns and _is_tested(c))
+        c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
-    return sorted(candidates, key=lambda c: (not _likeness(c)[0], rank(c, "variant")))
+    return sorted(candidates, key=lambda c: (not _likeness(c)[0], _rank(c, "variant")))
 
 
 def _is_tested(column: Column) -> bool:
@@ -279,7 +276,7 @@ def guess_variant(
     unit = guess_unit(table)
     candidates = [c for c in list_variant_candidates(table, weakly) if c != unit.column][:FEW]
     shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
-    fitting = [c for c in candidates if shares[c.name] >= ONE_VARIANT]
+    fitting = [c for c in candidates if shares[c.name] >= _ONE_VARIANT]
     fitting = fitting or [c for c in candidates if by_name and c.has_role_name("variant_sure")]
     if not fitting:
         reason = "no column names the variant of a unit: which one is it?"
@@ -292,7 +289,7 @@ def guess_variant(
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
     is_plain = not rivals and (any(_likeness(best)) or _is_tested(best))
-    if share >= ONE_VARIANT and (best.has_role_name("variant_sure") or is_plain):
+    if share >= _ONE_VARIANT and (best.has_role_name("variant_sure") or is_plain):
         is_sure = best.has_role_name("variant") and not rivals and not by_row and share > 0.99
         return Guess("variant", best, "sure" if is_sure else "likely", reason)
     return Guess("variant", best, "not sure", reason, f"variant: is it {best.name}? {reason}")
@@ -347,9 +344,9 @@ def refutes_equal(units: Mapping[str, int]) -> bool:
     """
     equal = sum(units.values()) / len(units)
     # A nearly equal split was meant to be equal: missing units are a matter for `srm`.
-    if all(abs(count - equal) <= NEAR * equal for count in units.values()):
+    if all(abs(count - equal) <= _NEAR * equal for count in units.values()):
         return False
-    return srm.believable([*units.values()], [1] * len(units)).p_value < UNEQUAL
+    return srm.believable([*units.values()], [1] * len(units)).p_value < _UNEQUAL
 
 
 def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:
@@ -411,7 +408,7 @@ def _constant(
 
 def guess_time(table: Table) -> Guess:
     """Guess the time of a row."""
-    for column in sorted(table.columns, key=lambda c: (c.kind != "time", rank(c, "time"))):
+    for column in sorted(table.columns, key=lambda c: (c.kind != "time", _rank(c, "time"))):
         if column.kind == "time":
             return Guess("ts", column, "sure", f"of type {column.type}")
         if column.has_role_name("time") and column.time_unit is not None:
@@ -425,7 +422,7 @@ def guess_time(table: Table) -> Guess:
 def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess the columns of a log, such as click and item, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
-        role = next((role for role in LOG_COLUMNS if column.has_role_name(role)), "")
+        role = next((role for role in _LOG_COLUMNS if column.has_role_name(role)), "")
         if role and _fits(role, column):
             yield Guess(role, column, "likely", "by its name")
 
@@ -443,9 +440,6 @@ def _fits(role: str, column: Column) -> bool:
 
 def guess_segments(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess segments: text columns of few values."""
-    candidates = (
-        c for c in table.columns if c.name not in taken and not c.has_role_name("variant_sure")
-    )
-    for column in (c for c in candidates if c.kind == "text"):
-        if 2 <= column.distinct <= MOST_VARIANTS:
+    for column in (c for c in table.columns if c.kind == "text" and c.name not in taken):
+        if 2 <= column.distinct <= MOST_VARIANTS and not column.has_role_name("variant_sure"):
             yield Guess("segment", column, "likely", f"{column.distinct} values")

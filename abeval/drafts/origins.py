@@ -20,7 +20,7 @@ from abeval.engines.sql import Engine, literal, quote
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
 from abeval.experiment.load import check_read_options, make_source
-from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE
+from abeval.experiment.sources import CANONICAL_COLUMNS, IDS, OWN_TABLE
 from abeval.files import real
 
 DONE = ("clicks", "outcome", "events")
@@ -53,23 +53,20 @@ def _table(
     def add_table(**entries: object) -> Table:
         source = {"path": paths.get("", paths), **origin.read, **entries}
         engine.add_log(relation, make_source(source))
-        variant_paths = {
-            variant: [_relative_path(folder, path) for path in variant_files]
-            for variant, variant_files in paths.items()
+        relative = {
+            variant: [_relative_path(folder, path) for path in group]
+            for variant, group in paths.items()
         }
         name = origin.read.get("table") or _name(files[0])
-        return guess.inspect_table(
-            engine, relation, replace(origin, name=name, paths=variant_paths)
-        )
+        return guess.inspect_table(engine, relation, replace(origin, name=name, paths=relative))
 
     table = add_table()
     files_by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
     if files_by_variant and guess.guess_variant(engine, table).column is None:
         paths = files_by_variant
         table = add_table()
-    variants = guess.list_variant_candidates(table) or guess.list_variant_candidates(
-        table, weakly=True
-    )
+    list_candidates = guess.list_variant_candidates
+    variants = list_candidates(table) or list_candidates(table, weakly=True)
     if variants and variants[0].kind == "boolean":
         # In text files, names of variants are text, such as Yes.
         table = add_table(columns={"variant": variants[0].name})
@@ -80,17 +77,12 @@ def _readings(
     engine: DuckDBEngine, file: Path, options: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], Origin]]:
     """Yield the columns of a file, or of each table of a database, and its origin."""
-    plain = make_source(
-        {"path": str(file), "format": check_read_options(options).get("format", "auto")}
-    )
+    format = check_read_options(options).get("format", "auto")
+    plain = make_source({"path": str(file), "format": format})
     files = find_files("file", plain, Path())
-    usable_options = {key: value for key, value in options.items() if files.takes(key)}
-    tables = [] if "table" in usable_options else engine.tables_in(files)
-    several = (
-        [{**usable_options, "table": table} for table in tables]
-        if len(tables) > 1
-        else [usable_options]
-    )
+    usable = {key: value for key, value in options.items() if files.takes(key)}
+    tables = [] if "table" in usable else engine.tables_in(files)
+    several = [{**usable, "table": table} for table in tables] if len(tables) > 1 else [usable]
     for entries in several:
         yield _reading(engine, files, file, entries)
 
@@ -127,11 +119,9 @@ def _reading(
     if files.takes("decimal") and "decimal" not in read:
         texts = [name for name, kind in columns.items() if kind == "VARCHAR"]
         commas = decimal_commas(relation, texts, engine.rows)
-        for column, example in sorted(commas.items(), key=lambda item: _is_of_thousands(item[1]))[
-            :1
-        ]:
-            reason = f"{column} has values such as {example}"
-            columns = change("decimal", ",", reason, _is_of_thousands(example))
+        for column, text in sorted(commas.items(), key=lambda item: _is_of_thousands(item[1]))[:1]:
+            reason = f"{column} has values such as {text}"
+            columns = change("decimal", ",", reason, _is_of_thousands(text))
     return tuple(columns), Origin(read=read, reasons=reasons, questions=tuple(questions))
 
 
@@ -216,16 +206,13 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         yield table
         return
     type_names = ", ".join(map(repr, column.values))
-    impression_types = sorted(
-        filter(rate_impression_name, column.values), key=rate_impression_name, reverse=True
-    )
+    rate = _rate_impression_name
+    views = sorted(filter(rate, column.values), key=rate, reverse=True)
     is_coded = column.kind != "text"
-    if is_coded or (is_alone and not impression_types):
+    if is_coded or (is_alone and not views):
         question = f"{column.name}: which of {type_names} is an impression, and which a click?"
-        is_doubtful = is_coded or any(
-            words.mentions_role(value, "clicks") for value in column.values
-        )
-        yield guess.add_question(table, question) if is_doubtful else table
+        is_asked = is_coded or any(words.mentions_role(value, "clicks") for value in column.values)
+        yield guess.add_question(table, question) if is_asked else table
         return
     # Names of types of rows need no quotes.
     name = column.name if column.name.isidentifier() else quote(column.name)
@@ -234,14 +221,10 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         part = guess.filter_rows(engine, table, relation, where)
         part = replace(part, origin=replace(part.origin, name=value))
         question = f"{column.name}: are the impressions {value!r}? The types are {type_names}"
-        yield (
-            guess.add_question(part, question)
-            if len(impression_types) > 1 and value == impression_types[0]
-            else part
-        )
+        yield (guess.add_question(part, question) if len(views) > 1 and value == views[0] else part)
 
 
-def rate_impression_name(name: str) -> int:
+def _rate_impression_name(name: str) -> int:
     """Rate how clearly a name means impressions; 0 if it does not."""
     ranks = words.LISTS["shown"]
     scores = (len(ranks) - ranks[word] for word in words.words(name) if word in ranks)
@@ -259,16 +242,14 @@ def _types_rows(column: Column) -> bool:
 
 Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "events"]
 
-MIN_JOIN_SHARE = 0.5
+_MIN_JOIN_SHARE = 0.5
 """Least share of rows or units in the main table for two tables to join."""
 
-MIN_FOLLOWING_SHARE = 0.1
+_MIN_FOLLOWING_SHARE = 0.1
 """Least share of rows after an impression of their unit for them to be events."""
 
 _JOINS = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
 """Keys that join a click to its impression, best first; units need times, too."""
-
-_IDS = ("unit_id", "item_id", "request_id", "impression_id")
 
 
 @dataclass(frozen=True)
@@ -312,12 +293,8 @@ class Log:
     def outcomes(self) -> list[Column]:
         """List the numeric columns that are outcomes by their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
-        candidates = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
-        return [
-            column
-            for column in candidates
-            if column is not None and column.mentions_role("outcome")
-        ]
+        columns = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
+        return [column for column in columns if column and column.mentions_role("outcome")]
 
     @property
     def is_event(self) -> bool:
@@ -335,7 +312,7 @@ class Log:
         return "unit_id" in self.columns and bool(self.columns.keys() - {"unit_id", "ts"})
 
 
-def make_log(engine: Engine, table: Table) -> Log:
+def _make_log(engine: Engine, table: Table) -> Log:
     """Make a log of a table: find its columns, and the variant of its units."""
     ids = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     # A table of few units, such as refunds, has ids of few values.
@@ -355,11 +332,11 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
     """
 
     def rank(log: Log) -> tuple[int, bool, bool, int]:
-        name_rank = rate_impression_name(log.name) if "unit_id" in log.columns else 0
+        name_rank = _rate_impression_name(log.name) if "unit_id" in log.columns else 0
         shows = log.shows_rows and not log.is_event and not log.is_clicks
         return name_rank, shows, log.variant is not None, log.table.rows
 
-    logs = [make_log(engine, table) for table in tables]
+    logs = [_make_log(engine, table) for table in tables]
     main = max(logs, key=rank)
     other_logs = [log for log in logs if log is not main]
     ids = [c for c in main.table.columns if c.has_role_name("id") and c.distinct == main.table.rows]
@@ -368,10 +345,10 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
     if ids and is_asked and not is_known:
         # The `id` of the impressions is what another table calls the id of an impression.
         main = replace(main, columns={**main.columns, "impression_id": ids[0]})
-    return main, classify_logs(engine, other_logs, main)
+    return main, _classify_logs(engine, other_logs, main)
 
 
-def classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
+def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
     """Guess the kinds of the other tables; each kind but events once."""
     other_logs, taken = list[Log](), {*CANONICAL_COLUMNS, OWN_TABLE}
     # A table named like clicks is the first to be tried as clicks.
@@ -379,16 +356,11 @@ def classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
         kinds = {candidate.kind for candidate in other_logs} - {"events", None}
         readings = (classify(engine, log, main) for classify in (_items, _clicks, _guess_unit_log))
         twice = replace(log, reason="another file has these already")
-        choice = next(
-            (candidate for candidate in readings if candidate and candidate.kind not in kinds),
-            twice,
-        )
-        is_event = choice.kind == "events"
-        other_logs.append(
-            replace(
-                choice, alias=words.unique_name(taken, words.slug(choice.name)) if is_event else ""
-            )
-        )
+        choice = next((c for c in readings if c and c.kind not in kinds), twice)
+        if choice.kind == "events":
+            alias = words.unique_name(taken, words.slug(choice.name))
+            choice = replace(choice, alias=alias)
+        other_logs.append(choice)
     return other_logs
 
 
@@ -403,11 +375,8 @@ def _items(engine: Engine, log: Log, main: Log) -> Log | None:
         return None
     columns = {e: c for e, c in log.columns.items() if e == "category"} | {"item_id": item}
     items = replace(log, kind="items", columns=columns, reason="each row is an item")
-    return (
-        items
-        if _measure_join_shares(engine, main, items, ("item_id",))[0] >= MIN_JOIN_SHARE
-        else None
-    )
+    share, *_ = _measure_join_shares(engine, main, items, ("item_id",))
+    return items if share >= _MIN_JOIN_SHARE else None
 
 
 def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
@@ -425,7 +394,7 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
     for join in joins:
         by_time = "unit_id" in join
         matched_share, after, soon = _measure_join_shares(engine, log, main, join)
-        if (after if by_time else matched_share) < MIN_JOIN_SHARE:
+        if (after if by_time else matched_share) < _MIN_JOIN_SHARE:
             question = (
                 f"{matched_share:.0%} of its rows have ids of an impression, {after:.0%} of one "
                 "before, so it gives no CTR: are ids and times written alike in both files?"
@@ -443,10 +412,9 @@ def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
                 f"{1 - soon / after:.0%} of the clicks come later than 24 hours after their "
                 "impression, and do not count: is attribution_hours longer?"
             )
-        kept_join = () if join == joins[0] and not by_time else join
-        return replace(
-            log, kind="clicks", columns=columns, join=kept_join, reason=reason, question=question
-        )
+        kept = () if join == joins[0] and not by_time else join
+        log = replace(log, kind="clicks", columns=columns)
+        return replace(log, join=kept, reason=reason, question=question)
     return replace(_guess_unit_log(engine, log, main), question=question) if log.is_clicks else None
 
 
@@ -456,18 +424,16 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log) -> Log:
     if unit is None or seen is None:
         return replace(log, reason="no column has units, or items of the impressions")
     share, after, _ = _measure_join_shares(engine, log, main, ("unit_id",))
-    if share < MIN_JOIN_SHARE:
+    if share < _MIN_JOIN_SHARE:
         return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     time = log.columns.get("ts")
-    expected_columns = (unit, time, *guess.list_variant_candidates(log.table))
-    has_nothing_else = time is not None and all(
-        column in expected_columns for column in log.table.columns
-    )
+    expected = (unit, time, *guess.list_variant_candidates(log.table))
+    is_bare = time is not None and all(column in expected for column in log.table.columns)
     # A sign-up, before what a unit saw, describes it; of events after it a unit may have one each.
-    follows = not log.has_one_row or after >= MIN_FOLLOWING_SHARE
-    is_dated = time is not None and (has_nothing_else or follows or time.has_role_name("time"))
+    follows = not log.has_one_row or after >= _MIN_FOLLOWING_SHARE
+    is_dated = time is not None and (is_bare or follows or time.has_role_name("time"))
     columns = {e: c for e, c in log.columns.items() if e == "unit_id" or (e == "ts" and is_dated)}
-    is_placing = has_nothing_else or (log.has_one_row and not log.shows_rows and not main.variant)
+    is_placing = is_bare or (log.has_one_row and not log.shows_rows and not main.variant)
     if log.variant and is_placing:
         columns["variant"] = log.variant
         return replace(log, kind="exposures", columns=columns, reason="units with their variant")
@@ -486,7 +452,7 @@ def find_casts(log: Log, main: Log) -> dict[str, str]:
     for entry, column in log.columns.items():
         seen = main.columns.get(entry, column)
         is_other = (seen.kind == "text") != (column.kind == "text") or column.kind == "real"
-        if entry in _IDS and is_other:
+        if entry in IDS and is_other:
             casts[column.name] = "varchar" if seen.kind == "text" else "bigint"
     return casts
 

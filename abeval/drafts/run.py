@@ -34,7 +34,7 @@ from abeval.metrics.builtin import builtin_metrics
 
 
 @dataclass
-class ExperimentFile:
+class _ExperimentFile:
     """An experiment file that is being written: its lines and its questions."""
 
     name: str
@@ -84,7 +84,7 @@ def _value(value: object) -> str:
 
 
 @dataclass(frozen=True)
-class Findings:
+class _Findings:
     """What the draft found in the files.
 
     Attributes:
@@ -107,9 +107,9 @@ class Findings:
         return "click" in self.main.columns or any(log.kind == "clicks" for log in self.other_logs)
 
 
-def experiment_file(name: str, findings: Findings) -> ExperimentFile:
+def _experiment_file(name: str, findings: _Findings) -> _ExperimentFile:
     """Write the experiment file and its questions."""
-    file = ExperimentFile(name)
+    file = _ExperimentFile(name)
     unit, variant, *_ = findings.guesses
     file.entry("unit", findings.unit, f"{unit.certainty}: {unit.reason}")
     file.ask(unit.question, *findings.main.table.origin.questions)
@@ -133,7 +133,7 @@ def experiment_file(name: str, findings: Findings) -> ExperimentFile:
     return file
 
 
-def _write_period(file: ExperimentFile, period: Period | None) -> None:
+def _write_period(file: _ExperimentFile, period: Period | None) -> None:
     if period is None:
         return
     spans = {"period": (period.start, period.end), "pre_period": (period.before, period.start)}
@@ -143,7 +143,7 @@ def _write_period(file: ExperimentFile, period: Period | None) -> None:
         file.entry("end", end)
 
 
-def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> None:
+def _write_variants(file: _ExperimentFile, arms: Arms, models: Models | None) -> None:
     """Write the variants, and ask what their names and units leave open."""
     if not arms.is_sure:
         names = ", ".join(map(repr, arms.units))
@@ -168,7 +168,7 @@ def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> 
         file.ask(f"models: which of {names} does each variant serve? Add `model` to [variants]")
 
 
-def _write_logs(file: ExperimentFile, findings: Findings) -> None:
+def _write_logs(file: _ExperimentFile, findings: _Findings) -> None:
     """Write `[logs]`, and ask about tables that are not used."""
     for log in (findings.main, *sorted(findings.other_logs, key=lambda log: log.kind == "events")):
         origin = log.table.origin
@@ -184,13 +184,12 @@ def _write_logs(file: ExperimentFile, findings: Findings) -> None:
         file.section("logs", *log.entry.split("."))
         _write_log(file, log, findings)
         file.ask(*origin.questions, log.question and f"{source_name}: {log.question}")
-    logs = [
-        log for log in (findings.main, *findings.other_logs) if log.kind and "ts" in log.columns
-    ]
+    every = findings.main, *findings.other_logs
+    logs = [log for log in every if log.kind and "ts" in log.columns]
     file.ask(*write_zone_questions({log.entry: log.columns["ts"].type for log in logs}))
 
 
-def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
+def _write_log(file: _ExperimentFile, log: Log, findings: _Findings) -> None:
     """Write the entries of a log."""
     origin, is_main = log.table.origin, log is findings.main
     files = {name: paths[0] if len(paths) == 1 else paths for name, paths in origin.paths.items()}
@@ -211,15 +210,9 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
         file.entry("dwell_unit", "ms")
     if log.join:
         file.entry("join", list(log.join), f"likely: {log.reason}")
-    covariate_columns = [
-        g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"
-    ]
-    if is_main and covariate_columns:
-        names = [
-            c.name if c.name.isidentifier() else c.number
-            for c in covariate_columns
-            if c is not None
-        ]
+    befores = [g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"]
+    if is_main and befores:
+        names = [c.name if c.name.isidentifier() else c.number for c in befores if c is not None]
         hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
         file.entry("covariates", names, hint)
     notes = {g.entry: f"{g.certainty}: {g.reason}" for g in findings.guesses if is_main}
@@ -228,11 +221,10 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
             file.entry(f"columns.{entry}", column.name, notes.get(entry, ""))
 
 
-def _write_segments(file: ExperimentFile, findings: Findings) -> None:
+def _write_segments(file: _ExperimentFile, findings: _Findings) -> None:
     """Write segments of a table of counts; suggest those of other logs."""
-    segment_columns = [
-        g.column.name for g in findings.guesses if g.entry == "segment" and g.column is not None
-    ]
+    segments = [g.column for g in findings.guesses if g.entry == "segment"]
+    segment_columns = [column.name for column in segments if column is not None]
     if segment_columns and findings.main.kind == "sums":
         file.section("segments")
         for name in segment_columns:
@@ -243,7 +235,7 @@ def _write_segments(file: ExperimentFile, findings: Findings) -> None:
         file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, segment_columns))}"]
 
 
-def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
+def _write_metrics(file: _ExperimentFile, findings: _Findings) -> None:
     """Write goals and diagnostics, and ask about doubtful ones."""
     taken = {*builtin_metrics(30, 30)}
     metrics = list[tuple[dict[str, object], str]]()
@@ -272,7 +264,9 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
         file.ask("metrics: no column is a number that could be an outcome")
 
 
-def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> dict[str, object]:
+def _fields(
+    guess: Guess, column: Column, findings: _Findings, taken: set[str]
+) -> dict[str, object]:
     """Make a metric of a column: a share if each unit has 0 or 1, else a mean.
 
     It is a mean over rows if the unit is a place with several rows, or if sums mean nothing.
@@ -369,7 +363,7 @@ def draft(frame: object, name: str = "experiment") -> Draft:
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
     counts = read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
     findings = _findings(engine, tables) if counts is None else _describe_counts(tables[0], counts)
-    file = experiment_file(name, findings)
+    file = _experiment_file(name, findings)
     used = [log for log in findings.other_logs if log.kind is not None]
     extra_guesses = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
     if findings.period is not None:
@@ -378,7 +372,7 @@ def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> D
     return Draft(file.text, (*findings.guesses, *extra_guesses), tuple(file.questions))
 
 
-def _describe_counts(table: Table, counts: CountTable) -> Findings:
+def _describe_counts(table: Table, counts: CountTable) -> _Findings:
     """Describe the columns of a table of counts as findings."""
     columns = {column.name: column for column in table.columns}
     variant, n = columns[counts.variant], counts.outcomes[0].n
@@ -394,60 +388,51 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
         reason = f"a mean, with {outcome.spread}" if is_mean else f"of {outcome.n}"
         question = f"direction: is more {outcome.metric} better, or less? Say its `direction`"
         is_asked = is_mean and not words.mentions_role(outcome.metric, "outcome", "cost")
-        outcome_guess = Guess(
-            "outcome", columns[outcome.column], "likely", reason, question if is_asked else ""
-        )
-        outcome_guess = replace(
-            outcome_guess, over=columns[outcome.n], name=outcome.metric, is_share=not is_mean
-        )
-        guesses.append(
-            replace(outcome_guess, decreases=words.mentions_role(outcome.column, "cost"))
-        )
+        question = question if is_asked else ""
+        guess = Guess("outcome", columns[outcome.column], "likely", reason, question)
+        guess = replace(guess, over=columns[outcome.n], name=outcome.metric, is_share=not is_mean)
+        guesses.append(replace(guess, decreases=words.mentions_role(outcome.column, "cost")))
     segments = counts.segments if counts.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
     # The draft names no unit: whatever the counts leave open is asked.
     for question in list_questions(counts, ""):
         table = add_question(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, make_arms(units), name_unit(n), one_row=True)
+    return _Findings(main, (), guesses, make_arms(units), name_unit(n), one_row=True)
 
 
-def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
+def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> _Findings:
     """Guess the kinds of the tables, and the columns of the main one."""
-    first, other_logs = choose_main_log(engine, tables)
+    first, others = choose_main_log(engine, tables)
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
-    is_unit_table = guess.is_of_units(table, unit, time) and not any(log.kind for log in other_logs)
-    if is_unit_table:
+    by_unit = guess.is_of_units(table, unit, time) and not any(log.kind for log in others)
+    if by_unit:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
-    variant, main_arms, period = _guess_assignment(
-        engine, table, other_logs, is_timed=not is_unit_table
-    )
+    variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     guesses = [unit, variant, time]
     key = first.columns.get("impression_id")
     if key is not None and not key.has_role_name("impression_id"):
         guesses.append(Guess("impression_id", key, "likely", "another log names it"))
-    if not is_unit_table:
+    if not by_unit:
         canonical = list(guess.guess_log_columns(table, _names(guesses)))
         # Without a column of rows, a score is a property of the unit.
         guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
     columns = {g.entry: g.column for g in guesses if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
-    models = (
-        guess_models(table, main_arms, _names(guesses)) if main_arms and not is_unit_table else None
-    )
+    models = guess_models(table, arms, _names(guesses)) if arms and not by_unit else None
     scores = {column.name for column in models.scores.values()} if models else set()
     guesses += values.guess_values(table, _names(guesses) | scores)
     guesses += guess.guess_segments(table, _names(guesses) | scores)
-    kind: Kind = "units" if is_unit_table else "impressions"
+    kind: Kind = "units" if by_unit else "impressions"
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
     one_row = guess.has_one_row(unit)
-    findings = Findings(main, other_logs, guesses, main_arms, name, one_row, period, models)
-    final_guesses = values.settle_doubts(engine, table, guesses, main_arms, findings.has_ctr)
+    findings = _Findings(main, others, guesses, arms, name, one_row, period, models)
+    final_guesses = values.settle_doubts(engine, table, guesses, arms, findings.has_ctr)
     return replace(findings, guesses=tuple(final_guesses))
 
 

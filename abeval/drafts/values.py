@@ -19,14 +19,14 @@ from abeval.drafts.guess import (
 )
 from abeval.engines.sql import Engine, cast_query, number_cast, quote, read_int
 
-MOST_VALUES = 20
+_MOST_VALUES = 20
 """Most columns that are listed as outcomes; more are only counted."""
 
-FEW_EMPTY = 0.001
+_FEW_EMPTY = 0.001
 """Share of empty values up to which their meaning does not matter."""
 
 DOUBT = "an outcome, or known before?"
-EITHER = "an outcome, of which more is better, or less?"
+_EITHER = "an outcome, of which more is better, or less?"
 
 
 def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
@@ -46,16 +46,16 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     guesses = [g for column in values if (g := _guess_value(column, table, names)) is not None]
     for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
         kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
-        yield from kind[:MOST_VALUES]
-        if len(kind) > MOST_VALUES:
-            reason = f"{len(kind) - MOST_VALUES:,} more columns of numbers are not listed"
+        yield from kind[:_MOST_VALUES]
+        if len(kind) > _MOST_VALUES:
+            reason = f"{len(kind) - _MOST_VALUES:,} more columns of numbers are not listed"
             question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
             yield Guess("others", None, "not sure", reason, question)
     for column in free_columns:
-        is_other = (
-            column.has_role_name("time") or "date" in words.words(column.name) or names_id(column)
-        )
-        if column.looks == "number" and (column.mentions_role("outcome", "cost") or not is_other):
+        is_time = column.has_role_name("time") or "date" in words.words(column.name)
+        if column.looks == "number" and (
+            column.mentions_role("outcome", "cost") or not (is_time or names_id(column))
+        ):
             odd = f", but has {column.odd!r}" if column.odd else ""
             what = f"{column.name} is text that looks like numbers{odd}"
             number = number_cast(quote(column.name), column.odd)
@@ -77,21 +77,17 @@ def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
     if says_before(column.name, names):
         return Guess("covariate", column, "likely", "its name says that it was before")
     is_cost = column.mentions_role("cost") or ("time", "to") in pairwise(parts)
-    is_value = (
-        is_cost or _is_one_of_two(column.name, "post", names) or column.mentions_role("outcome")
-    )
+    is_after = _is_one_of_two(column.name, "post", names)
+    is_value = is_cost or is_after or column.mentions_role("outcome")
     # A different whole number in each row is an index.
-    numbers_rows = column.kind == "integer" and column.distinct == table.rows
-    is_known = (
-        numbers_rows or column.mentions_role("description") or column.has_role_name("event_type")
-    )
+    is_index = column.kind == "integer" and column.distinct == table.rows
+    is_known = is_index or column.mentions_role("description") or column.has_role_name("event_type")
     if is_known and not is_value:
         return None
     if _is_either(column, is_cost, table):
-        question = (
-            f"direction: is more {column.name} better, or less? Give it a `role` and a `direction`"
-        )
-        return Guess("outcome", column, "not sure", EITHER, question, decreases=is_cost)
+        ask = f"is more {column.name} better, or less? Give it a `role` and a `direction`"
+        question = f"direction: {ask}"
+        return Guess("outcome", column, "not sure", _EITHER, question, decreases=is_cost)
     if not is_value:
         return Guess("outcome", column, "not sure", DOUBT)
     kind = "a count from" if column.is_count else "from"
@@ -122,7 +118,7 @@ def _is_one_of_two(column: str, prefix: str, names: Set[str]) -> bool:
 def _missing(column: Column, table: Table) -> str:
     """Ask what an empty value means; no question if there are hardly any."""
     empty = table.rows - column.rows
-    if empty <= FEW_EMPTY * table.rows:
+    if empty <= _FEW_EMPTY * table.rows:
         return ""
     return (
         f"missing: {column.name} is empty in {empty:,} of {table.rows:,} rows: does an empty one "
@@ -173,21 +169,15 @@ def _find_differing_columns(
         f"from {quote(table.relation)} where {name} is not null) "
         f"select v, {means}, {errors} from rows group by v"
     )
-    measures = {v: [float(x or 0) for x in variant_measures] for v, *variant_measures in rows}
+    measures = {v: [float(x or 0) for x in row] for v, *row in rows}
     control, number = measures[arms.control], len(columns)
     # Bonferroni over columns and variants: two sides at 5 % in all.
     limit = NormalDist().inv_cdf(1 - 0.025 / (number * max(len(measures) - 1, 1)))
 
-    def is_far(variant_measures: Sequence[float], i: int) -> bool:
-        return abs(variant_measures[i] - control[i]) > limit * sqrt(
-            variant_measures[number + i] + control[number + i]
-        )
+    def is_far(row: Sequence[float], i: int) -> bool:
+        return abs(row[i] - control[i]) > limit * sqrt(row[number + i] + control[number + i])
 
-    return [
-        c
-        for i, c in enumerate(columns)
-        if any(is_far(variant_measures, i) for variant_measures in measures.values())
-    ]
+    return [c for i, c in enumerate(columns) if any(is_far(row, i) for row in measures.values())]
 
 
 @dataclass(frozen=True)
@@ -215,9 +205,8 @@ def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
     if time is None or main_time is None or not candidates:
         return None
     variant, log = quote(candidates[0].name), quote(main.relation)
-    ((first, last),) = engine.rows(
-        f"select min({main_time.moment}), max({main_time.moment}) from {log}"
-    )
+    at = main_time.moment
+    ((first, last),) = engine.rows(f"select min({at}), max({at}) from {log}")
     values = engine.rows(
         f"select cast({variant} as varchar) as v, min({time.moment}) as t, count(*) as n "
         f"from {quote(placing.relation)} where {variant} is not null group by v order by t"
@@ -230,14 +219,13 @@ def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
         start, reason = times[1], f"all rows before are of {values[0][0]!r}"
         share = 1 - read_int(values[0][2]) / sum(read_int(rows) for *_, rows in values)
     ((rows, early),) = engine.rows(
-        f"select count(*), count_if({main_time.moment} >= '{start.date()}') "
-        f"from {log} where {main_time.moment} < '{start}'"
+        f"select count(*), count_if({at} >= '{start.date()}') from {log} where {at} < '{start}'"
     )
     # Of few rows, all may be of control by chance.
     if start.date() <= first.date() or read_int(rows) * share < FEW:
         return None
     begins = start.replace(minute=0, second=0, microsecond=0) if early else start.date()
-    end, since = last.date() + timedelta(days=1), f"{main_time.moment} >= '{begins.isoformat()}'"
+    end, since = last.date() + timedelta(days=1), f"{at} >= '{begins.isoformat()}'"
     return Period(candidates[0].name, since, first.date(), begins, end, reason)
 
 

@@ -1,4 +1,4 @@
-"""Add metrics and test statistics from outside: a notebook, a script, an entry point."""
+"""Add metrics and test statistics from notebooks, scripts and entry points."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -46,7 +46,7 @@ def add_metric(
     direction: Literal["increase", "decrease"] = "increase",
     test: str | None = None,
 ) -> Metric:
-    """Add a metric that experiments may name in `[metrics]`, as they name a built-in one.
+    """Add a metric that experiments name as they name a built-in one.
 
     Without a query, `value` and `per` are expressions of an impression that are summed by unit.
     With one, they are columns of it. A second metric of the same name replaces the first.
@@ -109,16 +109,16 @@ def add_metric(
     return ADDED[name]
 
 
-TestStatistic = Callable[[Moments, Moments], tuple[Estimate, Estimate]]
+_TestStatistic = Callable[[Moments, Moments], tuple[Estimate, Estimate]]
 """Function of the moments of both variants that estimates a metric in each."""
 
-Function = TypeVar("Function", bound=TestStatistic)
+_Function = TypeVar("_Function", bound=_TestStatistic)
 
-_TESTS: dict[str, TestStatistic] = {}
+_TESTS: dict[str, _TestStatistic] = {}
 
 
-def test_statistic(name: str) -> Callable[[Function], Function]:
-    """Add a test statistic that metrics name as their `test`, by decorating a function.
+def test_statistic(name: str) -> Callable[[_Function], _Function]:
+    """Add a test statistic that metrics name as their `test`: decorate a function.
 
     The function gets the moments of control and of the treatment: `n` units, and `mean` and
     `covariance` of (numerator, denominator) per unit; the denominator of a mean is 1. It returns
@@ -138,7 +138,7 @@ def test_statistic(name: str) -> Callable[[Function], Function]:
         what = f"the test statistic {name!r}: a name has letters, digits and _"
         raise ExperimentError(what, "begin with a letter")
 
-    def add(function: Function) -> Function:
+    def add(function: _Function) -> _Function:
         _TESTS[name] = function
         return function
 
@@ -149,7 +149,7 @@ def test_statistic(name: str) -> Callable[[Function], Function]:
 test_statistic.__dict__["__test__"] = False
 
 
-def find_test(name: str) -> TestStatistic:
+def find_test(name: str) -> _TestStatistic:
     """Find a test statistic by name; the entry points are read if it is not there.
 
     Raises:
@@ -214,17 +214,12 @@ def _define_query(
 def _list_selected_columns(name: str, query: str) -> list[str]:
     """List the columns of a query, and check those that each query has."""
     # Imported here: the parser is slow to load, and few metrics have a query of their own.
-    import sqlglot
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
+    from abeval.metrics.expressions import parse_select
 
     try:
-        trees = sqlglot.parse(query, read="duckdb")
-    except SqlglotError as error:
-        raise _error(name, f"its query is not SQL: {str(error).splitlines()[0]}") from error
-    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        raise _error(name, "its query is not one SELECT")
-    selected = [column.lower() for column in trees[0].named_selects]
+        selected = [column.lower() for column in parse_select(query).named_selects]
+    except ExperimentError as error:
+        raise _error(name, f"its query {error.what}") from error
     if "*" in selected:
         raise _error(name, "its query selects *: name the columns")
     for column in ("unit_id", "in_period"):

@@ -45,11 +45,7 @@ def find_inconsistencies(experiment: Experiment) -> list[Problem]:
         (("design",), _check_design(experiment)),
         (("inference",), check_inference(experiment)),
     ]
-    return [
-        Problem((*path, *keys), str(message))
-        for path, rule_problems in rules
-        for *keys, message in rule_problems
-    ]
+    return [Problem((*path, *keys), str(what)) for path, found in rules for *keys, what in found]
 
 
 def _check_zone(name: str | None, where: str) -> Mistakes:
@@ -161,11 +157,8 @@ def _check_interleaving(experiment: Experiment) -> Mistakes:
     if len({variant.weight for variant in experiment.variants.values()}) > 1:
         yield "variants", "rankers draft alike: remove `weight`"
     if interleaving.method != "team_draft" and len(names) > 2:
-        yield (
-            "interleaving",
-            "method",
-            f"{interleaving.method} interleaves two rankers, not {len(names)}",
-        )
+        what = f"{interleaving.method} interleaves two rankers, not {len(names)}"
+        yield "interleaving", "method", what
     if interleaving.ranks and sorted(interleaving.ranks) != sorted(names):
         yield "interleaving", "ranks", f"must name each ranker once: {', '.join(names)}"
     # Without a column, the draft itself can be computed again by its rule.
@@ -236,7 +229,7 @@ def _check_log(name: str, log: LogSource, tables: Collection[str]) -> Mistakes:
     if log.time_unit is not None and log.ts_format is not None:
         yield "ts_format", "has no meaning beside `time_unit`; keep one"
     yield from check_expression(log.where, "where")
-    if log.query is not None and (problem := find_query_problem(log.query, {OWN_TABLE, *tables})):
+    if log.query is not None and (problem := _find_query_problem(log.query, {OWN_TABLE, *tables})):
         yield "query", problem
 
 
@@ -267,29 +260,27 @@ _ROWS = ("UNNEST", "RANGE", "GENERATE_SERIES")
 """Functions that make rows of values, and read nothing."""
 
 
-def find_query_problem(text: str, tables: Collection[str]) -> str | None:
+def _find_query_problem(text: str, tables: Collection[str]) -> str | None:
     """Explain why a text is not one SELECT over these tables; None if it is one.
 
     Example:
-        >>> find_query_problem("select * from log", ["log"])
-        >>> find_query_problem("select * from 'other.parquet'", ["log"])
+        >>> _find_query_problem("select * from log", ["log"])
+        >>> _find_query_problem("select * from 'other.parquet'", ["log"])
         "reads 'other.parquet'; it may read: log"
     """
-    import sqlglot
     from sqlglot import exp
-    from sqlglot.errors import SqlglotError
+
+    from abeval.metrics.expressions import parse_select
 
     try:
-        trees = [tree for tree in sqlglot.parse(text, dialect="duckdb") if tree is not None]
-    except (SqlglotError, RecursionError) as error:
-        return f"is not SQL: {str(error).splitlines()[0]}"
-    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
-        return "is not one SELECT"
+        tree = parse_select(text)
+    except ExperimentError as error:
+        return error.what
     allowed = f"it may read: {', '.join(sorted(tables))}"
     table_names = {name.lower() for name in tables}
     # A CTE is a name of the query itself, not a file.
-    table_names |= {cte.alias.lower() for cte in trees[0].find_all(exp.CTE)}
-    for table in trees[0].find_all(exp.Table):
+    table_names |= {cte.alias.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
         # A function in `from`, such as read_csv, can open any file.
         if isinstance(table.this, exp.Func):
             if not {table.this.sql_name().upper(), table.name.upper()} & {*_ROWS}:
@@ -372,10 +363,7 @@ def _refuse_keys(experiment: Experiment, design: str, keys: Sequence[str], who: 
     sections = (experiment.logs, experiment.inference, experiment)
     for key in keys:
         # A key is looked up in the first section that has it.
-        if (
-            next(getattr(section, key) for section in sections if hasattr(section, key))
-            not in _NOTHING
-        ):
+        if next(getattr(s, key) for s in sections if hasattr(s, key)) not in _NOTHING:
             yield design, f"{who} not analysed with `{key}`: remove one of the two"
 
 

@@ -16,7 +16,7 @@ from abeval.experiment.sources import READING, LogSource
 from abeval.files import check_readable, real
 from abeval.metrics.row_text import function_problem, list_metric_names
 
-Entries = Mapping[str, Any]
+_Entries = Mapping[str, Any]
 
 _TOML_HINT = "put text in quotes, begin a table with [name], and use each key once in it"
 
@@ -72,9 +72,7 @@ def _text(file: Path, includer: str) -> str:
 
 
 def parse_experiment(
-    raw: Mapping[str, Any],
-    folder: str | Path = ".",
-    source: str = "the experiment",
+    raw: Mapping[str, Any], folder: str | Path = ".", source: str = "the experiment"
 ) -> Experiment:
     """Validate an experiment from nested mappings.
 
@@ -106,13 +104,9 @@ def parse_experiment(
     wrong = [problem.path for problem in problems]
     with suppress(ValidationError):
         # Without its wrong entries, so that the others are checked too.
-        valid_experiment = (
-            Experiment.model_validate(drop_paths(raw, wrong)) if wrong else experiment
-        )
-        contradictions = find_inconsistencies(valid_experiment)
-        problems += [
-            o for o in contradictions if not any(o.path[: len(path)] == path for path in wrong)
-        ]
+        valid = Experiment.model_validate(drop_paths(raw, wrong)) if wrong else experiment
+        clashes = find_inconsistencies(valid)
+        problems += [o for o in clashes if not any(o.path[: len(path)] == path for path in wrong)]
     if problems:
         count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
         raise ExperimentError("\n".join([f"{source} has {count}:", *(f"  {p}" for p in problems)]))
@@ -145,7 +139,7 @@ def make_source(entries: Mapping[str, Any], where: str = "") -> LogSource:
         raise ExperimentError("; ".join(f"{where}{problem}" for problem in problems)) from error
 
 
-def _join_entries(first: Entries, second: Entries, *, keeps: bool) -> Entries:
+def _join_entries(first: _Entries, second: _Entries, *, keeps: bool) -> _Entries:
     """Join the entries of two files; the second one wins.
 
     Metrics of the first are definitions: those of the second choose from them, by name, and without
@@ -160,19 +154,19 @@ def _join_entries(first: Entries, second: Entries, *, keeps: bool) -> Entries:
     return {**entries, "metrics": [*kept_metrics, *_choose_metrics(library, chosen)]}
 
 
-def _read_includes(raw: Entries, folder: Path, chain: tuple[str, ...]) -> Entries:
+def _read_includes(raw: _Entries, folder: Path, chain: tuple[str, ...]) -> _Entries:
     """Read and join the included files; later ones win."""
     names = raw.get("include", [])
     if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
         what = f"{chain[-1]}: include is {names!r}, not a list of files"
         raise ExperimentError(what, 'write include = ["metrics.toml"]')
-    entries: Entries = {}
+    entries: _Entries = {}
     for name in names:
         entries = _join_entries(entries, _read_included_file(folder / name, chain), keeps=True)
     return entries
 
 
-def _read_included_file(file: Path, chain: tuple[str, ...]) -> Entries:
+def _read_included_file(file: Path, chain: tuple[str, ...]) -> _Entries:
     """Read an included file, with its own includes."""
     name = str(file)
     if real(file) in {real(path) for path in chain}:
@@ -192,17 +186,14 @@ def _resolve_paths(paths: object, folder: Path) -> object:
     if isinstance(paths, list):
         return [_resolve_paths(path, folder) for path in paths]
     if isinstance(paths, dict):
-        return {
-            variant: _resolve_paths(variant_paths, folder)
-            for variant, variant_paths in paths.items()
-        }
+        return {key: _resolve_paths(value, folder) for key, value in paths.items()}
     # Addresses are absolute; wrong types are reported by the check of the whole file.
     if not isinstance(paths, str) or "://" in paths:
         return paths
     return str(folder / paths)
 
 
-def _merge_tables(first: Entries, second: Entries) -> Entries:
+def _merge_tables(first: _Entries, second: _Entries) -> _Entries:
     """Merge two tables of entries, also nested ones; the second one wins."""
     entries = dict(first)
     for name, value in second.items():

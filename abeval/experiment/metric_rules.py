@@ -136,10 +136,8 @@ def _check_definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Mi
         if choice.missing is not None and choice.name in builtin:
             yield "missing", f"{choice.name} is built in: its definition says what it leaves out"
         if choice.name not in builtin:
-            hint = (
-                suggest_name(choice.name, builtin)
-                or "; `abeval tools metrics` lists the built-in ones"
-            )
+            known = "; `abeval tools metrics` lists the built-in ones"
+            hint = suggest_name(choice.name, builtin) or known
             alternative = "or give `value`, or `numerator` and `denominator`"
             yield "name", f"no built-in metric is called {choice.name!r}{hint} ({alternative})"
         return
@@ -204,14 +202,12 @@ def _check_since_exposure(choice: MetricChoice, experiment: Experiment) -> Mista
 def _check_rows(choice: MetricChoice, experiment: Experiment) -> Mistakes:
     """Check the logs and conditions of a metric's rows, and its funnel steps."""
     steps = choice.funnel or []
-    log_names = [IMPRESSIONS, CLICKS, *experiment.logs.events]
-    log_names += [] if experiment.unit_table is None else [UNITS]
+    there = [IMPRESSIONS, CLICKS, *experiment.logs.events]
+    there += [] if experiment.unit_table is None else [UNITS]
     rows: list[tuple[Path, Step]] = [(("funnel", k), step) for k, step in enumerate(steps)]
     for where, step in [*rows, ((), choice.rows)]:
-        if step.log not in log_names:
-            what = (
-                f"no log of rows of units is called {step.log!r}{suggest_name(step.log, log_names)}"
-            )
+        if step.log not in there:
+            what = f"no log of rows of units is called {step.log!r}{suggest_name(step.log, there)}"
             yield *where, "log", f"{what}; [logs.events.{step.log}] would be one"
         yield from check_expression(step.where, *where, "where")
         if where and step.log == UNITS:

@@ -64,23 +64,21 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
 
 def _list_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     """List the file's metrics, or by default the built-in ones."""
-    metrics_by_name, choices = known_metrics(experiment), experiment.metrics
+    metrics, choices = known_metrics(experiment), experiment.metrics
     if not choices:
         return tuple(
             replace(metric, covariates=tuple(_table_terms(experiment, metric)))
-            for metric in metrics_by_name.values()
+            for metric in metrics.values()
             # Metrics of how items were before the period are for files that ask for them.
             if not metric.source.of_past
         )
     for number, choice in enumerate(choices):
         if choice.is_since_exposure:
-            metrics_by_name[choice.name] = _since_exposure(number, choice)
+            metrics[choice.name] = _since_exposure(number, choice)
         elif choice.texts:
-            metrics_by_name[choice.name] = define_metric(choice, of_unit=experiment.is_unit_table)
-    metrics_by_name |= {
-        c.name: _function(c.name, c.function, metrics_by_name) for c in choices if c.function
-    }
-    return tuple(_apply_choice(choice, metrics_by_name, experiment) for choice in choices)
+            metrics[choice.name] = define_metric(choice, of_unit=experiment.is_unit_table)
+    metrics |= {c.name: _function(c.name, c.function, metrics) for c in choices if c.function}
+    return tuple(_apply_choice(choice, metrics, experiment) for choice in choices)
 
 
 def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
@@ -88,13 +86,11 @@ def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) ->
     chosen = chosen_metrics(experiment)
     if not names:
         return chosen
-    metrics_by_name = known_metrics(experiment, names) | {metric.name: metric for metric in chosen}
+    metrics = known_metrics(experiment, names) | {metric.name: metric for metric in chosen}
     for name in names:
-        if name not in metrics_by_name:
-            raise ExperimentError(
-                f"no metric is called {name!r}{suggest_name(name, metrics_by_name)}"
-            )
-    return [metrics_by_name[name] for name in names]
+        if name not in metrics:
+            raise ExperimentError(f"no metric is called {name!r}{suggest_name(name, metrics)}")
+    return [metrics[name] for name in names]
 
 
 def _table_covariates(experiment: Experiment) -> dict[str, float]:
@@ -183,7 +179,7 @@ def _function(name: str, text: str, metrics_by_name: Mapping[str, Metric]) -> Me
     return replace(metric, function=text, parts=parts, needs=needs)
 
 
-def choose_missing(choice: MetricChoice, *, of_unit: bool) -> Missing:
+def _choose_missing(choice: MetricChoice, *, of_unit: bool) -> Missing:
     """Choose what happens to rows without a value."""
     if choice.missing is None:
         # Of a unit's only row nobody but the user can say whether a null is 0.
@@ -194,24 +190,22 @@ def choose_missing(choice: MetricChoice, *, of_unit: bool) -> Missing:
 def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
     """Define the user's mean, ratio or quantile, over rows or units."""
     step, counts = choice.resolution, choice.rows.condition
-    does = choose_missing(choice, of_unit=of_unit)
+    does = _choose_missing(choice, of_unit=of_unit)
     term, rows = partial(RowTerm, of_unit=of_unit), "units" if of_unit else choice.rows
     # Rows that do not count are worth 0.
-    is_every = counts == "true"
-    worth = {
-        t: t if is_every else f"case when {counts} then ({t}) else 0 end" for t in choice.texts
-    }
+    every = counts == "true"
+    worth = {t: t if every else f"case when {counts} then ({t}) else 0 end" for t in choice.texts}
     values, numbers = [worth[text] for text in choice.texts], _are_numbers(worth.values())
     lacking = tuple(
         (_no_number(rows, texts), term(_counts_no_number(worth[text] for text in texts)))
         for texts in _counted_together(choice, does)
     )
-    known_terms: tuple[Term, Term] | None = None
+    presence: tuple[Term, Term] | None = None
     if does == "drop" and lacking:
         if len(values) == 2:
             values = [f"case when {numbers} then ({value}) end" for value in values]
-        has_value = numbers if is_every else f"{counts} and {numbers}"
-        known_terms = term(f"case when {has_value} then 1 else 0 end"), lacking[0][1]
+        has_value = numbers if every else f"{counts} and {numbers}"
+        presence = term(f"case when {has_value} then 1 else 0 end"), lacking[0][1]
     metric = Metric(
         choice.name,
         "mean",
@@ -221,15 +215,13 @@ def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
         needs=frozenset[Need]() if of_unit else _needs(worth.values()),
         lacking=lacking,
         missing=does,
-        presence_terms=known_terms,
+        presence_terms=presence,
     )
     if choice.quantile is not None:
         formula = f"{choice.quantile:g} quantile of {choice.value} over {rows}"
         metric = replace(metric, kind="quantile", formula=formula, source=definition.QUANTILE)
         # An impression without a value is none of those that are ranked; a unit is missing.
-        return replace(
-            metric, level=choice.quantile, presence_terms=known_terms if of_unit else None
-        )
+        return replace(metric, level=choice.quantile, presence_terms=presence if of_unit else None)
     if len(values) == 1:
         return metric
     formula = f"Σ {choice.numerator} / Σ {choice.denominator}"
@@ -286,7 +278,7 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     needs: set[Need] = {"unit", "ts"} if texts and has_times else {"unit"}
     window = f"day {choice.retention}" if choice.within is None else choice.within
     open_units = f"units whose {window} since exposure had not ended"
-    does = choose_missing(choice, of_unit=False)
+    does = _choose_missing(choice, of_unit=False)
     nulls = zip(("null", "null_under"), _counted_together(choice, does), strict=False)
     lacking = tuple((_no_number(choice.rows, texts), column(null)) for null, texts in nulls)
     return Metric(
@@ -323,7 +315,7 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
         tests = [f" and {n} > 0 and {n} < 1e300" for n in numbers] or [""]
         values = [_row_value(choice.rows, "1", also=test) for test in tests]
     else:
-        step, does = choice.resolution, choose_missing(choice, of_unit=False)
+        step, does = choice.resolution, _choose_missing(choice, of_unit=False)
         groups = _counted_together(choice, does)
         nulls = tuple(_row_value(choice.rows, _counts_no_number(group), "sum") for group in groups)
         also = f" and {_are_numbers(texts)}" if does == "drop" and groups else ""
@@ -339,9 +331,8 @@ def _row_value(
     """Define the value of the rows that count."""
     # Clicks are columns of impressions, at the time of the impression.
     log = IMPRESSIONS if rows.log == CLICKS else rows.log
-    return definition.RowValue(
-        log, f"case when {rows.condition}{also} then {worth} end", combine, step
-    )
+    case = f"case when {rows.condition}{also} then {worth} end"
+    return definition.RowValue(log, case, combine, step)
 
 
 _COMBINED = {

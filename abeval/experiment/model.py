@@ -65,12 +65,11 @@ class Experiment(Section):
             return raw
         texts = {"value", "numerator", "denominator", "function"}
         # Such a table has no built-in metrics that the name could mean.
-        are_columns = [
-            isinstance(c, Mapping) and "name" in c and texts.isdisjoint(c) for c in chosen
-        ]
         columns = [
-            {**c, "value": column_text(c["name"])} if n else c
-            for c, n in zip(chosen, are_columns, strict=True)
+            {**c, "value": column_text(c["name"])}
+            if isinstance(c, Mapping) and "name" in c and texts.isdisjoint(c)
+            else c
+            for c in chosen
         ]
         return {**raw, "metrics": columns}
 
@@ -144,10 +143,8 @@ class Experiment(Section):
     @property
     def assigns(self) -> bool:
         """Tell whether abeval can compute variants, by a salt or a scheme."""
-        assignment = self.assignment
-        return assignment is not None and (
-            assignment.salt is not None or assignment.scheme is not None
-        )
+        rule = self.assignment
+        return rule is not None and (rule.salt is not None or rule.scheme is not None)
 
     @property
     def schedule(self) -> list[sections.ScheduledSplit]:

@@ -194,12 +194,9 @@ NOT_JOINED = " (not joined)"
 
 def find_meant_variant(name: str, variants: Mapping[str, Variant]) -> str | None:
     """Find the variant that a name is another spelling of; None if there is none."""
-    variant_by_spelling = {
-        normalize_name(arm): variant
-        for variant, arms in list_arms(variants).items()
-        for arm in arms
-    }
-    return variant_by_spelling.get(normalize_name(name))
+    arms = list_arms(variants).items()
+    spelled = {normalize_name(arm): variant for variant, names in arms for arm in names}
+    return spelled.get(normalize_name(name))
 
 
 def write_join_line(variant: str, arms: Iterable[str]) -> str:

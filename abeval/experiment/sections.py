@@ -32,22 +32,22 @@ class Section(BaseModel):
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-SALT = r"^[A-Za-z0-9_.-]+$"
+_SALT = r"^[A-Za-z0-9_.-]+$"
 WORD = r"^[A-Za-z][A-Za-z0-9_]*$"
-LINK = r"^https?://\S+$"
-SIZE = r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
+_LINK = r"^https?://\S+$"
+_SIZE = r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
 PATTERNS: Mapping[str, str] = {
-    SALT: "should contain only letters, digits, `_`, `.` and `-`",
+    _SALT: "should contain only letters, digits, `_`, `.` and `-`",
     WORD: "should begin with a letter and contain only letters, digits and `_`",
-    LINK: "should be an address that begins with http:// or https://",
-    SIZE: 'should be a size such as "4GB"',
+    _LINK: "should be an address that begins with http:// or https://",
+    _SIZE: 'should be a size such as "4GB"',
     SPAN: 'should be a time such as "7 days", "24 hours" or "30 minutes"',
 }
 """Each pattern in words."""
 
-Salt = Annotated[str, StringConstraints(pattern=SALT)]
+_Salt = Annotated[str, StringConstraints(pattern=_SALT)]
 Word = Annotated[str, StringConstraints(pattern=WORD)]
-Link = Annotated[str, StringConstraints(pattern=LINK, max_length=2_000)]
+Link = Annotated[str, StringConstraints(pattern=_LINK, max_length=2_000)]
 
 
 def _normalize_unicode(name: str) -> str:
@@ -60,7 +60,7 @@ def _normalize_unicode(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
-MetricName = Annotated[Name, AfterValidator(_normalize_unicode)]
+_MetricName = Annotated[Name, AfterValidator(_normalize_unicode)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 
@@ -90,7 +90,7 @@ def moment(value: date | datetime) -> datetime:
     return datetime(value.year, value.month, value.day)
 
 
-Span = Annotated[str, StringConstraints(pattern=SPAN)]
+_Span = Annotated[str, StringConstraints(pattern=SPAN)]
 _DAY_MS = span_ms("1 day")
 
 
@@ -101,8 +101,8 @@ class Switchback(Section):
     """
 
     cluster: Text
-    slot: Span
-    burn_in: Span = "0m"
+    slot: _Span
+    burn_in: _Span = "0m"
     schedule: Schedule = "balanced"
 
     @model_validator(mode="after")
@@ -188,7 +188,7 @@ class Clicks(Section):
     long_seconds: Annotated[float, Field(gt=0, le=bounds.MAX_LONG_SECONDS)] = 30.0
 
 
-Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
+_Look = Annotated[float, Field(gt=0, le=1, strict=True)] | Moment
 Relative = Literal["fieller", "delta", "log_delta"]
 Adjust = Literal["none", "cuped", "regression", "stratify"]
 Resample = Literal["jackknife", "bootstrap", "permutation"]
@@ -206,7 +206,7 @@ class Inference(Section):
     looks: Literal["fixed", "always_valid", "group_sequential"] = "fixed"
     planned_units: Annotated[int, Field(gt=0, le=int(bounds.MAX_VALUE))] | None = None
     planned_looks: (
-        Annotated[list[Look], Field(min_length=1, max_length=bounds.MAX_LOOKS)] | None
+        Annotated[list[_Look], Field(min_length=1, max_length=bounds.MAX_LOOKS)] | None
     ) = None
     spending: Literal["obrien_fleming", "pocock", "power"] = "obrien_fleming"
     resample: Resample | None = None
@@ -224,7 +224,7 @@ class EngineOptions(Section):
 
     name: Literal["duckdb", "spark"] = "duckdb"
     address: Name | None = None
-    memory_limit: Annotated[str, StringConstraints(pattern=SIZE)] | None = None
+    memory_limit: Annotated[str, StringConstraints(pattern=_SIZE)] | None = None
     threads: Annotated[int, Field(ge=1, le=bounds.MAX_THREADS)] | None = None
     temp_directory: Name | None = None
     remote_files: bool = False
@@ -243,29 +243,29 @@ class EngineOptions(Section):
         return int(float(number) * (1024 if "i" in unit else 1000) ** (1 + "KMGT".index(unit[0])))
 
 
-Alpha = Annotated[float, Field(ge=bounds.MIN_ALPHA, lt=0.5)]
-Share = Annotated[float, Field(gt=0, le=1)]
-Times = Annotated[float, Field(gt=1, le=1e6)]
+_Alpha = Annotated[float, Field(ge=bounds.MIN_ALPHA, lt=0.5)]
+_Share = Annotated[float, Field(gt=0, le=1)]
+_Times = Annotated[float, Field(gt=1, le=1e6)]
 
 
 class TrustOptions(Section):
     """Thresholds of the trust checks: budgets of all tests together, and shares."""
 
     aa_runs: Annotated[int, Field(ge=0, le=bounds.MAX_REPLAYS)] = 2_000
-    alpha_warn: Alpha = 0.04
-    alpha_fail: Alpha = 0.004
-    rows_warn: Share = 0.02
-    rows_fail: Share = 0.2
-    crossover_warn: Share = 0.005
-    crossover_fail: Share = 0.1
-    assignment_warn: Share = 0.001
-    assignment_fail: Share = 0.01
-    difference_warn: Share = 0.001
-    difference_fail: Share = 0.005
-    influence_warn: Times = 10.0
-    influence_fail: Times = 100.0
-    missing_days: Share = 0.5
-    outside_period: Share = 0.5
+    alpha_warn: _Alpha = 0.04
+    alpha_fail: _Alpha = 0.004
+    rows_warn: _Share = 0.02
+    rows_fail: _Share = 0.2
+    crossover_warn: _Share = 0.005
+    crossover_fail: _Share = 0.1
+    assignment_warn: _Share = 0.001
+    assignment_fail: _Share = 0.01
+    difference_warn: _Share = 0.001
+    difference_fail: _Share = 0.005
+    influence_warn: _Times = 10.0
+    influence_fail: _Times = 100.0
+    missing_days: _Share = 0.5
+    outside_period: _Share = 0.5
 
     @model_validator(mode="after")
     def _warns_first(self) -> Self:
@@ -341,14 +341,14 @@ class ScheduledSplit(Section):
 class LayerSlots(Section):
     """The slots of a layer that the experiment owns: its units share none with other owners."""
 
-    salt: Salt
+    salt: _Salt
     slots: tuple[int, int]
 
 
 class HoldoutShare(Section):
     """Units that are kept out of every experiment of this holdout."""
 
-    salt: Salt
+    salt: _Salt
     share: Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -359,7 +359,7 @@ class AssignmentRule(Section):
     `splits` say when the shares of logged variants changed.
     """
 
-    salt: Salt | None = None
+    salt: _Salt | None = None
     traffic: Annotated[float, Field(gt=0, le=1)] = 1.0
     layer: LayerSlots | None = None
     holdout: HoldoutShare | None = None
@@ -394,7 +394,7 @@ class Interleaving(Section):
     team: Name | None = None
     ranks: Mapping[Name, Name] = Field(default_factory=dict)
     credit: Name | None = None
-    salt: Salt | None = None
+    salt: _Salt | None = None
     debias: bool = False
 
 
@@ -405,13 +405,13 @@ class SegmentRule(Section):
     known: Literal["before", "exposure"] | None = None
 
 
-End = Annotated[float, Field(ge=-bounds.MAX_VALUE, le=bounds.MAX_VALUE)]
+_End = Annotated[float, Field(ge=-bounds.MAX_VALUE, le=bounds.MAX_VALUE)]
 
 
 class Range(Section):
     """The least and the largest value that a guardrail may have in a variant."""
 
-    within: tuple[End, End]
+    within: tuple[_End, _End]
 
 
 class AbsoluteMargin(Section):
@@ -445,8 +445,8 @@ class MetricChoice(Section):
     its exposure.
     """
 
-    name: MetricName
-    label: MetricName | None = None
+    name: _MetricName
+    label: _MetricName | None = None
     description: Text | None = None
     role: Role | None = None
     direction: Literal["increase", "decrease"] | None = None
@@ -458,7 +458,7 @@ class MetricChoice(Section):
     log: Word | None = None
     per_unit: Combine | None = None
     where: Text | None = None
-    within: Span | None = None
+    within: _Span | None = None
     retention: Annotated[int, Field(ge=1, le=bounds.MAX_WINDOW_DAYS)] | None = None
     funnel: Annotated[list[Step], Field(min_length=2, max_length=20)] | None = None
     quantile: Annotated[float, Field(gt=0, lt=1)] | None = None

@@ -10,7 +10,7 @@ from abeval.bounds import MAX_ATTRIBUTION_HOURS
 from abeval.experiment.sections import Moment, Name, Section, Text, TimeUnit, Word
 
 # How long it may be, the system says.
-FileName = Annotated[str, StringConstraints(min_length=1)]
+_FileName = Annotated[str, StringConstraints(min_length=1)]
 
 ROW_UNIT = "row"
 OUTCOME = "events."
@@ -40,7 +40,7 @@ class LogSource(Section):
     Paths by variant say which variant the rows of their files have, in place of a column.
     """
 
-    path: FileName | list[FileName] | Mapping[Name, FileName | list[FileName]] | None = None
+    path: _FileName | list[_FileName] | Mapping[Name, _FileName | list[_FileName]] | None = None
     table: Name | None = None
     sheet: Name | None = None
     format: Literal["auto", "parquet", "csv", "json", "xlsx", "sqlite", "duckdb"] = "auto"
@@ -66,11 +66,8 @@ class LogSource(Section):
 
     @property
     def _paths(self) -> Mapping[str, list[str]]:
-        paths_by_variant = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
-        return {
-            name: [path] if isinstance(path, str) else path
-            for name, path in paths_by_variant.items()
-        }
+        paths = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
+        return {name: [path] if isinstance(path, str) else path for name, path in paths.items()}
 
     def map_unit(self, unit: str) -> Self:
         """Return a copy with this column as the unit, unless the file maps another."""
@@ -105,14 +102,14 @@ class UnitLog(LogSource):
     segments: Mapping[Word, Text] = Field(default_factory=dict)
 
 
-JoinColumn = Literal["unit_id", "impression_id", "request_id", "item_id", "position"]
+_JoinColumn = Literal["unit_id", "impression_id", "request_id", "item_id", "position"]
 
 
 class ClickLog(LogSource):
     """One row per click."""
 
     dwell_unit: Literal["s", "ms"] = "s"
-    join: Annotated[list[JoinColumn], Field(min_length=1, max_length=3)] | None = None
+    join: Annotated[list[_JoinColumn], Field(min_length=1, max_length=3)] | None = None
     attribution_hours: Annotated[float, Field(gt=0, le=MAX_ATTRIBUTION_HOURS)] = 24.0
 
 

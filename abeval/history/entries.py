@@ -48,15 +48,14 @@ def add(
     sources = [rows[0].source for rows in parts if rows]
     # Two results of one source would replace each other.
     twice = next((source for source in sources if sources.count(source) > 1), None)
+    name = _get_experiment_name(read[0])
     if twice is not None:
-        what = (
-            f"two results of the same kind ({twice}) of {get_experiment_name(read[0])!r} were named"
-        )
+        what = f"two results of the same kind ({twice}) of {name!r} were named"
         raise ExperimentError(what, "name one of each: analyze, replay, agree")
     with edit_rows(path) as rows:
         put = tuple(_put_source(rows, new) for new in parts if new)
         experiments = len({row.experiment for row in rows})
-        return Added(str(path), get_experiment_name(read[0]), put, experiments)
+        return Added(str(path), name, put, experiments)
 
 
 def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSource:
@@ -87,14 +86,14 @@ def _read_results(results: Sequence[Addable | Study | str | Path]) -> list[Addab
     if questions := next((result.questions for result in addable if result.questions), ()):
         what = f"a result is a draft: {codes.open_questions(questions)}"
         raise ExperimentError(what, "answer and remove them, and run abeval again")
-    names = list(dict.fromkeys(get_experiment_name(result) for result in addable))
+    names = list(dict.fromkeys(_get_experiment_name(result) for result in addable))
     if len(names) > 1:
         what = f"these results are of different experiments: {names[0]!r} and {names[1]!r}"
         raise ExperimentError(what, "add each experiment by a call of its own")
     return addable
 
 
-def get_experiment_name(result: Addable) -> str:
+def _get_experiment_name(result: Addable) -> str:
     """Return the name of a result's experiment."""
     if isinstance(result, Result | InterleavingResult):
         return result.experiment.name

@@ -128,9 +128,8 @@ def build_measures(rows: Sequence[HistoryRow]) -> Measures:
             groups.setdefault((row.side, row.metric), (row, {}))[1][case] = effect
     # A metric may change role or direction: the last analysis counts.
     last = {row.metric: row for row in analyses.rows}
-    measures = tuple(
-        _measure(row, last.get(row.metric), effects) for row, effects in groups.values()
-    )
+    both = groups.values()
+    measures = tuple(_measure(row, last.get(row.metric), effects) for row, effects in both)
     shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
     return Measures(measures, shipped, left_out)
 

@@ -1,4 +1,4 @@
-"""What past experiments let one expect online of a new one, by its offline differences."""
+"""Estimate what past experiments promise of a new one, by its offline differences."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

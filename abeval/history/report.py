@@ -79,7 +79,7 @@ def _check(path: Path, names: Sequence[str], history: Measures) -> None:
         raise ExperimentError(what, "add the results of abeval analyze")
 
 
-def select_measures(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
+def _select_measures(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
     """Select measures by metric; raise if the history lacks one."""
     by_name = {measure.metric: measure for measure in measures}
     for name in names:
@@ -92,17 +92,17 @@ def select_measures(measures: Sequence[Measure], names: Sequence[str], kind: str
 def _online(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     measures = history.select_side("online")
     if names:
-        return select_measures(measures, names, "online")
+        return _select_measures(measures, names, "online")
     # Diagnostics are shown only if there is nothing else.
     judged = [m for m in measures if m.role in ("goal", "guardrail")] or measures
     return sorted(judged, key=lambda m: m.role != "goal")
 
 
 def choose_offline(history: Measures, names: Sequence[str] | None) -> list[Measure]:
-    """Choose the offline metrics that are compared: those named, or those that most teams quote."""
+    """Choose the offline metrics to compare: those named, or the most quoted ones."""
     measures = history.select_side("offline")
     if names:
-        return select_measures(measures, names, "offline")
+        return _select_measures(measures, names, "offline")
     by_name = {measure.metric: measure for measure in measures}
     # Metric names have the cut-off after `@`, as in `ndcg@10[lin]`.
     cuts = [int(k) for m in by_name if (k := m.partition("@")[2].partition("[")[0]).isdigit()]

@@ -121,9 +121,8 @@ def _open_copy(
                 raise ExperimentError(f"{why}: it has a write-ahead log", hint)
             # A failure on the copy leaves the history as it was.
             shutil.copyfile(path, copy)
-        connection = open_database(
-            str(scratch.path / "history.duckdb"), folders=[str(scratch.path)]
-        )
+        folder = str(scratch.path)
+        connection = open_database(f"{folder}/history.duckdb", folders=[folder])
     except duckdb.Error as error:
         what = f"cannot read {path}: it is no DuckDB database of this version, or is damaged"
         raise ExperimentError(what, _MEND) from error

@@ -28,12 +28,12 @@ from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm, RowValue, scale
 from abeval.stats.interleaving import Wins, position_weights
 from abeval.stats.records import Floats
 
-CLICKS, DWELL = "clicks_per_user", "dwell_per_user"
+_CLICKS, _DWELL = "clicks_per_user", "dwell_per_user"
 
-DRAFTS = ("team_draft", "balanced")
+_DRAFTS = ("team_draft", "balanced")
 """Methods that balance places; the others balance credit."""
 
-SAMPLE = 20_000
+_SAMPLE = 20_000
 """Lists that are drafted again, chosen by their hash."""
 
 # Weighted credit is rounded to 1 / `_STEPS`, so that sums are exact.
@@ -91,11 +91,8 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     """
     engine, rankers = run.engine, [run.experiment.control, *run.experiment.treatments]
     metrics = [*_select_credited(run.experiment)]
-    columns = [
-        name
-        for name in (settings.team, settings.credit, *settings.ranks.values())
-        if name is not None
-    ]
+    named = settings.team, settings.credit, *settings.ranks.values()
+    columns = [column for column in named if column is not None]
     prepared = prepare(run, metrics, columns)
     accounting.check_some_left(run.experiment, prepared, engine)
     schema = prepared.schema
@@ -110,9 +107,8 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     run.step("credit")
     of_rows = [metric for metric in metrics if metric.per_unit is None]
     # Rows are numbered for events only: it takes a sort.
-    engine.table(
-        "interleaved", _interleaved_sql(run, settings, schema, of_rows, of_rows != metrics)
-    )
+    numbered = of_rows != metrics
+    engine.table("interleaved", _interleaved_sql(run, settings, schema, of_rows, numbered))
     weight, per_step = _weight(engine, settings)
     sums = _sum_credit(engine, rankers, prepared, _credited_sql(of_rows, settings, weight))
     credit = {m.name: sums[f"v_{i}"] * scales(m)[0] * per_step for i, m in enumerate(of_rows)}
@@ -137,12 +133,12 @@ def _select_credited(experiment: Experiment) -> Iterator[Metric]:
     """Yield the metrics to credit: the file's metrics, and clicks."""
     by_name, chosen = known_metrics(experiment), named_metrics(experiment)
     if not experiment.metrics:
-        chosen = [by_name[name] for name in (CLICKS, DWELL)]
+        chosen = [by_name[name] for name in (_CLICKS, _DWELL)]
     if not any(metric.role == "goal" for metric in chosen):
-        chosen = [replace(m, role="goal") if m.name == CLICKS else m for m in chosen]
-        by_name[CLICKS] = replace(by_name[CLICKS], role="goal")
+        chosen = [replace(m, role="goal") if m.name == _CLICKS else m for m in chosen]
+        by_name[_CLICKS] = replace(by_name[_CLICKS], role="goal")
     names = [metric.name for metric in chosen]
-    yield from [] if CLICKS in names else [by_name[CLICKS]]
+    yield from [] if _CLICKS in names else [by_name[_CLICKS]]
     for metric in chosen:
         per_unit, is_sum = metric.per_unit, metric.kind == "mean" and metric.presence_terms is None
         if per_unit is not None and is_sum and len(per_unit.values) == 1 and per_unit.day is None:
@@ -181,22 +177,14 @@ def _interleaved_sql(
     rankers = [run.experiment.control, *run.experiment.treatments]
     row_id = "row_number() over (order by unit_id, request_id, position, item)" if numbered else "0"
     first = 1 - run.experiment.logs.rows.first_position
-    ranks = [
-        f"cast({_quote_column(settings.ranks[n])} as bigint) + {first}"
-        for n in rankers
-        if settings.ranks
-    ]
+    columns = [settings.ranks[name] for name in rankers if settings.ranks]
+    ranks = [f"cast({_quote_column(column)} as bigint) + {first}" for column in columns]
+    logged, credit = (c and _quote_column(c) for c in (settings.team, settings.credit))
     columns = [
-        *(
-            []
-            if settings.team is None
-            else [f"cast({_quote_column(settings.team)} as varchar) as own_team"]
-        ),
+        *([] if logged is None else [f"cast({logged} as varchar) as own_team"]),
         *(f"{sql} as r_{i}" for i, sql in enumerate(ranks)),
         *(f"{schema.component(m.value, '')} as v_{i}" for i, m in enumerate(metrics) if m.value),
-        "1.0e0 as credit"
-        if settings.credit is None
-        else f"{_quote_column(settings.credit)} as credit",
+        f"{'1.0e0' if credit is None else credit} as credit",
     ]
     team = write_case(f"({_team(run.engine, settings, rankers)})", {n: literal(n) for n in rankers})
     same = " and ".join(f"r_{i} = position" for i in range(len(ranks))) or "false"
@@ -244,9 +232,8 @@ def _turn(engine: Engine, settings: Interleaving, rankers: Sequence[str]) -> str
     size = len(rankers)
     number = f"cast((position - 1) // {size} + 1 as varchar)"
     request = f"cast(request_id as varchar) || ':' || {number}"
-    draws = [
-        engine.hash60(settings.salt or "", f"{request} || {literal(':' + n)}") for n in rankers
-    ]
+    salt = settings.salt or ""
+    draws = [engine.hash60(salt, f"{request} || {literal(':' + n)}") for n in rankers]
     turn = ""
     for name, draw in zip(rankers, draws, strict=True):
         before = " + ".join(f"case when {o} < {draw} then 1 else 0 end" for o in draws if o != draw)
@@ -262,10 +249,8 @@ def _weight(engine: Engine, settings: Interleaving) -> tuple[str, float]:
         weights = position_weights(
             np.ma.filled(table["clicks"], 0), np.asarray(table["shown"])
         ).tolist()
-        weighted_positions = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
-        cases = " ".join(
-            f"when {position} then {weight!r}" for position, weight in weighted_positions
-        )
+        bias = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
+        cases = " ".join(f"when {position} then {weight!r}" for position, weight in bias)
         factors.append(f"case position {cases} else 0 end" if cases else "0")
     return " * ".join(factors), (1 / _STEPS if factors else 1.0)
 
@@ -276,7 +261,7 @@ def _credited_sql(metrics: Sequence[Metric], settings: Interleaving, weight: str
     # A draft balances places; what other methods balance is credit.
     slot = (
         "1"
-        if settings.method in DRAFTS
+        if settings.method in _DRAFTS
         else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
     )
     columns = [
@@ -375,7 +360,7 @@ def _count_redrafted(
     number = engine.hash60("sample", "cast(request_id as varchar)")
     positions = (
         f"select unit_id, request_id, case when {wrong} then 1 else 0 end as wrong "
-        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {SAMPLE}"
+        f"from interleaved where position is not null and {number} % {max(lists, 1)} < {_SAMPLE}"
     )
     by_list = f"select max(wrong) as wrong from ({positions}) as p group by unit_id, request_id"
     (row,) = engine.rows(f"select count(*), coalesce(sum(wrong), 0) from ({by_list}) as lists")

@@ -179,8 +179,8 @@ def _verdict(
         return Verdict(name, "draft", f"DRAFT: {codes.open_questions(experiment.questions)}.")
     if failed:
         also = f"; {fmt.listing([c.name for c in failed[1:]])} also failed" if failed[1:] else ""
-        sentence = f"DO NOT TRUST: {failed[0].name}: {failed[0].message}{also}."
-        return Verdict(name, "do_not_trust", sentence)
+        text = f"DO NOT TRUST: {failed[0].name}: {failed[0].message}{also}."
+        return Verdict(name, "do_not_trust", text)
     goals = [r for r in rows if (r.base, r.ranker, r.role) == (control, name, "goal")]
     warned = [check.name for check in checks if check.status == "warn"]
     end = f"; note the warning on {fmt.listing(warned)}." if warned else "."
@@ -192,17 +192,13 @@ def _verdict(
         )
 
     if worse := list_goals("worse"):
-        sentence = f"DO NOT SHIP: users prefer {control} to {name}: {worse}{end}"
-        return Verdict(name, "do_not_ship", sentence)
+        text = f"DO NOT SHIP: users prefer {control} to {name}: {worse}{end}"
+        return Verdict(name, "do_not_ship", text)
     if better := list_goals("better"):
-        sentence = (
-            f"SHIP: users prefer {name} to {control}: {better}; confirm it by an A/B test{end}"
-        )
-        return Verdict(name, "ship", sentence)
-    sentence = (
-        f"UNDECIDED: no preference is shown between {name} and {control}: {list_goals()}{end}"
-    )
-    return Verdict(name, "keep_running", sentence)
+        text = f"SHIP: users prefer {name} to {control}: {better}; confirm it by an A/B test{end}"
+        return Verdict(name, "ship", text)
+    text = f"UNDECIDED: no preference is shown between {name} and {control}: {list_goals()}{end}"
+    return Verdict(name, "keep_running", text)
 
 
 def _notes(settings: Interleaving, log: InterleavedLog) -> Iterator[str]:

@@ -12,14 +12,12 @@ from abeval.plugins import load_entry_points
 
 _TABLE = load_toml_next_to(__file__, "builtin.toml")
 
-_SOURCES = {
-    source.name: source for source in vars(definition).values() if isinstance(source, Source)
-}
+_SOURCES = {s.name: s for s in vars(definition).values() if isinstance(s, Source)}
 
 ADDED: dict[str, Metric] = {}
 """Metrics from outside the package by name: `abeval.add_metric` adds them."""
 
-ENTRY_POINTS = "abeval.metrics"
+_ENTRY_POINTS = "abeval.metrics"
 """Group of entry points of other packages, functions that add metrics."""
 
 
@@ -43,7 +41,7 @@ def dwell_quantile(level: float) -> Metric:
 
 
 def find_added_metrics(names: Iterable[str]) -> Mapping[str, Metric]:
-    """Return the added metrics by name; the entry points are read if one of `names` is not there.
+    """Return the added metrics by name; read the entry points if a name is missing.
 
     Raises:
         ExperimentError: An entry point fails.
@@ -61,9 +59,9 @@ def read_entry_points() -> None:
     Raises:
         ExperimentError: One of them fails.
     """
-    problem = f"entry point {{name!r}} of {ENTRY_POINTS} fails: {{error}}"
+    problem = f"entry point {{name!r}} of {_ENTRY_POINTS} fails: {{error}}"
     hint = "correct {value}: a function without arguments that adds metrics"
-    for _ in load_entry_points(ENTRY_POINTS, lambda add: add(), problem, hint):
+    for _ in load_entry_points(_ENTRY_POINTS, lambda add: add(), problem, hint):
         pass
 
 

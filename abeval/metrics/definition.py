@@ -76,12 +76,12 @@ class Source:
 
     @property
     def reads_metric_rows(self) -> bool:
-        """Tell whether its query reads `metric_rows`: the impressions of all days of a unit."""
+        """Tell whether its query reads `metric_rows`: a unit's impressions of all days."""
         return self.reads_rows and self.per_unit and not self.scored
 
     @property
     def query(self) -> str:
-        """Return the path of its query in `queries/`; empty for a function of other metrics."""
+        """Return the path of its query in `queries/`; empty for functions of metrics."""
         if self.file is not None:
             return self.file
         return f"4_metrics/{self.name if self.events is None else 'unit_events'}"
@@ -489,10 +489,8 @@ def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
 def row_values(metric: Metric) -> tuple[RowValue, ...]:
     """List the row values that a metric, or a part of it, is computed from."""
     per_unit = metric.per_unit
-    direct_values = (
-        () if per_unit is None else (*per_unit.values, *per_unit.nulls, *per_unit.presence)
-    )
-    return (*direct_values, *(value for part in metric.parts for value in row_values(part)))
+    direct = () if per_unit is None else (*per_unit.values, *per_unit.nulls, *per_unit.presence)
+    return (*direct, *(value for part in metric.parts for value in row_values(part)))
 
 
 def unit_terms(metric: Metric) -> tuple[UnitTerm, ...]:

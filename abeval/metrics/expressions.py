@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from functools import lru_cache
 
+import sqlglot
 from sqlglot import exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ParseError, SqlglotError
@@ -112,6 +113,21 @@ def _parse_once(text: str) -> exp.Expr:
                 column.set(part, None)
             column.set("this", exp.to_identifier(name, quoted=True))
     return tree
+
+
+def parse_select(text: str) -> exp.Query:
+    """Parse a text that is one SELECT.
+
+    Raises:
+        ExperimentError: It is not; the message says why.
+    """
+    try:
+        trees = [tree for tree in sqlglot.parse(text, dialect="duckdb") if tree is not None]
+    except (SqlglotError, RecursionError) as error:
+        raise ExperimentError(f"is not SQL: {str(error).splitlines()[0]}") from error
+    if len(trees) != 1 or not isinstance(trees[0], exp.Query):
+        raise ExperimentError("is not one SELECT")
+    return trees[0]
 
 
 def _depth(tree: exp.Expr) -> int:

@@ -227,23 +227,23 @@ def _is_known(node: "exp.Expr") -> bool:
     return kind in _LEAVES or kind in _TWO or kind in _ONE
 
 
-def columns_of_metric(metric: Metric) -> frozenset[str]:
+def _columns_of_metric(metric: Metric) -> frozenset[str]:
     """List the columns that a metric depends on, in lower case.
 
     Example:
         >>> from abeval.metrics.builtin import builtin_metrics
         >>> builtin = builtin_metrics(30, 30)
-        >>> sorted(columns_of_metric(builtin["ctr"]))
+        >>> sorted(_columns_of_metric(builtin["ctr"]))
         ['click']
-        >>> sorted(columns_of_metric(builtin["sessions_per_user"]))
+        >>> sorted(_columns_of_metric(builtin["sessions_per_user"]))
         ['day', 'in_period', 'time_ms', 'ts', 'unit']
     """
     terms = (*row_terms(metric), *event_terms(metric))
     texts = {column.lower() for term in terms for column in list_columns(term.expression)}
-    parts = (columns_of_metric(part) for part in metric.parts)
+    parts = (_columns_of_metric(part) for part in metric.parts)
     return frozenset(texts).union(metric.needs, metric.source.reads, *parts)
 
 
 def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:
     """List the metrics that read any of these columns."""
-    return tuple(m.name for m in metrics if not columns_of_metric(m).isdisjoint(columns))
+    return tuple(m.name for m in metrics if not _columns_of_metric(m).isdisjoint(columns))

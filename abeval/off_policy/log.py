@@ -99,10 +99,8 @@ def read_policy_log(
     by = f"{target} as target, {'probability' in columns} as by_column"
     engine.view("comparison", f"select {literal(source)} as source, {by}")
     engine.table("served", query("offline_policy/served"))
-    without = (
-        "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)"
-    )
-    if unusable := fetch_int(engine, without):
+    odd = "select count(*) from served where reward is null or not (reward >= 0 and reward < 1e9)"
+    if unusable := fetch_int(engine, odd):
         what = f"reward column {reward!r}: {unusable} impressions have no usable value"
         raise LogError(what, "a reward is a number of at least 0; write 0 if nothing was earned")
     engine.table("policy", _policy_sql(engine, experiment, choice))
@@ -198,12 +196,10 @@ def _policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Pol
     """Return the policy as codes, and its share on items without support."""
     cells = engine.frame(query("offline_policy/policy_support"))
     # A position that is never in the log is not a context.
-    logged_cells = cells[cells["position"].isin(positions)]
-    where = np.searchsorted(positions, logged_cells["position"].to_numpy(dtype=np.int64))
-    p = logged_cells["probability"].to_numpy(dtype=np.float64)
+    there = cells[cells["position"].isin(positions)]
+    where = np.searchsorted(positions, there["position"].to_numpy(dtype=np.int64))
+    p = there["probability"].to_numpy(dtype=np.float64)
     # A position weighs by its share of the log's impressions.
     share = (np.bincount(context) / context.size)[where]
-    unsupported = (
-        1.0 if logged_cells.empty else unsupported_share(p, logged_cells["times"].to_numpy(), share)
-    )
-    return Policy(where, logged_cells["item_no"].to_numpy(dtype=np.int64), p), unsupported
+    unsupported = 1.0 if there.empty else unsupported_share(p, there["times"].to_numpy(), share)
+    return Policy(where, there["item_no"].to_numpy(dtype=np.int64), p), unsupported

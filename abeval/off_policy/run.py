@@ -18,7 +18,7 @@ from abeval.stats.moments import Moments
 from abeval.stats.off_policy import MIN_REWARDS, MODELLED, PolicyValue
 from abeval.stats.records import Refusal, RefusalReason
 
-Answers = Mapping[str, PolicyValue | Refusal]
+_Answers = Mapping[str, PolicyValue | Refusal]
 """Estimator with its option → its value, or the refusal."""
 
 _NO_INTERVAL: Mapping[RefusalReason, str] = {
@@ -109,7 +109,7 @@ def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | 
 
 def _answers(
     log: PolicyLog, refusal: Refusal | None, alpha: float, options: OffPolicyOptions
-) -> Answers:
+) -> _Answers:
     """Estimate the value by every estimator; predictions are cross-fitted."""
     rows, no_model = log.rows, None
     try:

@@ -5,10 +5,4 @@ from abeval.simulate.dirt import Truth
 from abeval.simulate.run import simulate
 from abeval.simulate.world import DEFAULT_IMPRESSIONS, LEAST_IMPRESSIONS
 
-__all__ = [
-    "DEFAULT_IMPRESSIONS",
-    "LEAST_IMPRESSIONS",
-    "Truth",
-    "simulate",
-    "simulate_design",
-]
+__all__ = ["DEFAULT_IMPRESSIONS", "LEAST_IMPRESSIONS", "Truth", "simulate", "simulate_design"]

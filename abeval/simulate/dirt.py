@@ -39,7 +39,7 @@ class Clicks(NamedTuple):
         return Clicks(*(column[rows] for column in self))
 
 
-class DirtyClicks(NamedTuple):
+class _DirtyClicks(NamedTuple):
     """All clicks in time order, and the impressions of each kind of defect."""
 
     clicks: Clicks
@@ -63,7 +63,7 @@ def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> R
 
 def add_dirt_to_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
-) -> DirtyClicks:
+) -> _DirtyClicks:
     """Add late, orphan and duplicate clicks, and remove some dwell times."""
     twice = _count(clean, plan.dirt.duplicate_clicks)
     null = _count(clean, plan.dirt.null_dwell_clicks)
@@ -75,7 +75,7 @@ def add_dirt_to_clicks(
     at = rng.integers(PRE_DAYS * DAY_MS, DAYS * DAY_MS, count)
     orphans = Clicks(-1 - np.arange(count), at, draw_dwell(np.ones(count), rng))
     dirty = Clicks.concatenate([clean, clean.take(duplicates), late, orphans])
-    return DirtyClicks(
+    return _DirtyClicks(
         clicks=dirty.take(np.lexsort((dirty.impression, dirty.at))),
         late=late.impression,
         orphans=orphans.impression,
@@ -109,12 +109,12 @@ def _late_clicks(
     return Clicks(chosen, requests.at[chosen // LIST_LENGTH] + late, dwell)
 
 
-SCHEMA = 1
+_SCHEMA = 1
 
 # The candidate only changes which items are clicked: visits do not depend on the variant, and the
 # dwell time of a click depends only on the user's patience.
-MOVED = ("ctr", "clicks_per_user", "dwell_per_user", "dwell_per_impression")
-UNMOVED = (
+_MOVED = ("ctr", "clicks_per_user", "dwell_per_user", "dwell_per_impression")
+_UNMOVED = (
     *("dwell_per_click", "long_click_rate", "impressions_per_user", "page_views_per_user"),
     *("sessions_per_user", "active_days_per_user", "session_length"),
 )
@@ -151,17 +151,17 @@ def build_truth(
     plan: Plan,
     requests: Requests,
     rows: RowDirt,
-    clicks: DirtyClicks,
+    clicks: _DirtyClicks,
     expected_clicks: tuple[float, float],
 ) -> Truth:
     """Build the truth of the generated log."""
     impressions = LIST_LENGTH * int((requests.is_test & ~requests.anonymous).sum())
     control, treatment = expected_clicks
     return Truth(
-        schema=SCHEMA,
+        schema=_SCHEMA,
         seed=plan.seed,
         impressions=plan.requests * LIST_LENGTH,
-        lift=dict.fromkeys(MOVED, treatment / control - 1) | dict.fromkeys(UNMOVED, 0.0),
+        lift=dict.fromkeys(_MOVED, treatment / control - 1) | dict.fromkeys(_UNMOVED, 0.0),
         expected={"ctr": {"control": control / impressions, "treatment": treatment / impressions}},
         rows=_rows(plan, requests, rows, clicks),
         dirt=_dirt(requests, rows, clicks, np.ones_like(requests.is_test)),
@@ -170,7 +170,7 @@ def build_truth(
     )
 
 
-def _rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: DirtyClicks) -> dict[str, int]:
+def _rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: _DirtyClicks) -> dict[str, int]:
     tested = requests.is_test & ~requests.anonymous
     on_impression = clicks.clicks.impression[clicks.clicks.impression >= 0]
     clicks_test = int(requests.is_test[on_impression // LIST_LENGTH].sum())
@@ -193,7 +193,7 @@ def _rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: DirtyClicks) ->
 
 
 def _dirt(
-    requests: Requests, rows: RowDirt, clicks: DirtyClicks, period: np.ndarray
+    requests: Requests, rows: RowDirt, clicks: _DirtyClicks, period: np.ndarray
 ) -> dict[str, int]:
     def count(impressions: Ints) -> int:
         return int(period[impressions // LIST_LENGTH].sum())

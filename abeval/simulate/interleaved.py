@@ -7,6 +7,7 @@ few lists, some up to 200.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +19,10 @@ from abeval.simulate.run import Small, timestamps
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats, Ints
 
-RANKERS = ("old", "new")
-LENGTH, ITEMS, MOST_LISTS = 6, 20, 200
-LOOKS = np.arange(1, LENGTH + 1) ** -0.7
-USERS, QUERIES, NOISE = 200, 100, (1.0, 0.6)
+_RANKERS = ("old", "new")
+_LENGTH, _ITEMS, _MOST_LISTS = 6, 20, 200
+_LOOKS = np.arange(1, _LENGTH + 1) ** -0.7
+_USERS, _QUERIES, _NOISE = 200, 100, (1.0, 0.6)
 
 Draft = Callable[[Mapping[str, Sequence[Hashable]], str], Sequence[Drafted]]
 """Mixes the lists of the rankers into the list shown, for a request."""
@@ -38,7 +39,7 @@ class Queries(NamedTuple):
 
     def alone(self, side: int) -> Floats:
         """Return click chances by query and position if one ranker had all lists."""
-        return np.take_along_axis(self.attraction, self.lists[:, side], axis=1) * LOOKS
+        return np.take_along_axis(self.attraction, self.lists[:, side], axis=1) * _LOOKS
 
     @property
     def lift(self) -> float:
@@ -53,9 +54,9 @@ def draw_queries(seed: int, noise: tuple[float, float], count: int) -> Queries:
     (3, 2, 6)
     """
     rng = np.random.default_rng(seed)
-    attraction = rng.beta(1.0, 4.0, (count, ITEMS))
-    spread = np.array(noise)[:, None] * rng.standard_normal((count, 2, ITEMS))
-    return Queries(attraction, np.argsort(-(np.log(attraction)[:, None] + spread))[:, :, :LENGTH])
+    attraction = rng.beta(1.0, 4.0, (count, _ITEMS))
+    spread = np.array(noise)[:, None] * rng.standard_normal((count, 2, _ITEMS))
+    return Queries(attraction, np.argsort(-(np.log(attraction)[:, None] + spread))[:, :, :_LENGTH])
 
 
 class Shown(NamedTuple):
@@ -77,35 +78,32 @@ def show(seed: int, queries: Queries, draft: Draft, users: int) -> Shown:
     sizes, ready = draw_sizes(rng, users), rng.gamma(2.0, 0.5, users)
     user = np.repeat(np.arange(users), sizes)
     query = rng.integers(0, len(queries.lists), len(user))
-    lists = [dict(zip(RANKERS, pair, strict=True)) for pair in queries.lists.tolist()]
-    item, credit = np.full((len(user), LENGTH), -1), np.zeros((len(user), LENGTH))
+    lists = [dict(zip(_RANKERS, pair, strict=True)) for pair in queries.lists.tolist()]
+    item, credit = np.full((len(user), _LENGTH), -1), np.zeros((len(user), _LENGTH))
     for row, number in enumerate(query.tolist()):
-        for index, drafted_item in enumerate(draft(lists[number], f"{seed}-{row}")):
-            item[row, index] = int(str(drafted_item.item))
-            credit[row, index] = (
-                drafted_item.credit * {"old": -1, "new": 1, None: 0}[drafted_item.team]
-            )
+        for index, pick in enumerate(draft(lists[number], f"{seed}-{row}")):
+            item[row, index] = int(str(pick.item))
+            credit[row, index] = pick.credit * {"old": -1, "new": 1, None: 0}[pick.team]
     # Position-based click model: looked at, and attractive.
-    chance = ready[user, None] * LOOKS * queries.attraction[query[:, None], item]
+    chance = ready[user, None] * _LOOKS * queries.attraction[query[:, None], item]
     return Shown(user, query, item, credit, (rng.random(item.shape) < chance) & (item >= 0))
 
 
 def make_draft(method: Method, salt: str) -> Draft:
     """Build a function that drafts lists of this length by a method."""
-    return lambda lists, request: interleave(
-        lists, method, salt=salt, request_id=request, length=LENGTH
-    )
+    draw = partial(interleave, method=method, salt=salt, length=_LENGTH)
+    return lambda lists, request: draw(lists, request_id=request)
 
 
 def draw_sizes(rng: np.random.Generator, users: int) -> Ints:
     """Draw the lists of each user: 1 to 200, of most users few."""
-    return np.exp(rng.uniform(0, np.log(MOST_LISTS), users)).astype(np.int64)
+    return np.exp(rng.uniform(0, np.log(_MOST_LISTS), users)).astype(np.int64)
 
 
 def simulate_lists(seed: int) -> Small:
     """Simulate lists that two rankers share; the lift is what an A/B test would show."""
-    queries = draw_queries(seed, NOISE, QUERIES)
-    shown = show(seed, queries, make_draft("team_draft", "lists"), USERS)
+    queries = draw_queries(seed, _NOISE, _QUERIES)
+    shown = show(seed, queries, make_draft("team_draft", "lists"), _USERS)
     return Small("shared_lists", _rows(seed, queries, shown), {"clicks_per_list": queries.lift})
 
 
@@ -120,10 +118,10 @@ def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
         {
             "user": shown.user[lists],
             "request_id": [f"{seed}-{row}" for row in lists.tolist()],
-            "item_id": query * ITEMS + item,
+            "item_id": query * _ITEMS + item,
             "position": index + 1,
             "time": timestamps(at, world.START)[lists],
-            "team": np.array(RANKERS)[(shown.credit[lists, index] > 0).astype(int)],
+            "team": np.array(_RANKERS)[(shown.credit[lists, index] > 0).astype(int)],
             "rank_old": ranks[:, 0],
             "rank_new": ranks[:, 1],
             "click": shown.click[lists, index].astype(int),

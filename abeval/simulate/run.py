@@ -23,8 +23,8 @@ from abeval.simulate.dirt import Clicks, RowDirt, Truth, draw_dwell, draw_row_di
 from abeval.simulate.visits import Requests, ServedLists, draw_requests, serve
 from abeval.simulate.world import LIST_LENGTH, Catalogue, Ints, Plan, Users
 
-LOGS = ("impressions", "clicks.parquet", "items.parquet", "exposures.parquet", "training")
-WRITTEN = (*LOGS, "experiment.toml", "truth.json")
+_LOGS = ("impressions", "clicks.parquet", "items.parquet", "exposures.parquet", "training")
+WRITTEN = (*_LOGS, "experiment.toml", "truth.json")
 
 
 def _text(name: str) -> str:
@@ -61,7 +61,7 @@ def filled_folder(
                 (scratch.path / name).replace(folder / name)
 
 
-SMALL = ("impressions.parquet", "experiment.toml", "truth.json")
+_SMALL = ("impressions.parquet", "experiment.toml", "truth.json")
 
 
 class Small(NamedTuple):
@@ -81,13 +81,13 @@ class Small(NamedTuple):
 def write_small(folder: Path, small: Small, seed: int) -> None:
     """Write a simulation of one log: its rows, the experiment file and true lifts."""
     experiment = Template(_text(f"{small.name}.toml")).substitute(start=world.START, end=world.END)
-    with filled_folder(folder, experiment, SMALL) as filled:
-        copy_frame(_sql(small.name), small.rows, filled / SMALL[0])
+    with filled_folder(folder, experiment, _SMALL) as filled:
+        copy_frame(_sql(small.name), small.rows, filled / _SMALL[0])
         truth = {"seed": seed, "lift": small.lift}
-        (filled / SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
+        (filled / _SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
 
-def build_rows(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> pd.DataFrame:
+def _build_rows(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> pd.DataFrame:
     """Build one row per impression of the requests; ``first`` is their number."""
     n = len(requests.user)
     served = np.where(requests.variant[:, None] == 1, lists.score_candidate, lists.score_baseline)
@@ -110,12 +110,11 @@ def build_rows(plan: Plan, requests: Requests, first: int, lists: ServedLists) -
         "time": timestamps(requests.at, plan.start),
         "model_trained": timestamps(trained, plan.start),
     }
-    return pd.DataFrame(
-        rows | {name: np.repeat(column, LIST_LENGTH) for name, column in per_request.items()}
-    )
+    repeated = {name: np.repeat(values, LIST_LENGTH) for name, values in per_request.items()}
+    return pd.DataFrame(rows | repeated)
 
 
-def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDirt) -> None:
+def _write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDirt) -> None:
     """Write one file of impressions with defects, and of training data."""
     index = rows["impression_id"].to_numpy() - 1
     lost = np.isin(index, dirt.unscored, assume_unique=True)
@@ -128,7 +127,7 @@ def write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowDi
     copy_frame(_sql("impressions"), twice, folder / "impressions" / file)
 
 
-def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
+def _write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
     """Write when each user was first exposed to a variant."""
     tested = requests.is_test & ~requests.anonymous
     came = np.maximum(requests.at - requests.latency, world.PRE_DAYS * world.DAY_MS)
@@ -140,7 +139,7 @@ def write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
     copy_frame(_sql("exposures"), pd.DataFrame(chunk), path)
 
 
-def write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
+def _write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
     """Write all clicks; orphans get the ids of no impression."""
     impressions = plan.requests * LIST_LENGTH
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
@@ -149,7 +148,7 @@ def write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
     copy_frame(_sql("clicks"), chunk, path)
 
 
-def write_items(path: Path, catalogue: Catalogue) -> None:
+def _write_items(path: Path, catalogue: Catalogue) -> None:
     """Write the catalogue."""
     codes = {"item_id": catalogue.item_id, "category_code": catalogue.category}
     copy_frame(_sql("items"), pd.DataFrame(codes), path)
@@ -199,14 +198,14 @@ def experiment_text(plan: Plan) -> str:
     return first_goal + _PAST
 
 
-Progress = Callable[[int, int], None]
+_Progress = Callable[[int, int], None]
 
 
 def simulate(
     directory: Path | str,
     impressions: int = world.DEFAULT_IMPRESSIONS,
     seed: int = 7,
-    progress: Progress | None = None,
+    progress: _Progress | None = None,
     past: int = 0,
 ) -> Truth:
     """Write the logs of an A/B test with known truth.
@@ -246,7 +245,7 @@ def _silent(done: int, total: int) -> None:
     """Report nothing: past experiments are small."""
 
 
-def _write_simulation(plan: Plan, directory: Path, progress: Progress) -> Truth:
+def _write_simulation(plan: Plan, directory: Path, progress: _Progress) -> Truth:
     """Write the logs, the experiment file and the truth of one simulation."""
     with filled_folder(directory, experiment_text(plan)) as folder:
         truth = _simulate_files(plan, folder, progress)
@@ -254,7 +253,7 @@ def _write_simulation(plan: Plan, directory: Path, progress: Progress) -> Truth:
     return truth
 
 
-def _simulate_files(plan: Plan, folder: Path, progress: Progress) -> Truth:
+def _simulate_files(plan: Plan, folder: Path, progress: _Progress) -> Truth:
     """Draw users, requests and catalogue, and write their lists and clicks by chunks."""
     # Each step has its own random numbers, so that a change of one does not affect the others.
     streams = [np.random.default_rng(s) for s in np.random.SeedSequence(plan.seed).spawn(7)]
@@ -262,20 +261,20 @@ def _simulate_files(plan: Plan, folder: Path, progress: Progress) -> Truth:
     requests = draw_requests(plan, users, streams[1], streams[6])
     catalogue = world.draw_catalogue(plan, streams[2])
     dirt = draw_row_dirt(plan, requests, streams[3])
-    write_items(folder / "items.parquet", catalogue)
-    write_exposures(folder / "exposures.parquet", plan, requests)
+    _write_items(folder / "items.parquet", catalogue)
+    _write_exposures(folder / "exposures.parquet", plan, requests)
     (folder / "impressions").mkdir()
     (folder / "training").mkdir()
     clicks, expected, step = [], [], plan.requests_per_chunk
     for number, first in enumerate(range(0, plan.requests, step)):
         part = requests.part(slice(first, first + step))
         lists = serve(plan, catalogue, users, part, streams[4])
-        write_impressions(folder, number, build_rows(plan, part, first, lists), dirt)
+        _write_impressions(folder, number, _build_rows(plan, part, first, lists), dirt)
         clicks.append(_clicks(users, part, first, lists, streams[4]))
         expected.append(lists.expected_clicks)
         progress(min(first + step, plan.requests) * LIST_LENGTH, plan.requests * LIST_LENGTH)
     dirty = defects.add_dirt_to_clicks(plan, requests, dirt, Clicks.concatenate(clicks), streams[5])
-    write_clicks(folder / "clicks.parquet", plan, dirty.clicks)
+    _write_clicks(folder / "clicks.parquet", plan, dirty.clicks)
     control, treatment = np.sum(expected, axis=0)
     return defects.build_truth(plan, requests, dirt, dirty, (float(control), float(treatment)))
 

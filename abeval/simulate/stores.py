@@ -14,9 +14,9 @@ from abeval.simulate.run import Small, timestamps
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Ints
 
-ARMS = ("control", "treatment")
-RATE, DAYS = 0.2, 14
-LIFT, STORES, ICC = 0.2, 60, 0.01
+_ARMS = ("control", "treatment")
+RATE, _DAYS = 0.2, 14
+_LIFT, _STORES, _ICC = 0.2, 60, 0.01
 
 Drawn = Literal["", "strata", "pairs"]
 """How stores were drawn: at random, in four strata, or in matched pairs."""
@@ -45,11 +45,9 @@ def draw_users(
     spread = np.sqrt(icc * RATE * (1 - RATE))
     shared = rng.normal(0, spread, stratum.max() + 1)[stratum]
     store_effect = rng.normal(0, spread, stores)
-    shared_part = 0.8 if drawn else 0.0
+    part = 0.8 if drawn else 0.0
     # Stores of a stratum share most of their variance, so that pairing helps.
-    rates = np.clip(
-        RATE + np.sqrt(shared_part) * shared + np.sqrt(1 - shared_part) * store_effect, 0.001, 0.8
-    )
+    rates = np.clip(RATE + np.sqrt(part) * shared + np.sqrt(1 - part) * store_effect, 0.001, 0.8)
     treated = np.zeros(stores, dtype=bool)
     for number in np.unique(stratum):
         members = np.flatnonzero(stratum == number)
@@ -64,15 +62,15 @@ def draw_users(
 def simulate_stores(seed: int) -> Small:
     """Simulate stores in matched pairs."""
     rng = np.random.default_rng(seed)
-    drawn = draw_users(rng, STORES, ICC, LIFT, "pairs")
+    drawn = draw_users(rng, _STORES, _ICC, _LIFT, "pairs")
     user = np.repeat(np.arange(len(drawn.x)), drawn.x)
     number, store = np.arange(len(user)) - (np.cumsum(drawn.x) - drawn.x)[user], drawn.store[user]
     rows = {
         "store": store,
         "pair": drawn.stratum[store],
         "user_id": user,
-        "ts": timestamps(rng.integers(0, DAYS * world.DAY_MS, len(user)), world.START),
-        "variant": np.where(drawn.treated[store], ARMS[1], ARMS[0]),
+        "ts": timestamps(rng.integers(0, _DAYS * world.DAY_MS, len(user)), world.START),
+        "variant": np.where(drawn.treated[store], _ARMS[1], _ARMS[0]),
         "click": (number < drawn.y[user]).astype(int),
     }
-    return Small("stores", pd.DataFrame(rows), {"ctr": LIFT})
+    return Small("stores", pd.DataFrame(rows), {"ctr": _LIFT})

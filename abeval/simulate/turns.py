@@ -44,9 +44,7 @@ def draw_minutes(schedule: Schedule, carry: int, seed: int, lift: float) -> Minu
     rng = np.random.default_rng([seed, 33])
     names, period = [str(city) for city in range(CITIES)], (START, START + timedelta(DAYS))
     drawn = build_schedule(names, ARMS, period, timedelta(hours=HOURS), f"s{seed}", schedule)
-    treated = np.array([drawn_slot.variant == ARMS[1] for drawn_slot in drawn]).reshape(
-        CITIES, SLOTS
-    )
+    treated = np.array([turn.variant == ARMS[1] for turn in drawn]).reshape(CITIES, SLOTS)
     minute = np.arange(MINUTES)
     slot, since = np.divmod(minute, SLOT)
     before = np.hstack([np.zeros((CITIES, 1), bool), treated[:, :-1]])

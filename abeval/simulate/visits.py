@@ -67,10 +67,10 @@ def draw_requests(
     return Requests(user, at, device, country, latency, variant, anonymous, crossover)
 
 
-def user_name(user: int) -> str:
+def _user_name(user: int) -> str:
     """Return the id in the log of a user with this index.
 
-    >>> user_name(123)
+    >>> _user_name(123)
     'u0020123'
     """
     return f"u{world.FIRST_USER + user:07d}"
@@ -79,7 +79,7 @@ def user_name(user: int) -> str:
 def assigned_variants(users: int, salt: str = world.NAME) -> Ints:
     """Return the index of the variant that each user's hash assigns."""
     split = Assignment(salt, dict.fromkeys(world.VARIANTS, 0.5))
-    names = split.assign_many(map(user_name, range(users))).variant
+    names = split.assign_many(map(_user_name, range(users))).variant
     return (names == world.VARIANTS[1]).to_numpy().astype(np.int64)
 
 
@@ -151,9 +151,9 @@ def _cross_over(plan: Plan, user: Ints, at: Ints, variant: Ints, rng: np.random.
     return flags[user]
 
 
-Number = TypeVar("Number", np.float64, np.int64)
+_Number = TypeVar("_Number", np.float64, np.int64)
 
-POSITION_BIAS = np.arange(1, LIST_LENGTH + 1) ** -0.6
+_POSITION_BIAS = np.arange(1, LIST_LENGTH + 1) ** -0.6
 
 _MEAN_APPEAL = -1.82
 _APPEAL_SPREAD = 0.98
@@ -165,7 +165,7 @@ _EXPLORATION = 0.5
 _SCORE_DIGITS = 5
 
 
-class Model(NamedTuple):
+class _Model(NamedTuple):
     """A ranking model that sees an item's appeal with noise."""
 
     noise: float
@@ -187,8 +187,8 @@ class Model(NamedTuple):
         return np.round(chance, _SCORE_DIGITS)
 
 
-BASELINE = Model(noise=1.3, exposure=0.36)
-CANDIDATE_EXPOSURE = 0.38
+BASELINE = _Model(noise=1.3, exposure=0.36)
+_CANDIDATE_EXPOSURE = 0.38
 
 
 class ServedLists(NamedTuple):
@@ -207,7 +207,7 @@ def serve(
     """Draw lists and clicks of some requests."""
     pool = catalogue.draw_pools(rng, len(requests.user))
     appeal = _appeal(catalogue, users, requests, pool, rng)
-    candidate = Model(plan.noise, CANDIDATE_EXPOSURE)
+    candidate = _Model(plan.noise, _CANDIDATE_EXPOSURE)
     estimated = BASELINE.estimate_appeal(appeal, rng), candidate.estimate_appeal(appeal, rng)
     lists = _rank(estimated[0], rng), _rank(estimated[1], rng)
     served = np.where(requests.variant[:, None] == 1, lists[1], lists[0])
@@ -242,12 +242,12 @@ def _rank(appeal: Floats, rng: np.random.Generator) -> Ints:
     return np.argsort(-key, axis=1)[:, :LIST_LENGTH]
 
 
-def _pick(values: NDArray[Number], chosen: Ints) -> NDArray[Number]:
+def _pick(values: NDArray[_Number], chosen: Ints) -> NDArray[_Number]:
     return np.take_along_axis(values, chosen, axis=1)
 
 
 def _click_chance(appeal: Floats, chosen: Ints) -> Floats:
-    return POSITION_BIAS * _sigmoid(_pick(appeal, chosen))
+    return _POSITION_BIAS * _sigmoid(_pick(appeal, chosen))
 
 
 def _expected_clicks(appeal: Floats, chosen: Ints, counts: Bools) -> float:

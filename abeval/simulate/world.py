@@ -16,7 +16,7 @@ from abeval.errors import ExperimentError
 DEFAULT_IMPRESSIONS = 200_000
 LEAST_IMPRESSIONS = 5_000
 LIST_LENGTH = 20
-POOL = 40
+_POOL = 40
 
 PRE_START = date(2026, 9, 7)
 START = date(2026, 9, 14)
@@ -25,7 +25,7 @@ LOOK = date(2026, 9, 21)
 DAY_MS = 86_400_000
 PRE_DAYS = (START - PRE_START).days
 DAYS = (END - PRE_START).days
-PAST_IMPRESSIONS = 60_000
+_PAST_IMPRESSIONS = 60_000
 
 NAME = "sample"
 VARIANTS = ("control", "treatment")
@@ -34,7 +34,7 @@ VARIANTS = ("control", "treatment")
 FIRST_USER = 20_000
 
 
-class DirtRates(NamedTuple):
+class _DirtRates(NamedTuple):
     """Rate of each kind of defect, as a share of the rows that can have it."""
 
     duplicate_impressions: float = 0.005
@@ -67,7 +67,7 @@ class Plan:
     name: str = NAME
     start: date = PRE_START
     noise: float = 0.8
-    dirt: DirtRates = field(default_factory=DirtRates)
+    dirt: _DirtRates = field(default_factory=_DirtRates)
 
     requests_per_chunk: ClassVar[int] = 50_000
 
@@ -92,7 +92,7 @@ class Plan:
         noises = np.random.default_rng(self.seed).permutation(np.geomspace(*_NOISES, count))
         return [
             Plan(
-                min(self.impressions, PAST_IMPRESSIONS),
+                min(self.impressions, _PAST_IMPRESSIONS),
                 self.seed + number,
                 f"ranker_{number}",
                 self.start - (count + 1 - number) * (END - PRE_START),
@@ -115,7 +115,7 @@ class Plan:
     @property
     def items(self) -> int:
         """Return the number of items, a multiple of the candidate pool."""
-        return POOL * min(2_500, max(10, self.impressions // 4_000))
+        return _POOL * min(2_500, max(10, self.impressions // 4_000))
 
 
 Floats = NDArray[np.float64]
@@ -160,11 +160,11 @@ class Catalogue(NamedTuple):
 
     def draw_pools(self, rng: np.random.Generator, requests: int) -> Ints:
         """Draw each request's candidates: one item of every group."""
-        group = np.arange(POOL)
-        row = np.searchsorted(self.cumulative, rng.random((requests, POOL)) + group, side="right")
-        per_group = len(self.item_id) // POOL
+        group = np.arange(_POOL)
+        row = np.searchsorted(self.cumulative, rng.random((requests, _POOL)) + group, side="right")
+        per_group = len(self.item_id) // _POOL
         rank = np.minimum(row - group * per_group, per_group - 1)
-        items: Ints = rank * POOL + group
+        items: Ints = rank * _POOL + group
         return items
 
 
@@ -186,13 +186,13 @@ def draw_catalogue(plan: Plan, rng: np.random.Generator) -> Catalogue:
     n = plan.items
     popularity = np.arange(1, n + 1) ** -_POPULARITY_EXPONENT
     # Each group has popular and rare items alike.
-    by_group = popularity.reshape(-1, POOL).T
+    by_group = popularity.reshape(-1, _POOL).T
     shares = np.cumsum(by_group, axis=1) / by_group.sum(axis=1, keepdims=True)
     return Catalogue(
         item_id=rng.permutation(n) + 1,
         category=_draw_categories(rng, n),
         quality=rng.normal(0, 0.5, n),
-        cumulative=(shares + np.arange(POOL)[:, None]).ravel(),
+        cumulative=(shares + np.arange(_POOL)[:, None]).ravel(),
     )
 
 

@@ -21,8 +21,8 @@ from abeval.metrics.definition import Missing
 from abeval.metrics.expressions import expression_problem, parse_expression
 from abeval.metrics.row_text import list_columns
 
-MetricSpec = str | Mapping[str, Any]
-Metrics = str | Sequence[MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str, Any]]
+_MetricSpec = str | Mapping[str, Any]
+Metrics = str | Sequence[_MetricSpec] | Mapping[str, str | Sequence[str] | Mapping[str, Any]]
 Covariates = str | Sequence[str] | Mapping[str, str | Sequence[str]]
 
 
@@ -60,7 +60,7 @@ class TableOptions:
         """List the covariates of all metrics."""
         covariates = self.covariates
         groups = covariates.values() if isinstance(covariates, Mapping) else [covariates]
-        return list(dict.fromkeys(text for texts in groups for text in as_list(texts)))
+        return list(dict.fromkeys(text for texts in groups for text in _as_list(texts)))
 
 
 def _names_in(given: object) -> list[object]:
@@ -75,7 +75,7 @@ def _names_in(given: object) -> list[object]:
     return [name for name in names if not isinstance(name, Mapping)]
 
 
-def as_list(texts: str | Sequence[str]) -> Sequence[str]:
+def _as_list(texts: str | Sequence[str]) -> Sequence[str]:
     """Wrap a single text in a list."""
     return [texts] if isinstance(texts, str) else texts
 
@@ -94,9 +94,8 @@ class Columns:
     def find_column(self, name: str) -> str:
         """Find a column by its name, ignoring case."""
         if name.lower() not in self._known:
-            raise LogError(
-                f"the table has no column {name!r}{suggest_near_name(name, self._types)}", self.hint
-            )
+            near = suggest_near_name(name, self._types)
+            raise LogError(f"the table has no column {name!r}{near}", self.hint)
         return self._known[name.lower()]
 
     @property
@@ -172,10 +171,8 @@ class Columns:
             f"{name} <> round({name}) or abs({name}) > {2**53} as odd from {TABLE})"
         )
         if odd:
-            what = (
-                f"column {column!r} has {read_int(odd):,} values that are no ids, such as {example}"
-            )
-            raise LogError(what, "an id is a whole number or text")
+            what = f"has {read_int(odd):,} values that are no ids, such as {example}"
+            raise LogError(f"column {column!r} {what}", "an id is a whole number or text")
         return True
 
     def find_type(self, text: str) -> str | None:
@@ -208,7 +205,7 @@ _PLACES = 6
 """Most decimals that are looked for; values with more are rounded to `_DIGITS`."""
 
 
-class Values:
+class _Values:
     """Ranges of values; the expressions of one metric share a rounding step."""
 
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
@@ -275,12 +272,12 @@ def _range_sql(text: str) -> str:
     )
 
 
-Entries = list[dict[str, Any]]
+_Entries = list[dict[str, Any]]
 
 
 def read_measures(
     engine: Engine, columns: Columns, options: TableOptions
-) -> tuple[Entries, Entries]:
+) -> tuple[_Entries, _Entries]:
     """Read the entries of metrics and covariates, with fitting resolutions."""
     before = options.before
     if not before and options.metrics is None:
@@ -303,7 +300,7 @@ def read_measures(
     if isinstance(by_metric, Mapping):
         # Those that are not named have none.
         metric_covariates = {
-            name: [columns.sql(t) for t in as_list(texts)] for name, texts in by_metric.items()
+            name: [columns.sql(t) for t in _as_list(texts)] for name, texts in by_metric.items()
         }
         entries = [
             {"covariates": metric_covariates.get(entry.get("name", ""), []), **entry}
@@ -311,7 +308,7 @@ def read_measures(
         ]
     summed = [_list_summed_expressions(columns, entry) for entry in entries]
     groups = [*filter(None, summed), *([sql] for sql in covariates)]
-    values = Values(engine, columns, groups)
+    values = _Values(engine, columns, groups)
     for i, texts in enumerate(summed):
         entry = entries[i]
         may_be_share = bool(texts) and "value" in entry and "quantile" not in entry
@@ -329,35 +326,32 @@ def read_segments(columns: Columns, segments: Sequence[str] | Mapping[str, str])
     """Read the segments: name → expression."""
     if isinstance(segments, Mapping):
         return dict(segments)
-    return {_word(name): quote_column(columns.find_column(name)) for name in as_list(segments)}
+    return {_word(name): quote_column(columns.find_column(name)) for name in _as_list(segments)}
 
 
-def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> Entries:
+def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> _Entries:
     """List the entries of metrics; by default of all other numeric columns."""
     metrics = options.metrics
     if metrics is None:
-        segments = () if isinstance(options.segments, Mapping) else as_list(options.segments)
+        segments = () if isinstance(options.segments, Mapping) else _as_list(options.segments)
         used = {options.variant, options.unit, *before, *segments}
         taken = {name.lower() for name in used if name is not None}
-        outcome_columns = [column for column in columns.numbers() if column.lower() not in taken]
+        outcomes = [column for column in columns.numbers() if column.lower() not in taken]
         # Nobody chose them: what may be better either way decides nothing.
         either = {
             column
-            for column in outcome_columns
+            for column in outcomes
             if words.mentions_role(column, "either") and not words.mentions_role(column, "cost")
         }
         more = {column: {"role": "diagnostic"} for column in either}
-        return [
-            _entry(columns, *_split_name(column)) | more.get(column, {})
-            for column in outcome_columns
-        ]
+        return [_entry(columns, *_split_name(column)) | more.get(column, {}) for column in outcomes]
     return [
         dict(spec) if isinstance(spec, Mapping) else _entry(columns, name, spec)
         for name, spec in _name_specs(metrics)
     ]
 
 
-def list_specs(metrics: Metrics) -> Entries:
+def list_specs(metrics: Metrics) -> _Entries:
     """List metrics as entries, each with a value or a division as text."""
     return [
         dict(spec)
@@ -367,7 +361,7 @@ def list_specs(metrics: Metrics) -> Entries:
     ]
 
 
-def _name_specs(metrics: Metrics) -> Iterator[tuple[str, MetricSpec | Sequence[str]]]:
+def _name_specs(metrics: Metrics) -> Iterator[tuple[str, _MetricSpec | Sequence[str]]]:
     """Yield the name of each metric and its text, its two texts, or its entries."""
     if isinstance(metrics, Mapping):
         for name, spec in metrics.items():

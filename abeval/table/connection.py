@@ -13,7 +13,7 @@ from sqlglot import exp
 from abeval.engines.duckdb_connection import seconds_left
 from abeval.errors import ExperimentError, QueryError, mask_secrets
 
-Rows = Sequence[Sequence[str | None]]
+_Rows = Sequence[Sequence[str | None]]
 """Rows of a query, as texts."""
 
 
@@ -30,7 +30,7 @@ class Warehouse(NamedTuple):
 
     dialect: str
     catalog: str
-    ask: Callable[[str], Rows]
+    ask: Callable[[str], _Rows]
     close: Callable[[], None]
     materializes: bool = False
 
@@ -38,10 +38,8 @@ class Warehouse(NamedTuple):
         """Return the type of each column of a table, as the warehouse names it."""
         table_name = exp.to_table(table, dialect="duckdb")
         parts = {"name": table, "schema": table_name.db, "table": table_name.name}
-        literals = {
-            part: exp.Literal.string(text).sql(self.dialect) for part, text in parts.items()
-        }
-        rows = self.ask(self.catalog.format(**literals))
+        texts = {part: exp.Literal.string(text).sql(self.dialect) for part, text in parts.items()}
+        rows = self.ask(self.catalog.format(**texts))
         types = {str(name): str(kind) for name, kind in rows}
         if not types:
             raise QueryError(f"the warehouse has no table {table!r}, or none with columns")
@@ -81,9 +79,8 @@ def connect(uri: str) -> Warehouse:
             return _clickhouse(_open_http(parts))
         case "chdb":
             return _open_in_process(uri.partition(":")[2])
-    raise ExperimentError(
-        f"{mask_secrets(uri)!r} is no warehouse that abeval knows", f"give {_NAMES}"
-    )
+    what = f"{mask_secrets(uri)!r} is no warehouse that abeval knows"
+    raise ExperimentError(what, f"give {_NAMES}")
 
 
 def _postgresql(uri: str) -> Warehouse:
@@ -101,7 +98,7 @@ def _postgresql(uri: str) -> Warehouse:
         # The transactions that follow only read.
         connection.commit()
 
-    def ask(sql: str) -> Rows:
+    def ask(sql: str) -> _Rows:
         with _errors("PostgreSQL"), connection.cursor() as cursor:
             if (limit := _server_limit()) is not None:
                 cursor.execute(f"set statement_timeout = {1000 * limit:.0f}")
@@ -118,7 +115,7 @@ def _postgresql(uri: str) -> Warehouse:
 def _clickhouse(
     send: Callable[[str, float | None], str], close: Callable[[], None] = lambda: None
 ) -> Warehouse:
-    def ask(sql: str) -> Rows:
+    def ask(sql: str) -> _Rows:
         answer = send(f"{sql}\nformat JSONCompact", _server_limit())
         # What was ended may look like an answer without rows.
         if (left := seconds_left()) is not None and left <= 0:

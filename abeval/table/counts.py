@@ -120,9 +120,8 @@ def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, st
     value, per = quote_column(outcome.column), quote_column(outcome.n)
     entry = {"numerator": value, "denominator": per} if is_ratio else {"value": value}
     entry |= {"unit": "share"} if may_be_share and outcome.spread is None else {}
-    return entry | (
-        {"direction": "decrease"} if words.mentions_role(outcome.column, "cost") else {}
-    )
+    is_cost = words.mentions_role(outcome.column, "cost")
+    return entry | ({"direction": "decrease"} if is_cost else {})
 
 
 def _check_labels(table: CountTable, name: str) -> None:

@@ -98,9 +98,8 @@ def _statements(
             # Rows without an id are numbered, once.
             once = experiment.unit == ROW_UNIT
             text = statement.write_statement(value, "duckdb", (), once, _COMMENTS)
-            texts[metric.name] = (
-                f"-- {metric.name}: {' '.join(metric.formula.split())}\n{_NOTE}{text}"
-            )
+            formula = " ".join(metric.formula.split())
+            texts[metric.name] = f"-- {metric.name}: {formula}\n{_NOTE}{text}"
     return texts
 
 
@@ -177,9 +176,8 @@ def _write_units(run: Run, recorder: Recorder, schema: LogSchema) -> None:
 
 def _keep_first_rows(recorder: Recorder, raw: str) -> None:
     """Drop duplicates in one simple step, if that keeps as many rows."""
-    match = re.search(
-        r"(row_number\(\) over \(.*?\)) as", str(recorder.relations["first_rows"].sql)
-    )
+    first_rows = str(recorder.relations["first_rows"].sql)
+    match = re.search(r"(row_number\(\) over \(.*?\)) as", first_rows)
     text = f"select * from {raw} qualify {match[1]} = 1" if match else f"select * from {raw}"
     # The short form is easier to read, and right only if it keeps the same number of rows.
     if count_rows(recorder, f"({text}) as rows") == count_rows(recorder, "kept_impressions"):
@@ -222,14 +220,11 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
         f"sum({name}){'' if scale == 1 else f' * {scale!r}'}"
         for name, scale in zip(terms, scales(metric), strict=True)
     )
-    extra_columns = (
-        f"{value} as numerator, {per} as denominator, " if metric.per else f"{value} as total, "
-    )
+    parts = f"{value} as numerator, {per} as denominator" if metric.per else f"{value} as total"
     divisor = f"nullif({per}, 0)" if metric.per else "count(*)"
     return (
-        f"select variant, {value} / {divisor} as value, {extra_columns}count(*) as units "
-        f"from {relation} "
-        "group by variant order by variant"
+        f"select variant, {value} / {divisor} as value, {parts}, count(*) as units "
+        f"from {relation} group by variant order by variant"
     )
 
 

@@ -21,14 +21,14 @@ _ROUNDED = 1e-9
 _LEAST, _MOST, _MANY = 0.9, 6.0, 10
 """Plausible standard errors from a mean to an end (65 % to 100 %); least units."""
 
-Ends = tuple[float, ...]
+_Ends = tuple[float, ...]
 
 
-class Reading(NamedTuple):
+class _Reading(NamedTuple):
     """One meaning of a column: the values that other cells of the row allow."""
 
     columns: tuple[str, ...]
-    ends: Callable[..., Ends]
+    ends: Callable[..., _Ends]
     scale: float = 1.0
 
 
@@ -53,7 +53,9 @@ def check_restated(table: CountTable, name: str) -> list[str]:
     return unused
 
 
-def _first_odd(table: CountTable, column: str, reading: Reading, steps: Mapping[str, float]) -> int:
+def _first_odd(
+    table: CountTable, column: str, reading: _Reading, steps: Mapping[str, float]
+) -> int:
     """Return the number of the first row that a reading does not fit, or 0."""
     for row_number, row in enumerate(table.rows, start=1):
         cells = [_span(row[label], steps[label]) for label in reading.columns]
@@ -82,7 +84,7 @@ def _span(cell: str, step: float) -> tuple[float, float]:
     return (value - step / 2, value + step) if value >= 0 else (value - step, value + step / 2)
 
 
-def _readings(table: CountTable, column: str) -> Iterator[Reading]:
+def _readings(table: CountTable, column: str) -> Iterator[_Reading]:
     """Yield the readings of a column, by its role and its name."""
     role, stem, numbers = table.numbers[column], metric_stem(column), table.numbers
     alike = [item for item in table.outcomes if metric_stem(item.column) == stem]
@@ -92,28 +94,25 @@ def _readings(table: CountTable, column: str) -> Iterator[Reading]:
     if side and all(row[column] for row in table.rows):
         for item, scale in product(alike, _scales(table, column)):
             cells = (item.column, item.n, *filter(None, [item.spread]))
-            yield Reading(cells, partial(_ends, side, item.spread), scale)
+            yield _Reading(cells, partial(_ends, side, item.spread), scale)
     elif role == "spread":
         for spread, n in ((item.spread, item.n) for item in alike):
             if spread is not None:
-                yield Reading((spread, n), partial(_spreads, spread, column))
+                yield _Reading((spread, n), partial(_spreads, spread, column))
     elif role in ("rate", "mean"):
-        is_any = not stem or any(
-            words.mentions_role(item, "once", "several", "click") for item in stem
-        )
-        counted_columns = (
-            [item.column for item in table.outcomes if item.spread is None] if is_any else []
-        )
+        roles = "once", "several", "click"
+        is_any = not stem or any(words.mentions_role(item, *roles) for item in stem)
+        counted = [item.column for item in table.outcomes if item.spread is None] if is_any else []
         sums = [y for y in numbers if numbers[y] in (*_EXACT, "other") and not read_interval_end(y)]
-        of = [y for y in sums if any(map(metric_stem(y).count, stem))] or counted_columns
+        of = [y for y in sums if any(map(metric_stem(y).count, stem))] or counted
         for item in (item for item in alike if item.spread is not None):
-            yield Reading((item.column,), lambda mean: (mean,))
+            yield _Reading((item.column,), lambda mean: (mean,))
         for y, d, scale in product(of, numbers, _scales(table, column)):
             if d != y and numbers[d] in _EXACT:
-                yield Reading((y, d), lambda of, n: (of / n,) if n else (-inf, inf), scale)
+                yield _Reading((y, d), lambda of, n: (of / n,) if n else (-inf, inf), scale)
     else:
         for item in (item for item in alike if item.spread is not None):
-            yield Reading((item.column, item.n), lambda mean, n: (mean * n,))
+            yield _Reading((item.column, item.n), lambda mean, n: (mean * n,))
 
 
 def _scales(table: CountTable, column: str) -> Iterator[float]:
@@ -133,7 +132,7 @@ def _variance(spread: str, size: float, n: float) -> float:
     return (size if is_square else max(size, 0.0) ** 2) * (n if is_error else 1)
 
 
-def _spreads(spread: str, target: str, size: float, n: float) -> Ends:
+def _spreads(spread: str, target: str, size: float, n: float) -> _Ends:
     """Return the range of another spread of the same units."""
     is_square, is_error = classify_spread(target)
     square = max(_variance(spread, size, n), 0.0) / (n if is_error else 1)
@@ -142,7 +141,7 @@ def _spreads(spread: str, target: str, size: float, n: float) -> Ends:
     return ends if is_square else (sqrt(ends[0]), sqrt(ends[1]))
 
 
-def _ends(side: str, spread: str | None, value: float, n: float, size: float = 0.0) -> Ends:
+def _ends(side: str, spread: str | None, value: float, n: float, size: float = 0.0) -> _Ends:
     """Return the range in which an end of an interval can lie."""
     least, most, sign = 0.0, inf, -1 if side == "low" else 1
     if spread is None:

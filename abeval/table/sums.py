@@ -27,19 +27,19 @@ from abeval.logs.accounting import DayRows
 from abeval.logs.placing import list_planned_splits
 from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
-from abeval.table.columns import TableOptions, list_specs, quote_column
+from abeval.table.columns import TABLE, TableOptions, list_specs, quote_column
 from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts
 from abeval.table.read import choose_control, choose_weights, equal_weights
 
-STEP = Fraction(1, 10**12)
+_STEP = Fraction(1, 10**12)
 """Default value of one counted unit: decimals beyond it are rounded away."""
 
-LABELS = ("metric", "variant", "n", "day")
+_LABELS = ("metric", "variant", "n", "day")
 SCALES = ("scale_y", "scale_x", "scale_c")
 """Columns with the value of 1 in sums of y, x and c; by default 1."""
-VALUE = ("sum_y", "sum_yy")
-DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
-BEFORE = ("sum_c", "sum_cc", "sum_cy")
+_VALUE = ("sum_y", "sum_yy")
+_DENOMINATOR = ("sum_x", "sum_xx", "sum_xy")
+_BEFORE = ("sum_c", "sum_cc", "sum_cy")
 
 _LETTERS = {"y": "y", "x": "x", "y0": "c", "x0": "d", "z": "z"}
 """Value in `SUM_NAMES` → its letter in the names of sum columns."""
@@ -60,7 +60,7 @@ _SUM_COLUMNS = {
 }
 """Name in `SUM_NAMES` → column of a table of sums."""
 
-COLUMNS = (*LABELS, *SCALES, *_SUM_COLUMNS.values())
+_COLUMNS = (*_LABELS, *SCALES, *_SUM_COLUMNS.values())
 """Columns of a table of sums; only labels and sums of y are required."""
 
 _ONE = Fraction(1)
@@ -74,8 +74,7 @@ _PRODUCTS = (
 )
 """Sum, and two sums whose product is never below its square (Cauchy-Schwarz)."""
 
-_TABLE = "raw_table"
-_NEEDED = ("metric", "variant", "n", *VALUE)
+_NEEDED = ("metric", "variant", "n", *_VALUE)
 _FORM = "metric, variant, day, n, sum_y, sum_yy, and of a ratio sum_x, sum_xx, sum_xy"
 
 
@@ -86,27 +85,25 @@ def name_source(source: object) -> str:
     return Path(source).name if isinstance(source, str | Path) else "the frame"
 
 
-def read_sums(
-    source: object, caller_names: CallerNames | None = None, folder: Path = Path()
-) -> Sums:
+def read_sums(source: object, caller: CallerNames | None = None, folder: Path = Path()) -> Sums:
     """Read a table of sums or of counts, a file or a frame.
 
-    `caller_names` names columns of a table of counts; paths of a log begin in `folder`.
+    `caller` names columns of a table of counts; paths of a log begin in `folder`.
     """
-    caller_names = caller_names or CallerNames()
+    caller = caller or CallerNames()
     with closing(DuckDBEngine(folder=folder)) as engine:
-        _add(engine, source, caller_names.variant)
+        _add(engine, source, caller.variant)
         name = name_source(source)
-        table_columns = {column.lower(): column for column in engine.columns(_TABLE)}
+        table_columns = {column.lower(): column for column in engine.columns(TABLE)}
         # A table without any column of sums may be one of counts.
-        if not table_columns.keys() & {*VALUE, *DENOMINATOR}:
-            counts = _read_counts(engine, source, caller_names)
+        if not table_columns.keys() & {*_VALUE, *_DENOMINATOR}:
+            counts = _read_counts(engine, source, caller)
             if counts is not None:
                 return counts
         _check_columns(table_columns, name)
-        used_columns = [column for column in COLUMNS if column in table_columns]
+        used_columns = [column for column in _COLUMNS if column in table_columns]
         select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
-        rows = engine.rows(f"select {select_list} from {_TABLE}")
+        rows = engine.rows(f"select {select_list} from {TABLE}")
     return Sums(name, parse_summaries(used_columns, rows, name))
 
 
@@ -128,11 +125,10 @@ def read_count_table(table: object, options: TableOptions) -> Sums | None:
     """Read a table of counts; None if it is another table, or has a unit column."""
     if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
         return None
-    metrics = (
-        None if options.metrics is None else dict(map(_metric_columns, list_specs(options.metrics)))
-    )
+    metrics = options.metrics
+    named = None if metrics is None else dict(map(_metric_columns, list_specs(metrics)))
     segments = list(options.segments)
-    caller_names = CallerNames(options.variant, options.unit or "", metrics, segments)
+    caller_names = CallerNames(options.variant, options.unit or "", named, segments)
     with closing(DuckDBEngine()) as engine:
         _add(engine, table, caller_names.variant)
         return _read_counts(engine, table, caller_names)
@@ -160,14 +156,14 @@ def _metric_columns(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None
 
 def _read_counts(engine: DuckDBEngine, source: object, caller_names: CallerNames) -> Sums | None:
     """Read the engine's table as counts; None if it is no table of counts."""
-    table = read_counts(engine, measure_table(engine, _TABLE), caller_names)
+    table = read_counts(engine, measure_table(engine, TABLE), caller_names)
     if table is None:
         return None
     if isinstance(source, str | Path | LogSource):
         # Names of variants in text files are text, whatever they look like.
         _add(engine, source, table.variant)
         variant_names = caller_names._replace(variant=table.variant)
-        table = read_counts(engine, measure_table(engine, _TABLE), variant_names) or table
+        table = read_counts(engine, measure_table(engine, TABLE), variant_names) or table
     return sum_counts(table, caller_names.unit, name_source(source))
 
 
@@ -185,15 +181,15 @@ def read_experiment_sums(experiment: Experiment, sums: object = None) -> Sums:
 
 
 def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
-    """Add a file or a frame as `_TABLE`, with names of variants as text."""
+    """Add a file or a frame as `TABLE`, with names of variants as text."""
     columns = {"variant": variant or "variant"}
     if isinstance(source, LogSource):
-        engine.add_log(_TABLE, source.model_copy(update={"columns": columns}))
+        engine.add_log(TABLE, source.model_copy(update={"columns": columns}))
     elif isinstance(source, str | Path):
         path = str(real(Path(source)))
-        engine.add_log(_TABLE, make_source({"path": path, "columns": columns}))
+        engine.add_log(TABLE, make_source({"path": path, "columns": columns}))
     else:
-        engine.add_frame(_TABLE, source, make_source({"columns": columns}))
+        engine.add_frame(TABLE, source, make_source({"columns": columns}))
 
 
 def _check_columns(table_columns: Mapping[str, str], name: str) -> None:
@@ -202,14 +198,12 @@ def _check_columns(table_columns: Mapping[str, str], name: str) -> None:
             what = f"{name} has no column {column!r}{suggest_name(column, table_columns)}"
             raise LogError(what, f"its columns: {_FORM}")
     for column in table_columns:
-        if column not in COLUMNS:
-            hint = suggest_name(column, COLUMNS)
+        if column not in _COLUMNS:
+            hint = suggest_name(column, _COLUMNS)
             what = f"{name} has a column {column!r} that sums do not have{hint}"
-            before = (
-                f"of values before the period {', '.join(BEFORE)}; products of three sum_yyy, …"
-            )
-            raise LogError(what, f"its columns: {_FORM}; {before}")
-    for group in (DENOMINATOR, BEFORE):
+            before = f"of values before the period {', '.join(_BEFORE)}"
+            raise LogError(what, f"its columns: {_FORM}; {before}; products of three sum_yyy, …")
+    for group in (_DENOMINATOR, _BEFORE):
         lacking = [column for column in group if column not in table_columns]
         if 0 < len(lacking) < len(group):
             what = f"{name} has no column {lacking[0]!r}"
@@ -226,14 +220,14 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
     units = _number(row, "n", where)
     if units is None or units < 0 or units.denominator != 1:
         raise LogError(f"{where}: n is {row['n']!r}, not a number of units")
-    given = {c: x for c in COLUMNS[len(LABELS) :] if (x := _number(row, c, where)) is not None}
+    given = {c: x for c in _COLUMNS[len(_LABELS) :] if (x := _number(row, c, where)) is not None}
     steps = {name[-1]: given.pop(name) for name in SCALES if name in given}
     if any(step <= 0 for step in steps.values()):
         raise LogError(f"{where}: a scale is not above 0", "it is the worth of 1 in the sums")
     sums = {name: x * _worth(name, steps) for name, x in given.items()}
-    for group in (VALUE, DENOMINATOR, BEFORE):
+    for group in (_VALUE, _DENOMINATOR, _BEFORE):
         missing = [name for name in group if name not in sums]
-        if missing and (group == VALUE or len(missing) < len(group)):
+        if missing and (group == _VALUE or len(missing) < len(group)):
             raise LogError(f"{where}: {missing[0]} is empty", f"{', '.join(group)} go together")
     for total, first, second in _PRODUCTS:
         squares = (units if first == "n" else sums.get(first, 0)) * sums.get(second, 0)
@@ -300,13 +294,13 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     Metrics of the options say more of some: a role, a direction.
     """
     specs = list_specs(options.metrics or ())
-    more = {spec["name"]: {k: v for k, v in spec.items() if k not in _COLUMNS} for spec in specs}
+    more = {spec["name"]: {k: v for k, v in spec.items() if k not in _TEXTS} for spec in specs}
     counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
     shares, whence = choose_weights(options.weights, counts)
     is_asked = whence == "observed" and not table.days_are_units
-    has_before = any(BEFORE[0] in row.sums for row in table.rows)
-    ratios = {row.metric for row in table.rows if DENOMINATOR[0] in row.sums}
+    has_before = any(_BEFORE[0] in row.sums for row in table.rows)
+    ratios = {row.metric for row in table.rows if _DENOMINATOR[0] in row.sums}
     metrics = []
     for name in dict.fromkeys(row.metric for row in table.rows):
         plain = {"numerator": "y", "denominator": "x"} if name in ratios else {"value": "y"}
@@ -327,7 +321,7 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     return parse_experiment({**experiment_entries, **options.entries}, source="the analysis")
 
 
-_COLUMNS = ("value", "numerator", "denominator")
+_TEXTS = ("value", "numerator", "denominator")
 
 
 def judge_sums(experiment: Experiment, table: Sums) -> Result:
@@ -340,16 +334,13 @@ def aggregate_sums(
 ) -> tuple[Experiment, list[Metric], Aggregates]:
     """Turn a table of sums into the experiment, metrics and aggregates to judge."""
     rows = table.rows
-    check_supported(experiment, metrics, any(BEFORE[0] in row.sums for row in rows))
+    check_supported(experiment, metrics, any(_BEFORE[0] in row.sums for row in rows))
     _check_variants(experiment, rows, table.name)
     by_metric = {m.name: [row for row in rows if row.metric == m.name] for m in metrics}
-    fitted_metrics = {m.name: _fit_metric(m, by_metric[m.name], table) for m in metrics}
-    used = [row for row in rows if fitted_metrics.get(row.metric) is not None]
-    forms = {
-        m.name: (m.per is not None, _steps(by_metric[m.name]))
-        for m in fitted_metrics.values()
-        if m is not None
-    }
+    fitted = {m.name: _fit_metric(m, by_metric[m.name], table) for m in metrics}
+    used = [row for row in rows if fitted.get(row.metric) is not None]
+    judged = filter(None, fitted.values())
+    forms = {m.name: (m.per is not None, _steps(by_metric[m.name])) for m in judged}
     days = dict.fromkeys(row.day for row in used if table.days_are_units)
     day_numbers = {day: str(index) for index, day in enumerate(days)}
     units = _units(used)
@@ -361,20 +352,12 @@ def aggregate_sums(
         moments=[_moments(row, _slice(row, day_numbers), *forms[row.metric]) for row in used],
         units=units,
         days=[] if table.days_are_units else _days(used),
-        refused={
-            m: (_missing(by_metric[m], m),)
-            for m, metric in fitted_metrics.items()
-            if metric is None
-        },
+        refused={m: (_missing(by_metric[m], m),) for m, metric in fitted.items() if metric is None},
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(experiment, table, used, fitted_metrics)),
+        notes=tuple(_notes(experiment, table, used, fitted)),
         days_are_units=table.days_are_units,
     )
-    return (
-        judged_experiment,
-        [fitted_metrics[metric.name] or metric for metric in metrics],
-        aggregates,
-    )
+    return judged_experiment, [fitted[metric.name] or metric for metric in metrics], aggregates
 
 
 def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_before: bool) -> None:
@@ -387,7 +370,7 @@ def check_supported(experiment: Experiment, metrics: Sequence[Metric], has_befor
         "inference.stratify_by": inference.stratify_by is not None,
         "inference.resample": inference.resample is not None,
         "inference.looks = 'group_sequential'": inference.looks == "group_sequential",
-        f"inference.adjust = {inference.adjust!r} without {', '.join(BEFORE)}": (
+        f"inference.adjust = {inference.adjust!r} without {', '.join(_BEFORE)}": (
             inference.adjust in ("cuped", "regression") and not has_before
         ),
         "assignment.splits that change": len(list_planned_splits(experiment)) > 1,
@@ -412,7 +395,7 @@ def _check_variants(experiment: Experiment, rows: Sequence[Summary], source: str
 
 def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric | None:
     """Adapt a metric to its sums; None if they are of another kind."""
-    has_denominator = bool(rows) and DENOMINATOR[0] in rows[0].sums
+    has_denominator = bool(rows) and _DENOMINATOR[0] in rows[0].sums
     # A table of counts defines its metrics itself.
     is_other = not table.entries and has_denominator != (metric.kind == "ratio")
     if not rows or not metric.is_mean_or_ratio or is_other:
@@ -420,7 +403,7 @@ def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric 
     steps = _steps(rows)
     value, per = (
         ColumnTerm(
-            "sum", float(steps[letter]), rounded=steps[letter] != STEP and rounding(metric) > 0
+            "sum", float(steps[letter]), rounded=steps[letter] != _STEP and rounding(metric) > 0
         )
         for letter in "yx"
     )
@@ -435,11 +418,11 @@ def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric 
 
 
 def _steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
-    """Return the value of one counted unit by letter: the table's, or `STEP`."""
+    """Return the value of one counted unit by letter: the table's, or `_STEP`."""
     steps = dict(rows[0].steps)
     is_one = all(row.steps == steps for row in rows)
     if not is_one or "y" not in steps or steps.get("c", steps["y"]) != steps["y"]:
-        return dict.fromkeys("yxcd", STEP)
+        return dict.fromkeys("yxcd", _STEP)
     x = steps.get("x", steps["y"])
     return {"y": steps["y"], "x": x, "c": steps["y"], "d": x}
 
@@ -448,7 +431,7 @@ def _missing(rows: Sequence[Summary], name: str) -> str:
     """Write why the sums of a metric do not fit its definition."""
     if not rows:
         return "its sums"
-    has = "a denominator" if DENOMINATOR[0] in rows[0].sums else "no denominator"
+    has = "a denominator" if _DENOMINATOR[0] in rows[0].sums else "no denominator"
     return f"sums of {name} as it is defined: they have {has}"
 
 

@@ -43,10 +43,10 @@ from abeval.table import sums
 from abeval.table.connection import connect
 from abeval.table.counts import Sums
 
-TESTED = ("duckdb", "postgres", "clickhouse")
+_TESTED = ("duckdb", "postgres", "clickhouse")
 """Dialects in which abeval's tests run the statement."""
 
-TypesOf = Callable[[str], Mapping[str, str]]
+_TypesOf = Callable[[str], Mapping[str, str]]
 """Returns the types of a table's columns, as its dialect names them."""
 
 _READ = ("impressions", "units", "clicks", "items", "exposures")
@@ -86,23 +86,20 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     sums.check_supported(experiment, named_metrics(experiment), has_before)
     step("connecting")
     with closing(connect(uri)) as warehouse:
-        sums_query = write_sums_statement(
+        query = write_sums_statement(
             experiment, warehouse.dialect, warehouse.types, warehouse.materializes
         )
         step("sums in the warehouse")
-        rows = warehouse.ask(sums_query.text)
+        rows = warehouse.ask(query.text)
     step("inference")
-    answer = sums.parse_summaries(sums_query.columns, rows, "the warehouse's answer")
+    answer = sums.parse_summaries(query.columns, rows, "the warehouse's answer")
     judged_experiment, metrics, aggregates = sums.aggregate_sums(
         experiment, named_metrics(experiment), Sums("the warehouse", answer)
     )
     size = sum(len((cell or "").encode()) for row in rows for cell in row)
     notes = (
         *aggregates.notes,
-        *(
-            f"One statement has no sums of {name}: {why}."
-            for name, why in sums_query.refused.items()
-        ),
+        *(f"One statement has no sums of {name}: {why}." for name, why in query.refused.items()),
         f"{len(rows):,} rows of sums, {size:,} bytes, left the warehouse.",
     )
     return judge(judged_experiment, metrics, replace(aggregates, notes=notes))
@@ -111,7 +108,7 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
 def write_sums_statement(
     experiment: Experiment,
     dialect: str,
-    types_of: TypesOf | None = None,
+    types_of: _TypesOf | None = None,
     materializes: bool = False,
 ) -> SumsStatement:
     """Write the statement of an experiment's sums in a dialect.
@@ -129,7 +126,7 @@ def write_sums_statement(
     text, columns, refused = _write_statement(experiment, metrics, dialect, types_of, materializes)
     heading = "sums by metric, variant and day"
     notes = [
-        *_note_tests(heading, dialect, TESTED),
+        *_note_tests(heading, dialect, _TESTED),
         f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
         "abeval analyze EXPERIMENT.toml --sums FILE",
         *(f"not among them: {name}: {why}" for name, why in refused.items()),
@@ -143,7 +140,7 @@ def write_value_statement(
     experiment: Experiment,
     name: str,
     dialect: str,
-    types_of: TypesOf | None = None,
+    types_of: _TypesOf | None = None,
     materializes: bool = False,
 ) -> str:
     """Write the statement of a metric's value by variant in a dialect.
@@ -161,7 +158,7 @@ def write_value_statement(
     heading = f"{name}: {metric.formula}"
     if dialect == "spark":
         heading += "; with spark.sql.session.timeZone = UTC"
-    return _write_comments(_note_tests(heading, dialect, (*TESTED, "spark"))) + text
+    return _write_comments(_note_tests(heading, dialect, (*_TESTED, "spark"))) + text
 
 
 def _note_tests(heading: str, dialect: str, tested: Sequence[str]) -> list[str]:
@@ -177,7 +174,7 @@ def _write_statement(
     experiment: Experiment,
     wanted_metrics: Sequence[Metric],
     dialect: str,
-    types_of: TypesOf | None,
+    types_of: _TypesOf | None,
     materializes: bool,
     of_value: bool = False,
 ) -> SumsStatement:
@@ -212,9 +209,8 @@ def _write_statement(
         write = writer.write_value if of_value else writer.write_answer
         sql, columns = write(schema, metrics)
         recorder.view("answer", sql)
-        text = statement.write_statement(
-            recorder.relations["answer"], dialect, tables, materializes
-        )
+        answer = recorder.relations["answer"]
+        text = statement.write_statement(answer, dialect, tables, materializes)
         end = _END.get(dialect, "")
         if materializes and end:
             end = end.replace("settings ", "settings enable_materialized_cte = 1, ")
@@ -252,10 +248,8 @@ def _list_refusals(experiment: Experiment, metrics: Sequence[Metric]) -> Iterato
         if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
             yield metric.name, "it is more than sums of rows"
         elif metric.lacking and metric.missing != "zero":
-            yield (
-                metric.name,
-                'which values are missing is not summed: missing = "zero" has them as 0',
-            )
+            why = 'which values are missing is not summed: missing = "zero" has them as 0'
+            yield metric.name, why
         elif adjusts and metric.covariates:
             yield metric.name, "it has covariates of its own, or of a table of units"
         elif odd:
@@ -280,18 +274,16 @@ class _Writer:
     experiment: Experiment
     dialect: str
     recorder: Recorder
-    types_of: TypesOf | None
+    types_of: _TypesOf | None
 
     def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogSchema]:
         """Write the logs and their canonical views; return table names and the shape."""
         experiment, recorder = self.experiment, self.recorder
-        read_logs = {
-            name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ
-        }
-        tables = {name: _table(name, log) for name, log in read_logs.items()}
+        sources = {name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ}
+        tables = {name: _table(name, log) for name, log in sources.items()}
         texts = [term.expression for metric in metrics for term in definition.row_terms(metric)]
         columns = {
-            name: self._write_log(name, log, tables[name], texts) for name, log in read_logs.items()
+            name: self._write_log(name, log, tables[name], texts) for name, log in sources.items()
         }
         checks.check_opened(experiment, columns)
         schema = build_schema(experiment, metrics, columns)
@@ -310,33 +302,24 @@ class _Writer:
         experiment, recorder = self.experiment, self.recorder
         kinds = self._kinds(name, log)
         unit = experiment.unit
-        column = log.columns.get("unit_id", unit).lower()
-        lacks = name == "clicks" and column not in {
-            source_column.lower() for source_column in kinds
-        }
+        spelled = {column.lower(): column for column in kinds}
+        lacks = name == "clicks" and log.columns.get("unit_id", unit).lower() not in spelled
         has_unit = not lacks and name != "items" and unit != ROW_UNIT
         columns = map_columns(name, log, kinds, unit if has_unit else None)
-        mapped = {source_column: canonical for canonical, source_column in columns.mapped.items()}
+        mapped = {column: canonical for canonical, column in columns.mapped.items()}
         tests = [log.where] if log.where else []
         tests += [text for text in texts if _LOGIC.search(text)]
         # A column in a condition stays a boolean: engines do not read numbers as conditions.
-        logical = {source_column for text in tests for source_column in list_columns(text)}
-        for source_column in [
-            source_column for source_column, kind in kinds.items() if kind == "BOOLEAN"
-        ]:
+        logical = {column for text in tests for column in list_columns(text)}
+        for column in [column for column, kind in kinds.items() if kind == "BOOLEAN"]:
+            is_text = mapped.get(column) in ("variant", "category")
             # A warehouse need not read a boolean as a number.
-            if (
-                mapped.get(source_column, "") not in ("variant", "category")
-                and source_column.lower() not in logical
-            ):
-                kinds[source_column] = "INTEGER"
+            if not is_text and column.lower() not in logical:
+                kinds[column] = "INTEGER"
         if "variant" in columns and kinds[columns.mapped["variant"]] == "DOUBLE":
             what = f"logs.{name}: variants in {columns.mapped['variant']!r} have a fraction"
             raise LogError(what, "engines write these as different texts: map another column")
-        select_list = ", ".join(
-            f"{self._cast(source_column, kind)} as {quote(source_column)}"
-            for source_column, kind in kinds.items()
-        )
+        select_list = ", ".join(f"{self._cast(c, kind)} as {quote(c)}" for c, kind in kinds.items())
         raw = name_relation("raw", name)
         door = raw if log.where is None else name_relation("log", name)
         empty = ", ".join(f"cast(null as {kind}) as {quote(c)}" for c, kind in kinds.items())
@@ -346,11 +329,7 @@ class _Writer:
         if log.where is not None:
             from abeval.metrics.expressions import replace_columns
 
-            source_names = {source_column.lower(): source_column for source_column in kinds}
-            where = replace_columns(
-                log.where,
-                lambda source_column: source_names.get(source_column.lower(), source_column),
-            )
+            where = replace_columns(log.where, lambda column: spelled.get(column.lower(), column))
             recorder.view(raw, f"select * from {door} where coalesce(({where}), false)")
         return map_columns(name, log, kinds, unit if has_unit else None)
 
@@ -370,20 +349,16 @@ class _Writer:
 
     def _cast(self, column: str, kind: str) -> str:
         """Write a column cast to its type: text in binary order, times in UTC."""
-        quoted_column = quote(column)
+        name = quote(column)
         if kind == "BLOB":
-            return quoted_column
+            return name
         if kind == "TIMESTAMPTZ":
             is_postgres = self.dialect == "postgres"
-            return (
-                f"timezone('UTC', {quoted_column})"
-                if is_postgres
-                else f"cast({quoted_column} as timestamp)"
-            )
+            return f"timezone('UTC', {name})" if is_postgres else f"cast({name} as timestamp)"
         if kind == "VARCHAR" and self.dialect == "postgres":
             # Other collations order text by language: the first and last would differ.
-            return f'cast({quoted_column} as varchar) collate "C"'
-        return f"cast({quoted_column} as {kind.lower()})"
+            return f'cast({name} as varchar) collate "C"'
+        return f"cast({name} as {kind.lower()})"
 
     def write_answer(
         self, schema: LogSchema, metrics: Sequence[Metric]
@@ -426,12 +401,9 @@ class _Writer:
         parts = {"numerator": value, "denominator": per[0]} if per else {"total": value}
         under = f"nullif({per[0]}, 0)" if per else "w.units"
         columns = {"variant": "w.variant", "value": f"{value} / {under}", **parts}
-        select_list = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
-        sql = (
-            f"select {select_list}, w.units from wide_sums w where w.on_day is null "
-            "order by w.variant"
-        )
-        return sql, [*columns, "units"]
+        selected = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        where = "where w.on_day is null order by w.variant"
+        return f"select {selected}, w.units from wide_sums w {where}", [*columns, "units"]
 
     def _write_sums(
         self, schema: LogSchema, metrics: Sequence[Metric], most: int = 3
@@ -443,22 +415,16 @@ class _Writer:
         products: dict[tuple[str, ...], str] = {}
         cells: dict[str, dict[str, str]] = {}
         for metric in metrics:
-            variant_values = [
-                self._values(schema, metric, name) for name in self.experiment.variants
-            ]
-            for letters in _products(variant_values[0], most):
-                factors = [
-                    tuple(sorted(variant_columns[item] for item in letters))
-                    for variant_columns in variant_values
-                ]
+            by_variant = [self._values(schema, metric, name) for name in self.experiment.variants]
+            for letters in _products(by_variant[0], most):
+                factors = [tuple(sorted(columns[x] for x in letters)) for columns in by_variant]
                 # Metrics share products: each is summed once.
                 names = [products.setdefault(item, f"p_{len(products) + 1}") for item in factors]
                 sql = f"w.{names[0]}"
                 if len({*names}) > 1:
-                    variant_columns = dict(zip(self.experiment.variants, names, strict=True))
-                    sql = write_case(
-                        "w.variant", {name: f"w.{item}" for name, item in variant_columns.items()}
-                    )
+                    cases = [f"w.{name}" for name in names]
+                    variants = self.experiment.variants
+                    sql = write_case("w.variant", dict(zip(variants, cases, strict=True)))
                 if len(letters) == 3 or {*letters} & {*"cdz"}:
                     # Days need no third moments and no covariates.
                     sql = f"case when w.on_day is null then {sql} end"
@@ -491,11 +457,8 @@ class _Writer:
         if self.experiment.pre_period is None:
             return values
         before = {"y": "c", "x": "d"}
-        return (
-            values
-            | {before[letter]: f"b_{name}" for letter, name in values.items()}
-            | {"z": "is_new"}
-        )
+        past = {before[letter]: f"b_{name}" for letter, name in values.items()}
+        return values | past | {"z": "is_new"}
 
 
 def write_totals(

@@ -39,12 +39,12 @@ from abeval.table.warehouse import write_totals
 from abeval.time.analysis import windows
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
-from tests.drafts.test_unit import visits
+from tests.drafts.test_guess_unit import visits
 from tests.engines import nasty, test_copies
 from tests.engines.expressions import EXPRESSIONS, NASTY, REFUSED, listed
 from tests.engines.parity import Both, difference, first_difference
 from tests.engines.sessions import INTERPRETED, spark_session
-from tests.inference import test_switchbacks
+from tests.inference import test_clustered_switchbacks
 from tests.interleaving import world as interleaved
 from tests.logs.small import small_log
 from tests.open_runs import analyze_on
@@ -259,8 +259,8 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "interleaved lists": _interleaved,
     "cities in turn": lambda e: analyze_on(
         Run(
-            abeval.define(test_switchbacks.entries()).experiment,
-            *(e, {"impressions": test_switchbacks.log()}),
+            abeval.define(test_clustered_switchbacks.entries()).experiment,
+            *(e, {"impressions": test_clustered_switchbacks.log()}),
         )
     ),
     "sessions of people who were randomised": _sessions,

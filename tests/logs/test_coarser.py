@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import abeval
-from tests.drafts.test_unit import START, visits
+from tests.drafts.test_guess_unit import START, visits
 
 RANK = {"user_id": 0, "device_id": 1, "session_id": 2}
 

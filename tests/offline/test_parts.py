@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 import abeval
 from abeval.cli.main import app
 from abeval.errors import AbevalError
-from tests.offline.test_scores import experiment, log
+from tests.offline.test_expressions_scores import experiment, log
 from tests.sample import FILE
 
 METRICS = ["ndcg@3[lin]", "recall@3", "auc", "gauc[units]", "log_loss", "ece[mass]", "coverage@2"]

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from tests import sample
-from tests.time.test_logs import frame, one, small
+from tests.time.test_analysis import frame, one, small
 
 METRICS = [
     {"name": "dwell_p50"},

@@ -21,7 +21,7 @@ from abeval.simulate import DEFAULT_IMPRESSIONS, Truth, run, simulate
 from abeval.simulate.run import WRITTEN, experiment_text
 from abeval.simulate.world import END, NAME, PRE_START, START, VARIANTS, Plan
 
-COMMITTED = Path(__file__).parents[1] / "sample_logs"
+COMMITTED = Path(__file__).parents[2] / "sample_logs"
 DAY = "interval 1 day"
 
 

@@ -21,11 +21,11 @@ from abeval.experiment.metrics import named_metrics
 from abeval.table.metric_sql import write_metric_statements, write_view_statements
 from tests.aggregates import events_world
 from tests.engines import nasty
-from tests.engines.test_queries import ANALYSIS, named_relations
+from tests.engines.test_sql_queries import ANALYSIS, named_relations
 from tests.logs.small import PERIOD, small_log
 
 LINES = 150
-SAMPLE = Path(__file__).parents[1] / "sample_logs" / "experiment.toml"
+SAMPLE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
 def write(folder: Path, frames: Mapping[str, Any], **formats: str) -> dict[str, str]:

@@ -15,7 +15,7 @@ from abeval.inference.comparison import Rule
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.stats.moments import Moments
 from benchmarks.calibration import skewed_windows
-from tests.inference.test_skew import orders
+from tests.inference.test_means_and_ratios_skew import orders
 
 EXPERIMENT = """
 name = "orders"

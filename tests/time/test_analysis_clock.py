@@ -11,7 +11,7 @@ from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from tests import sample
 from tests.sample import FILE
-from tests.time.test_logs import frame, small
+from tests.time.test_analysis import frame, small
 
 
 def log_of(seed=3, users=900, days=10, lift=lambda hour, day: 0.0 * hour):

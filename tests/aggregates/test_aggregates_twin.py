@@ -265,7 +265,7 @@ def skewness_at_effects(control: np.ndarray, treatment: np.ndarray, values: list
 
 
 def check_skewed(row: EffectRow) -> None:
-    """The test itself is in tests/inference/test_skew.py; days and cells do not say their test."""
+    """Days and cells do not say their test: it is in `test_means_and_ratios_skew.py`."""
     if row.difference is None:
         assert row.reason in ("too_skewed", "too_few_units")
     else:

@@ -140,7 +140,7 @@ def same(value: object, known: object) -> bool:
 
 @pytest.mark.whole
 def test_the_agreement_is_what_it_was(agreement: Agreement) -> None:
-    """Regenerate with: python -m tests.agreement.test_sample, and read the difference."""
+    """Regenerate with: python -m tests.agreement.test_agree_sample, and read the difference."""
     golden = json.loads(GOLDEN.read_text(encoding="utf-8"))
     now = golden_of(agreement)
     assert now["standings"] == golden["standings"]

@@ -38,7 +38,7 @@ from abeval.results import format as fmt
 from abeval.results.study import Study, build_study, read_results
 from abeval.stats.catalogue import compare_all
 from tests import builders
-from tests.agreement.test_sample import GOLDEN, golden_of, same
+from tests.agreement.test_agree_sample import GOLDEN, golden_of, same
 from tests.report.numbers import NUMBER, Known, plain, printed, shares
 from tests.report.numbers import Result as NumbersOf
 from tests.report.pages import Page, close, figures, parse, whole, words

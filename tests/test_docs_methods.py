@@ -8,7 +8,7 @@ import pytest
 
 from abeval import stats
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PAGE = (ROOT / "docs/methods.md").read_text(encoding="utf-8")
 
 
