@@ -62,10 +62,10 @@ BINS = 20
 """Bins of the histogram of p-values, from 0 to 1."""
 
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
-TOO_SKEWED = "too skewed for a test with so few units"
-DRAWN = "its test draws assignments as the design does, which is what a replay would do"
-ADDED_TEST = "judged by an added test statistic"
-RESAMPLED = "judged by resampling of sub-buckets"
+_TOO_SKEWED = "too skewed for a test with so few units"
+_DRAWN = "its test draws assignments as the design does, which is what a replay would do"
+_ADDED_TEST = "judged by an added test statistic"
+_RESAMPLED = "judged by resampling of sub-buckets"
 
 AA_UNITS = 200
 """With fewer units per variant, large-sample tests do not keep their level."""
@@ -148,15 +148,15 @@ def _tests_of_rows(
         if metric.source.no_replays:
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
-            why[metric.name] = RESAMPLED
+            why[metric.name] = _RESAMPLED
         elif metric.test is not None:
-            why[metric.name] = ADDED_TEST
+            why[metric.name] = _ADDED_TEST
         elif row.randomisation_test is not None:
-            why[metric.name] = DRAWN
+            why[metric.name] = _DRAWN
         elif row.rare is not None:
             why[metric.name] = EXACT
         elif row.reason == "too_skewed":
-            why[metric.name] = TOO_SKEWED
+            why[metric.name] = _TOO_SKEWED
         elif row.permuted is not None:
             skewed[metric.name] = compute_skewness(row.permuted)
     return why, skewed
@@ -178,7 +178,7 @@ def aa_replays(
     (`Level.is_clear`). `counts` are the analysed units of each variant.
     """
     experiment = analysis.experiment
-    variant, share = most_uneven(experiment, counts)
+    variant, share = _most_uneven(experiment, counts)
     refused, skewed = _tests_of_rows(analysis, variant, comparisons)
     # A metric whose row has another test is not judged by a replay of t.
     replayed = {name: bucket_sums for name, bucket_sums in sums.items() if name not in refused}
@@ -266,7 +266,7 @@ def aa_p_values(
     return in_order, {name: refused[name] for name in sums if name in refused}
 
 
-def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
+def _most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
     """Return the least evenly split variant, and its share of units with control."""
     control, shares = counts.get(experiment.control, 0), {}
     for name in experiment.treatments:

@@ -261,7 +261,7 @@ def null_differences(
 
     Blocks have the smaller variant's share of the groups. The differences are scaled to the
     observed numbers of units; shape (functionals, at least `permutations`). There are fewer once
-    `ENOUGH` are as large as the `observed` difference, of each functional.
+    `_ENOUGH` are as large as the `observed` difference, of each functional.
     """
     pooled = _pool_arms(control, treatment)
     groups, units = len(pooled.units), np.array([control.units.sum(), treatment.units.sum()])
@@ -270,14 +270,14 @@ def null_differences(
     sizes = (length, measure.count_groups(groups, blocks * length) - length)
     nulls = np.zeros((len(measure.functionals), 0))
     while nulls.shape[1] < permutations:
-        count = -(-min(BATCH, permutations - nulls.shape[1]) // blocks)
+        count = -(-min(_BATCH, permutations - nulls.shape[1]) // blocks)
         orders = [rng.permutation(groups)[: blocks * length] for _ in range(count)]
         members = _members(np.stack(orders).reshape(-1, length), groups)
         null = measure.against_rest(pooled, members, blocks, units.min())
         nulls = np.hstack([nulls, scaled_null(null, units, groups, sizes, rng)])
         if observed is not None:
             as_large = np.abs(nulls) >= np.abs(observed)[:, None]
-            if (as_large.sum(axis=1) >= ENOUGH).all():
+            if (as_large.sum(axis=1) >= _ENOUGH).all():
                 break
     return nulls
 
@@ -359,7 +359,7 @@ def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Fl
 
 
 Numbers = NDArray[np.number[Any]]
-Counted = Literal["units", "impressions"]
+_Counted = Literal["units", "impressions"]
 
 # Integers and sums up to here are exact in single precision.
 _EXACT = 1 << 24
@@ -383,7 +383,7 @@ class Incidence(NamedTuple):
     catalogue_size: int
 
 
-def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tuple[Arm, Arm]:
+def matrices(control: Incidence, treatment: Incidence, counted: _Counted) -> tuple[Arm, Arm]:
     """Count items densely by units or impressions, for both variants.
 
     Refusals: `not_applicable` for groups or catalogues that differ, or a code outside the
@@ -414,7 +414,7 @@ def matrices(control: Incidence, treatment: Incidence, counted: Counted) -> tupl
     return first, second
 
 
-def _counts(arm: Incidence, counted: Counted) -> Numbers:
+def _counts(arm: Incidence, counted: _Counted) -> Numbers:
     values = np.asarray(arm.units if counted == "units" else arm.impressions)
     if not np.isfinite(values).all() or np.any(values < 0):
         raise Refusal("not_finite", "counts must be finite and not negative")
@@ -444,11 +444,10 @@ def _matrix(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.flo
 PERMUTATIONS, SEED = 1000, 0
 """Most permutations by default, and the seed."""
 
-BATCH, ENOUGH = 250, 100
-"""Permutations of a batch; none follows once so many differences are as large as the observed.
-
-The p-value is then above a tenth, and known to a tenth of itself (Besag and Clifford 1991).
-"""
+# Permutations of a batch; none follows once so many differences are as large as the observed.
+#
+# The p-value is then above a tenth, and known to a tenth of itself (Besag and Clifford 1991).
+_BATCH, _ENOUGH = 250, 100
 
 
 class CatalogueComparison(NamedTuple):
@@ -502,7 +501,7 @@ def compare_all(
         (480, True, 0.001)
     """
     size = control.catalogue_size
-    measures: list[tuple[Counted, Measure]] = []
+    measures: list[tuple[_Counted, Measure]] = []
     if "coverage" in functionals:
         measures.append(("units", Coverage(size)))
     spread = [name for name in _SET_FUNCTIONALS if name in functionals]

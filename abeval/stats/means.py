@@ -51,7 +51,7 @@ def estimate_ratio(moments: Moments) -> Estimate:
         raise Refusal("zero_denominator", "the denominator of the ratio is almost zero")
     of_y, of_both, of_x = w * yy * w, w * yx * v, v * xx * v
     size = of_y + 2 * abs(of_both) + of_x
-    variance = drop_rounding(of_y + of_both + of_both + of_x, size)
+    variance = _drop_rounding(of_y + of_both + of_both + of_x, size)
     return Estimate(y / x, variance / corrected.n, corrected.n, corrected.df)
 
 
@@ -204,9 +204,9 @@ def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
 def quadratic(weights: Floats, covariance: Floats) -> float:
     """Return w'Σw; zero if only rounding error is left."""
     terms = weights[:, None] * covariance * weights
-    return drop_rounding(float(terms.sum()), float(np.abs(terms).sum()))
+    return _drop_rounding(float(terms.sum()), float(np.abs(terms).sum()))
 
 
-def drop_rounding(total: float, size: float) -> float:
+def _drop_rounding(total: float, size: float) -> float:
     """Return a variance, or zero if its terms of this size leave only rounding error."""
     return total if total > _ROUNDING * size else 0.0

@@ -14,14 +14,13 @@ from abeval.stats.proportions import clopper_pearson
 from abeval.stats.records import Bools, Floats, Integers, Refusal, finite
 from abeval.stats.skewed import as_normal
 
-BATCH = 500
-"""Splits that are dealt and tested together; after each batch a metric's replays may end."""
+# Splits that are dealt and tested together; after each batch a metric's replays may end.
+_BATCH = 500
 
-GROUPS = 4_096
-"""Of more units, so many groups are dealt, drawn anew for each batch.
-
-Groups move the rejection rate of a batch by .25 points, a quarter of what chance does.
-"""
+# Of more units, so many groups are dealt, drawn anew for each batch.
+#
+# Groups move the rejection rate of a batch by .25 points, a quarter of what chance does.
+_GROUPS = 4_096
 
 # Splits per matrix product: for so few rows BLAS uses one thread, without spinning.
 _THIN = 16
@@ -94,8 +93,8 @@ def aa_replay(
     replayed = _Replayed(n, _centre_sums(n, s, means), means, skewnesses, heavy)
     rng, left = np.random.default_rng(seed), np.arange(len(means))
     z, p_values = np.full((2, resplits, len(means)), np.nan)
-    for start in range(0, resplits, BATCH):
-        end = min(start + BATCH, resplits)
+    for start in range(0, resplits, _BATCH):
+        end = min(start + _BATCH, resplits)
         splits = _split(replayed, share, end - start, rng)
         z[start:end, left], p_values[start:end, left] = _test_splits(replayed, splits)
         if is_enough is None:
@@ -147,12 +146,12 @@ def _split(replayed: _Replayed, share: float, splits: int, rng: np.random.Genera
     """Deal the buckets at random, in groups if they are many."""
     table = np.column_stack([replayed.units, replayed.centred.reshape(len(replayed.units), -1)])
     group = np.arange(len(table))
-    if len(table) > GROUPS:
+    if len(table) > _GROUPS:
         order, buckets = rng.permutation(len(table)), table
-        group[order] = np.arange(len(buckets)) % GROUPS
-        table = buckets[order[:GROUPS]]
-        for start in range(GROUPS, len(buckets), GROUPS):
-            layer = buckets[order[start : start + GROUPS]]
+        group[order] = np.arange(len(buckets)) % _GROUPS
+        table = buckets[order[:_GROUPS]]
+        for start in range(_GROUPS, len(buckets), _GROUPS):
+            layer = buckets[order[start : start + _GROUPS]]
             table[: len(layer)] += layer
     treated = rng.random((splits, len(table)), dtype=np.float32) < share
     thin = (treated[start : start + _THIN] for start in range(0, splits, _THIN))

@@ -19,7 +19,7 @@ from abeval.results import Balance, Check, codes
 from abeval.results import format as fmt
 from abeval.results.trust import AAResult
 
-DENOMINATORS, AA = "denominators", "aa"
+_DENOMINATORS, AA = "denominators", "aa"
 
 # Metrics with a smaller p-value are named in the message.
 _NAMED = 0.01
@@ -137,7 +137,7 @@ class MovedDenominator(NamedTuple):
 
 
 @TrustCheck(
-    DENOMINATORS,
+    _DENOMINATORS,
     of="both",
     calm="what the ratios divide by shows no difference{unknown}",
     alarm=(
@@ -179,7 +179,7 @@ def denominators(analysis: Analysis) -> list[RawCheck]:
 
 def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, MovedDenominator]:
     """Return the ratios whose denominator moved, if the check warns."""
-    warns = any(check.name == DENOMINATORS and check.status == "warn" for check in checks)
+    warns = any(check.name == _DENOMINATORS and check.status == "warn" for check in checks)
     return _find_moved(analysis, _bottoms(analysis)) if warns else {}
 
 
