@@ -4,6 +4,7 @@ The units are split again at random, thousands of times, whatever they were show
 between the halves, so a test at 5 % must reject 5 % of the splits.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -88,12 +89,12 @@ class Level(NamedTuple):
     def at(cls, alpha: float, false_alarms: float, runs: int) -> "Level":
         """Build the limits of so many replays, from the chance of a false alarm."""
         errors = float(special.ndtri(1 - false_alarms))
-        above = (errors + two_sided_quantile(0.05)) * (alpha * (1 - alpha) / runs) ** 0.5
+        above = (errors + two_sided_quantile(0.05)) * math.sqrt(alpha * (1 - alpha) / runs)
         return cls(alpha, errors, alpha + above)
 
     def is_high(self, p_values: Floats) -> bool:
         """Tell whether so many rejections are more than chance."""
-        error = (self.alpha * (1 - self.alpha) / len(p_values)) ** 0.5
+        error = math.sqrt(self.alpha * (1 - self.alpha) / len(p_values))
         return float(np.mean(p_values < self.alpha)) >= self.alpha + self.errors * error
 
     def is_clear(self, p_values: Floats) -> bool:

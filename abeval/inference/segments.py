@@ -21,7 +21,6 @@ from abeval.inference.comparison import (
     Arms,
     Comparison,
     Rule,
-    copy_fields,
     reason_from_refusal,
     refuse_comparison,
 )
@@ -117,10 +116,14 @@ def _test(cells: _SegmentCells, alpha: float) -> SegmentTest | None:
         cells=len(compared),
         cells_left_out=len(cells.large) + len(cells.small) - len(compared),
         scale="difference" if same_lift is None else "lift",
-        **copy_fields(test, "q", "p_value", "i_squared"),
+        q=test.q,
+        p_value=test.p_value,
+        i_squared=test.i_squared,
         p_adjusted=test.p_value,
         p_value_difference=same.p_value,
-        **copy_fields(shift, "within", "mix", "mix_p_value"),
+        within=shift.within,
+        mix=shift.mix,
+        mix_p_value=shift.mix_p_value,
         reversal_p_value=_reversal(cells, all_cells, shift),
         reversed=False,
     )
@@ -358,8 +361,8 @@ def _split_by_cut(analysis: Analysis, cut: str, metric: Metric, variant: str) ->
         except Refusal as refusal:
             why = why or reason_from_refusal(refusal)
         else:
-            ends = copy_fields(effect, "low", "high", "p_value")
-            fields |= {f"{name}_{end}": number for end, number in ends.items()}
+            fields[f"{name}_low"], fields[f"{name}_high"] = effect.low, effect.high
+            fields[f"{name}_p_value"] = effect.p_value
     return replace(bare, difference=shift.difference, **fields, reason=why)
 
 

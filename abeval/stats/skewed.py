@@ -530,10 +530,18 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
         True
     """
     test, (low, high) = _evaluate_no_effect(compared), interval(compared, alpha)
-    p_value = min(1.0, 2 * test.tail(test.side).p_value)
-    difference = compared.treatment - compared.control
-    values = (compared.control, compared.treatment, difference, test.se, math.inf)
-    return Effect(*values, low, high, test.z, p_value, METHOD)
+    return Effect(
+        control=compared.control,
+        treatment=compared.treatment,
+        difference=compared.treatment - compared.control,
+        se=test.se,
+        df=math.inf,
+        low=low,
+        high=high,
+        statistic=test.z,
+        p_value=min(1.0, 2 * test.tail(test.side).p_value),
+        method=METHOD,
+    )
 
 
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:

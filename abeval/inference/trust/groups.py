@@ -11,7 +11,7 @@ from abeval.experiment.sections import TrustOptions
 from abeval.inference import clustered
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
-from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values, copy_fields
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.metrics.definition import Metric
@@ -51,11 +51,15 @@ def balance(
         Balance(
             metric=key[0],
             variant=key[1],
-            **copy_fields(comparison.numbers, "control", "treatment", "difference", "p_value"),
+            control=numbers.control,
+            treatment=numbers.treatment,
+            difference=numbers.difference,
+            p_value=numbers.p_value,
             p_adjusted=adjusted.get(key),
             reason=comparison.reason if comparison.effect is None else None,
         )
         for key, comparison in comparisons.items()
+        for numbers in (comparison.numbers,)
     )
 
 

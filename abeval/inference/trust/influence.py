@@ -11,7 +11,6 @@ import numpy as np
 
 from abeval.aggregates.sums import CAPPED, WHOLE, pool_moments
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import copy_fields
 from abeval.inference.trust.audits import (
     find_uneven_shares,
     max_sure_difference,
@@ -92,7 +91,8 @@ def _influence(
         variant=variant,
         units=result.control + result.treatment,
         units_in_variant=result.treatment,
-        **copy_fields(result, "lift", "lift_without"),
+        lift=result.lift,
+        lift_without=result.lift_without,
         share=(result.lift - result.lift_without) / result.lift if result.lift else None,
     )
 
