@@ -68,6 +68,9 @@ _DRAWN = "its test draws assignments as the design does, which is what a replay 
 _ADDED_TEST = "judged by an added test statistic"
 _RESAMPLED = "judged by resampling of sub-buckets"
 
+# Splits that are dealt together; after each batch the replays of a metric may end.
+_BATCH = 500
+
 AA_UNITS = 200
 """With fewer units per variant, large-sample tests do not keep their level."""
 
@@ -248,15 +251,9 @@ def aa_p_values(
     p_values, refused = dict[str, Floats](), dict[str, str]()
     queue = [*groups.values()]
     for group in queue:
-        skewness = [(skewed or {}).get(name, np.nan) for name in group]
-        stacked = np.stack([sums[name].sums for name in group], axis=1)
+        together = {name: sums[name] for name in group}
         try:
-            heavy = [sums[name].heavy for name in group]
-            units = sums[group[0]].units
-            replay = aa_replay(units, stacked, share, runs, seed, skewness, heavy, is_enough)
-            p_values |= {
-                name: p[np.isfinite(p)] for name, p in zip(group, replay.p_values.T, strict=True)
-            }
+            p_values |= _replay_together(together, share, runs, seed, skewed or {}, is_enough)
         except Refusal as refusal:
             # One bad metric must not cost its group the replay: retry each alone.
             if len(group) > 1:
@@ -265,6 +262,35 @@ def aa_p_values(
                 refused[group[0]] = str(refusal)
     in_order = {name: p_values[name] for name in sums if name in p_values}
     return in_order, {name: refused[name] for name in sums if name in refused}
+
+
+def _replay_together(
+    sums: Mapping[str, BucketSums],
+    share: float,
+    runs: int,
+    seed: int,
+    skewed: Mapping[str, float],
+    is_enough: Callable[[Floats], bool] | None,
+) -> dict[str, Floats]:
+    """Return the p-values of metrics that have the same units in each bucket."""
+    rng, left = np.random.default_rng(seed), [*sums]
+    p_values = {name: np.zeros(0) for name in sums}
+    for start in range(0, runs, _BATCH):
+        replay = aa_replay(
+            sums[left[0]].units,
+            np.stack([sums[name].sums for name in left], axis=1),
+            share,
+            min(_BATCH, runs - start),
+            rng,
+            [skewed.get(name, np.nan) for name in left],
+            [sums[name].heavy for name in left],
+        )
+        for name, of_batch in zip(left, replay.p_values.T, strict=True):
+            p_values[name] = np.append(p_values[name], of_batch)
+        left = [name for name in left if is_enough is None or not is_enough(p_values[name])]
+        if not left:
+            break
+    return p_values
 
 
 def _most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:

@@ -1,7 +1,7 @@
 """Replay A/A tests thousands of times, from sums per sub-bucket."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +14,8 @@ from abeval.stats.proportions import clopper_pearson
 from abeval.stats.records import Bools, Floats, Integers, Refusal, finite
 from abeval.stats.skewed import as_normal
 
-# Splits that are dealt and tested together; after each batch a metric's replays may end.
-_BATCH = 500
-
-# Of more units, so many groups are dealt, drawn anew for each batch.
-#
-# Groups move the rejection rate of a batch by .25 points, a quarter of what chance does.
+# Of more buckets, so many groups are dealt, drawn anew at each call: they move the rejection rate
+# of 500 splits by .25 points, a quarter of what chance does.
 _GROUPS = 4_096
 
 # Splits per matrix product: for so few rows BLAS uses one thread, without spinning.
@@ -27,10 +23,7 @@ _THIN = 16
 
 
 class AAReplay(NamedTuple):
-    """Statistics and p-values of random splits, shape (resplits, metrics).
-
-    They are NaN after the end of a metric's replays.
-    """
+    """Statistics and p-values of random splits, shape (resplits, metrics)."""
 
     z: Floats
     p_values: Floats
@@ -57,10 +50,9 @@ def aa_replay(
     sums: ArrayLike,
     share: float = 0.5,
     resplits: int = 1000,
-    seed: int = 0,
+    seed: int | np.random.Generator = 0,
     skewness: ArrayLike = math.nan,
     heavy: Sequence[Floats] | None = None,
-    is_enough: Callable[[Floats], bool] | None = None,
 ) -> AAReplay:
     """Replay A/A tests of metrics from sums per sub-bucket.
 
@@ -72,8 +64,7 @@ def aa_replay(
     shape (buckets,). Sums per bucket are of y, x, y^2, y x and x^2, with numerator y and
     denominator x, shape (buckets, metrics, 5). `share` is the share of the treatment. `skewness` is
     the skewness between units of each metric, NaN for metrics that do not get the test of skewed
-    values. `heavy` has bucket, y and x of the heavy units of each metric. A metric's replays end
-    with the batch after which its p-values are enough.
+    values. `heavy` has bucket, y and x of the heavy units of each metric.
 
     Example:
         >>> rng = np.random.default_rng(0)
@@ -88,42 +79,13 @@ def aa_replay(
     if n.sum() < 2:
         raise Refusal("too_few_units", "a variance needs at least two units")
     means = s[:, :, :2].sum(axis=0) / n.sum()
-    skewnesses = np.broadcast_to(np.asarray(skewness, dtype=float), len(means))
-    heavy = heavy or [np.zeros((0, 3))] * len(means)
-    replayed = _Replayed(n, _centre_sums(n, s, means), means, skewnesses, heavy)
-    rng, left = np.random.default_rng(seed), np.arange(len(means))
-    z, p_values = np.full((2, resplits, len(means)), np.nan)
-    for start in range(0, resplits, _BATCH):
-        end = min(start + _BATCH, resplits)
-        splits = _split(replayed, share, end - start, rng)
-        z[start:end, left], p_values[start:end, left] = _test_splits(replayed, splits)
-        if is_enough is None:
-            continue
-        ended = np.array([is_enough(p_values[:end, metric]) for metric in left])
-        if ended.all():
-            break
-        if ended.any():
-            left, replayed = left[~ended], replayed.pick(np.flatnonzero(~ended))
-    return AAReplay(z, p_values)
-
-
-class _Replayed(NamedTuple):
-    """What `aa_replay` gets of the metrics still replayed, with sums centred at `means`."""
-
-    units: Floats
-    centred: Floats
-    means: Floats
-    skewness: Floats
-    heavy: Sequence[Floats]
-
-    def pick(self, metrics: Integers) -> "_Replayed":
-        """Pick some of the metrics."""
-        return self._replace(
-            centred=self.centred[:, metrics],
-            means=self.means[metrics],
-            skewness=self.skewness[metrics],
-            heavy=[self.heavy[metric] for metric in metrics],
-        )
+    table = np.column_stack([n, _centre_sums(n, s, means).reshape(len(n), -1)])
+    splits = _split(table, share, resplits, np.random.default_rng(seed))
+    heavy = [
+        np.column_stack([splits.group[units_of[:, 0].astype(np.intp)], units_of[:, 1:]])
+        for units_of in heavy or [np.zeros((0, 3))] * len(means)
+    ]
+    return _test(splits, means, np.broadcast_to(np.asarray(skewness, float), len(means)), heavy)
 
 
 class _Splits(NamedTuple):
@@ -142,9 +104,8 @@ class _Splits(NamedTuple):
     totals: Floats
 
 
-def _split(replayed: _Replayed, share: float, splits: int, rng: np.random.Generator) -> _Splits:
+def _split(table: Floats, share: float, splits: int, rng: np.random.Generator) -> _Splits:
     """Deal the buckets at random, in groups if they are many."""
-    table = np.column_stack([replayed.units, replayed.centred.reshape(len(replayed.units), -1)])
     group = np.arange(len(table))
     if len(table) > _GROUPS:
         order, buckets = rng.permutation(len(table)), table
@@ -159,12 +120,9 @@ def _split(replayed: _Replayed, share: float, splits: int, rng: np.random.Genera
     return _Splits(treated, group, sums, table.sum(axis=0))
 
 
-def _test_splits(replayed: _Replayed, splits: _Splits) -> tuple[Floats, Floats]:
-    """Return the statistic and the p-value of each split and metric."""
-    means, totals = replayed.means, splits.totals
-    heavy = [
-        np.column_stack([splits.group[h[:, 0].astype(np.intp)], h[:, 1:]]) for h in replayed.heavy
-    ]
+def _test(splits: _Splits, means: Floats, skewness: Floats, heavy: Sequence[Floats]) -> AAReplay:
+    """Test the metrics of each split; `heavy` has group, y and x of their heavy units."""
+    totals = splits.totals
     value_t, variance_t, df_t = _delta(splits.sums, means, heavy, splits.treated)
     value_c, variance_c, df_c = _delta(totals - splits.sums, means, heavy, ~splits.treated)
     variance = variance_t + variance_c
@@ -174,7 +132,7 @@ def _test_splits(replayed: _Replayed, splits: _Splits) -> tuple[Floats, Floats]:
     # Welch and Satterthwaite.
     df = variance**2 / (variance_t**2 / df_t + variance_c**2 / df_c)
     p_values = np.asarray(2 * special.stdtr(df, -np.abs(z)))
-    skewed = np.flatnonzero(~np.isnan(replayed.skewness))
+    skewed = np.flatnonzero(~np.isnan(skewness))
     if skewed.size:
         n_t, n_c = splits.sums[:, :1], totals[0] - splits.sums[:, :1]
         # By the moments of all splits with so many units on either side.
@@ -185,10 +143,10 @@ def _test_splits(replayed: _Replayed, splits: _Splits) -> tuple[Floats, Floats]:
         spread = np.where(is_heavy, squares / (totals[0] - 2), spread)[:, skewed]
         both = 1 / n_t + 1 / n_c
         z[:, skewed] = (value_t - value_c)[:, skewed] / np.sqrt(spread * both)
-        skew = replayed.skewness[skewed] * (1 / n_t**2 - 1 / n_c**2) / both**1.5
+        skew = skewness[skewed] * (1 / n_t**2 - 1 / n_c**2) / both**1.5
         z[:, skewed] = as_normal(z[:, skewed], np.where(is_heavy, df, np.inf)[:, skewed])
         p_values[:, skewed] = distributions.skewed_p_values(z[:, skewed], skew)
-    return z, p_values
+    return AAReplay(z, p_values)
 
 
 def _check_sums(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:
