@@ -132,7 +132,7 @@ def chances_seen(units: ArrayLike, at: ArrayLike) -> Floats:
     total, drawn = np.asarray(units, dtype=float), np.asarray(at, dtype=float)
     left = np.maximum(total - drawn, 0.0)
     # C(U-u, m)/C(U, m) = prod_j (U-m-j)/(U-j), cut where it falls below 1e-17.
-    length = np.ceil(-40.0 / np.log1p(-np.minimum(drawn / total, 0.99)))
+    length = np.ceil(-40.0 / np.log1p(-np.clip(drawn / np.maximum(total, 1.0), 1e-12, 0.99)))
     step = np.arange(np.minimum(left, length).max(initial=0.0) + 1)
     factors = np.maximum(left[..., None] - step, 0.0) / np.maximum(total[..., None] - step, 1.0)
     none = np.cumprod(factors, axis=-1)

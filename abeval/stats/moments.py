@@ -222,12 +222,12 @@ class Moments:
             steps, mean = steps - shift, sets[0].mean + shift
             # What varies within the sets, and between them.
             comoment = sum(moments.comoment for moments in sets) + (units * steps).T @ steps
-            known = all(moments.effective is None for moments in sets)
+            is_plain = all(moments.effective is None for moments in sets)
             return Moments(
                 n,
                 mean,
                 comoment,
-                None if known else sum(moments.df + 1 for moments in sets),
+                None if is_plain else sum(moments.df + 1 for moments in sets),
                 _merge_thirds(sets, steps),
                 _merge_heavy(sets, steps, mean, n),
             )
