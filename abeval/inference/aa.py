@@ -4,8 +4,10 @@ The units are split again at random, thousands of times, whatever they were show
 between the halves, so a test at 5 % must reject 5 % of the splits.
 """
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from scipy import special
@@ -17,6 +19,8 @@ from abeval.inference.comparison import Comparisons
 from abeval.metrics.definition import Metric
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
+from abeval.stats.distributions import two_sided_quantile
+from abeval.stats.proportions import clopper_pearson
 from abeval.stats.records import Floats, Refusal
 from abeval.stats.replay import aa_replay, aa_summary
 from abeval.stats.skewed import Skewed
@@ -59,13 +63,53 @@ BINS = 20
 """Bins of the histogram of p-values, from 0 to 1."""
 
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
-TOO_SKEWED = "too skewed for a test with so few units"
-DRAWN = "its test draws assignments as the design does, which is what a replay would do"
-ADDED_TEST = "judged by an added test statistic"
-RESAMPLED = "judged by resampling of sub-buckets"
+_TOO_SKEWED = "too skewed for a test with so few units"
+_DRAWN = "its test draws assignments as the design does, which is what a replay would do"
+_ADDED_TEST = "judged by an added test statistic"
+_RESAMPLED = "judged by resampling of sub-buckets"
+
+# Splits that are dealt together; after each batch the replays of a metric may end.
+_BATCH = 500
 
 AA_UNITS = 200
 """With fewer units per variant, large-sample tests do not keep their level."""
+
+
+class Level(NamedTuple):
+    """Limits of the rejection rate of tests at `alpha`.
+
+    Attributes:
+        errors: How many standard errors above alpha a rate is high.
+        clear: A rate whose interval is below this one needs no more replays. All of them would
+            call a test with this rate high in 39 of 40 cases.
+    """
+
+    alpha: float
+    errors: float
+    clear: float
+
+    @classmethod
+    def at(cls, alpha: float, false_alarms: float, runs: int) -> "Level":
+        """Build the limits of so many replays, from the chance of a false alarm."""
+        errors = float(special.ndtri(1 - false_alarms))
+        above = (errors + two_sided_quantile(0.05)) * math.sqrt(alpha * (1 - alpha) / runs)
+        return cls(alpha, errors, alpha + above)
+
+    def is_high(self, p_values: Floats) -> bool:
+        """Tell whether so many rejections are more than chance."""
+        error = math.sqrt(self.alpha * (1 - self.alpha) / len(p_values))
+        return float(np.mean(p_values < self.alpha)) >= self.alpha + self.errors * error
+
+    def is_clear(self, p_values: Floats) -> bool:
+        """Tell whether the rate is surely below the one that all replays would find.
+
+        Example:
+            >>> level = Level.at(0.05, 0.002, 2_000)
+            >>> [level.is_clear(np.arange(0.5, runs) / runs) for runs in (250, 1_000)]
+            [False, True]
+        """
+        rejections = int(np.count_nonzero(p_values < self.alpha))
+        return clopper_pearson(rejections, len(p_values)).high < self.clear
 
 
 def replay_scorecard(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
@@ -74,7 +118,8 @@ def replay_scorecard(analysis: Analysis, comparisons: Comparisons) -> AAResult |
     counts = {name: aggregates.count_units(name) for name in experiment.variants}
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
-    return aa_replays(analysis, comparisons, counts, aggregates.buckets, experiment.trust.aa_runs)
+    runs = experiment.trust.aa_runs
+    return aa_replays(analysis, comparisons, counts, aggregates.buckets, runs, ends_early=True)
 
 
 def replay_aa(
@@ -107,15 +152,15 @@ def _tests_of_rows(
         if metric.source.no_replays:
             why[metric.name] = metric.source.no_replays
         elif analysis.experiment.inference.resample and metric.is_mean_or_ratio:
-            why[metric.name] = RESAMPLED
+            why[metric.name] = _RESAMPLED
         elif metric.test is not None:
-            why[metric.name] = ADDED_TEST
+            why[metric.name] = _ADDED_TEST
         elif row.randomisation_test is not None:
-            why[metric.name] = DRAWN
+            why[metric.name] = _DRAWN
         elif row.rare is not None:
             why[metric.name] = EXACT
         elif row.reason == "too_skewed":
-            why[metric.name] = TOO_SKEWED
+            why[metric.name] = _TOO_SKEWED
         elif row.permuted is not None:
             skewed[metric.name] = compute_skewness(row.permuted)
     return why, skewed
@@ -128,14 +173,16 @@ def aa_replays(
     sums: Mapping[str, BucketSums],
     runs: int,
     seed: int = 0,
+    ends_early: bool = False,
 ) -> AAResult:
     """Replay metrics from their bucket sums, each by the test of its row.
 
     A metric that rejects too often is replayed again with another seed, and only that replay
-    counts. `counts` are the analysed units of each variant.
+    counts. If replays end early, those of a metric end as soon as its rate is clear
+    (`Level.is_clear`). `counts` are the analysed units of each variant.
     """
     experiment = analysis.experiment
-    variant, share = most_uneven(experiment, counts)
+    variant, share = _most_uneven(experiment, counts)
     refused, skewed = _tests_of_rows(analysis, variant, comparisons)
     # A metric whose row has another test is not judged by a replay of t.
     replayed = {name: bucket_sums for name, bucket_sums in sums.items() if name not in refused}
@@ -143,15 +190,13 @@ def aa_replays(
         replayed = {
             name: subtract_past_effect(bucket_sums) for name, bucket_sums in replayed.items()
         }
-    units = sum(counts.values())
-    p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed)
-    alpha, tests = experiment.alpha, max(1, len(p_values))
-    z = special.ndtri(1 - experiment.trust.alpha_warn / tests)
-    # Largest rate that a correct test is likely to show, Bonferroni over metrics.
-    max_rate = alpha + z * (alpha * (1 - alpha) / runs) ** 0.5
+    units, alpha = sum(counts.values()), experiment.alpha
+    level = Level.at(alpha, experiment.trust.alpha_warn / max(1, len(replayed)), runs)
+    is_enough = level.is_clear if ends_early else None
+    p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed, is_enough)
     # Chance alone seldom makes two independent replays reject too often.
-    again = {name: replayed[name] for name, p in p_values.items() if np.mean(p < alpha) >= max_rate}
-    p_values |= aa_p_values(again, share, runs, seed + 1, skewed)[0]
+    again = {name: replayed[name] for name, p in p_values.items() if level.is_high(p)}
+    p_values |= aa_p_values(again, share, runs, seed + 1, skewed, is_enough)[0]
     return AAResult(
         alpha=alpha,
         share=share,
@@ -186,8 +231,11 @@ def aa_p_values(
     runs: int,
     seed: int,
     skewed: Mapping[str, float] | None = None,
+    is_enough: Callable[[Floats], bool] | None = None,
 ) -> tuple[dict[str, Floats], dict[str, str]]:
     """Return the p-values of every metric over the same re-splits, and refusals.
+
+    A metric has as many as are enough, in whole batches; without `is_enough`, as there are runs.
 
     Example:
         >>> y = np.random.default_rng(1).poisson(3.0, 5000).astype(float)
@@ -203,14 +251,9 @@ def aa_p_values(
     p_values, refused = dict[str, Floats](), dict[str, str]()
     queue = [*groups.values()]
     for group in queue:
-        skewness = [(skewed or {}).get(name, np.nan) for name in group]
-        stacked = np.stack([sums[name].sums for name in group], axis=1)
+        together = {name: sums[name] for name in group}
         try:
-            heavy = [sums[name].heavy for name in group]
-            columns = aa_replay(
-                sums[group[0]].units, stacked, share, runs, seed, skewness, heavy
-            ).p_values
-            p_values |= dict(zip(group, columns.T, strict=True))
+            p_values |= _replay_together(together, share, runs, seed, skewed or {}, is_enough)
         except Refusal as refusal:
             # One bad metric must not cost its group the replay: retry each alone.
             if len(group) > 1:
@@ -221,7 +264,36 @@ def aa_p_values(
     return in_order, {name: refused[name] for name in sums if name in refused}
 
 
-def most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
+def _replay_together(
+    sums: Mapping[str, BucketSums],
+    share: float,
+    runs: int,
+    seed: int,
+    skewed: Mapping[str, float],
+    is_enough: Callable[[Floats], bool] | None,
+) -> dict[str, Floats]:
+    """Return the p-values of metrics that have the same units in each bucket."""
+    rng, left = np.random.default_rng(seed), [*sums]
+    p_values = {name: np.zeros(0) for name in sums}
+    for start in range(0, runs, _BATCH):
+        replay = aa_replay(
+            sums[left[0]].units,
+            np.stack([sums[name].sums for name in left], axis=1),
+            share,
+            min(_BATCH, runs - start),
+            rng,
+            [skewed.get(name, np.nan) for name in left],
+            [sums[name].heavy for name in left],
+        )
+        for name, of_batch in zip(left, replay.p_values.T, strict=True):
+            p_values[name] = np.append(p_values[name], of_batch)
+        left = [name for name in left if is_enough is None or not is_enough(p_values[name])]
+        if not left:
+            break
+    return p_values
+
+
+def _most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
     """Return the least evenly split variant, and its share of units with control."""
     control, shares = counts.get(experiment.control, 0), {}
     for name in experiment.treatments:

@@ -133,9 +133,16 @@ def slot_quarters(
             test = RandomisationTest(y, x, slots.before, slots.assignments, slots.stratum)
             with suppress(Refusal):
                 low, high = test.interval(alpha)
-                value, (start, end) = y.sum() / x.sum(), ends[quarter : quarter + 2]
-                numbers = value, test.difference, low, high, test.p_value()
-                yield SlotQuarter(metric.name, *map(float, (start, end, *numbers)))
+                yield SlotQuarter(
+                    metric=metric.name,
+                    start=float(ends[quarter]),
+                    end=float(ends[quarter + 1]),
+                    value=float(y.sum() / x.sum()),
+                    difference=float(test.difference),
+                    difference_low=float(low),
+                    difference_high=float(high),
+                    p_value=float(test.p_value()),
+                )
 
 
 _WEEK = 7

@@ -19,7 +19,7 @@ from abeval.inference.comparison import (
     Rule,
     refuse_comparison,
 )
-from abeval.inference.looks import build_looks
+from abeval.inference.looks import InformationByDay, build_looks
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
 from abeval.metrics.definition import Metric, scales
 from abeval.stats.moments import Moments
@@ -176,7 +176,7 @@ def build_rule(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 
 
-def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[str, float]:
+def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> InformationByDay | None:
     """Return the information on a metric's effect up to the end of each day.
 
     Days of one unit are treated as independent. This never understates new information, so the
@@ -189,26 +189,27 @@ def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> dict[
     )
     source = metric if adds_up else next(daily_metrics, None)
     if source is None:
-        return {}
-    totals: dict[str, Moments] = {}
-    information: dict[str, float] = {}
-    for day in aggregates.cells(source.name, DAY):
-        for name, moments in pool_moments(analysis.moments(source, DAY, day)).items():
-            totals[name] = totals[name] + moments if name in totals else moments
-        pair = [totals[name] for name in arms if name in totals]
-        information[day] = _information(metric if adds_up else None, pair)
-    return information
+        return None
+    days = aggregates.cells(source.name, DAY)
+
+    def information_until(count: int) -> float:
+        by_day = [pool_moments(analysis.moments(source, DAY, day)) for day in days[:count]]
+        by_arm = [[of_day[name] for of_day in by_day if name in of_day] for name in arms]
+        return _information(metric if adds_up else None, by_arm)
+
+    return InformationByDay(days, information_until)
 
 
-def _information(metric: Metric | None, arms: Sequence[Moments]) -> float:
-    """Return 1 / variance of the effect; without a metric, from unit-days."""
-    if len(arms) < 2:
+def _information(metric: Metric | None, arms: Sequence[Sequence[Moments]]) -> float:
+    """Return 1 / variance of the effect of unit-days; without a metric, from their numbers."""
+    if not all(arms):
         return 0.0
     if metric is None:
         # Unit-days take the place of a variance, up to a constant.
-        return 1 / sum(1 / arm.n for arm in arms)
+        return 1 / sum(1 / sum(day.n for day in days) for days in arms)
     try:
-        values = [means.estimate(metric, arm) for arm in arms]
+        totals = [first.drop_third().merge(*days) for first, *days in arms]
+        values = [means.estimate(metric, total) for total in totals]
     except Refusal:
         return 0.0
     variance = sum(value.variance for value in values)

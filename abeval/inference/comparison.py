@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeVar, cast, get_args
+from typing import Literal, NamedTuple, TypeVar, cast, get_args
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
@@ -194,11 +194,6 @@ Key = tuple[str, str]
 """A metric and a variant, or two variants."""
 
 Comparisons = Mapping[Key, Comparison]
-
-
-def copy_fields(source: object, *names: str) -> dict[str, Any]:
-    """Copy fields of a record, for another record with the same fields."""
-    return {name: getattr(source, name) for name in names}
 
 
 def adjusted_p_values(

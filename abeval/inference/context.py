@@ -10,7 +10,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.inference import clustered
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Arms, Comparisons, copy_fields
+from abeval.inference.comparison import Arms, Comparisons
 from abeval.inference.looks import (
     START_PRECISION,
     START_UNITS,
@@ -57,10 +57,18 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     """Build the record of the experiment as analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
-        **copy_fields(experiment, "name", "control", "timezone", "alpha"),
+        name=experiment.name,
+        control=experiment.control,
+        timezone=experiment.timezone,
+        alpha=experiment.alpha,
         unit=experiment.unit if experiment.design is None else experiment.design.randomisation_unit,
-        **copy_fields(experiment, "title", "hypothesis", "owner", "link"),
-        **copy_fields(experiment.inference, "family", "looks", "adjust"),
+        title=experiment.title,
+        hypothesis=experiment.hypothesis,
+        owner=experiment.owner,
+        link=experiment.link,
+        family=experiment.inference.family,
+        looks=experiment.inference.looks,
+        adjust=experiment.inference.adjust,
         questions=tuple(experiment.questions),
         start=None if period is None else str(period.start),
         end=None if period is None else str(period.end),
@@ -77,8 +85,14 @@ def metric_info(metric: Metric) -> MetricInfo:
     """Build the record of a metric's definition."""
     margin = metric.margin
     return MetricInfo(
-        **copy_fields(metric, "name", "kind", "formula", "unit", "role", "within"),
-        **copy_fields(metric, "label", "description"),
+        name=metric.name,
+        kind=metric.kind,
+        formula=metric.formula,
+        unit=metric.unit,
+        role=metric.role,
+        within=metric.within,
+        label=metric.label,
+        description=metric.description,
         query=metric.source.query,
         direction=metric.direction.label,
         margin=None if margin is None else margin.size,

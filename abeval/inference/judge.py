@@ -12,7 +12,7 @@ from abeval.experiment.sections import Family
 from abeval.inference import clustered, context, scorecard, segments, spreads
 from abeval.inference.aa import replay_scorecard
 from abeval.inference.compare import Analysis, compare, compare_all
-from abeval.inference.comparison import Arms, adjusted_p_values, copy_fields
+from abeval.inference.comparison import Arms, adjusted_p_values
 from abeval.inference.families import family_intervals
 from abeval.inference.trust.checks import find_untrusted_metrics, trust_checks
 from abeval.inference.trust.groups import moved_denominators
@@ -23,9 +23,6 @@ from abeval.logs.placing import find_enrollment_periods
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
 from abeval.stats.multiplicity import Method
-
-# Fields that a pair of variants copies from a comparison.
-_PAIR_FIELDS = ("units", "difference", "difference_low", "difference_high", "lift", "p_value")
 
 
 def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggregates) -> Result:
@@ -126,7 +123,12 @@ def pairwise(
             base=base,
             variant=variant,
             units_base=comparison.units_control,
-            **copy_fields(numbers, *_PAIR_FIELDS),
+            units=numbers.units,
+            difference=numbers.difference,
+            difference_low=numbers.difference_low,
+            difference_high=numbers.difference_high,
+            lift=numbers.lift,
+            p_value=numbers.p_value,
             p_adjusted=p_values.get((base, variant), numbers.p_value),
             reason=comparison.reason,
         )

@@ -1,7 +1,7 @@
 """Decide when results may be read: at the end, at planned looks, or any time."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import NamedTuple
@@ -149,6 +149,13 @@ class PlannedLooks(NamedTuple):
 Looks = AlwaysValidLooks | PlannedLooks
 
 
+class InformationByDay(NamedTuple):
+    """Days, and the information on an effect up to the end of so many of them."""
+
+    days: Sequence[str]
+    until: Callable[[int], float]
+
+
 def _valid(effect: Effect, name: str, low: float, high: float, p_value: float) -> Effect:
     method = f"{name}_{effect.method.removesuffix('_t')}"
     return effect._replace(low=low, high=high, p_value=p_value, method=method)
@@ -158,12 +165,12 @@ def build_looks(
     experiment: Experiment,
     units: tuple[int, int],
     days: Sequence[DayRows],
-    information: Mapping[str, float] | None = None,
+    information: InformationByDay | None = None,
 ) -> Looks | None:
     """Build the looks of an experiment; None for one look at the end.
 
-    `units` are the numbers of units in control and in the variant. `information` is that up to
-    the end of each day; without it, every day brings as much as the plan says.
+    `units` are the numbers of units in control and in the variant. Without information by day,
+    every day brings as much as the plan says.
     """
     inference = experiment.inference
     if inference.looks == "fixed":
@@ -181,13 +188,21 @@ def build_looks(
     on_plan = any(now - _NEAR <= share <= now for share in planned)
     # Without information by day, it is taken to grow evenly with the plan.
     fractions = [share / now for share in before]
-    if information and max(information.values()) > 0:
-        ends = _shares_at_day_ends(experiment, [day for day in days if day.day in information], now)
-        points = [0.0, *ends], [0.0, *information.values()]
-        # Between the ends of two days it grows in a line.
-        fractions = [float(np.interp(share, *points)) / points[1][-1] for share in before]
+    total = information.until(len(information.days)) if information and before else 0.0
+    if information and total > 0:
+        listed = [day for day in days if day.day in information.days]
+        ends = [0.0, *_shares_at_day_ends(experiment, listed, now)]
+        fractions = [_interpolate(information, ends, share) / total for share in before]
     shares, kept = keep_informative_looks(before, fractions)
     return PlannedLooks((*shares, now), (*kept, 1.0), inference.spending, on_plan, len(planned))
+
+
+def _interpolate(information: InformationByDay, ends: Sequence[float], share: float) -> float:
+    """Return the information at a share of the plan; it grows in a line between day ends."""
+    days = float(np.interp(share, ends, np.arange(len(ends))))
+    last, part = int(days), days % 1
+    known = information.until(last)
+    return known + part * (information.until(last + 1) - known) if part else known
 
 
 def _shares_at_day_ends(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:

@@ -31,8 +31,8 @@ from abeval.stats.skewed import METHOD, Skewed
 MIN_PERIOD_UNITS = 30
 """A split period with fewer units in a variant is not compared."""
 
-MIN_STRATUM = 30
-"""Strata with fewer units in a variant are merged."""
+# Strata with fewer units in a variant are merged.
+_MIN_STRATUM = 30
 
 # Units that differ by less than this share of the value, by rounding, count as equal.
 _ALIKE = 1e-6
@@ -132,7 +132,7 @@ def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
     if metric.test is not None:
         return _add_tested_effect(bare, metric, metric.test, arms, rule)
     control, treatment = (_estimate(metric, arm) for arm in arms)
-    bare, method = replace(bare, treatment_estimate=treatment), choose_method(metric, *arms)
+    bare, method = replace(bare, treatment_estimate=treatment), _choose_method(metric, *arms)
     if not metric.is_mean_or_ratio:
         return comparison.add_difference(bare, control, treatment, method, rule)
     # Exact tests have no correction for looks.
@@ -199,8 +199,8 @@ def _adjust_effect(sample: _Sample) -> Adjusted | None:
         combine = adjustment.stratified_mean if is_mean else adjustment.stratified_ratio
         control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
         return combine(control, treatment, rule.alpha)
-    past = pick_covariates(metric, *arms) if rule.adjust in ("cuped", "regression") else None
-    return past and adjust_by_covariates(metric, past, rule.adjust, rule.alpha)
+    past = _pick_covariates(metric, *arms) if rule.adjust in ("cuped", "regression") else None
+    return past and _adjust_by_covariates(metric, past, rule.adjust, rule.alpha)
 
 
 def _select_skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
@@ -211,15 +211,15 @@ def _select_skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
         are_shares = not is_ratio and special_tests.has_shares(*arms)
         values = [_estimate(metric, arm) for arm in arms]
         return special_tests.find_skewed_by_skewness(values, *skewness, are_shares, is_ratio)
-    past = None if adjusted is None or strata.adjusts else pick_covariates(metric, *arms)
+    past = None if adjusted is None or strata.adjusts else _pick_covariates(metric, *arms)
     if past is None:
         return special_tests.find_skewed_by_moments(strata.pairs, is_ratio, strata.shares)
     # Variants that do not differ have one slope: CUPED's, also where each has its own.
-    theta = adjust_by_covariates(metric, past, "cuped", rule.alpha).theta
+    theta = _adjust_by_covariates(metric, past, "cuped", rule.alpha).theta
     return special_tests.find_skewed_by_moments([past], is_ratio, theta=theta)
 
 
-def adjust_by_covariates(
+def _adjust_by_covariates(
     metric: Metric, past: tuple[Moments, Moments], adjust: Adjust, alpha: float
 ) -> Adjusted:
     """Adjust by covariates: CUPED with one slope, or Lin's regression with two."""
@@ -229,7 +229,7 @@ def adjust_by_covariates(
     return (adjustment.cuped_mean if is_mean else adjustment.cuped_ratio)(*past, alpha)
 
 
-def pick_covariates(
+def _pick_covariates(
     metric: Metric, control: Moments, treatment: Moments
 ) -> tuple[Moments, Moments] | None:
     """Pick the value and its covariates; None if no covariate varies."""
@@ -260,7 +260,7 @@ def build_strata(cells: Sequence[MomentsByPeriod], arms: Arms) -> Strata:
         ]
         # Merge the smallest stratum with the next, until all are large enough.
         pairs.sort(key=_smaller)
-        while len(pairs) > 1 and _smaller(pairs[0]) < MIN_STRATUM:
+        while len(pairs) > 1 and _smaller(pairs[0]) < _MIN_STRATUM:
             (first, second), rest = pairs[:2], pairs[2:]
             pairs = sorted([(first[0] + second[0], first[1] + second[1]), *rest], key=_smaller)
         strata += pairs
@@ -286,7 +286,7 @@ def _estimate(metric: Metric, moments: Moments) -> Estimate:
     return exact._replace(variance=0.0) if alike else exact
 
 
-def choose_method(metric: Metric, *arms: Moments) -> str:
+def _choose_method(metric: Metric, *arms: Moments) -> str:
     """Choose the id of the test at a fixed horizon."""
     methods = {"mean": "welch_t", "auc": "influence_t"}
     return methods.get(metric.kind) or means.method_of_ratio(*arms)

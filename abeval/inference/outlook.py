@@ -129,16 +129,16 @@ def detectable(
     return (grows + math.sqrt(grows**2 + 4 * error**2)) / 2
 
 
-def error_shown(comparison: Comparison, alpha: float) -> float | None:
+def _error_shown(comparison: Comparison, alpha: float) -> float | None:
     """Return the standard error implied by a row's interval at this look."""
     effect = comparison.effect
     if effect is None:
         return None
-    se = (effect.high - effect.low) / 2 / critical_now(comparison, alpha)
+    se = (effect.high - effect.low) / 2 / _critical_now(comparison, alpha)
     return se if 0 < se < math.inf else None
 
 
-def critical_now(comparison: Comparison, level: float) -> float:
+def _critical_now(comparison: Comparison, level: float) -> float:
     """Return the |z| at which a row rejects at this look."""
     boundary = comparison.boundary
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
@@ -159,14 +159,14 @@ def detectable_now(
     comparison: Comparison,
 ) -> float | None:
     """Return the smallest lift a row's test could detect; None without a lift."""
-    se, control = error_shown(comparison, experiment.alpha), comparison.control
+    se, control = _error_shown(comparison, experiment.alpha), comparison.control
     if se is None or not control or comparison.lift is None:
         return None
-    critical = critical_now(comparison, compute_level(experiment, metrics, metric))
+    critical = _critical_now(comparison, _compute_level(experiment, metrics, metric))
     return detectable(se, control, critical, treated_part(experiment, metric, variant))
 
 
-def compute_level(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
+def _compute_level(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
     """Return a row's error rate if no other row of its family moves.
 
     Margins need no correction, because all of them must hold. Diagnostics have none either.
@@ -369,7 +369,7 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
     experiment, aggregates = analysis.experiment, analysis.aggregates
     arms, dates = Arms(experiment.control, variant), list_dates(aggregates)
     units = float(sum(aggregates.units.values()))
-    level = compute_level(experiment, chosen_metrics(experiment), metric)
+    level = _compute_level(experiment, chosen_metrics(experiment), metric)
     looks = build_rule(analysis, metric, arms).looks
     size = float(len(dates) or units)
     bare = Outlook(experiment, metric, variant, size, units, level, looks)
@@ -400,7 +400,7 @@ def _compare_or_estimate(
     if metric.kind == "catalogue" or metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "it depends on how many items are shown")
     comparison = compare(analysis, metric, arms)
-    se, control = error_shown(comparison, analysis.experiment.alpha), comparison.control
+    se, control = _error_shown(comparison, analysis.experiment.alpha), comparison.control
     if se is None or control is None:
         if not metric.is_mean_or_ratio:
             raise Refusal("not_applicable", "it has no standard error")

@@ -29,8 +29,8 @@ from abeval.stats.records import Bools, Floats, Refusal
 DRAWS = 20_000
 """Simulated experiments per decision: the error of a rate is at most 0.35 points."""
 
-LARGEST = 10.0
-"""Largest relative effect that is tried."""
+# Largest relative effect that is tried.
+_LARGEST = 10.0
 
 # The curve of effects ends after this many times the days of the log.
 _AHEAD = 3.0
@@ -198,8 +198,8 @@ def _fill_decision_plan(bare: DecisionPlan, case: _DecisionCase, target: Target)
     first, effect, power = case.goals[0], target.mde, target.power
     if effect is None:
         size = first.days_to_size(target.days)
-        if case.ships(size, LARGEST) >= power:
-            effect = outlook.smallest(lambda e: case.ships(size, e) >= power, 0.1, LARGEST)
+        if case.ships(size, _LARGEST) >= power:
+            effect = outlook.smallest(lambda e: case.ships(size, e) >= power, 0.1, _LARGEST)
     else:
         most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
         ships = partial(case.ships, effect=effect)
@@ -209,7 +209,7 @@ def _fill_decision_plan(bare: DecisionPlan, case: _DecisionCase, target: Target)
     sized = replace(sized, ship_none=none.ship, stop_none=none.stop)
     if effect is None:
         reason = "the guardrails hold too seldom at this size, whatever the goals gain"
-        return replace(sized, ship=case.ships(size, LARGEST), reason=reason)
+        return replace(sized, ship=case.ships(size, _LARGEST), reason=reason)
     ship, ship_one = case.ships(size, effect), case.odds(size, effect).ship
     return replace(sized, mde=effect, ship=ship, ship_one=ship_one)
 
@@ -342,7 +342,7 @@ def _metric_outlook(row: Outlook, planned: float | None) -> MetricOutlook:
         mde = row.detectable(row.size)
     except Refusal as refusal:
         return MetricOutlook(name, days, None, (), None, None, refusal.reason, variant)
-    target = row.margin or round_effect(_SMALLER * mde)
+    target = row.margin or _round_effect(_SMALLER * mde)
     # Beyond what is planned there is neither a size nor its units.
     size = none_if_refused(lambda: row.size_for(target))
     units = None if size is None else row.horizon_at(size).units
@@ -361,11 +361,11 @@ def _sizes(days: float, planned: float | None) -> list[float]:
     return sorted({*map(float, range(step, int(_AHEAD * days) + 1, step)), days, *ends})
 
 
-def round_effect(effect: float) -> float:
+def _round_effect(effect: float) -> float:
     """Return the largest of 1, 2 or 5 times a power of ten that is at most an effect.
 
     Example:
-        >>> round_effect(0.072), round_effect(0.0199)
+        >>> _round_effect(0.072), _round_effect(0.0199)
         (0.05, 0.01)
     """
     power = 10.0 ** math.floor(math.log10(effect))

@@ -7,7 +7,7 @@ from abeval.aggregates.sums import DAY, SEGMENT
 from abeval.experiment.model import Experiment
 from abeval.inference import families, outlook
 from abeval.inference.compare import Analysis, build_rule
-from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule, copy_fields
+from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import compare_within
 from abeval.metrics.definition import Metric, scales
@@ -56,7 +56,8 @@ def build_rows(
         yield Row(
             **vars(comparison.numbers),
             metric=metric.name,
-            **copy_fields(metric, "kind", "role"),
+            kind=metric.kind,
+            role=metric.role,
             direction=metric.direction.label,
             variant=variant,
             p_adjusted=p_adjusted,
@@ -136,8 +137,16 @@ def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Ite
 def boundaries(comparisons: Comparisons) -> Iterator[Boundary]:
     """Yield the boundary of each row that has several looks."""
     for (metric, variant), comparison in comparisons.items():
-        if comparison.boundary is not None:
-            yield Boundary(metric, variant, *comparison.boundary[:4])
+        at_look = comparison.boundary
+        if at_look is not None:
+            yield Boundary(
+                metric=metric,
+                variant=variant,
+                information=at_look.information,
+                z=at_look.z,
+                boundary=at_look.boundary,
+                crossed=at_look.crossed,
+            )
 
 
 def ranges(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
@@ -146,8 +155,17 @@ def ranges(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
         comparison = comparisons[metric.name, variant]
         row = families.check_range(metric, comparison, analysis.experiment.alpha)
         if row is not None and metric.within is not None:
-            ends = *metric.within, row.value, *row.interval
-            yield RangeRow(metric.name, variant, *ends, row.p_value)
+            low, high = metric.within
+            yield RangeRow(
+                metric=metric.name,
+                variant=variant,
+                low=low,
+                high=high,
+                value=row.value,
+                value_low=row.interval.low,
+                value_high=row.interval.high,
+                p_value=row.p_value,
+            )
 
 
 def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjustment]:
@@ -168,7 +186,10 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjust
             metric=metric.name,
             variant=variant,
             method="+".join(name for name, applied in kinds if applied is not None),
-            **copy_fields(plain, "difference", "difference_low", "difference_high", "p_value"),
+            difference=plain.difference,
+            difference_low=plain.difference_low,
+            difference_high=plain.difference_high,
+            p_value=plain.p_value,
             theta=() if adjusted is None else adjusted.theta,
             variance_removed=adjusted and adjusted.variance_removed,
             cap=None if caps is None else caps[0] * scale,

@@ -21,7 +21,6 @@ from abeval.inference.comparison import (
     Arms,
     Comparison,
     Rule,
-    copy_fields,
     reason_from_refusal,
     refuse_comparison,
 )
@@ -33,7 +32,7 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
 
 
-class SegmentCells(NamedTuple):
+class _SegmentCells(NamedTuple):
     """The cells of a segment in control and a variant, for one metric.
 
     Attributes:
@@ -65,13 +64,13 @@ class SegmentCells(NamedTuple):
         return values is not None and sum(value.variance for value in values) > 0
 
 
-def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[SegmentCells]:
+def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[_SegmentCells]:
     """Yield the cells of every segment that the treatment did not move."""
     rows = [(m, v) for m, v in analysis.rows if m.role != "diagnostic" and m.is_mean_or_ratio]
     for segment in (name for name in analysis.experiment.segment_names if name not in moved):
         for metric, variant in rows:
             arms = Arms(analysis.experiment.control, variant)
-            cells = SegmentCells(segment, metric, arms, {}, {})
+            cells = _SegmentCells(segment, metric, arms, {}, {})
             for cell in analysis.aggregates.cells(metric.name, SEGMENT + segment):
                 moments = analysis.moments(metric, SEGMENT + segment, cell)
                 units = [0 if arm is None else arm.n for arm in means.pool_pair(moments, arms)]
@@ -94,7 +93,7 @@ def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
     )
 
 
-def _test(cells: SegmentCells, alpha: float) -> SegmentTest | None:
+def _test(cells: _SegmentCells, alpha: float) -> SegmentTest | None:
     """Test one segment; None if fewer than two cells have an effect."""
     compared = _compare_cells(cells, [*cells.large.values()], alpha)
     if len(compared) < 2:
@@ -117,10 +116,14 @@ def _test(cells: SegmentCells, alpha: float) -> SegmentTest | None:
         cells=len(compared),
         cells_left_out=len(cells.large) + len(cells.small) - len(compared),
         scale="difference" if same_lift is None else "lift",
-        **copy_fields(test, "q", "p_value", "i_squared"),
+        q=test.q,
+        p_value=test.p_value,
+        i_squared=test.i_squared,
         p_adjusted=test.p_value,
         p_value_difference=same.p_value,
-        **copy_fields(shift, "within", "mix", "mix_p_value"),
+        within=shift.within,
+        mix=shift.mix,
+        mix_p_value=shift.mix_p_value,
         reversal_p_value=_reversal(cells, all_cells, shift),
         reversed=False,
     )
@@ -136,7 +139,7 @@ class _ComparedCell(NamedTuple):
 
 
 def _compare_cells(
-    cells: SegmentCells, candidates: Sequence[MomentsByPeriod], alpha: float
+    cells: _SegmentCells, candidates: Sequence[MomentsByPeriod], alpha: float
 ) -> list[_ComparedCell]:
     """Compare the cells in which values vary and a test applies."""
     compared = []
@@ -151,7 +154,7 @@ def _compare_cells(
 
 
 def _same_lift(
-    cells: SegmentCells, compared: Sequence[_ComparedCell]
+    cells: _SegmentCells, compared: Sequence[_ComparedCell]
 ) -> heterogeneity.Heterogeneity | None:
     """Test whether all cells share one lift; None if a lift is undefined."""
     try:
@@ -170,7 +173,7 @@ def _same_lift(
 
 
 def _reversal(
-    cells: SegmentCells, compared: Sequence[_ComparedCell], shift: composition.MixShift
+    cells: _SegmentCells, compared: Sequence[_ComparedCell], shift: composition.MixShift
 ) -> float:
     """Return the p-value of Simpson's paradox: opposite signs within and overall."""
     # Cells are disjoint, so their errors are independent.
@@ -183,7 +186,7 @@ def _reversal(
         return 1.0
 
 
-def _mix(cells: SegmentCells, compared: Sequence[_ComparedCell]) -> composition.MixShift:
+def _mix(cells: _SegmentCells, compared: Sequence[_ComparedCell]) -> composition.MixShift:
     """Split the overall difference into effects within cells and a shift of their mix."""
     chosen = [cell.moments for cell in compared]
     total = means.pool_cells(chosen)
@@ -220,7 +223,7 @@ def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[Seg
         yield from _contrasts(cells, analysis.experiment.alpha)
 
 
-def _contrasts(cells: SegmentCells, alpha: float) -> Iterator[SegmentContrast]:
+def _contrasts(cells: _SegmentCells, alpha: float) -> Iterator[SegmentContrast]:
     """Compare each large cell with the other large cells."""
     large = {cell: moments for cell, moments in cells.large.items() if cells.varies(moments)}
     if len(large) < 2:
@@ -301,7 +304,7 @@ def _compare_in(
     if metric.kind == "mean":
         all_units = analysis.moments(metric)
         moments = [
-            {name: fill_units(by_variant, of_all[name].n) for name, by_variant in of_cell.items()}
+            {name: _fill_units(by_variant, of_all[name].n) for name, by_variant in of_cell.items()}
             for of_cell, of_all in zip(moments, all_units, strict=True)
         ]
     rule = Rule(analysis.experiment.alpha, analysis.experiment.inference.relative)
@@ -309,7 +312,7 @@ def _compare_in(
     return replace(comparison_result, units_control=units[0], units=units[1])
 
 
-def fill_units(moments: Moments, units: int) -> Moments:
+def _fill_units(moments: Moments, units: int) -> Moments:
     """Add units with value 0 and denominator 1, up to a number of units."""
     k = moments.mean.size
     mean = np.array([0.0, 1.0, *[0.0] * (k - 2)])[:k]
@@ -358,8 +361,8 @@ def _split_by_cut(analysis: Analysis, cut: str, metric: Metric, variant: str) ->
         except Refusal as refusal:
             why = why or reason_from_refusal(refusal)
         else:
-            ends = copy_fields(effect, "low", "high", "p_value")
-            fields |= {f"{name}_{end}": number for end, number in ends.items()}
+            fields[f"{name}_low"], fields[f"{name}_high"] = effect.low, effect.high
+            fields[f"{name}_p_value"] = effect.p_value
     return replace(bare, difference=shift.difference, **fields, reason=why)
 
 
@@ -370,7 +373,7 @@ def _part(analysis: Analysis, value: float, moments: MomentsByPeriod, arms: Arms
         raise Refusal("too_few_units", "a variant has too few units")
     if pair.control is None or pair.treatment is None:
         raise Refusal("zero_variance", "no unit of a variant has any influence")
-    both = fill_units(pair.control, units[0]), fill_units(pair.treatment, units[1])
+    both = _fill_units(pair.control, units[0]), _fill_units(pair.treatment, units[1])
     return composition.effect(value, *both, analysis.experiment.alpha)
 
 

@@ -18,7 +18,7 @@ The limits were measured by `benchmarks.calibration.skew`.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from abeval.stats import proportions, skewed
@@ -176,9 +176,9 @@ def find_skewed_by_moments(
         return None
     units = [c.n + t.n for c, t in pairs]
     shares = shares or [n / sum(units) for n in units]
-    terms = (0, 1) if is_ratio else (0,)
-    are_shares = has_shares(*(arm.pick(*terms) for arm in (*control, *treatment)))
-    return _if_needed(skewed.strata(control, treatment, shares, is_ratio, theta), are_shares)
+    compared = skewed.strata(control, treatment, shares, is_ratio, theta)
+    arms, terms = (*control, *treatment), (0, 1) if is_ratio else (0,)
+    return _if_needed(compared, lambda: has_shares(*(arm.pick(*terms) for arm in arms)))
 
 
 def find_skewed_by_skewness(
@@ -205,10 +205,10 @@ def find_skewed_by_skewness(
     if is_ratio:
         df = satterthwaite([value.variance for value in values], [value.df for value in values])
     stratum = Stratum(1.0, *spreads)
-    return _if_needed(Skewed(control, treatment, (stratum,), scaled, df), are_shares)
+    return _if_needed(Skewed(control, treatment, (stratum,), scaled, df), lambda: are_shares)
 
 
-def _if_needed(compared: Skewed, are_shares: bool) -> Skewed | None:
+def _if_needed(compared: Skewed, are_shares: Callable[[], bool]) -> Skewed | None:
     skewness = abs(skewed.skewness(compared))
     # How many times as many units three moments would need.
     times = (skewness / MOST) ** 2
@@ -218,6 +218,6 @@ def _if_needed(compared: Skewed, are_shares: bool) -> Skewed | None:
         needed = min(control, compared.units - control) * times
         step = 10 ** (math.floor(math.log10(needed)) - 1)
         raise TooSkewed(math.ceil(needed / step) * step)
+    at_effects = skewness <= LIMIT and skewed.skewness_at_effects(compared) > LIMIT_AT_EFFECTS
     # Shares have few successes where they are skewed: the exact test judges those.
-    at_effects = not are_shares and skewed.skewness_at_effects(compared) > LIMIT_AT_EFFECTS
-    return compared if skewness > LIMIT or at_effects else None
+    return compared if skewness > LIMIT or (at_effects and not are_shares()) else None

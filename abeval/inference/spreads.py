@@ -74,14 +74,14 @@ def unit_aucs(analysis: Analysis) -> Iterator[UnitAucs]:
         )
         if rows:
             units, impressions = sum(b.units for b in bins), sum(b.impressions for b in bins)
-            yield UnitAucs(variant, units, impressions, merge_small_bins(bins, least), without)
+            yield UnitAucs(variant, units, impressions, _merge_small_bins(bins, least), without)
 
 
-def merge_small_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
+def _merge_small_bins(bins: Sequence[AucBin], least: int) -> tuple[AucBin, ...]:
     """Merge bins with fewer than `least` units into their neighbours.
 
     Example:
-        >>> [b.units for b in merge_small_bins([AucBin(0, 0.1, 2, 9), AucBin(0.1, 0.2, 9, 9)], 5)]
+        >>> [b.units for b in _merge_small_bins([AucBin(0, 0.1, 2, 9), AucBin(0.1, 0.2, 9, 9)], 5)]
         [11]
     """
     merged: list[AucBin] = []

@@ -25,7 +25,7 @@ class Parts(NamedTuple):
     mix: float
 
 
-class Gradient(NamedTuple):
+class _Gradient(NamedTuple):
     """Derivatives of one part of the difference by the means per unit, (parts,).
 
     A unit's sums, multiplied by these and added, give its influence. The influence has mean 0 over
@@ -37,11 +37,11 @@ class Gradient(NamedTuple):
     denominator: Floats
 
 
-class Gradients(NamedTuple):
+class _Gradients(NamedTuple):
     """The gradients of both parts of the difference by one variant's sums."""
 
-    within: Gradient
-    mix: Gradient
+    within: _Gradient
+    mix: _Gradient
 
 
 def parts(control: Totals, treatment: Totals) -> Parts:
@@ -72,7 +72,7 @@ def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
 
 def gradients(
     control: Totals, treatment: Totals, units: tuple[int, int]
-) -> tuple[Gradients, Gradients]:
+) -> tuple[_Gradients, _Gradients]:
     """Return the gradients of `within` and `mix` for control, then for treatment.
 
     They are by each cell's sums per unit; `units` are the numbers of units of both variants.
@@ -89,15 +89,15 @@ def gradients(
     both = np.where((below > 0).all(axis=0), shares[0] + shares[1], 0.0) / 2
     change = ratios[1] - ratios[0]
 
-    def variant_gradients(arm: int, sign: int) -> Gradients:
+    def variant_gradients(arm: int, sign: int) -> _Gradients:
         per_unit = below[arm] / units[arm]
         mean_denominator = float(below[arm].sum()) / units[arm]
         weight = np.divide(sign * both, per_unit, out=np.zeros_like(per_unit), where=per_unit > 0)
         moved = (change - shares[arm] @ change) / (2 * mean_denominator)
-        within = Gradient(weight, moved - weight * ratios[arm])
+        within = _Gradient(weight, moved - weight * ratios[arm])
         total = np.full(per_unit.shape, sign / mean_denominator)
-        mix = Gradient(total - within.numerator, -total * ratio[arm] - within.denominator)
-        return Gradients(within, mix)
+        mix = _Gradient(total - within.numerator, -total * ratio[arm] - within.denominator)
+        return _Gradients(within, mix)
 
     return variant_gradients(0, -1), variant_gradients(1, 1)
 
@@ -126,7 +126,7 @@ def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, F
 def effect(value: float, control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
     """Test a part of the difference, such as `Parts.within`, clustered by unit.
 
-    Moments are of the influence of a variant's units: their sums times `Gradients`. Refusals:
+    Moments are of the influence of a variant's units: their sums times `_Gradients`. Refusals:
     `too_few_units`; `zero_variance` if the part does not vary.
 
     Example:

@@ -86,8 +86,8 @@ def two_sided(statistic: float, df: float = math.inf) -> float:
     return 2 * float(tail)
 
 
-THIN = 0.5
-"""Largest skewness towards the bounded side: rare large values thin that tail no further."""
+# Largest skewness towards the bounded side: rare large values thin that tail no further.
+_THIN = 0.5
 
 # Below this skewness the distribution is taken as normal.
 _NORMAL = 1e-5
@@ -102,7 +102,7 @@ def skewed_tail(z: float, skew: float) -> Tail:
         >>> [round(skewed_tail(1.96, skew).p_value, 4) for skew in (-0.3, 0.0, 0.3)]
         [0.0161, 0.025, 0.0326]
     """
-    skew = max(skew, -THIN)
+    skew = max(skew, -_THIN)
     if abs(skew) < _NORMAL:
         return upper_tail(z)
     shape = 4 / skew**2
@@ -132,7 +132,7 @@ def skewed_p_values(z: Floats, skew: Floats) -> Floats:
 
 def skewed_tails(z: Floats, skew: Floats) -> Floats:
     """Return P(Z > z) as `skewed_tail` has it, of arrays."""
-    skew = np.maximum(skew, -THIN)
+    skew = np.maximum(skew, -_THIN)
     is_normal = np.abs(skew) < _NORMAL
     shape = 4 / np.where(is_normal, 1.0, skew) ** 2
     x = np.maximum(shape + z * np.sqrt(shape) * np.sign(skew), 0.0)

@@ -82,10 +82,19 @@ def effect_from_difference(
         raise Refusal("not_finite", "a difference or its standard error is not finite")
     if se <= 0:
         raise Refusal("zero_variance", "the standard error is zero: no test is possible")
-    statistic = difference / se
-    ends = interval(difference, se, df, alpha)
-    values = (float(control), float(treatment), float(difference), float(se), float(df))
-    return Effect(*values, *ends, statistic, two_sided(statistic, df), method)
+    statistic, (low, high) = difference / se, interval(difference, se, df, alpha)
+    return Effect(
+        control=float(control),
+        treatment=float(treatment),
+        difference=float(difference),
+        se=float(se),
+        df=float(df),
+        low=low,
+        high=high,
+        statistic=statistic,
+        p_value=two_sided(statistic, df),
+        method=method,
+    )
 
 
 def merge_sides(low: Effect, high: Effect) -> Effect:

@@ -82,7 +82,7 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
 
 def _test_q(q: float, weight: Floats, dfs: Floats) -> Heterogeneity:
     df = len(dfs) - 1
-    p_value = welch_tail(q, df, weight / weight.sum(), dfs)
+    p_value = _welch_tail(q, df, weight / weight.sum(), dfs)
     return Heterogeneity(q, df, p_value, 1 - df / q if q > df else 0.0)
 
 
@@ -128,7 +128,7 @@ def lift_against_rest(inside: Pair, outside: Pair, alpha: float = 0.05) -> Effec
     return effects.effect_from_difference(*values, se, math.inf, alpha, "lift_against_rest")
 
 
-def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
+def _welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
     """Test a weighted sum of squares whose weights are one over estimated variances.
 
     `q` is Σ weight × residual². `df` is the number of residuals minus one fitted parameter.
@@ -139,7 +139,7 @@ def welch_tail(q: float, df: int, leverages: Floats, dfs: Floats) -> float:
 
     Example:
         >>> even, known = np.full(40, 1 / 40), np.full(40, np.inf)
-        >>> [round(welch_tail(54.6, 39, even, dfs), 3) for dfs in (known, np.full(40, 58.0))]
+        >>> [round(_welch_tail(54.6, 39, even, dfs), 3) for dfs in (known, np.full(40, 58.0))]
         [0.05, 0.073]
     """
     noise = float(np.sum((1 - leverages) ** 2 / dfs))

@@ -40,7 +40,19 @@ def estimate_ratio(moments: Moments) -> Estimate:
         >>> e.value, round(e.variance, 6), e.units, round(e.df, 2)
         (0.2, 0.0059, 4, 2.92)
     """
-    return estimate_smooth(correct_leverage(moments.pick(0, 1)), ratio(0, 1))
+    corrected = correct_leverage(moments.pick(0, 1))
+    (yy, yx), (_, xx) = corrected.covariance.tolist()
+    y, x = corrected.mean.tolist()
+    if x == 0:
+        raise Refusal("zero_denominator", "the denominator of the ratio sums to zero")
+    # Weights of y and x in the linearised ratio, 1 / x̄ and −R / x̄.
+    w, v = 1 / x, -y / x / x
+    if not (math.isfinite(w) and math.isfinite(v)):
+        raise Refusal("zero_denominator", "the denominator of the ratio is almost zero")
+    of_y, of_both, of_x = w * yy * w, w * yx * v, v * xx * v
+    size = of_y + 2 * abs(of_both) + of_x
+    variance = _drop_rounding(of_y + of_both + of_both + of_x, size)
+    return Estimate(y / x, variance / corrected.n, corrected.n, corrected.df)
 
 
 def correct_leverage(
@@ -67,23 +79,24 @@ def correct_leverage(
         [0.0017, 0.0037]
     """
     n, below = moments.n, [block[1] for block in blocks]
-    mean = float(moments.mean[below].sum())
-    square = float(moments.comoment[np.ix_(below, below)].sum())
+    mean = sum(float(moments.mean[k]) for k in below)
+    square = sum(float(moments.comoment[k, j]) for k in below for j in below)
     if n < 2 or mean == 0:
         return moments
     # Kish's effective number of units, (Σx)² / Σx².
     effective = min(moments.df, max(n / (1 + square / n / mean / mean) - 1, 1.0)) + 1
-    comoment, heavy = moments.comoment, moments.heavy
-    if len(heavy):
-        left = heavy.copy()
-        for block in blocks:
-            apart, block_mean = heavy[:, block[1]], float(moments.mean[block[1]])
-            held = are_heavy(apart + block_mean, n, n * block_mean)
-            rest = np.where(held, 1 - apart / ((n - 1) * (divisor or block_mean)), 1.0)
-            if np.any(rest < _ROUNDING):
-                raise Refusal("too_few_units", "one unit holds the whole denominator")
-            left[:, block] /= rest[:, None]
-        comoment = comoment + left.T @ left - heavy.T @ heavy
+    heavy = moments.heavy
+    if not len(heavy):
+        return moments.count_as(effective)
+    left = heavy.copy()
+    for block in blocks:
+        apart, block_mean = heavy[:, block[1]], float(moments.mean[block[1]])
+        held = are_heavy(apart + block_mean, n, n * block_mean)
+        rest = np.where(held, 1 - apart / ((n - 1) * (divisor or block_mean)), 1.0)
+        if np.any(rest < _ROUNDING):
+            raise Refusal("too_few_units", "one unit holds the whole denominator")
+        left[:, block] /= rest[:, None]
+    comoment = moments.comoment + left.T @ left - heavy.T @ heavy
     return Moments(n, moments.mean, comoment, effective, moments.third)
 
 
@@ -191,5 +204,9 @@ def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
 def quadratic(weights: Floats, covariance: Floats) -> float:
     """Return w'Σw; zero if only rounding error is left."""
     terms = weights[:, None] * covariance * weights
-    value = float(terms.sum())
-    return value if value > _ROUNDING * float(np.abs(terms).sum()) else 0.0
+    return _drop_rounding(float(terms.sum()), float(np.abs(terms).sum()))
+
+
+def _drop_rounding(total: float, size: float) -> float:
+    """Return a variance, or zero if its terms of this size leave only rounding error."""
+    return total if total > _ROUNDING * size else 0.0

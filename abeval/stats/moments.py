@@ -51,14 +51,17 @@ class Moments:
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
-        k = np.size(self.mean)
-        object.__setattr__(self, "heavy", self.heavy if len(self.heavy) else np.zeros((0, k)))
-        heavy = (len(self.heavy), k)
-        wanted = {"mean": (k,), "comoment": (k, k), "third": (k, k, k), "heavy": heavy}
-        for name, shape in wanted.items():
-            if getattr(self, name) is None:
+        k, heavy = np.size(self.mean), self.heavy if len(self.heavy) else np.zeros((0, 0))
+        wanted = {
+            "mean": (self.mean, (k,)),
+            "comoment": (self.comoment, (k, k)),
+            "third": (self.third, (k, k, k)),
+            "heavy": (heavy.reshape(-1, k), (len(heavy), k)),
+        }
+        for name, (given, shape) in wanted.items():
+            if given is None:
                 continue
-            values = np.array(getattr(self, name), dtype=np.float64)
+            values = np.array(given, dtype=np.float64)
             if self.n < 0 or values.shape != shape:
                 raise ValueError(f"moments need n ≥ 0 and a {name} of {shape}, got {values.shape}")
             finite(values, "an infinite or missing value among the moments")
@@ -195,36 +198,55 @@ class Moments:
             return 0.0
         return float(np.max(np.abs(self.heavy[:, 1] / self.mean[1] + 1))) / self.n
 
-    def merge(self, other: Moments) -> Moments:
-        """Merge moments of two disjoint sets of units (Chan, Golub and LeVeque 1983).
+    def merge(self, *others: Moments) -> Moments:
+        """Merge moments of disjoint sets of units (Chan, Golub and LeVeque 1983).
 
-        Third moments by Pébay (2008); None if the third moments of one set are not known.
+        Third moments are those of Pébay (2008); None if those of one set are not known.
 
         Example:
             >>> whole = Moments.of([1, 2]).merge(Moments.of([3, 4]))
             >>> whole.n, whole.mean.tolist(), whole.comoment.tolist()
             (4, [2.5], [[5.0]])
         """
-        if other.mean.size != self.mean.size:
-            raise ValueError(f"cannot merge {self.mean.size} with {other.mean.size} variables")
-        if self.n == 0 or other.n == 0:
-            return other if self.n == 0 else self
-        n, both = self.n + other.n, (self.effective, other.effective)
-        effective = None if both == (None, None) else self.df + other.df + 2
+        if any(other.mean.size != self.mean.size for other in others):
+            raise ValueError(f"cannot merge others with moments of {self.mean.size} variables")
+        sets = [moments for moments in (self, *others) if moments.n]
+        if len(sets) < 2:
+            return sets[0] if sets else self
+        n = sum(moments.n for moments in sets)
+        units = np.array([[moments.n] for moments in sets], dtype=np.float64)
         with np.errstate(over="ignore", invalid="ignore"):
-            step = other.mean - self.mean
-            # n₁·n₂/n · step·step': what varies between the two sets.
-            between = np.outer(step, step) * (self.n * (other.n / n))
+            # From the first mean, so that equal means are so exactly.
+            steps = np.stack([moments.mean - sets[0].mean for moments in sets])
+            shift = (units / n * steps).sum(axis=0)
+            steps, mean = steps - shift, sets[0].mean + shift
+            # What varies within the sets, and between them.
+            comoment = sum(moments.comoment for moments in sets) + (units * steps).T @ steps
+            is_plain = all(moments.effective is None for moments in sets)
             return Moments(
                 n,
-                self.mean + step * (other.n / n),
-                self.comoment + other.comoment + between,
-                effective,
-                _merge_third(self, other, step),
-                _merge_heavy(self, other, step),
+                mean,
+                comoment,
+                None if is_plain else sum(moments.df + 1 for moments in sets),
+                _merge_thirds(sets, steps),
+                _merge_heavy(sets, steps, mean, n),
             )
 
     __add__ = merge
+
+    def count_as(self, effective: float) -> Moments:
+        """Count the units as so many effective ones, none of them heavy."""
+        return self._copy(effective=effective, heavy=np.zeros((0, self.mean.size)))
+
+    def drop_third(self) -> Moments:
+        """Drop the third moments, which most tests do not need."""
+        return self._copy(third=None)
+
+    def _copy(self, **values: object) -> Moments:
+        """Copy with other values that need no check."""
+        copy = object.__new__(Moments)
+        copy.__dict__.update(self.__dict__, **values)
+        return copy
 
     def pick(self, *indices: int) -> Moments:
         """Pick the variables at these indices, in their order.
@@ -237,10 +259,12 @@ class Moments:
             return self
         chosen = np.array(indices, dtype=np.intp)
         rows = chosen[:, None]
-        comoment = self.comoment[rows, chosen]
-        third = None if self.third is None else self.third[rows[:, None], rows, chosen]
-        fields = self.mean[chosen], comoment, self.effective, third, self.heavy[:, chosen]
-        return Moments(self.n, *fields)
+        return self._copy(
+            mean=self.mean[chosen],
+            comoment=self.comoment[rows, chosen],
+            third=None if self.third is None else self.third[rows[:, None], rows, chosen],
+            heavy=self.heavy[:, chosen],
+        )
 
 
 def are_heavy(values: Floats, units: int, total: float) -> Bools:
@@ -302,27 +326,24 @@ def _third(
     return third
 
 
-def _merge_third(first: Moments, second: Moments, step: Floats) -> Floats | None:
-    """Return the third moments of two merged sets; `step` is mean₂ − mean₁."""
-    if first.third is None or second.third is None:
-        return None
-    n = first.n + second.n
-    first_share, second_share = first.n / n, second.n / n
-    crossed = np.multiply.outer(step, first_share * second.comoment - second_share * first.comoment)
-    # The step is of each of the three variables in turn.
-    turned = crossed + crossed.transpose(1, 0, 2) + crossed.transpose(1, 2, 0)
-    cube = np.multiply.outer(np.outer(step, step), step) * (
-        first.n * second_share * (first_share - second_share)
-    )
-    return np.asarray(first.third + second.third + turned + cube)
+def _merge_thirds(sets: Sequence[Moments], steps: Floats) -> Floats | None:
+    """Return the third moments of merged sets; `steps` lead from all means to theirs."""
+    third = np.zeros((steps.shape[1],) * 3)
+    for moments, step in zip(sets, steps, strict=True):
+        if moments.third is None:
+            return None
+        crossed = np.multiply.outer(step, moments.comoment)
+        # The step is of each of the three variables in turn.
+        turned = crossed + crossed.transpose(1, 0, 2) + crossed.transpose(1, 2, 0)
+        cube = moments.n * np.multiply.outer(np.outer(step, step), step)
+        third += moments.third + turned + cube
+    return third
 
 
-def _merge_heavy(first: Moments, second: Moments, step: Floats) -> Floats:
-    """Return the heavy units of two merged sets."""
-    n = first.n + second.n
-    apart, rest = step * (second.n / n), step * (first.n / n)
-    heavy, mean = np.concatenate([first.heavy - apart, second.heavy + rest]), first.mean + apart
-    if mean.size < 2:
+def _merge_heavy(sets: Sequence[Moments], steps: Floats, mean: Floats, n: int) -> Floats:
+    """Return the heavy units of merged sets."""
+    heavy = np.concatenate([m.heavy + step for m, step in zip(sets, steps, strict=True)])
+    if mean.size < 2 or not len(heavy):
         return heavy
     return heavy[are_heavy(heavy[:, 1] + mean[1], n, n * float(mean[1]))]
 

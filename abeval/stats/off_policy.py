@@ -23,19 +23,19 @@ from abeval.stats.records import Bools, Floats, Integers, Interval, Refusal, Ref
 MIN_ESS = 100.0
 """Smallest effective sample size: below it, intervals cover too little."""
 
-MAX_UNSUPPORTED = 0.05
-"""Largest share of evaluation probability on actions never taken."""
+# Largest share of evaluation probability on actions never taken.
+_MAX_UNSUPPORTED = 0.05
 
-MEAN_WEIGHT_ALPHA, MEAN_WEIGHT_SLACK = 1e-4, 0.05
-"""Propensities are wrong if the mean weight differs from 1 at this level and by more than this.
-
-The mean of skewed weights is below 1 more often than a t-test assumes."""
+# Propensities are wrong if the mean weight differs from 1 at this level and by more than this.
+#
+# The mean of skewed weights is below 1 more often than a t-test assumes.
+_MEAN_WEIGHT_ALPHA, _MEAN_WEIGHT_SLACK = 1e-4, 0.05
 
 MIN_REWARDS = 5.0
 """Smallest effective number of rewarded rows for an interval."""
 
-PRIOR_ROWS = 50.0
-"""Prior rows with the overall mean reward, added to each action."""
+# Prior rows with the overall mean reward, added to each action.
+_PRIOR_ROWS = 50.0
 
 WEIGHTED = ("replay", "ips", "clipped_ips", "snips")
 """Estimators without a model of the reward."""
@@ -126,7 +126,7 @@ def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
     return doubles
 
 
-def sum_by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
+def _sum_by_cluster(values: Floats, clusters: ArrayLike | None) -> Floats:
     """Sum values by cluster; without clusters return the values.
 
     Refusals: `inconsistent` for ids that are missing, not integers, or not one per value.
@@ -157,7 +157,7 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
         >>> round(spread(0.5, rewards - 0.5, clusters=[1, 2, 1, 2]).se, 6)
         0.5
     """
-    sums = sum_by_cluster(influence, clusters)
+    sums = _sum_by_cluster(influence, clusters)
     if sums.size < 2:
         raise Refusal("too_few_units", f"a variance needs at least two units, got {sums.size}")
     finite(sums, "an estimate or its variance is not finite")
@@ -181,14 +181,14 @@ def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> flo
         (4.0, 2.0)
     """
     (w,) = columns(weights)
-    sums = sum_by_cluster(w, clusters)
+    sums = _sum_by_cluster(w, clusters)
     # Divided by the largest, because squares of small weights underflow.
     scaled = sums / sums.max() if sums.max() > 0 else sums
     squares = float(scaled @ scaled)
     return float(scaled.sum() ** 2 / squares) if squares > 0 else 0.0
 
 
-def require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
+def _require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
     """Raise `unsupported_by_logging` unless an effective sample size is large enough."""
     # A policy on its own log has the size of its rows, up to rounding.
     if size <= 0 or size < minimum * (1 - 1e-9):
@@ -254,7 +254,7 @@ def diagnose(
 def check_support(diagnostics: Diagnostics, min_ess: float = MIN_ESS) -> None:
     """Check that a log can support an estimate for the evaluated policy.
 
-    Refusals: `unsupported_by_logging` if more than `MAX_UNSUPPORTED` of the evaluation probability
+    Refusals: `unsupported_by_logging` if more than `_MAX_UNSUPPORTED` of the evaluation probability
     lies on actions never taken, or if the effective sample size of rows or clusters is below
     `min_ess`; `weights_not_one` for a mean weight other than 1.
 
@@ -264,15 +264,15 @@ def check_support(diagnostics: Diagnostics, min_ess: float = MIN_ESS) -> None:
         abeval.stats.records.Refusal: 50.0 % of the policy is on actions never taken
     """
     unsupported = diagnostics.unsupported
-    if unsupported is not None and unsupported > MAX_UNSUPPORTED:
+    if unsupported is not None and unsupported > _MAX_UNSUPPORTED:
         message = f"{100 * unsupported:.1f} % of the policy is on actions never taken"
         raise Refusal("unsupported_by_logging", message)
     rows = (diagnostics.ess, diagnostics.rows, "rows")
     units = (diagnostics.ess_units, diagnostics.units, "units")
     size, count, noun = min(rows, units)
-    require_size(size, f"{count} {noun}", min_ess)
+    _require_size(size, f"{count} {noun}", min_ess)
     mean, se = diagnostics.mean_weight, diagnostics.mean_weight_se
-    if diagnostics.mean_weight_p < MEAN_WEIGHT_ALPHA and abs(mean - 1) > MEAN_WEIGHT_SLACK:
+    if diagnostics.mean_weight_p < _MEAN_WEIGHT_ALPHA and abs(mean - 1) > _MEAN_WEIGHT_SLACK:
         message = f"the weights average {mean:.3f} ± {se:.3f}, not 1: wrong propensities"
         raise Refusal("weights_not_one", message)
 
@@ -360,7 +360,7 @@ def estimate(
         size = effective_size(w)
         if rows.clusters is not None:
             size = min(size, effective_size(w, rows.clusters))
-        require_size(size, f"{w.size} rows", min_ess)
+        _require_size(size, f"{w.size} rows", min_ess)
     if name == "clipped_ips":
         w = np.minimum(w, option)
     value, influence, coefficient = _estimate_value(name, r, w, q, e, option)
@@ -523,7 +523,7 @@ def cross_fit(
     context: Integers,
     fold: Integers,
     policy: Policy,
-    prior_rows: float = PRIOR_ROWS,
+    prior_rows: float = _PRIOR_ROWS,
 ) -> CrossFit:
     """Fit the mean reward per action on the other folds, with shrinkage.
 

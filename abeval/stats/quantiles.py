@@ -86,8 +86,8 @@ def build_distribution(values: Floats, times: NDArray[np.integer] | None = None)
     return Distribution(distinct, 2 * np.cumsum(counts) - counts)
 
 
-MIN_TAIL = 10
-"""With fewer independent values beyond a quantile, its interval ends among the last."""
+# With fewer independent values beyond a quantile, its interval ends among the last.
+_MIN_TAIL = 10
 
 # Standard errors always come from the ends of a 95 % interval.
 _Z = two_sided_quantile(0.05)
@@ -146,7 +146,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     """Return levels whose quantiles form the 95 % interval (Woodruff 1952).
 
     The levels are ν ∓ z·√(D·ν(1 − ν)/n), for n values with the design effect D. Refusals:
-    `too_few_units` if fewer than `MIN_TAIL` independent values are expected beyond the quantile;
+    `too_few_units` if fewer than `_MIN_TAIL` independent values are expected beyond the quantile;
     `zero_variance` for a design effect of 0.
 
     Example:
@@ -157,9 +157,9 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     if effect <= 0:
         raise Refusal("zero_variance", "every unit has the same share of values below")
     tail = tail_size(n, level, effect)
-    if tail < MIN_TAIL:
+    if tail < _MIN_TAIL:
         few = f"{tail:.1f} independent values are expected beyond the quantile {level:g}"
-        raise Refusal("too_few_units", f"{few}, fewer than {MIN_TAIL}")
+        raise Refusal("too_few_units", f"{few}, fewer than {_MIN_TAIL}")
     # ν ∓ z·√(D·ν(1 − ν)/n).
     half = _Z * math.sqrt(effect * level * (1 - level) / n)
     return Interval(level - half, level + half)
@@ -192,7 +192,7 @@ def estimate_from_ends(value: float, low: float, high: float, units: int) -> Sid
 
 def beyond(n: int, level: float) -> Refusal:
     """Explain why a quantile does not lie between two observed values."""
-    if tail_size(n, level) < MIN_TAIL:
+    if tail_size(n, level) < _MIN_TAIL:
         return Refusal("too_few_units", f"{n} values are too few for the quantile {level:g}")
     message = f"so many values are the lowest or the highest that the quantile {level:g} is not"
     return Refusal("tied_quantile", f"{message} between two values")

@@ -1,6 +1,9 @@
 """Test repeatedly: confidence sequences, and bounds of planned looks."""
 
 import math
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
 from typing import Literal, NamedTuple, get_args
 
 import numpy as np
@@ -129,6 +132,9 @@ Spending = Literal["obrien_fleming", "obrien_fleming_total", "pocock", "power"]
 # Beyond these standard deviations the path's density is 0 in double precision.
 _REACH = 9.0
 
+# The least chance that has a logarithm here.
+_LEAST = 1e-307
+
 
 class Bounds(NamedTuple):
     """Two-sided bounds of planned looks.
@@ -190,27 +196,26 @@ def bounds(
         >>> [round(z, 3) for z in bounds([0.2, 0.4, 0.6, 0.8, 1.0]).z]
         [4.877, 3.357, 2.68, 2.29, 2.031]
     """
+    times, plan = _clocks(fractions, spent_at)
+    total = [spent(share, alpha, spending) for share in plan]
+    edges, (nodes, mass) = _walk(times, total)
+    edges.append(_edge(nodes, mass, *_last_step(times, total)))
+    z = [edge / math.sqrt(time) for edge, time in zip(edges, times, strict=True)]
+    return Bounds(tuple(z), tuple(total))
+
+
+def _clocks(fractions: ArrayLike, spent_at: ArrayLike | None) -> tuple[list[float], list[float]]:
+    """Return the information of each look, and its share of the plan."""
     times = _increasing(fractions)
     plan = times if spent_at is None else _increasing(spent_at)
     if len(plan) != len(times):
         raise Refusal("not_applicable", "one share of the plan per look")
-    steps = np.diff(times, prepend=0.0)
-    total = [spent(float(t), alpha, spending) for t in plan]
-    nodes, mass = np.zeros(1), np.ones(1)
-    edges: list[float] = []
-    for i, share in enumerate(np.diff(total, prepend=0.0)):
-        if i:
-            nodes, mass = _carry(
-                nodes, mass, edges[-1], float(times[i - 1]), math.sqrt(steps[i - 1])
-            )
-        edges.append(_edge(nodes, mass, math.sqrt(steps[i]), float(share)))
-    z = np.array(edges) / np.sqrt(times)
-    return Bounds(tuple(z.tolist()), tuple(total))
+    return times, plan
 
 
-def _increasing(fractions: ArrayLike) -> Floats:
-    times = np.atleast_1d(np.asarray(fractions, dtype=float))
-    if len(times) == 0 or not np.all(np.diff(times, prepend=0.0) > 0) or times[-1] > 1 + 1e-12:
+def _increasing(fractions: ArrayLike) -> list[float]:
+    times: list[float] = np.atleast_1d(np.asarray(fractions, dtype=float)).tolist()
+    if not times or times[-1] > 1 + 1e-12 or not all(a < b for a, b in pairwise([0.0, *times])):
         raise Refusal("not_applicable", "information fractions must increase within (0, 1]")
     return times
 
@@ -245,8 +250,14 @@ def repeated_p_value(
     least = math.log(2) + float(special.log_ndtr(-size))
     largest = math.log1p(-1e-9)
 
+    times, plan = _clocks(fractions, spent_at)
+    edge = size * math.sqrt(times[-1])
+
     def short(log_alpha: float) -> float:
-        return bounds(fractions, math.exp(log_alpha), spending, spent_at).z[-1] - size
+        # The path leaves at this edge more often than the last look may: its bound is farther out.
+        total = [spent(share, math.exp(log_alpha), spending) for share in plan]
+        (nodes, mass), (sd, share) = _walk(times, total)[1], _last_step(times, total)
+        return math.log(max(_leaves(nodes, mass, sd, edge), _LEAST)) - math.log(max(share, _LEAST))
 
     if least >= largest or short(largest) > 0:
         return RepeatedPValue(1.0, 0.0)
@@ -256,19 +267,45 @@ def repeated_p_value(
     return RepeatedPValue(math.exp(log_p), log_p / math.log(10))
 
 
+def _walk(
+    times: Sequence[float], spent_by: Sequence[float]
+) -> tuple[list[float], tuple[Floats, Floats]]:
+    """Return the edges of all looks but the last, and the path's density before the last."""
+    nodes, mass = np.zeros(1), np.ones(1)
+    edges: list[float] = []
+    for end in range(1, len(times)):
+        sd, share = _last_step(times[:end], spent_by[:end])
+        edges.append(_edge(nodes, mass, sd, share))
+        nodes, mass = _carry(nodes, mass, edges[-1], times[end - 1], sd)
+    return edges, (nodes, mass)
+
+
+def _last_step(times: Sequence[float], spent_by: Sequence[float]) -> tuple[float, float]:
+    """Return the standard deviation of the path's last step, and the alpha spent at its end."""
+    before, spent_before = (times[-2], spent_by[-2]) if len(times) > 1 else (0.0, 0.0)
+    return math.sqrt(times[-1] - before), spent_by[-1] - spent_before
+
+
+def _leaves(nodes: Floats, mass: Floats, sd: float, edge: float) -> float:
+    """Return the chance that the next step of the path leaves (−edge, edge)."""
+    # Nodes and masses are the same on both sides of zero, and so is what leaves.
+    return float(2 * (mass @ special.ndtr((nodes - edge) / sd)))
+
+
 def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
     """Find c so that the next step of the path leaves (−c, c) with this chance."""
-
-    def leaves(c: float) -> float:
-        # Nodes and masses are the same on both sides of zero, and so is what leaves.
-        return float(2 * (mass @ special.ndtr((nodes - c) / sd)))
-
+    if len(nodes) == 1:
+        return -sd * float(special.ndtri(share / 2)) if share >= 1e-300 else math.inf
     reach = float(nodes.max()) + 38 * sd
-    if share < 1e-300 or leaves(reach) >= share:
+    if share < 1e-300 or _leaves(nodes, mass, sd, reach) >= share:
         return math.inf
     # Solved in the logarithm, where tiny shares keep their digits.
     target = math.log(share)
-    return brentq(lambda c: math.log(max(leaves(c), 1e-307)) - target, 0.0, reach, xtol=1e-13)
+
+    def excess(edge: float) -> float:
+        return math.log(max(_leaves(nodes, mass, sd, edge), _LEAST)) - target
+
+    return brentq(excess, 0.0, reach, xtol=1e-13)
 
 
 def _carry(
@@ -279,10 +316,15 @@ def _carry(
     It uses Gauss-Legendre quadrature, because a grid of step .05 is off in the fifth digit.
     """
     inside = min(edge, _REACH * math.sqrt(time))
-    panels = max(4, math.ceil(2 * inside / (3 * sd)))
-    rule, rule_weight = legendre(14)
-    half = inside / panels
-    x = (half * rule + half * (2 * np.arange(panels)[:, None] + 1) - inside).ravel()
-    weight = np.tile(half * rule_weight, panels)
-    kernel = np.exp(-0.5 * ((x[:, None] - nodes) / sd) ** 2) / (sd * math.sqrt(2 * math.pi))
-    return x, weight * (kernel @ mass)
+    rule, rule_weight = _composite_rule(max(4, math.ceil(2 * inside / (3 * sd))))
+    x = inside * rule
+    kernel = np.exp(-0.5 * ((x[:, None] - nodes) / sd) ** 2)
+    return x, rule_weight * (kernel @ mass) * (inside / sd / math.sqrt(2 * math.pi))
+
+
+@cache
+def _composite_rule(panels: int) -> tuple[Floats, Floats]:
+    """Return nodes and weights of 14 points in each of equal panels of (−1, 1)."""
+    rule, weight = legendre(14)
+    middle = (2 * np.arange(panels)[:, None] + 1) / panels - 1
+    return (middle + rule / panels).ravel(), np.tile(weight / panels, panels)

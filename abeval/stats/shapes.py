@@ -18,8 +18,8 @@ from abeval.stats.resampling import permutation_p_value
 
 Scale = Literal["relative", "absolute"]
 
-STEADY = 4.0
-"""Effects are relative if every value is this many standard errors above zero."""
+# Effects are relative if every value is this many standard errors above zero.
+_STEADY = 4.0
 
 
 _NOT_FINITE = "effects and covariances must be finite"
@@ -46,7 +46,7 @@ def window_effects(control: Moments, treatment: Moments) -> Windows:
     Source: Deng, Knoblich & Lu (2018).
 
     Moments over units are of D numerators, then D denominators, one of each per window; a unit that
-    is absent from a window has zeros there. Effects are relative if every value is `STEADY`
+    is absent from a window has zeros there. Effects are relative if every value is `_STEADY`
     standard errors above zero. Refusals: `zero_denominator` if the denominator of a window sums to
     zero; `too_few_units`.
 
@@ -103,7 +103,7 @@ def _df(parts: Sequence[Floats], dfs: Sequence[float]) -> float:
 
 def _steady(moments: Moments, values: Floats) -> bool:
     se = np.sqrt(np.maximum(np.diag(_covariance(moments, values, relative=False)), 0.0))
-    return bool(np.all(values > STEADY * se))
+    return bool(np.all(values > _STEADY * se))
 
 
 def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Effect:
@@ -130,8 +130,8 @@ def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Eff
 
 Kind = Literal["trend", "decay", "shock"]
 
-DECAYS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 21.0)
-"""Candidate time constants, in days."""
+# Candidate time constants, in days.
+_DECAYS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0, 10.0, 14.0, 21.0)
 
 DRAWS = 20_000
 _SEED = 20_111
@@ -193,7 +193,7 @@ def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
     """Draw decays exp(−t / tau), for tau up to `longest` days."""
     t = np.asarray(times, dtype=float)
     return tuple(
-        Shape("decay", tau, tuple(np.exp(-t / tau).tolist())) for tau in DECAYS if tau <= longest
+        Shape("decay", tau, tuple(np.exp(-t / tau).tolist())) for tau in _DECAYS if tau <= longest
     )
 
 

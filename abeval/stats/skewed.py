@@ -131,11 +131,8 @@ def evaluate_hypothesis(compared: Skewed, effect: float) -> HypothesisTest:
         0.011
     """
     ratio, shift = (effect, 0.0) if compared.scaled else (1.0, effect)
-    variance, cube = _moments_of_splits(compared, ratio)
-    if variance <= 0:
-        raise Refusal("zero_variance", "neither variant varies: no test is possible")
+    se, skewness = _spread_of_splits(compared, ratio)
     difference = compared.treatment / ratio - shift - compared.control
-    se = math.sqrt(variance)
     free = max(compared.units - 2 * len(compared.strata), 1)
     # The difference itself is part of the spread of all units together.
     z = difference / se
@@ -145,7 +142,7 @@ def evaluate_hypothesis(compared: Skewed, effect: float) -> HypothesisTest:
     separate = separate._replace(
         difference=float(as_normal(difference / separate.se, df)) * separate.se
     )
-    return HypothesisTest(float(as_normal(z, df)), se, cube / se**3, separate)
+    return HypothesisTest(float(as_normal(z, df)), se, skewness, separate)
 
 
 def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -167,8 +164,8 @@ def _evaluate_no_effect(compared: Skewed) -> HypothesisTest:
     return evaluate_hypothesis(compared, 1.0 if compared.scaled else 0.0)
 
 
-def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
-    """Return the variance of the difference over all splits, and its third moment.
+def _spread_of_splits(compared: Skewed, ratio: float = 1.0) -> tuple[float, float]:
+    """Return the standard error of the difference over all splits, and its skewness.
 
     A lift is either higher values in the treatment, or more units with a value. The test assumes
     the one that makes the difference less certain. With equal sizes both are as uncertain; then it
@@ -182,7 +179,10 @@ def _moments_of_splits(compared: Skewed, ratio: float) -> tuple[float, float]:
             square, third = more_units
         variance += stratum.share**2 * square
         cube += stratum.share**3 * third
-    return variance, cube
+    if variance <= 0:
+        raise Refusal("zero_variance", "neither variant varies: no test is possible")
+    se = math.sqrt(variance)
+    return se, cube / se**3
 
 
 def _split_moments(stratum: Stratum, ratio: float, times: float) -> tuple[float, float]:
@@ -343,7 +343,7 @@ def baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
 def means(control: Moments, treatment: Moments, theta: Sequence[float] = ()) -> Skewed:
     """Compare two variants by their means.
 
-    Moments are of (y, covariate, …), as of `Moments.with_third`; `theta` are coefficients of
+    Moments are of (y, covariate, …), as of `Moments.build_with_third`; `theta` are coefficients of
     covariates to take out, as of `cuped_mean`. Refusals: `not_applicable` without third moments,
     `too_few_units`.
 
@@ -384,14 +384,13 @@ def strata(
         1.75
     """
     (
-        (control_value, control_moved, control_spreads),
-        (treatment_value, treatment_moved, treatment_spreads),
+        (control_value, control_moved, control_spreads, control_dfs),
+        (treatment_value, treatment_moved, treatment_spreads, treatment_dfs),
     ) = (_arm(arm, shares, is_ratio, theta) for arm in (control, treatment))
-    df = (
-        _df([*control, *treatment], [*control_spreads, *treatment_spreads], [*shares] * 2)
-        if is_ratio
-        else math.inf
-    )
+    df = math.inf
+    if is_ratio:
+        spreads = [*control_spreads, *treatment_spreads]
+        df = _df(spreads, [*shares] * 2, [*control_dfs, *treatment_dfs])
     # Covariates move both values to where all units are.
     units = [sum(m.n for m in arm) for arm in (control, treatment)]
     shift = (treatment_moved - control_moved) / sum(units)
@@ -401,27 +400,26 @@ def strata(
     return Skewed(*values, tuple(Stratum(*pair) for pair in pairs), scaled, df)
 
 
-def _df(arms: Sequence[Moments], spreads: Sequence[Spread], shares: Sequence[float]) -> float:
+def _df(spreads: Sequence[Spread], shares: Sequence[float], dfs: Sequence[float]) -> float:
     """Return the degrees of freedom of ratios' spreads, by the units that count."""
     terms = [
         share**2 * spread.square / spread.units / (spread.units - 1)
         for share, spread in zip(shares, spreads, strict=True)
     ]
-    if sum(terms) <= 0:
-        return math.inf
-    return satterthwaite(terms, [correct_leverage(arm).df for arm in arms])
+    return satterthwaite(terms, dfs) if sum(terms) > 0 else math.inf
 
 
 def _arm(
     cells: Sequence[Moments], shares: Sequence[float], is_ratio: bool, theta: Sequence[float]
-) -> tuple[float, float, list[Spread]]:
-    """Return a variant's value, the covariates' part of it, and its spreads."""
+) -> tuple[float, float, list[Spread], list[float]]:
+    """Return a variant's value, the covariates' part of it, its spreads and their df."""
     terms, coefficients = 2 if is_ratio else 1, np.asarray(theta, dtype=np.float64)
     means = np.array([m.mean[: terms + coefficients.size] for m in cells])
     centre = np.asarray(shares) @ means
     slope = gradient(centre[:terms]) if is_ratio else np.ones(1)
     weights = np.concatenate([slope, -coefficients])
-    value, spreads = float(centre[0] / centre[1]) if is_ratio else float(centre[0]), []
+    value = float(centre[0] / centre[1]) if is_ratio else float(centre[0])
+    spreads, dfs = list[Spread](), list[float]()
     for share, moments in zip(shares, cells, strict=True):
         if moments.third is None:
             raise Refusal("not_applicable", "the third moments of the values are not known")
@@ -432,7 +430,8 @@ def _arm(
         picked = moments.pick(*range(weights.size))
         cube = float(weights @ (weights @ (picked.third @ weights)))
         spreads.append(Spread(moments.n, quadratic(weights, picked.comoment), cube))
-    return value, float(coefficients @ centre[terms:]), spreads
+        dfs.append(moments.df)
+    return value, float(coefficients @ centre[terms:]), spreads, dfs
 
 
 def _never_negative(moments: Moments) -> bool:
@@ -460,7 +459,7 @@ def skewness(compared: Skewed) -> float:
         >>> round(skewness(means(Moments.build_with_third([0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
         0.978
     """
-    return _evaluate_no_effect(compared).skewness
+    return _spread_of_splits(compared)[1]
 
 
 def skewness_at_effects(compared: Skewed) -> float:
@@ -482,7 +481,7 @@ def skewness_at_effects(compared: Skewed) -> float:
     value, _ = baseline(compared, 1.0)
     if value <= 0:
         return 0.0
-    effect = FINDABLE * _evaluate_no_effect(compared).se / value
+    effect = FINDABLE * _spread_of_splits(compared)[0] / value
     ratios = (1 + effect, 1 - min(effect, _MOST_LOSS))
     return max(abs(skewness_if_times(compared, ratio)) for ratio in ratios)
 
@@ -531,10 +530,18 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
         True
     """
     test, (low, high) = _evaluate_no_effect(compared), interval(compared, alpha)
-    p_value = min(1.0, 2 * test.tail(test.side).p_value)
-    difference = compared.treatment - compared.control
-    values = (compared.control, compared.treatment, difference, test.se, math.inf)
-    return Effect(*values, low, high, test.z, p_value, METHOD)
+    return Effect(
+        control=compared.control,
+        treatment=compared.treatment,
+        difference=compared.treatment - compared.control,
+        se=test.se,
+        df=math.inf,
+        low=low,
+        high=high,
+        statistic=test.z,
+        p_value=min(1.0, 2 * test.tail(test.side).p_value),
+        method=METHOD,
+    )
 
 
 def interval(compared: Skewed, alpha: float = 0.05) -> Interval:

@@ -21,14 +21,13 @@ CHI_SQUARE_MINIMUM = 5.0
 MANY = 1000.0
 """From this many expected units of an arm on, their sum over strata is taken as normal."""
 
-CHANGED = 1e-6
-"""Below this p-value of one day or one cut, the split has changed."""
+# Below this p-value of one day or one cut, the split has changed.
+_CHANGED = 1e-6
 
-APART = 1e-3
-"""P-value below which two stretches are apart, once the split is known to have changed.
-
-A change that is missed biases, one too many costs hardly anything.
-"""
+# P-value below which two stretches are apart, once the split is known to have changed.
+#
+# A change that is missed biases, one too many costs hardly anything.
+_APART = 1e-3
 
 # Prior units that arrived as planned: tuned to mismatches of about one percent.
 _PRIOR = 10_000.0
@@ -388,7 +387,7 @@ def find_split_periods(counts: ArrayLike) -> tuple[range, ...]:
     """Split the days wherever the traffic split changed.
 
     The split has changed if the days before some cut, or one day, differ from all others by the
-    likelihood ratio of multinomial counts (p < `CHANGED`). The cuts are then those that maximise
+    likelihood ratio of multinomial counts (p < `_CHANGED`). The cuts are then those that maximise
     the likelihood less a penalty for each (Jackson et al. 2005, optimal partitioning). Refusals:
     `not_applicable` for counts of another shape, or negative ones. Counts are of units that
     entered, shape (days, variants).
@@ -404,7 +403,7 @@ def find_split_periods(counts: ArrayLike) -> tuple[range, ...]:
     days, df = len(table), table.shape[1] - 1
     if df < 1 or not _has_changed(table):
         return (range(days),)
-    penalty = float(special.chdtri(df, APART))
+    penalty = float(special.chdtri(df, _APART))
     sums = np.vstack([np.zeros(df + 1), np.cumsum(table, axis=0)])
     best, start = np.zeros(days + 1), np.zeros(days + 1, dtype=int)
     for end in range(1, days + 1):
@@ -424,7 +423,7 @@ def _has_changed(table: Floats) -> bool:
     parts = np.concatenate([before, table])
     # Likelihood ratio of two splits against one.
     ratio = 2 * (_fit(parts) + _fit(total - parts) - _fit(total))
-    return bool(np.any(ratio > float(special.chdtri(table.shape[1] - 1, CHANGED))))
+    return bool(np.any(ratio > float(special.chdtri(table.shape[1] - 1, _CHANGED))))
 
 
 def _fit(counts: Floats) -> Floats:

@@ -12,7 +12,7 @@ import abeval
 from abeval.aggregates.aggregates import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
-from abeval.inference.aa import EXACT, _row, aa_p_values, subtract_past_effect
+from abeval.inference.aa import EXACT, Level, _row, aa_p_values, subtract_past_effect
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
 from tests import sample
@@ -90,6 +90,40 @@ def test_buckets_keep_the_level_as_units_do(share):
     for sums in (buckets, units):
         found, _ = aa_p_values({"m": sums}, share, 2000, 3)
         assert np.mean(found["m"] < 0.05) == pytest.approx(0.05, abs=3 * (0.0475 / 2000) ** 0.5)
+
+
+def replay_until_clear(level, p_values):
+    """Return the first p-values that are enough, a batch of 500 after the other."""
+    ends = range(500, len(p_values) + 1, 500)
+    return next((p_values[:end] for end in ends if level.is_clear(p_values[:end])), p_values)
+
+
+@pytest.mark.parametrize("rate", [0.05, 0.08, 0.1])
+def test_replays_that_end_early_keep_the_level_and_find_what_all_of_them_find(rate):
+    """Each alarm is one of all replays too; of a test that is off, few are lost."""
+    level, rng = Level.at(0.05, 0.002, 2000), np.random.default_rng(4)
+    drawn = rng.random((400, 2000)) * 0.05 / rate
+    early = [replay_until_clear(level, p_values) for p_values in drawn]
+    of_all = np.array([level.is_high(p_values) for p_values in drawn])
+    of_early = np.array([level.is_high(p_values) for p_values in early])
+    assert not np.any(of_early & ~of_all)
+    assert np.mean(of_all & ~of_early) < 0.04
+    if rate == 0.05:
+        assert np.mean(of_all) < 0.01
+        assert np.mean([len(p_values) for p_values in early]) < 1000
+    else:
+        assert np.mean(of_early) > (0.9 if rate == 0.08 else 0.99)
+
+
+def test_a_metric_ends_early_where_others_go_on():
+    values = np.random.default_rng(2).gamma(1.0, size=(2, 1000))
+    sums = {
+        name: BucketSums.per_unit(y, np.ones(1000)) for name, y in zip("ab", values, strict=True)
+    }
+    every, _ = aa_p_values(sums, 0.5, 2000, 3)
+    found, _ = aa_p_values(sums, 0.5, 2000, 3, None, lambda p: p[0] == every["a"][0])
+    assert found["a"] == pytest.approx(every["a"][:500], rel=1e-9)
+    assert found["b"] == pytest.approx(every["b"], rel=1e-9)
 
 
 def test_a_test_that_forgets_that_rows_are_of_one_unit_is_off():

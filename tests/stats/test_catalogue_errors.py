@@ -119,13 +119,26 @@ def test_two_groups_worth_of_units_are_enough() -> None:
             assert isinstance(comparison, Refusal) == refused
 
 
-def test_where_nothing_is_named_there_are_a_thousand_permutations_and_one_seed() -> None:
+def test_where_nothing_is_named_there_are_at_most_a_thousand_permutations_and_one_seed() -> None:
     arms = even_arms(26)
     comparison = catalogue.compare_all(*arms)["gini"]
     assert not isinstance(comparison, Refusal)
-    assert comparison.permutations == 1000
+    assert comparison.permutations <= 1000
     assert comparison == catalogue.compare_all(*arms, ["gini"], 0.05, 1000, 0)["gini"]
     assert comparison.effect.p_value != compare(*arms, "gini", seed=1).effect.p_value
+
+
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_permutations_end_once_a_hundred_are_as_large_as_the_difference(share: float) -> None:
+    rng = np.random.default_rng(3)
+    arms = catalogue.matrices(*even_arms(26), "impressions")
+    measure = catalogue.Evenness(9, ["gini"])
+    every = catalogue.null_differences(*arms, measure, 2000, np.random.default_rng(3))
+    observed = np.quantile(np.abs(every), [1 - share])
+    nulls = catalogue.null_differences(*arms, measure, 2000, rng, observed)
+    assert np.array_equal(nulls, every[:, : nulls.shape[1]])
+    assert nulls.shape[1] == {0.0: 2000, 0.5: 250, 1.0: 250}[share]
+    assert (np.abs(nulls) >= observed).sum() >= (100 if share else 1)
 
 
 def test_permutations_need_impressions_in_every_block() -> None:

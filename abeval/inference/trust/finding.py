@@ -25,8 +25,8 @@ CLICK_COLUMNS = ("click", "dwell", "dwell_ms")
 """Columns whose metrics read clicks."""
 
 SRM = "srm"
-SRM_PART = 0.25
-"""The overall split gets a quarter of the budgets: 0.01 and 0.001, as is customary."""
+# The overall split gets a quarter of the budgets: 0.01 and 0.001, as is customary.
+_SRM_PART = 0.25
 
 
 class Limits(NamedTuple):
@@ -237,7 +237,7 @@ def _merge_parts(parts: Sequence[Check]) -> Check:
 def _shares(families: Collection[str]) -> dict[str, float]:
     """Return each test family's share of the error budgets."""
     others = {*families} - {SRM}
-    return {SRM: SRM_PART} | {name: (1 - SRM_PART) / len(others) for name in others}
+    return {SRM: _SRM_PART} | {name: (1 - _SRM_PART) / len(others) for name in others}
 
 
 def _part(share: float, options: TrustOptions) -> tuple[Limits, str]:

@@ -11,7 +11,7 @@ from abeval.experiment.sections import TrustOptions
 from abeval.inference import clustered
 from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
-from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values, copy_fields
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.metrics.definition import Metric
@@ -19,7 +19,7 @@ from abeval.results import Balance, Check, codes
 from abeval.results import format as fmt
 from abeval.results.trust import AAResult
 
-DENOMINATORS, AA = "denominators", "aa"
+_DENOMINATORS, AA = "denominators", "aa"
 
 # Metrics with a smaller p-value are named in the message.
 _NAMED = 0.01
@@ -51,11 +51,15 @@ def balance(
         Balance(
             metric=key[0],
             variant=key[1],
-            **copy_fields(comparison.numbers, "control", "treatment", "difference", "p_value"),
+            control=numbers.control,
+            treatment=numbers.treatment,
+            difference=numbers.difference,
+            p_value=numbers.p_value,
             p_adjusted=adjusted.get(key),
             reason=comparison.reason if comparison.effect is None else None,
         )
         for key, comparison in comparisons.items()
+        for numbers in (comparison.numbers,)
     )
 
 
@@ -137,7 +141,7 @@ class MovedDenominator(NamedTuple):
 
 
 @TrustCheck(
-    DENOMINATORS,
+    _DENOMINATORS,
     of="both",
     calm="what the ratios divide by shows no difference{unknown}",
     alarm=(
@@ -179,7 +183,7 @@ def denominators(analysis: Analysis) -> list[RawCheck]:
 
 def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, MovedDenominator]:
     """Return the ratios whose denominator moved, if the check warns."""
-    warns = any(check.name == DENOMINATORS and check.status == "warn" for check in checks)
+    warns = any(check.name == _DENOMINATORS and check.status == "warn" for check in checks)
     return _find_moved(analysis, _bottoms(analysis)) if warns else {}
 
 
@@ -289,7 +293,7 @@ def report_replays(analysis: Analysis, aa: AAResult | None) -> RawCheck:
     """
     if aa is None or not aa.metrics:
         return skip_check(f"no A/A replays: {_no_replays(analysis, aa)}")
-    doubts, runs = aa.doubts(), aa.metrics[0].runs
+    doubts, runs = aa.doubts(), max(row.runs for row in aa.metrics)
     least = min(doubts.values())
     doubtful = [name for name, p_value in doubts.items() if p_value <= max(_NAMED, least)]
     rates = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
@@ -317,7 +321,7 @@ aa_check = TrustCheck(
     AA,
     lambda analysis: report_replays(analysis, None),
     of="both",
-    calm="{metrics} metrics keep their level in {runs:,} A/A replays{besides}",
+    calm="{metrics} metrics keep their level in up to {runs:,} A/A replays{besides}",
     alarm=(
         "tests at level {alpha:.3g} reject more than {percent:.3g}% of A/A replays "
         "({listed}){besides}"

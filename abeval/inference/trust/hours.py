@@ -27,8 +27,8 @@ from abeval.results import format as fmt
 from abeval.stats import faults
 from abeval.stats.records import Floats
 
-MOST_HOURS = 24 * 400
-"""Longer logs are not compared by hour: a single time of 1970 makes one."""
+# Longer logs are not compared by hour: a single time of 1970 makes one.
+_MOST_HOURS = 24 * 400
 
 _NO_HOURS = "no times, over 400 days, no audit, or variants in turn: hours cannot be compared"
 _DAY_CHANCE = 1e-4
@@ -42,7 +42,7 @@ def _span(aggregates: Aggregates) -> range:
     """Return the hours (since 1970) that the log spans; none without times."""
     hours = [int(row.cell) for row in aggregates.audits.get("hour", ())]
     span = range(min(hours), max(hours) + 1) if hours else range(0)
-    return span if len(span) <= MOST_HOURS else range(0)
+    return span if len(span) <= _MOST_HOURS else range(0)
 
 
 def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str, faults.Hours]:

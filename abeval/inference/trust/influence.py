@@ -11,7 +11,6 @@ import numpy as np
 
 from abeval.aggregates.sums import CAPPED, WHOLE, pool_moments
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import copy_fields
 from abeval.inference.trust.audits import (
     find_uneven_shares,
     max_sure_difference,
@@ -26,11 +25,11 @@ from abeval.results import format as fmt
 from abeval.stats import influence
 from abeval.stats.moments import Moments
 
-FEWEST_UNITS = 100
-"""Among fewer units, some always make much of the variance."""
+# Among fewer units, some always make much of the variance.
+_FEWEST_UNITS = 100
 
-FEWEST_APART = 10
-"""If fewer units have an unusual value, one of them is all of the variance."""
+# If fewer units have an unusual value, one of them is all of the variance.
+_FEWEST_APART = 10
 
 # Cap on how many times as far out as the next unit.
 _MOST = 1e6
@@ -92,12 +91,13 @@ def _influence(
         variant=variant,
         units=result.control + result.treatment,
         units_in_variant=result.treatment,
-        **copy_fields(result, "lift", "lift_without"),
+        lift=result.lift,
+        lift_without=result.lift_without,
         share=(result.lift - result.lift_without) / result.lift if result.lift else None,
     )
 
 
-class Population(NamedTuple):
+class _Population(NamedTuple):
     """The units of a variant, and what is needed to judge its outliers.
 
     `valued` units have an unusual value, `squares` is the sum of squared deviations, and `everyone`
@@ -110,7 +110,7 @@ class Population(NamedTuple):
     squares: float
 
 
-class OutlierGroup(NamedTuple):
+class _OutlierGroup(NamedTuple):
     """A group of units that deviate far more than all others of a variant.
 
     Attributes:
@@ -128,7 +128,7 @@ class OutlierGroup(NamedTuple):
     times: float
 
 
-def count_units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
+def _count_units_apart(moments: Moments, units: Sequence[influence.Unit]) -> float:
     """Return a lower bound of the units whose value differs from the usual one.
 
     The usual value is 0. If values lie between 0 and 1, it may be 1, and the smaller count is
@@ -137,7 +137,7 @@ def count_units_apart(moments: Moments, units: Sequence[influence.Unit]) -> floa
     Example:
         >>> one_failure = Moments.of([1.0] * 299 + [0.0], [1.0] * 300)
         >>> units = [influence.Unit(0.0, 1.0), influence.Unit(1.0, 1.0)]
-        >>> round(count_units_apart(one_failure, units), 6)
+        >>> round(_count_units_apart(one_failure, units), 6)
         1.0
     """
     y, x = moments.mean[:2]
@@ -152,9 +152,9 @@ def count_units_apart(moments: Moments, units: Sequence[influence.Unit]) -> floa
     return min(fewest, below)
 
 
-def find_outlier_group(
-    deviations: Sequence[float], other_deviations: Sequence[float], population: Population
-) -> OutlierGroup | None:
+def _find_outlier_group(
+    deviations: Sequence[float], other_deviations: Sequence[float], population: _Population
+) -> _OutlierGroup | None:
     """Find the unit or group that stands out most; None if too few have a value.
 
     A group counts only if ten other units have an unusual value. The buyers of a rare product stand
@@ -164,18 +164,18 @@ def find_outlier_group(
     `other_deviations` those of other variants.
 
     Example:
-        >>> everyone = Population(2_000, 4_000, 500.0, 2.402e9)
-        >>> one = find_outlier_group([49_000.0, 70.0, 65.0], [80.0, 70.0], everyone)
+        >>> everyone = _Population(2_000, 4_000, 500.0, 2.402e9)
+        >>> one = _find_outlier_group([49_000.0, 70.0, 65.0], [80.0, 70.0], everyone)
         >>> one.units, one.times
         (1, 700.0)
         >>> squared = everyone._replace(squares=2.5e6)
-        >>> bots = find_outlier_group([*[400.0] * 12, 50.0], [50.0], squared)
+        >>> bots = _find_outlier_group([*[400.0] * 12, 50.0], [50.0], squared)
         >>> bots.units, bots.ratio, bots.elsewhere, bots.times
         (12, 8.0, 0, 64.0)
     """
-    if population.valued < FEWEST_APART:
+    if population.valued < _FEWEST_APART:
         return None
-    most = min(_MOST_UNITS, population.units / _ONE_IN, population.valued - FEWEST_APART)
+    most = min(_MOST_UNITS, population.units / _ONE_IN, population.valued - _FEWEST_APART)
     most = max(1, min(int(most), len(deviations) - 1))
     groups = [
         _measure_outlier_group(units, deviations, other_deviations, population)
@@ -188,8 +188,8 @@ def _measure_outlier_group(
     units: int,
     deviations: Sequence[float],
     other_deviations: Sequence[float],
-    population: Population,
-) -> OutlierGroup:
+    population: _Population,
+) -> _OutlierGroup:
     """Measure the group of the units that deviate most, of a given size."""
     last, after = (*deviations, 0.0)[units - 1 : units + 1]
     ratio = last / max(after, deviations[0] / _MOST)
@@ -198,10 +198,10 @@ def _measure_outlier_group(
     # A fault puts such units into one variant; chance spreads them by the split.
     chance = influence.one_sided(units, elsewhere, population.units / population.everyone)
     times = ratio**2 if units > 1 and chance < _ONE_SIDED else ratio
-    return OutlierGroup(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
+    return _OutlierGroup(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
-def _find_outliers(analysis: Analysis) -> Iterator[tuple[OutlierGroup | None, str, str]]:
+def _find_outliers(analysis: Analysis) -> Iterator[tuple[_OutlierGroup | None, str, str]]:
     """Yield the outlier group of each metric and variant; None if too few values."""
     for metric in analysis.metrics:
         arms = _arms(analysis, metric)
@@ -211,14 +211,14 @@ def _find_outliers(analysis: Analysis) -> Iterator[tuple[OutlierGroup | None, st
             moments, group = arms[variant]
             c, value = moments.comoment, group.value
             squares = float(c[0, 0] - 2 * value * c[0, 1] + value * value * c[1, 1])
-            if moments.n < FEWEST_UNITS or not group.units or squares <= 0:
+            if moments.n < _FEWEST_UNITS or not group.units or squares <= 0:
                 continue
             other_deviations = [d for name in arms if name != variant for d in deviations[name]]
-            population = Population(
-                moments.n, everyone, count_units_apart(moments, group.units), squares
+            population = _Population(
+                moments.n, everyone, _count_units_apart(moments, group.units), squares
             )
             yield (
-                find_outlier_group(deviations[variant], other_deviations, population),
+                _find_outlier_group(deviations[variant], other_deviations, population),
                 metric.name,
                 variant,
             )
@@ -262,12 +262,12 @@ def influence_check(analysis: Analysis) -> RawCheck | None:
     looks, options = [*_find_outliers(analysis)], analysis.experiment.trust
     left = fmt.listing([*dict.fromkeys(metric for group, metric, _ in looks if group is None)])
     few = (
-        f"not looked at in every variant: {left}, where fewer than {FEWEST_APART} units have "
+        f"not looked at in every variant: {left}, where fewer than {_FEWEST_APART} units have "
         "another value than all the others"
     )
     groups = [(group, metric, variant) for group, metric, variant in looks if group is not None]
     if not groups:
-        none = f"no mean or ratio with a variance of {FEWEST_UNITS} units or more"
+        none = f"no mean or ratio with a variance of {_FEWEST_UNITS} units or more"
         return skip_check(few if left else none)
     groups.sort(key=lambda group: -group[0].times)
     worst, metric, variant = groups[0]
@@ -288,7 +288,7 @@ def influence_check(analysis: Analysis) -> RawCheck | None:
     )
 
 
-def _effect_of_outliers(analysis: Analysis, group: OutlierGroup, name: str, worst: str) -> str:
+def _effect_of_outliers(analysis: Analysis, group: _OutlierGroup, name: str, worst: str) -> str:
     """Describe the effect with and without the units that move it most."""
     arms = _arms(analysis, next(metric for metric in analysis.metrics if metric.name == name))
     treatments = analysis.experiment.treatments
