@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import Field, dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform, get_args
 
@@ -120,6 +121,7 @@ class DrawnRecord(PageRecord):
         return drawn
 
 
+@cache
 def list_columns(kind: type[Any]) -> list[str]:
     """List a record's fields in JSON order: those in `FIRST`, then the others.
 
@@ -135,6 +137,9 @@ def list_columns(kind: type[Any]) -> list[str]:
 
 def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
     """Convert records to dictionaries, with fields in JSON order."""
+    # Most values are texts and numbers.
+    if value is None or isinstance(value, str | float | int):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
         return {name: plain(getattr(value, name)) for name in list_columns(type(value))}
     if isinstance(value, Mapping):
