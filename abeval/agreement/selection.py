@@ -74,13 +74,12 @@ def fit_chances(
         start: The `fit` of nearly the same rows.
     """
     starts: Sequence[Floats] | Floats = _STARTS if start is None else (start,)
-    # Neighbouring ranks are added up, because single cells have few rows.
-    cells = _Cells(_halve(_halve(control, 0), 1) / rows[0], _halve(variant, 1) / rows[1], rows)
+    cells = share_cells(control, variant, rows)
     best = min((_minimise(cells, first) for first in starts), key=lambda fit: fit[1])
     return _chances(best[0])
 
 
-class _Cells(NamedTuple):
+class Cells(NamedTuple):
     """Hold shares of rows by halved ranks, and how many rows there are.
 
     `shown` are control's, shape (BINS / 2, BINS / 2), `theirs` the variant's, whose first rank is
@@ -92,13 +91,18 @@ class _Cells(NamedTuple):
     rows: tuple[float, float]
 
 
-def _minimise(cells: _Cells, start: Floats) -> tuple[Floats, float]:
+def share_cells(control: Floats, variant: Floats, rows: tuple[float, float]) -> Cells:
+    """Return shares of rows by halved ranks, because single cells have few rows."""
+    return Cells(_halve(_halve(control, 0), 1) / rows[0], _halve(variant, 1) / rows[1], rows)
+
+
+def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
     """Return the fit nearest to a start with the least distance, and its square.
 
     By Levenberg and Marquardt; a parameter at its limit rests while it is pushed outwards.
     """
     fit, damping = np.clip(start, *_LIMITS), 1e-3
-    distance, slopes = _compare(cells, fit)
+    distance, slopes = compare_cells(cells, fit)
     for _ in range(_STEPS):
         gradient, curvature = slopes.T @ distance, slopes.T @ slopes
         free = ~((fit <= _LIMITS[0]) & (gradient > 0) | (fit >= _LIMITS[1]) & (gradient < 0))
@@ -108,15 +112,17 @@ def _minimise(cells: _Cells, start: Floats) -> tuple[Floats, float]:
         moved = np.clip(fit + step, *_LIMITS)
         if np.abs(moved - fit).max() < _TOLERANCE:
             break
-        further, its_slopes = _compare(cells, moved)
+        further, its_slopes = compare_cells(cells, moved)
         if further @ further < distance @ distance:
-            fit, distance, slopes, damping = moved, further, its_slopes, damping / 10
+            fit, distance, slopes = moved, further, its_slopes
+            # A curvature without an inverse gets one by the least damping.
+            damping = max(damping / 10, 1e-9)
         else:
             damping *= 10
     return fit, float(distance @ distance)
 
 
-def _compare(cells: _Cells, fit: Floats) -> tuple[Floats, Floats]:
+def compare_cells(cells: Cells, fit: Floats) -> tuple[Floats, Floats]:
     """Return how far the variant's weighted rows are from control's, and its slopes by the fit."""
     chances, slopes = _chances(fit), _chance_slopes(fit)
     theirs, (control_rows, variant_rows) = cells.theirs, cells.rows
