@@ -39,6 +39,7 @@ _PRIOR = np.array(
 )
 # Within this the digits that a reader sees do not depend on the processor.
 _TOLERANCE = 1e-12
+_ROUNDING = 1e-13
 _STEPS = 100
 # A fixed number, so that the same rows take the same steps.
 _TURNS = 50
@@ -113,7 +114,8 @@ def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
         if np.abs(moved - fit).max() < _TOLERANCE:
             break
         further, its_slopes = compare_cells(cells, moved)
-        if further @ further < distance @ distance:
+        # Close to the least distance its square no longer falls, but the step still does.
+        if further @ further <= (distance @ distance) * (1 + _ROUNDING):
             fit, distance, slopes = moved, further, its_slopes
             # A curvature without an inverse gets one by the least damping.
             damping = max(damping / 10, 1e-9)
