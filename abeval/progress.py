@@ -4,9 +4,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
+from threading import Timer
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.status import Status
 
 _Fraction = Callable[[], float | None]
 
+_SHOWN_AFTER = 0.5
 _SOONEST, _LEAST_DONE = 5.0, 0.05
 """Least seconds and share done of a statement before its time is estimated."""
 
@@ -75,13 +81,13 @@ class Steps:
 def steps(*, profile: bool = False) -> Iterator[Steps]:
     """Show progress; call the yielded object with the name of each step.
 
-    It shows a spinner if stderr is a terminal; with `profile`, also a table of seconds per step.
+    It shows a spinner if stderr is a terminal and the run takes longer than half a second; with
+    `profile`, also a table of seconds per step.
     """
     from rich.console import Console
 
     console, display = Console(stderr=True), Steps()
-    # A spinner takes longer to load than it may show.
-    with console.status(display, spinner="dots") if console.is_terminal else nullcontext():
+    with show_late(console.status(display)) if console.is_terminal else nullcontext():
         try:
             yield display
         finally:
@@ -93,6 +99,21 @@ def steps(*, profile: bool = False) -> Iterator[Steps]:
         for name, seconds in [*display.seconds, ("all", sum(s for _, s in display.seconds))]:
             table.add_row(name, f"{seconds:.2f}")
         console.print(table)
+
+
+@contextmanager
+def show_late(status: "Status") -> Iterator[None]:
+    """Show a spinner from half a second on: what ends sooner needs none."""
+    timer = Timer(_SHOWN_AFTER, status.start)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        # It may be starting at this moment.
+        timer.join()
+        status.stop()
 
 
 Step = Callable[[str], None]

@@ -134,7 +134,9 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         replays, no_aa = _try_to_make(
             "A/A replays", lambda: replay_aa(experiment, metrics, sums, _REPLAYS, _SEED)
         )
-        replayed, offline, no_models = _models(run, schema, ReplayOptions())
+        options = ReplayOptions()
+        scoring = choose_replay_scoring(options, experiment.alpha)
+        replayed, offline, no_models = _models(run, schema, options, scoring)
     return replace(
         first,
         time=time,
@@ -174,11 +176,10 @@ def _try_to_make(what: str, make: Callable[[], Made]) -> tuple[Made | None, Left
 
 
 def _models(
-    run: Run, schema: LogSchema | None, options: ReplayOptions
+    run: Run, schema: LogSchema | None, options: ReplayOptions, scoring: Scoring
 ) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
     """Replay models with what an agreement reads, or alone; say why the rest is missing."""
     # One pass over the log serves both: each then keeps its own metrics.
-    asked = [metric.id for metric in choose_replay_scoring(options, run.experiment.alpha).metrics]
     offline, no_agreement = _try_to_make(
         "agreement", lambda: read_offline(run, options, schema, OFFLINE)
     )
@@ -186,6 +187,7 @@ def _models(
         replayed, no_replay = _try_to_make("offline replay", lambda: replay(run, options))
         return replayed, offline, (*no_replay, *no_agreement)
     agreement_offline = offline._replace(replay=select_metrics(offline.replay, OFFLINE))
+    asked = [metric.id for metric in scoring.metrics]
     return select_metrics(offline.replay, asked), agreement_offline, ()
 
 
@@ -218,7 +220,7 @@ def _replay_and_agree(
         return [name for choose in choices for name in choose(log)]
 
     collected = collect_prepared(run, named_metrics(experiment), extra=columns)
-    replayed, offline, _ = _models(run, collected.logs.schema, options)
+    replayed, offline, _ = _models(run, collected.logs.schema, options, scoring)
     if replayed is None:
         return None
     if offline is None or offline.replay is None:

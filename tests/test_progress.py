@@ -1,12 +1,15 @@
 """What the person at the terminal sees while something runs."""
 
 import threading
+import time
+from typing import cast
 
 import pytest
 from rich.console import Console
+from rich.status import Status
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.progress import Steps, steps
+from abeval.progress import Steps, show_late, steps
 
 
 def shown(display: Steps) -> str:
@@ -71,6 +74,30 @@ def test_an_engine_shows_nothing_itself(capfd: pytest.CaptureFixture[str]) -> No
     engine.rows("select count(distinct i % 7919) from range(3000000) r(i)")
     engine.close()
     assert capfd.readouterr() == ("", "")
+
+
+class Spinner:
+    """Notes when it is shown, and that it is gone."""
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def start(self) -> None:
+        self.calls.append("start")
+
+    def stop(self) -> None:
+        self.calls.append("stop")
+
+
+@pytest.mark.parametrize(("after", "calls"), [(60.0, ["stop"]), (0.0, ["start", "stop"])])
+def test_only_a_run_that_takes_a_while_shows_a_spinner(
+    after: float, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abeval.progress._SHOWN_AFTER", after)
+    spinner = Spinner()
+    with show_late(cast("Status", spinner)):
+        time.sleep(0.05)
+    assert spinner.calls == calls
 
 
 def test_costs_are_those_of_the_steps(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,6 +25,12 @@ _CELLS = 1 << 17
 _WORD = 1 << 63
 """Sums below this fit into a signed 64-bit integer."""
 
+_FEW = 8
+"""Columns of which integers multiply as fast as doubles."""
+
+_WHOLE = 1 << 53
+"""Whole numbers below this are exact in doubles."""
+
 _MOST = 1 << 162
 """Limit of sums of products: nothing that is measured has so many steps."""
 
@@ -79,8 +85,13 @@ def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
     rows = max(1, _CELLS // len(columns))
     for start in range(0, len(columns[0]), rows):
         block = np.stack([column[start : start + rows] for column in columns]).astype(np.int64)
-        factor = _measure(block)
-        gram += _add_exactly(partial(np.einsum, "in,jn->ij"), [factor, factor], block.shape[1])
+        _, most = factor = _measure(block)
+        # Products of many columns are faster in doubles, which are exact for whole numbers.
+        if len(columns) > _FEW and block.shape[1] * most**2 < _WHOLE:
+            doubles = block.astype(np.float64)
+            gram += (doubles @ doubles.T).astype(np.int64)
+        else:
+            gram += _add_exactly(partial(np.einsum, "in,jn->ij"), [factor, factor], block.shape[1])
     return gram
 
 

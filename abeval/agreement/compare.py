@@ -178,10 +178,13 @@ def _build_cause(
         check.name,
         case.variant,
         "found" if is_found else "not found",
-        *(finding.message, finding.evidence),
-        check.limits[0] if check.limits else None,
-        check.reason.format(*check.limits),
-        *(finding.p_value, p_adjusted, share),
+        message=finding.message,
+        evidence=finding.evidence,
+        threshold=check.limits[0] if check.limits else None,
+        threshold_reason=check.reason.format(*check.limits),
+        p_value=finding.p_value,
+        p_adjusted=p_adjusted,
+        accounts_for=share,
         remedy=(finding.remedy or check.remedy) if is_found else "",
     )
 
@@ -338,13 +341,19 @@ def agreement_rows(case: CauseContext) -> Iterator[AgreementRow]:
     for metric, _ in () if case.replay is None else case.replay.definitions:
         pair = case.pair(metric, case.control)
         offline = orient_offline(pair)
-        differences = (None, None, None) if pair is None else (pair.difference, pair.low, pair.high)
         for row in online:
             effect = orient_online(row)
             yield AgreementRow(
-                *(case.variant, metric, row.metric, row.role),
-                *differences,
-                *(row.lift, row.lift_low, row.lift_high),
+                variant=case.variant,
+                offline=metric,
+                online=row.metric,
+                role=row.role,
+                difference=None if pair is None else pair.difference,
+                low=None if pair is None else pair.low,
+                high=None if pair is None else pair.high,
+                lift=row.lift,
+                lift_low=row.lift_low,
+                lift_high=row.lift_high,
                 standing=find_standing(offline, effect),
                 reason=offline.reason or effect.reason,
                 others=tuple(_others(case, metric, effect)),
@@ -424,7 +433,8 @@ def _decomposition(case: CauseContext, metric: str) -> results.Decomposition:
     # Units of the two traffics are different, so variances add; halves square to quarters.
     between = (first.difference.variance + second.difference.variance) / 4
     return results.Decomposition(
-        *(case.variant, metric),
+        case.variant,
+        metric,
         *number(logged.value, logged.variance),
         *number(model, between),
         *number(logged.value - model, (first.total + second.total) / 4),

@@ -31,7 +31,7 @@ _OPTIONAL: Mapping[str, str] = {
 }
 """Optional columns and their types; times of the zone of `ts` are milliseconds since 1970."""
 
-_PAIR = "click, baseline, candidate from agreement_rows where baseline is not null and candidate"
+_PAIR = "click, baseline, candidate from agreement_served where baseline is not null and candidate"
 _SERVED = "click, baseline, candidate from agreement_served where side = 'control'"
 
 STRATA: Mapping[str, str] = {
@@ -133,7 +133,7 @@ class AgreementLog:
             f"{treated} as treated",
         ]
         pair = ", ".join(literal(name) for name in (control, variant))
-        self.engine.table(
+        self.engine.view(
             "agreement_rows",
             f"select u.variant, i.unit_id, u.sub_bucket % {CLUSTERS} as cluster, i.day, i.time_ms, "
             f"i.request_id, i.item_id, i.position, i.category, i.click, {', '.join(columns)} "

@@ -5,11 +5,11 @@ low. Units are assigned at random, so both variants choose from like candidates:
 not show is in the variant's log, weighted by the chance that it was shown there.
 """
 
-from typing import Literal, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
-from scipy.optimize import OptimizeResult, least_squares
+from scipy.optimize import least_squares
 from scipy.special import expit, ndtri
 
 from abeval.stats.records import Floats
@@ -20,17 +20,26 @@ BINS = 24
 # Rows weigh one over their chance, so no row stands for more than twenty.
 _LEAST_CHANCE = 0.05
 # Several starts, because the distance may have more than one minimum.
-_STARTS = (
-    (0.8, -0.8, 0.8, -0.8, 0.02),
-    (0.0, -1.5, 0.0, -1.5, 0.02),
-    (1.5, -0.5, 1.5, -0.5, 0.02),
+_STARTS = np.array(
+    [(0.8, -0.8, 0.8, -0.8, 0.02), (0.0, -1.5, 0.0, -1.5, 0.02), (1.5, -0.5, 1.5, -0.5, 0.02)]
 )
 # Slopes are logarithms: 2.3 is a slope of ten per normal score.
-_LIMITS = ((-2.0, -6.0, -2.0, -6.0, 0.0), (2.3, 6.0, 2.3, 6.0, 0.5))
-# These three make a weak prior, which decides only what the rows leave open.
-_USUAL_FLOOR = 0.1
+_LIMITS = np.array([(-2.0, -6.0, -2.0, -6.0, 0.0), (2.3, 6.0, 2.3, 6.0, 0.5)])
+# A weak prior, which decides only what the rows leave open: curves are alike, of usual slopes,
+# with hardly a floor.
 _ALIKE = 3.0
-_USUAL_SLOPE = 0.8
+_USUAL = np.array([0.8, 0.0, 0.8, 0.0, 0.0])
+_PRIOR = np.array(
+    [
+        (_ALIKE, 0, -_ALIKE, 0, 0),
+        (0, _ALIKE, 0, -_ALIKE, 0),
+        (0.5, 0, 0, 0, 0),
+        (0, 0, 0.5, 0, 0),
+        (0, 0, 0, 0, 10.0),
+    ]
+)
+# Within this the digits that a reader sees do not depend on the processor.
+_TOLERANCE = 1e-12
 # A fixed number, so that the same rows take the same steps.
 _TURNS = 50
 # Middles of the ranks, because normal scores of their ends are infinite.
@@ -64,31 +73,64 @@ def fit_chances(
         rows: All rows of control and of the variant, with those that are left out.
         start: The `fit` of nearly the same rows.
     """
-    # Neighbouring ranks are added up, because single cells have few rows.
-    shown, theirs = _halve(control) / rows[0], variant / rows[1]
+    starts: Sequence[Floats] | Floats = _STARTS if start is None else (start,)
+    cells = share_cells(control, variant, rows)
+    best = min((_minimise(cells, first) for first in starts), key=lambda fit: fit[1])
+    return _chances(best[0])
 
-    def distance(fit: Floats) -> Floats:
-        chances = _chances(fit)
-        weighted = _halve(chances.control[:, None] * (theirs @ (1 / chances.variant)))
-        squared = _halve(chances.control[:, None] ** 2 * (theirs @ (1 / chances.variant**2)))
-        # In standard errors; the last term is for cells without rows, which have none.
-        apart = (weighted - shown) / np.sqrt(shown / rows[0] + squared / rows[1] + 1e-9)
-        # The same lists by another score: slopes and middles are alike unless the rows say more.
-        alike = _ALIKE * np.array([fit[0] - fit[2], fit[1] - fit[3]])
-        usual = (fit[[0, 2]] - _USUAL_SLOPE) / 2
-        return np.concatenate([apart.ravel(), alike, usual, fit[4:] / _USUAL_FLOOR])
 
-    def fit_from(
-        first: ArrayLike, tolerance: float, jac: Literal["2-point", "3-point"]
-    ) -> OptimizeResult:
-        limited = np.clip(first, *_LIMITS)
-        return least_squares(distance, limited, jac, _LIMITS, ftol=tolerance, xtol=tolerance)
+class Cells(NamedTuple):
+    """Hold shares of rows by halved ranks, and how many rows there are.
 
-    # Tighter tolerances would cost time in every part of the jackknife.
-    starts = _STARTS if start is None else (start,)
-    best = min((fit_from(first, 1e-6, "2-point") for first in starts), key=lambda fit: fit.cost)
-    # The fit of all rows is what a reader sees: its digits may not depend on the processor.
-    return _chances((fit_from(best.x, 1e-14, "3-point") if start is None else best).x)
+    `shown` are control's, shape (BINS / 2, BINS / 2), `theirs` the variant's, whose first rank is
+    not halved, shape (BINS, BINS / 2, BINS).
+    """
+
+    shown: Floats
+    theirs: Floats
+    rows: tuple[float, float]
+
+
+def share_cells(control: Floats, variant: Floats, rows: tuple[float, float]) -> Cells:
+    """Return shares of rows by halved ranks, because single cells have few rows."""
+    return Cells(_halve(_halve(control, 0), 1) / rows[0], _halve(variant, 1) / rows[1], rows)
+
+
+def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
+    """Return the fit nearest to a start with the least distance, and its cost."""
+    best = least_squares(
+        lambda fit: compare_cells(cells, fit)[0],
+        np.clip(start, *_LIMITS),
+        lambda fit: compare_cells(cells, fit)[1],
+        bounds=_LIMITS,
+        ftol=_TOLERANCE,
+        xtol=_TOLERANCE,
+    )
+    return best.x, best.cost
+
+
+def compare_cells(cells: Cells, fit: Floats) -> tuple[Floats, Floats]:
+    """Return how far the variant's weighted rows are from control's, and its slopes by the fit."""
+    chances, slopes = _chances(fit), _chance_slopes(fit)
+    theirs, (control_rows, variant_rows) = cells.theirs, cells.rows
+    chance, inverse = chances.control[:, None], 1 / chances.variant
+    # Each column is the sum over served ranks, of the weight, its square and their slopes.
+    slope = -slopes[1] * inverse**2
+    powers = np.stack([inverse, inverse**2, *slope, *(2 * inverse * slope)], axis=1)
+    once, twice, *sloped = np.moveaxis(theirs @ powers, 2, 0)
+    weighted, squared = _halve(chance * once, 0), _halve(chance**2 * twice, 0)
+    # In standard errors; the last term is for cells without rows, which have none.
+    variance = cells.shown / control_rows + squared / variant_rows + 1e-9
+    apart = (weighted - cells.shown) / np.sqrt(variance)
+    by_fit = [
+        _halve(own[:, None] * once + chance * first, 0) / np.sqrt(variance)
+        - _halve(2 * chance * own[:, None] * twice + chance**2 * second, 0)
+        * (apart / (2 * variant_rows * variance))
+        for own, first, second in zip(slopes[0], sloped[:5], sloped[5:], strict=True)
+    ]
+    # The same lists by another score: slopes and middles are alike unless the rows say more.
+    distance = np.concatenate([apart.ravel(), _PRIOR @ (fit - _USUAL)])
+    return distance, np.vstack([np.stack([cell.ravel() for cell in by_fit], axis=1), _PRIOR])
 
 
 def _chances(fit: Floats) -> Chances:
@@ -99,9 +141,22 @@ def _chances(fit: Floats) -> Chances:
     return Chances(control, np.maximum(variant, _LEAST_CHANCE), fit)
 
 
-def _halve(cells: Floats) -> Floats:
-    """Add up neighbours of both ranks."""
-    half: Floats = cells.reshape(BINS // 2, 2, BINS // 2, 2).sum(axis=(1, 3))
+def _chance_slopes(fit: Floats) -> Floats:
+    """Return the derivatives of both chances by the fit, shape (2, 5, BINS)."""
+    slopes = np.zeros((2, 5, BINS))
+    for side, i in enumerate((0, 2)):
+        above = np.exp(fit[i]) * (_Z - fit[i + 1])
+        rise = (1 - fit[4]) * expit(above) * expit(-above)
+        slopes[side, i], slopes[side, i + 1] = rise * above, -rise * np.exp(fit[i])
+        slopes[side, 4] = expit(-above)
+    # The least chance does not move.
+    slopes[1] *= fit[4] + (1 - fit[4]) * expit(above) > _LEAST_CHANCE
+    return slopes
+
+
+def _halve(cells: Floats, axis: int) -> Floats:
+    """Add up neighbours along an axis of ranks."""
+    half: Floats = np.add.reduceat(cells, range(0, BINS, 2), axis=axis)
     return half
 
 

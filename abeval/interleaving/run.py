@@ -152,10 +152,20 @@ def _row(
     lists = log.list_wins.get((metric.name, base, ranker))
     credited = int(((base_credit != 0) | (ranker_credit != 0)).sum())
     row = PreferenceRow(
-        *(metric.name, metric.role, metric.direction.label, base, ranker),
-        *(credited, float(base_credit.sum()), float(ranker_credit.sum())),
-        *(units.b, units.a, units.ties + credited - sum(units)),
-        *((None, None, None) if lists is None else (lists.b, lists.a, lists.ties)),
+        metric=metric.name,
+        role=metric.role,
+        direction=metric.direction.label,
+        base=base,
+        ranker=ranker,
+        units=credited,
+        credit_base=float(base_credit.sum()),
+        credit=float(ranker_credit.sum()),
+        won=units.b,
+        lost=units.a,
+        tied=units.ties + credited - sum(units),
+        lists_won=None if lists is None else lists.b,
+        lists_lost=None if lists is None else lists.a,
+        lists_tied=None if lists is None else lists.ties,
     )
     try:
         estimate = interleaving.preference(base_credit, ranker_credit, alpha)

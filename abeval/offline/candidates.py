@@ -293,20 +293,24 @@ def write_rows(
         f"from kept_rows r {request.join} {same_unit} {item.join} where r.request_id is not null",
     )
     once = "select * from every_row" + (" where item_id is not null" if unkeyed else "")
-    repeated = fetch_int(
-        engine,
-        "select coalesce(sum(n - 1), 0) from (select count(*) as n from every_row "
-        "where item_id is not null group by request_id, unit_id, item_id having count(*) > 1) as d",
+    keys = "unit_id, request_id, item_id"
+    engine.table(
+        "repeated_items",
+        f"select {keys}, count(*) as n from every_row where item_id is not null "
+        f"group by {keys} having count(*) > 1",
     )
-    # Grouping all rows is slow, so they are merged only where an item repeats.
+    repeated = fetch_int(engine, "select coalesce(sum(n - 1), 0) from repeated_items")
+    # Grouping all rows is slow, so only those of repeated items are merged.
     if repeated:
         # An item is clicked if one of its rows is, and its best score is where a model ranks it.
-        best = ["min(category) as category"]
-        best += [f"max({name}) as {name}" for name in ("tie", "grade", *scores)]
+        best = ["max(tie) as tie", "min(category) as category"]
+        best += [f"max({name}) as {name}" for name in ("grade", *scores)]
+        same = " and ".join(f"r.{key} = d.{key}" for key in keys.split(", "))
         engine.table(
             "replay_once",
-            f"select unit_id, request_id, item_id, {', '.join(best)} from ({once}) as r "
-            "group by unit_id, request_id, item_id",
+            f"select r.* from ({once}) as r anti join repeated_items d on {same} union all "
+            f"select {keys}, {', '.join(best)} from ({once}) as r "
+            f"semi join repeated_items d on {same} group by {keys}",
         )
         once = "select * from replay_once"
     engine.view("replay_rows", once)

@@ -302,8 +302,15 @@ def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:
         columns = (column.tolist() for column in (*(key[first] for key in keys), *counts))
         bins = zip(*columns, strict=True)
         for traffic, kind, number, rows, clicks, predicted in bins:
+            low, high = proportions.interval(proportions.Count(clicks, rows), alpha)
             yield replay.CalibrationBin(
-                *(model, names[traffic], kind, number, rows),
-                *(clicks, predicted * SCALE / rows),
-                *proportions.interval(proportions.Count(clicks, rows), alpha),
+                model=model,
+                traffic=names[traffic],
+                kind=kind,
+                bin=number,
+                rows=rows,
+                clicks=clicks,
+                mean_score=predicted * SCALE / rows,
+                low=low,
+                high=high,
             )

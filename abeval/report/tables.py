@@ -5,7 +5,7 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any, Literal, NamedTuple, TypeVar
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from abeval.results import Adjustment, MetricInfo, Row, SegmentContrast, SegmentTest, codes
 from abeval.results import format as fmt
@@ -102,9 +102,9 @@ def write_verdict_lines(line: VerdictLine, before: str = "") -> Iterator[str]:
 
 def spans(**texts: str) -> Markup:
     """Write the texts that are not empty, each in a span of its class."""
-    template = Markup('<span class="{}">{}</span>')
-    markup = (template.format(name, fmt.typographic(text)) for name, text in texts.items() if text)
-    return Markup(" ").join(markup)
+    escaped = {name: escape(fmt.typographic(text)) for name, text in texts.items() if text}
+    markup = (f'<span class="{name}">{text}</span>' for name, text in escaped.items())
+    return Markup(" ".join(markup))  # noqa: S704 (escaped above)
 
 
 def drop_empty(*tables: TextTable) -> tuple[TextTable, ...]:

@@ -282,6 +282,12 @@ def quote_name(name: str) -> str:
     return name if is_plain else f"'{name}'"
 
 
+# A hyphen before a digit is a minus, unless it stands in a word or a date.
+_MINUS = re.compile(r"(?<![\w.)\]-])-(?=\d)")
+# Only commas before three digits separate thousands; others separate items.
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
+
+
 def typographic(text: str) -> str:
     """Replace hyphens and commas in numbers by true minus and thin spaces.
 
@@ -289,10 +295,10 @@ def typographic(text: str) -> str:
         >>> typographic("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
         True
     """
-    # A hyphen before a digit is a minus, unless it stands in a word or a date.
-    minus = re.sub(r"(?<![\w.)\]-])-(?=\d)", "\u2212", text)
-    # Only commas before three digits separate thousands; others separate items.
-    return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "\u202f", minus)
+    # Most texts have neither, and looking for a character is fast.
+    if "-" in text:
+        text = _MINUS.sub("\u2212", text)
+    return _THOUSANDS.sub("\u202f", text) if "," in text else text
 
 
 def _format_effect(

@@ -4,10 +4,20 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields, is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    TypeVar,
+    cast,
+    dataclass_transform,
+    get_args,
+)
 
 from abeval.calls import explain_types
 from abeval.errors import ExperimentError
@@ -162,10 +172,18 @@ def list_columns(kind: type[Any]) -> list[str]:
     return list(dict.fromkeys((*first, *(field.name for field in fields(kind)))))
 
 
+@cache
+def _list_fields(kind: Hashable) -> list[str]:
+    return list_columns(cast("type[Any]", kind))
+
+
 def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
     """Convert records to dictionaries, with fields in JSON order."""
+    # Most values are texts and numbers.
+    if value is None or isinstance(value, str | float | int):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in list_columns(type(value))}
+        return {name: plain(getattr(value, name)) for name in _list_fields(type(value))}
     if isinstance(value, Mapping):
         return {key: plain(item) for key, item in value.items()}
     return tuple(map(plain, value)) if isinstance(value, tuple) else value

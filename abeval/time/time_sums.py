@@ -254,12 +254,11 @@ def list_term_columns(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
 
 def build_timeline(daily: DailyLogs) -> Timeline:
     """Sum what effects are computed from."""
-    metrics, experiment, table = daily.metrics, daily.read.experiment, daily.table
-    of_days = [metric for metric in metrics if metric.source in daily.by_day]
+    metrics, experiment = daily.metrics, daily.read.experiment
     no_days = {m.name: m.source.no_days for m in metrics if m.source.no_days is not None}
     before, thirds = dict[str, MomentsByPeriod](), dict[str, ThirdMoments]()
     for source, values in daily.period_values.items():
-        group = [metric for metric in of_days if metric.source == source and source.daily]
+        group = [metric for metric in metrics if metric.source == source and source.daily]
         if experiment.pre_period is not None:
             before |= _sum_before(daily, values, group)
         if not daily.split_periods:
@@ -268,13 +267,22 @@ def build_timeline(daily: DailyLogs) -> Timeline:
         experiment,
         daily.days,
         daily.partial,
-        entry_counts=dict(zip(table.variants, table.entry_counts, strict=True)),
-        metrics={m.name: metric_days(m, daily.by_day[m.source], table) for m in of_days},
+        entry_counts=dict(zip(daily.table.variants, daily.table.entry_counts, strict=True)),
+        metrics=_list_metric_days(daily),
         refused={**daily.refused, **no_days},
         before=before,
         split_periods=daily.split_periods,
         thirds=thirds,
     )
+
+
+def _list_metric_days(daily: DailyLogs) -> dict[str, MetricDays]:
+    """Return the values of each metric that has days, by name."""
+    return {
+        metric.name: metric_days(metric, daily.by_day[metric.source], daily.table)
+        for metric in daily.metrics
+        if metric.source in daily.by_day
+    }
 
 
 def metric_days(metric: Metric, values: SourceValues, table: DailyTable) -> MetricDays:
@@ -342,14 +350,15 @@ def find_growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> di
     if collected.aggregates.clusters is not None:
         return _find_cluster_growth(collected, metrics)
     read = collected.logs
-    line = build_timeline(load_days(read, *split_given(read, metrics), read.run.step))
-    units = np.cumsum(sum(line.entry_counts.values())).astype(float).tolist()
+    daily = load_days(read, *split_given(read, metrics), read.run.step)
+    by_day = _list_metric_days(daily)
+    units = np.cumsum(daily.table.entry_counts.sum(axis=0)).astype(float).tolist()
     # A last day that is not over would look like fewer new units.
-    ended = len(units) - (len(units) > 1 and line.days[-1] in line.partial)
+    ended = len(units) - (len(units) > 1 and daily.days[-1] in daily.partial)
     growths = dict[str, Growth]()
-    for metric in (m for m in metrics if m.name in line.metrics):
-        sums = line.metrics[metric.name].sum_days()
-        growths |= find_growth(metric, sums, line.experiment.control, units, ended)
+    for metric in (m for m in metrics if m.name in by_day):
+        sums = by_day[metric.name].sum_days()
+        growths |= find_growth(metric, sums, read.experiment.control, units, ended)
     return growths
 
 

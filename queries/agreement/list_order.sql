@@ -11,16 +11,25 @@ with scored as (
   where state in ('plain', 'late') and coalesce(treated, 1) = 1
     and request_id is not null and position is not null
 ),
-listed as (
+placed as (
   select
-    side, cluster, click,
-    least(row_number() over shown, 20) as place,
-    least(row_number() over best, 20) as score_rank
+    side, cluster, unit_id, request_id, position, click, score,
+    row_number() over (
+      partition by side, unit_id, request_id order by position, score desc, click
+    ) as place
   from scored
   where score is not null
-  window
-    shown as (partition by side, unit_id, request_id order by position, score desc, click),
-    best as (partition by side, unit_id, request_id order by score desc, position, click)
+),
+listed as (
+  select
+    side, cluster, click, least(place, 20) as place,
+    -- rows that are alike have both numbers in one order, so that each run pairs them alike
+    least(
+      row_number() over (
+        partition by side, unit_id, request_id order by score desc, position, click, place
+      ), 20
+    ) as score_rank
+  from placed
 )
 select
   side, cluster, cast(score_rank as bigint) as score_rank, cast(place as bigint) as place,

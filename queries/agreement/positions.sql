@@ -1,5 +1,5 @@
 -- grain: one row per variant, group of units and position: sums of clicks and both models' scores
--- reads: agreement_rows (variant, cluster, position, click, baseline, candidate)
+-- reads: agreement_served (variant, cluster, position, click, baseline, candidate)
 -- Scores are summed as whole multiples of 1e-9; those outside [0, 1] are no probabilities
 select
   variant, cluster, cast(position as bigint) as position,
@@ -10,6 +10,6 @@ select
     as double) as baseline_nanos,
   cast(sum(case when candidate between 0 and 1 then cast(round(1e9 * candidate) as bigint) end)
     as double) as candidate_nanos
-from agreement_rows
+from agreement_served
 where position is not null
 group by variant, cluster, cast(position as bigint)

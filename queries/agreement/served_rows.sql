@@ -1,5 +1,5 @@
 -- grain: one row per impression of control and the variant, and the state in which it was served
--- reads: agreement_rows (variant, unit_id, cluster, time_ms, request_id, position, click, baseline,
+-- reads: agreement_rows (variant, unit_id, cluster, day, time_ms, request_id, position, click, baseline,
 --   candidate, served_score, timeout, fallback, stale, empty, latency, model_version, model_time,
 --   feature_time, item_id, category, treated), agreement_sides (variant, side), training_keys (
 --   unit_id, item_id, time_ms)
@@ -7,7 +7,7 @@
 -- are probabilities. A model is old if it is a day older than control's are on average.
 with sided as (
   select
-    s.side, r.variant, r.unit_id, r.cluster, r.time_ms, r.position, r.click, r.served_score,
+    s.side, r.variant, r.unit_id, r.cluster, r.day, r.time_ms, r.position, r.click, r.served_score,
     r.timeout, r.fallback, r.stale, r.empty, r.latency, r.model_version, r.feature_time,
     r.treated, r.baseline, r.candidate, r.request_id, r.item_id, r.category,
     r.time_ms - r.model_time as age_ms,
@@ -24,7 +24,7 @@ usual as (
   where side = 'control'
 )
 select
-  d.side, d.variant, d.unit_id, d.cluster, d.position, d.click, d.own, d.served_score,
+  d.side, d.variant, d.unit_id, d.cluster, d.day, d.position, d.click, d.own, d.served_score,
   d.timeout, d.fallback, d.stale, d.empty, d.latency, d.model_version, d.feature_time,
   d.time_ms, d.learned, d.treated, d.age_ms, d.baseline, d.candidate, d.request_id, d.item_id,
   d.category,

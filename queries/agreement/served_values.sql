@@ -9,26 +9,33 @@ with scored as (
   from agreement_served
   where state = 'plain' and own is not null and served_score is not null
 ),
+sides as (
+  select side, count(*) as n, min(served) as lowest, max(served) as highest
+  from scored
+  group by side
+),
 ranked as (
   select
     side, own, served,
-    rank() over (partition by side order by own) as own_rank,
-    rank() over (partition by side order by served) as served_rank,
-    count(*) over (partition by side, own) as own_copies,
-    count(*) over (partition by side, served) as served_copies,
-    count(*) over (partition by side) as n,
+    rank() over owns as own_rank, count(*) over owns as own_up_to,
+    rank() over serveds as served_rank, count(*) over serveds as served_up_to,
     lag(served) over (partition by side order by own, served) as before,
-    min(served) over (partition by side) as lowest, max(served) over (partition by side) as highest,
     abs(served) * power(2, 10 - floor(log2(nullif(abs(served), 0)))) as served_bits,
     abs(own) * power(2, 10 - floor(log2(nullif(abs(own), 0)))) as own_bits
   from scored
+  window
+    owns as (partition by side order by own),
+    serveds as (partition by side order by served)
 ),
 placed as (
   select
-    side, own, served, own_copies, served_copies, before, lowest, highest, served_bits, own_bits,
-    cast(2 * own_rank + own_copies - n - 2 as decimal(38, 0)) as own_place,
-    cast(2 * served_rank + served_copies - n - 2 as decimal(38, 0)) as served_place
-  from ranked
+    r.side, r.own, r.served, r.before, s.lowest, s.highest, r.served_bits, r.own_bits,
+    r.own_up_to - r.own_rank + 1 as own_copies,
+    r.served_up_to - r.served_rank + 1 as served_copies,
+    cast(r.own_rank + r.own_up_to - s.n - 1 as decimal(38, 0)) as own_place,
+    cast(r.served_rank + r.served_up_to - s.n - 1 as decimal(38, 0)) as served_place
+  from ranked r
+  join sides s on r.side = s.side
 )
 select
   side, count(*) as compared,

@@ -1,12 +1,11 @@
 -- grain: one row per side and group of units: rows, and those whose item the reference never showed
--- reads: agreement_rows (variant, cluster, item_id, click), agreement_sides (variant, side)
+-- reads: agreement_served (side, cluster, item_id, click)
 -- The reference is control's odd groups of units; the sides are control's even groups and the variant,
 -- so that items which are rare for everybody count on both sides.
 with shown as (
-  select s.side, r.cluster, r.item_id, r.click, r.cluster % 2 as is_odd
-  from agreement_rows r
-  join agreement_sides s on r.variant = s.variant
-  where r.item_id is not null
+  select side, cluster, item_id, click, cluster % 2 as is_odd
+  from agreement_served
+  where item_id is not null
 ),
 reference as (
   select item_id, count(*) as shown

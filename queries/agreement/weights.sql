@@ -1,14 +1,13 @@
 -- grain: one row: how unevenly control's rows would be weighted to stand for the variant's items
--- reads: agreement_rows (variant, item_id), agreement_sides (variant, side)
+-- reads: agreement_served (side, item_id)
 with items as (
   select
-    r.item_id,
-    sum(case when s.side = 'control' then 1 else 0 end) as control,
-    sum(case when s.side = 'variant' then 1 else 0 end) as shown
-  from agreement_rows r
-  join agreement_sides s on r.variant = s.variant
-  where r.item_id is not null
-  group by r.item_id
+    item_id,
+    sum(case when side = 'control' then 1 else 0 end) as control,
+    sum(case when side = 'variant' then 1 else 0 end) as shown
+  from agreement_served
+  where item_id is not null
+  group by item_id
 )
 select
   cast(sum(control) as bigint) as control_rows,

@@ -2,7 +2,7 @@
 -- reads: traffic_rows (traffic, unit_group, request_id, item_id, score, click), bin_count (bins)
 -- width: bins of equal width over [0, 1]; mass: bins of equal counts, ties in the order of the ids of requests and items
 with scores as (
-  select traffic, score, count(*) as n from traffic_rows group by traffic, score
+  select traffic, score, cast(count(*) as double) as n from traffic_rows group by traffic, score
 ),
 counted as (
   select

@@ -16,8 +16,9 @@ SCORES = (-0.5, 0.0, 0.125, 0.5, 0.75, 1.0, 1.5, 2.0, None)
 
 
 class Impression(NamedTuple):
-    """A row of `agreement_rows`."""
+    """A row of `agreement_served`."""
 
+    side: str
     variant: str
     cluster: int
     day: date | None
@@ -28,22 +29,12 @@ class Impression(NamedTuple):
     candidate: float | None
 
 
-class Side(NamedTuple):
-    """A row of `agreement_sides`."""
-
-    variant: str
-    side: str
-
-
-SIDES = [Side("old", "control"), Side("new", "variant")]
-
-
 def impressions(seed: int, count: int, items: int) -> list[Impression]:
-    """Rows of three variants, of which `SIDES` names two; item 0 is rare."""
+    """Rows of both sides; item 0 is rare."""
     rng = chance(seed)
     return [
         Impression(
-            rng.choice(["old", "new", "third"]),
+            *rng.choice([("control", "old"), ("variant", "new")]),
             rng.randrange(4),
             rng.choice([date(2022, 4, 1), date(2022, 4, 2), None]),
             rng.choice([0.0, 1.0, 2.0, None]),
@@ -83,33 +74,32 @@ def summed(rows: list[Impression], keys: Sequence[tuple[object, ...] | None]) ->
 def test_a_day_sums_the_scores_that_are_probabilities() -> None:
     rows = impressions(1, 150, 9)
     keys = [None if r.day is None else (r.variant, str(r.day), r.cluster) for r in rows]
-    days = answer("agreement/days", agreement_rows=rows).by_key("variant day cluster")
+    days = answer("agreement/days", agreement_served=rows).by_key("variant day cluster")
     assert days == summed(rows, keys)
 
 
 def test_a_position_sums_the_scores_that_are_probabilities() -> None:
     rows = impressions(2, 150, 9)
     keys = [None if r.position is None else (r.variant, r.cluster, int(r.position)) for r in rows]
-    positions = answer("agreement/positions", agreement_rows=rows)
+    positions = answer("agreement/positions", agreement_served=rows)
     assert positions.by_key("variant cluster position") == summed(rows, keys)
 
 
 def test_an_item_is_unsupported_if_the_odd_groups_of_control_never_showed_it() -> None:
     rows = impressions(3, 120, 40)
-    shown = [r for r in rows if r.item_id is not None and r.variant != "third"]
+    shown = [r for r in rows if r.item_id is not None]
     reference = {r.item_id for r in shown if r.variant == "old" and r.cluster % 2 == 1}
     expected: dict[tuple[object, ...], Counter[str]] = {}
     for row in shown:
         if row.variant == "old" and row.cluster % 2 == 1:
             continue
-        side = "control" if row.variant == "old" else "variant"
-        own = expected.setdefault((side, row.cluster), Counter())
+        own = expected.setdefault((row.side, row.cluster), Counter())
         own.update(impressions=1, clicks=row.click)
         if row.item_id not in reference:
             own.update(unsupported=1, unsupported_clicks=row.click)
         else:
             own.update(unsupported=0, unsupported_clicks=0)
-    support = answer("agreement/support", agreement_rows=rows, agreement_sides=SIDES)
+    support = answer("agreement/support", agreement_served=rows)
     assert support.by_key("side cluster") == expected
 
 
@@ -125,5 +115,5 @@ def test_weights_make_controls_items_as_frequent_as_the_variants() -> None:
         "weight": pytest.approx(sum(weights)),
         "squared_weight": pytest.approx(sum(w * w for w in weights)),
     }
-    sums = answer("agreement/weights", agreement_rows=rows, agreement_sides=SIDES).by_key("")
+    sums = answer("agreement/weights", agreement_served=rows).by_key("")
     assert sums == {(): expected}

@@ -17,6 +17,7 @@ class Impression(NamedTuple):
     variant: str
     unit_id: str
     cluster: int
+    day: str | None
     time_ms: int
     position: int | None
     click: int
@@ -56,7 +57,7 @@ SIDES = [Side("old", "control"), Side("new", "variant")]
 NOW = 100 * DAY
 SCORES = (-0.5, 0.0, 0.2, 0.5, 0.9, 1.0, 1.5, 2.0, None)
 PLAIN = Impression(
-    *("old", "u", 0, NOW, 1, 0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0, "v"),
+    *("old", "u", 0, "2022-04-01", NOW, 1, 0, 0.5, 0.5, 0.5, 0.0, 0.0, 0.0, 0.0, 1.0, "v"),
     *(NOW - 5, NOW - 1, 1, None, 4, "news"),
 )
 
@@ -140,7 +141,17 @@ def served(rows: list[Impression], keys: list[Key]) -> Keyed:
 
 
 KEPT = (
-    *("variant", "cluster", "position", "click", "served_score", "timeout", "fallback", "stale"),
+    *(
+        "variant",
+        "cluster",
+        "day",
+        "position",
+        "click",
+        "served_score",
+        "timeout",
+        "fallback",
+        "stale",
+    ),
     *("empty", "latency", "model_version", "feature_time", "time_ms", "treated", "baseline"),
     *("candidate", "request_id", "item_id", "category"),
 )

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from abeval.agreement import selection
 from abeval.agreement.selection import BINS, RankedCandidates, examine, fit_chances, list_value
 from abeval.stats.records import Floats
 
@@ -82,3 +83,16 @@ def test_a_better_order_of_the_same_items_has_more_clicks() -> None:
     assert list_value(RankedCandidates(items, rising), seen) > 2 * list_value(
         RankedCandidates(items, falling), seen
     )
+
+
+def test_slopes_of_the_distance_are_those_of_differences() -> None:
+    control, variant, _ = draw_lists(4, requests=2_000)
+    cells = selection.share_cells(control, variant, (float(control.sum()), float(variant.sum())))
+    fit, step = np.array([1.5, -0.6, 1.2, -1.1, 0.03]), 1e-6
+    _, slopes = selection.compare_cells(cells, fit)
+    ends = [
+        [selection.compare_cells(cells, fit + side * step * one)[0] for side in (-1, 1)]
+        for one in np.eye(fit.size)
+    ]
+    by_differences = np.stack([(above - below) / (2 * step) for below, above in ends], axis=1)
+    assert np.abs(slopes - by_differences).max() < 1e-6 * np.abs(slopes).max()
