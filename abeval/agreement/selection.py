@@ -24,7 +24,7 @@ _STARTS = np.array(
     [(0.8, -0.8, 0.8, -0.8, 0.02), (0.0, -1.5, 0.0, -1.5, 0.02), (1.5, -0.5, 1.5, -0.5, 0.02)]
 )
 # Slopes are logarithms: 2.3 is a slope of ten per normal score.
-_LIMITS = np.array([(-2.0, -6.0, -2.0, -6.0, 0.0), (2.3, 6.0, 2.3, 6.0, 0.5)])
+_LIMITS = ((-2.0, -6.0, -2.0, -6.0, 0.0), (2.3, 6.0, 2.3, 6.0, 0.5))
 # A weak prior, which decides only what the rows leave open: curves are alike, of usual slopes,
 # with hardly a floor.
 _ALIKE = 3.0
@@ -98,14 +98,15 @@ def share_cells(control: Floats, variant: Floats, rows: tuple[float, float]) -> 
 
 def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
     """Return the fit nearest to a start with the least distance, and its cost."""
-    best = least_squares(
-        lambda fit: compare_cells(cells, fit)[0],
-        np.clip(start, *_LIMITS),
-        lambda fit: compare_cells(cells, fit)[1],
-        bounds=_LIMITS,
-        ftol=_TOLERANCE,
-        xtol=_TOLERANCE,
-    )
+
+    def distance(fit: Floats) -> Floats:
+        return compare_cells(cells, fit)[0]
+
+    def slopes(fit: Floats) -> Floats:
+        return compare_cells(cells, fit)[1]
+
+    first = np.clip(start, *_LIMITS)
+    best = least_squares(distance, first, slopes, _LIMITS, ftol=_TOLERANCE, xtol=_TOLERANCE)
     return best.x, best.cost
 
 
