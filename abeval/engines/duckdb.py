@@ -21,9 +21,8 @@ from abeval.engines.duckdb_connection import (
     write_confinement,
 )
 from abeval.engines.duckdb_logs import Logs, Tables
-from abeval.engines.sources import files_there
+from abeval.engines.sources import are_small, files_there
 from abeval.engines.sql import Cell, Engine, Result, literal, quote
-from abeval.errors import QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,6 +50,8 @@ class DuckDBEngine(Logs, Engine):
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._worker = ThreadPoolExecutor(1, "abeval-duckdb")
+        self._deferred: list[str] = []
+        self._registered: list[str] = []
         self._is_own = connection is None
         self._reads_remote = not self._is_own or (options is not None and options.remote_files)
         # Blocks of a file can be dropped from memory at once; those of a database in memory would
@@ -62,15 +63,11 @@ class DuckDBEngine(Logs, Engine):
             else open_sibling_cursor(connection)
         )
         self._kinds: dict[str, str] = {}
-        self._tables = Tables(self._connection, connection)
+        self._tables = Tables(self._run, connection)
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
-        try:
-            with query_errors():
-                self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
-        except QueryError:
-            self.close()
-            raise
+        self._has_few_threads = connection is None and (options is None or options.threads is None)
+        self._defer("set timezone = 'UTC'", *duckdb_macros())
 
     def confine(
         self,
@@ -88,24 +85,37 @@ class DuckDBEngine(Logs, Engine):
         if self._is_confined:
             return
         self._is_confined = True
-        there = [f for log in logs if (f := files_there("", log, self._folder)) is not None]
+        sources = [*logs]
+        there = [f for log in sources if (f := files_there("", log, self._folder)) is not None]
+        # Frames that are still to come may have many rows.
+        if len(there) < len(sources) and not self._stored or not are_small(there):
+            self._use_all_threads()
         if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):
             return
         files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
         if with_copies or any(log_files.are_copied for log_files in there):
             folders = [*folders, str(self._copies.folder)]
-        with query_errors():
-            self._run("; ".join(write_confinement(files, folders)))
+        self._defer(*write_confinement(files, folders))
+
+    def _use_all_threads(self) -> None:
+        """Run statements from here on with a thread for each processor."""
+        if self._has_few_threads:
+            self._has_few_threads = False
+            self._defer("reset threads")
 
     @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
         """Make arrays of one length the columns of the relation `name`."""
-        self._connection.register("abeval_arrays", dict(columns))
-        self._run(f"create or replace table {quote(name)} as select * from abeval_arrays")
-        self._connection.unregister("abeval_arrays")
+        arrays = f"abeval_arrays_{len(self._registered)}"
+        self._connection.register(arrays, dict(columns))
+        self._registered.append(arrays)
+        self._defer(f"create or replace table {quote(name)} as select * from {arrays}")
 
     def view(self, name: str, sql: str) -> None:
-        """Name a query, to be run each time it is read."""
+        """Name a query, to be run each time it is read.
+
+        A mistake in it is found when the next statement runs.
+        """
         self._create("view", name, sql)
 
     def table(self, name: str, sql: str) -> None:
@@ -123,8 +133,12 @@ class DuckDBEngine(Logs, Engine):
         before = self._kinds.get(name, kind)
         # `create or replace view` fails where a table has the name, and the other way round.
         drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
-        self._run(f"{drop}create or replace {kind} {quote(name)} as {sql}")
+        create = f"{drop}create or replace {kind} {quote(name)} as {sql}"
         self._kinds[name] = kind
+        if kind == "view":
+            self._defer(create)
+        else:
+            self._run(create)
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
@@ -142,7 +156,7 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        return self._wait(lambda: fetch(self._connection.execute(sql)))
+        return self._wait(lambda: fetch(self._execute(sql)))
 
     def make_progress_probe(self) -> Callable[[], float | None]:
         """Return a function that tells how much of the running statement is done."""
@@ -155,8 +169,7 @@ class DuckDBEngine(Logs, Engine):
 
         # DuckDB measures progress only if its progress bar is on, which not every place allows.
         with suppress(duckdb.Error):
-            self._run("set enable_progress_bar_print = false")
-            self._run("set enable_progress_bar = true")
+            self._run("set enable_progress_bar_print = false; set enable_progress_bar = true")
         return done
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
@@ -178,9 +191,11 @@ class DuckDBEngine(Logs, Engine):
 
     def close(self) -> None:
         """Release memory and files, and detach from the caller's connection."""
-        self._worker.shutdown()
+        self._deferred.clear()
         with suppress(duckdb.Error):
             self._tables.close()
+        self._worker.shutdown()
+        with suppress(duckdb.Error):
             self._connection.close()
         self._copies.close()
         if self._scratch is not None:
@@ -188,7 +203,29 @@ class DuckDBEngine(Logs, Engine):
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
-        return self._wait(lambda: self._connection.execute(sql).fetchall())
+        return self._wait(lambda: self._execute(sql).fetchall())
+
+    def _defer(self, *statements: str) -> None:
+        """Let statements that return nothing run just before the next one that does."""
+        self._deferred += statements
+
+    def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
+        """Execute a statement, after those that were deferred, as one script."""
+        deferred, self._deferred = self._deferred, []
+        if not deferred:
+            return self._connection.execute(sql)
+        try:
+            # On a line of its own, since a query may end in a comment.
+            self._connection.execute("\n;\n".join(deferred)).fetchall()
+        except duckdb.ParserException:
+            # Nothing of the script has run; what stands before the mistake has to.
+            for statement in deferred:
+                self._connection.execute(statement).fetchall()
+        finally:
+            for arrays in self._registered:
+                self._connection.unregister(arrays)
+            self._registered.clear()
+        return self._connection.execute(sql)
 
     def _wait(self, work: Callable[[], Result]) -> Result:
         """Run work in another thread, so that Ctrl-C interrupts it.

@@ -98,7 +98,14 @@ class LakeRows:
         return rows.__arrow_c_stream__(requested_schema)
 
 
-_IN_MEMORY = _Kind(lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream)
+
+
+def _select(frame: Any, columns: Mapping[str, int]) -> Any:  # noqa: ANN401
+    """Select columns of a frame in memory."""
+    return frame.select([*columns])
+
+
+_IN_MEMORY = _Kind(lambda f: f.slice(0, 0), _select, Stream)
 _LAKE = partial(_Kind, LakeRows, scanned=LakeRows)
 _LAZY = partial(_Kind, lambda f: f.limit(0), lambda f, columns: f.select(*columns))
 _KINDS = {
@@ -129,6 +136,17 @@ _KINDS = {
 def _kind(frame: object) -> _Kind | None:
     kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(frame).mro())
     return next((_KINDS[kind] for kind in kinds if kind in _KINDS), None)
+
+
+_FEW_ROWS = 1_000_000
+
+
+def is_small(frame: Any) -> bool:  # noqa: ANN401 (any frame)
+    """Tell whether a frame is known to have few rows."""
+    kind = _kind(frame)
+    # The others would be computed to count them.
+    in_memory = kind is not None and (kind is _KINDS["pandas.DataFrame"] or kind.chosen is _select)
+    return in_memory and len(frame) < _FEW_ROWS
 
 
 RENAME = (
@@ -223,13 +241,13 @@ class Tables:
     """
 
     def __init__(
-        self, connection: duckdb.DuckDBPyConnection, caller: duckdb.DuckDBPyConnection | None
+        self, run: text_files.Rows, caller: duckdb.DuckDBPyConnection | None
     ) -> None:
-        self._connection, self._caller = connection, caller
+        self._run, self._caller = run, caller
         self._attached: list[str] = []
         if caller is not None:
-            ((self._home,),) = connection.execute("select current_database()").fetchall()
-            connection.execute(f"use {quote(self._attach(':memory:', ''))}")
+            ((self._home,),) = run("select current_database()")
+            run(f"use {quote(self._attach(':memory:', ''))}")
 
     def list_file_tables(self, file: str) -> dict[str, str]:
         """List the tables and views of a database file, name → full name."""
@@ -239,7 +257,7 @@ class Tables:
             # The caller may have attached it.
             sql = "select database_name, path from duckdb_databases() where path is not null"
             # DuckDB refuses to attach one file twice.
-            opened = self._connection.execute(sql).fetchall()
+            opened = self._run(sql)
             names = [str(name) for name, path in opened if real(path) == real(file)]
             home = names[0] if names else self._attach(file, "(read_only)")
         return {
@@ -279,22 +297,23 @@ class Tables:
 
     def _list_tables(self) -> list[tuple[str, str, str]]:
         """List tables and views: database, schema, name."""
-        return self._connection.execute(
+        rows = self._run(
             "select database_name, schema_name, table_name from duckdb_tables() where not internal "
             "union select database_name, schema_name, view_name from duckdb_views() "
             "where not internal order by all"
-        ).fetchall()
+        )
+        return [(str(database), str(schema), str(name)) for database, schema, name in rows]
 
     def close(self) -> None:
         """Detach what was attached, and switch back to the caller's database."""
         if self._caller is not None:
-            self._connection.execute(f"use {quote(self._home)}")
+            self._run(f"use {quote(self._home)}")
             for alias in reversed(self._attached):
-                self._connection.execute(f"detach {quote(alias)}")
+                self._run(f"detach {quote(alias)}")
 
     def _attach(self, path: str, options: str) -> str:
         alias = f"abeval_{next(_RUNS)}"
-        self._connection.execute(f"attach {literal(path)} as {quote(alias)} {options}")
+        self._run(f"attach {literal(path)} as {quote(alias)} {options}")
         self._attached.append(alias)
         return alias
 
@@ -343,6 +362,10 @@ class Logs:
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         """Run a statement and fetch its rows."""
+        raise NotImplementedError
+
+    def _use_all_threads(self) -> None:
+        """Run statements from here on with a thread for each processor."""
         raise NotImplementedError
 
     def confine(self, logs: Iterable[LogSource]) -> None:
@@ -465,6 +488,8 @@ class Logs:
         if source is not None and source.paths:
             hint = "a file of the table may be damaged: restore it"
         failed = f"{log}: the frame cannot be read"
+        if not is_small(frame):
+            self._use_all_threads()
         with log_errors(failed, hint), _frame_errors(log, frame, hint):
             _check_names(frame, log)
             if source is None:
