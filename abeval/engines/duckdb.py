@@ -125,6 +125,8 @@ class DuckDBEngine(Logs, Engine):
     @query_errors()
     def drop(self, name: str) -> None:
         """Drop a relation, and free what its rows take."""
+        self._types.pop(name, None)
+        self._rows.pop(name, None)
         self._run(f"drop {self._kinds.pop(name, 'table')} if exists {quote(name)}")
 
     @query_errors()
@@ -133,6 +135,8 @@ class DuckDBEngine(Logs, Engine):
         before = self._kinds.get(name, kind)
         # `create or replace view` fails where a table has the name, and the other way round.
         drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
+        self._types.pop(name, None)
+        self._rows.pop(name, None)
         create = f"{drop}create or replace {kind} {quote(name)} as {sql}"
         self._kinds[name] = kind
         if kind == "view":

@@ -358,10 +358,16 @@ class Logs:
         self._is_confined = False
         self._described = cache(partial(text_files.column_types, self._run))
         self._stored: dict[str, _Stored] = {}
+        self._types: dict[str, Types] = {}
+        self._rows: dict[str, int] = {}
         self._spare = ""
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         """Run a statement and fetch its rows."""
+        raise NotImplementedError
+
+    def _defer(self, *statements: str) -> None:
+        """Let statements that return nothing run just before the next one that does."""
         raise NotImplementedError
 
     def _use_all_threads(self) -> None:
@@ -378,7 +384,7 @@ class Logs:
 
         Of text files, only the columns that are named in `reads` are kept, if that is given.
         """
-        self._stored.pop(name, None)
+        self._forget(name)
         log = sources.log_name(name)
         remote = next((path for path in source.paths if "://" in path), None)
         if remote is not None and not self._reads_remote:
@@ -446,7 +452,9 @@ class Logs:
                 self._view_rows(name, text_files.parquet_rows(files, source), source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
-                self._run(f"select columns(*) is null from {quote(name)} limit 1")
+                count = f"(select count(*) from {quote(name)})"
+                found = self._run(f"select {count}, columns(*) is null from {quote(name)} limit 1")
+                self._rows[name] = int(str(found[0][0])) if found else 0
                 return
             check_bytes(log, files.read)
             # Types are those of the first rows; where a later row does not fit, those of all.
@@ -467,20 +475,22 @@ class Logs:
         rows = _Files(text_files.text_rows(files, sample, types, texts))
         columns = text_files.read_columns(name, source, types, reads)
         self._store(name, _Stored(rows, types, partial(self.add_log, name, source)), columns)
-        text_files.settle_ids(name, source, types, self._run)
+        if text_files.settle_ids(name, source, types, self._find_types(name), self._run):
+            del self._types[name]
         if files.kind == "csv":
             sources.check_split(sources.log_name(name), list(types), files.read)
-            kinds = text_files.column_types(self._run, quote(name))
+            kinds = self._find_types(name)
             if source.decimal in (None, "."):
                 untyped = [c for c, kind in kinds.items() if kind == "VARCHAR" and c not in texts]
-                text_files.settle_numbers(name, untyped, self._run)
+                if text_files.settle_numbers(name, untyped, self._run):
+                    del self._types[name]
 
     @query_errors()
     def add_frame(
         self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis) into the relation `name`."""
-        self._stored.pop(name, None)
+        self._forget(name)
         log = sources.log_name(name).removesuffix("_frame")
         hint = (
             "each column needs one type, of numbers, text, times or booleans: cast it, or drop it"
@@ -516,14 +526,16 @@ class Logs:
             self._copy(name, stored.rows, types, [*types])
         ((blank,),) = self._run(f"delete from {self._blank(name)}")
         stored.blank = int(str(blank))
+        self._rows[name] -= stored.blank
         self._stored[name] = stored
 
     def _copy(self, name: str, rows: object, types: Types, columns: Sequence[str]) -> None:
         """Create a table of some columns of rows; of all if none is named."""
         columns_sql = ", ".join(map(quote, columns)) or "*"
         create = f"create or replace table {quote(name)} as select"
+        self._types.pop(name, None)
         if isinstance(rows, _Files):
-            self._run(f"{create} {columns_sql} from {rows.sql}")
+            ((count,),) = self._run(f"{create} {columns_sql} from {rows.sql}")
         else:
             column_indices = {
                 column: index for index, column in enumerate(types) if column in columns
@@ -531,14 +543,27 @@ class Logs:
             with self._register_frame(
                 make_scannable(rows, column_indices or None, sources.log_name(name))
             ):
-                self._run(f"{create} {columns_sql} from {_FRAME}")
-        kept = text_files.column_types(self._run, quote(name))
+                ((count,),) = self._run(f"{create} {columns_sql} from {_FRAME}")
+        self._rows[name] = int(str(count))
+        kept = self._find_types(name)
         if text_files.fields(kept):
             self._run(f"{create} {text_files.write_columns_and_fields(kept)} from {quote(name)}")
+            del self._types[name]
+
+    def _find_types(self, name: str) -> Types:
+        """Find columns and types of the rows of a log, as they are now."""
+        if name not in self._types:
+            self._types[name] = text_files.column_types(self._run, quote(name))
+        return self._types[name]
+
+    def _forget(self, name: str) -> None:
+        """Forget what is known of a relation that is made anew."""
+        for facts in (self._stored, self._types, self._rows):
+            facts.pop(name, None)
 
     def _blank(self, name: str) -> str:
         """Write the rows of a table in which no column has a value."""
-        columns = text_files.column_types(self._run, quote(name))
+        columns = self._find_types(name)
         no_value = " and ".join(f"{quote(column)} is null" for column in columns)
         return f"{quote(name)} where {no_value}"
 
@@ -557,9 +582,19 @@ class Logs:
         return self._stored[name].blank if name in self._stored else 0
 
     @query_errors()
+    def count_log(self, name: str) -> int:
+        """Count the rows of a log that was added."""
+        if name not in self._rows:
+            ((count,),) = self._run(f"select count(*) from {quote(name)}")
+            self._rows[name] = int(str(count))
+        return self._rows[name]
+
+    @query_errors()
     def columns(self, relation: str) -> Mapping[str, str]:
         """List columns and types of a relation; of a log, also those left out."""
-        types = text_files.column_types(self._run, quote(relation))
+        if relation not in self._rows:
+            return text_files.column_types(self._run, quote(relation))
+        types = self._find_types(relation)
         return {**self._stored[relation].types, **types} if relation in self._stored else types
 
     @query_errors()
@@ -569,8 +604,7 @@ class Logs:
             self._stored[name].load()
 
     def _lacks_columns(self, name: str) -> bool:
-        has = text_files.column_types(self._run, quote(name))
-        return len(has) < len(self._stored[name].types)
+        return len(self._find_types(name)) < len(self._stored[name].types)
 
     def spare(self, name: str) -> None:
         """Offer a relation that nobody reads any more to the next log of its rows."""
@@ -591,25 +625,30 @@ class Logs:
         self._spare = ""
         if is_whole and self._lacks_columns(spare):
             return False
-        del self._stored[spare]
-        self._run(f"drop table if exists {quote(name)}")
-        self._run(f"alter table {quote(spare)} rename to {quote(name)}")
+        rename = f"alter table {quote(spare)} rename to {quote(name)}"
+        self._run(f"drop table if exists {quote(name)}; {rename}")
+        self._types[name], self._rows[name] = self._find_types(spare), self._rows[spare]
+        self._forget(spare)
         self._stored[name] = replace(before, load=stored.load)
         return True
 
     def _view_rows(self, name: str, rows: str, source: LogSource) -> None:
         """Create a view of a log's rows, with its time as a time."""
-        columns = text_files.write_columns_and_fields(text_files.column_types(self._run, rows))
-        sql = f"select {columns} from {rows}"
-        self._run(f"create or replace view {quote(name)} as {sql}")
-        time = find_text_time(sources.log_name(name), name, source, self._run)
+        types = text_files.column_types(self._run, rows)
+        sql = f"select {text_files.write_columns_and_fields(types)} from {rows}"
+        self._defer(f"create or replace view {quote(name)} as {sql}")
+        if not text_files.fields(types):
+            self._types[name] = types
+        time = find_text_time(sources.log_name(name), name, source, self._find_types(name), self._run)
         if time is not None:
             replaced = f"select * replace ({time.sql} as {quote(time.column)}) from ({sql})"
-            self._run(f"create or replace view {quote(name)} as {replaced}")
+            self._defer(f"create or replace view {quote(name)} as {replaced}")
+            del self._types[name]
 
     def _type_time(self, name: str, source: LogSource) -> None:
         """Convert times that are texts in a table."""
-        time = find_text_time(sources.log_name(name), name, source, self._run)
+        time = find_text_time(sources.log_name(name), name, source, self._find_types(name), self._run)
         if time is not None:
             changed = f"alter {quote(time.column)} set data type {time.kind} using {time.sql}"
             self._run(f"alter table {quote(name)} {changed}")
+            del self._types[name]

@@ -186,6 +186,10 @@ class Engine(Protocol):
         """Count rows of a log that were not read, as no column has a value."""
         return 0
 
+    def count_log(self, name: str) -> int:
+        """Count the rows of a log that was added."""
+        return count_rows(self, quote(name))
+
     def columns(self, relation: str) -> Mapping[str, str]:
         """List columns and types of a relation; of a log, also those left out."""
 
