@@ -1,5 +1,6 @@
 """Run queries on DuckDB, embedded: the default engine."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
@@ -11,7 +12,7 @@ import duckdb
 import numpy as np
 
 from abeval.engines import builders
-from abeval.engines.builders import duckdb_macros
+from abeval.engines.builders import CALLS, duckdb_macros
 from abeval.engines.copies import Copies
 from abeval.engines.duckdb_connection import (
     connect,
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
 
 
+_CALL = re.compile(rf"\b({'|'.join(CALLS)})\(")
+
+
 class DuckDBEngine(Logs, Engine):
     """Run one DuckDB database for one run.
 
@@ -50,7 +54,8 @@ class DuckDBEngine(Logs, Engine):
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._worker = ThreadPoolExecutor(1, "abeval-duckdb")
-        self._deferred: list[str] = []
+        self._deferred = ["set timezone = 'UTC'"]
+        self._macros = duckdb_macros()
         self._registered: list[str] = []
         self._is_own = connection is None
         self._reads_remote = not self._is_own or (options is not None and options.remote_files)
@@ -67,7 +72,6 @@ class DuckDBEngine(Logs, Engine):
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
         self._has_few_threads = connection is None and (options is None or options.threads is None)
-        self._defer("set timezone = 'UTC'", *duckdb_macros())
 
     def confine(
         self,
@@ -88,7 +92,7 @@ class DuckDBEngine(Logs, Engine):
         sources = [*logs]
         there = [f for log in sources if (f := files_there("", log, self._folder)) is not None]
         # Frames that are still to come may have many rows.
-        if len(there) < len(sources) and not self._stored or not are_small(there):
+        if (len(there) < len(sources) and not self._stored) or not are_small(there):
             self._use_all_threads()
         if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):
             return
@@ -109,6 +113,8 @@ class DuckDBEngine(Logs, Engine):
         arrays = f"abeval_arrays_{len(self._registered)}"
         self._connection.register(arrays, dict(columns))
         self._registered.append(arrays)
+        self._types.pop(name, None)
+        self._rows.pop(name, None)
         self._defer(f"create or replace table {quote(name)} as select * from {arrays}")
 
     def view(self, name: str, sql: str) -> None:
@@ -142,7 +148,8 @@ class DuckDBEngine(Logs, Engine):
         if kind == "view":
             self._defer(create)
         else:
-            self._run(create)
+            ((count,),) = self._run(create)
+            self._rows[name] = int(str(count))
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
@@ -216,6 +223,9 @@ class DuckDBEngine(Logs, Engine):
     def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
         """Execute a statement, after those that were deferred, as one script."""
         deferred, self._deferred = self._deferred, []
+        # Creating them takes longer than a query of a small table, which may call none.
+        if self._macros and _CALL.search("\n".join([*deferred, sql])):
+            deferred, self._macros = [*self._macros, *deferred], []
         if not deferred:
             return self._connection.execute(sql)
         try:

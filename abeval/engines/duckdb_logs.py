@@ -582,8 +582,8 @@ class Logs:
         return self._stored[name].blank if name in self._stored else 0
 
     @query_errors()
-    def count_log(self, name: str) -> int:
-        """Count the rows of a log that was added."""
+    def count(self, name: str) -> int:
+        """Count the rows of a log or a table."""
         if name not in self._rows:
             ((count,),) = self._run(f"select count(*) from {quote(name)}")
             self._rows[name] = int(str(count))
@@ -639,15 +639,20 @@ class Logs:
         self._defer(f"create or replace view {quote(name)} as {sql}")
         if not text_files.fields(types):
             self._types[name] = types
-        time = find_text_time(sources.log_name(name), name, source, self._find_types(name), self._run)
+        time = self._find_text_time(name, source)
         if time is not None:
             replaced = f"select * replace ({time.sql} as {quote(time.column)}) from ({sql})"
             self._defer(f"create or replace view {quote(name)} as {replaced}")
             del self._types[name]
 
+    def _find_text_time(self, name: str, source: LogSource) -> text_files.Time | None:
+        """Find how the time of a log is read, if it is a text."""
+        types = self._find_types(name)
+        return find_text_time(sources.log_name(name), name, source, types, self._run)
+
     def _type_time(self, name: str, source: LogSource) -> None:
         """Convert times that are texts in a table."""
-        time = find_text_time(sources.log_name(name), name, source, self._find_types(name), self._run)
+        time = self._find_text_time(name, source)
         if time is not None:
             changed = f"alter {quote(time.column)} set data type {time.kind} using {time.sql}"
             self._run(f"alter table {quote(name)} {changed}")

@@ -186,8 +186,8 @@ class Engine(Protocol):
         """Count rows of a log that were not read, as no column has a value."""
         return 0
 
-    def count_log(self, name: str) -> int:
-        """Count the rows of a log that was added."""
+    def count(self, name: str) -> int:
+        """Count the rows of a log or a table."""
         return count_rows(self, quote(name))
 
     def columns(self, relation: str) -> Mapping[str, str]:

@@ -76,7 +76,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
 
 def _has_unique_keys(engine: Engine, rows: str, key: Sequence[str]) -> bool:
     """Tell whether no two rows have the same key, by 64 bits of its hash."""
-    if not engine.in_process or count_rows(engine, rows) > _MOST_HASHES:
+    if not engine.in_process or engine.count(rows) > _MOST_HASHES:
         return False
     ordered = np.sort(engine.arrays(f"select hash({_quote_list(key)}) as h from {rows}")["h"])
     return not bool((ordered[1:] == ordered[:-1]).any())
@@ -167,7 +167,7 @@ def _separate_repeats(
     if event is not None:
         found = _match_repeats(engine, log, event, event, f"{quote(event[0])} is not null", facts)
         # An id of which most rows are repetitions is that of a list or a page.
-        if found is None or 2 * found.copies <= engine.count_log(log.raw):
+        if found is None or 2 * found.copies <= engine.count(log.raw):
             return found
     identity = duplicate_key or list_compared_columns(log)
     names = ("impression_id", "unit_id", "ts", "request_id", "item_id")
@@ -214,7 +214,7 @@ def _match_repeats(
         engine.view("keyed_impressions", f"select {_quote_list(key)} from {log.raw} where {where}")
         keys = query("1_log/repeated_keys")
     engine.table("repeated_keys", keys)
-    if count_rows(engine, "repeated_keys") == 0:
+    if engine.count("repeated_keys") == 0:
         return None
     engine.complete(log.raw)
     same = " and ".join(f"r.{quote(c)} is not distinct from k.{quote(c)}" for c in key)

@@ -311,7 +311,7 @@ def _write_cells(run: Run, schema: LogSchema) -> None:
     checks.check_clicks(schema, engine)
     show_sums(run, schema, of_units)
     # A few rows are planned once; many would be in memory twice.
-    is_few = engine.in_process and of_units and count_rows(engine, "raw_units") <= _FEW
+    is_few = engine.in_process and of_units and engine.count("raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
     create("logged_cells", write_hashed_cells(engine, schema, "dated_sums"))
 

@@ -168,7 +168,7 @@ def _counts(engine: Engine, column: str) -> dict[str, int]:
     )
     if 2 <= len(rows) <= MAX_VARIANTS:
         return {str(variant): read_int(count) for variant, count in rows}
-    if not count_rows(engine, TABLE):
+    if not engine.count(TABLE):
         raise LogError("the table has no rows", "was it filtered, or read, as it was meant?")
     if len(rows) == 1:
         what = f"one value, {str(rows[0][0])!r}, so there is nothing to compare it with"
