@@ -24,6 +24,7 @@ from abeval.engines.duckdb_connection import (
 from abeval.engines.duckdb_logs import Logs, Tables
 from abeval.engines.sources import are_small, files_there
 from abeval.engines.sql import Cell, Engine, Result, literal, quote
+from abeval.engines.views import Views
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,6 +69,7 @@ class DuckDBEngine(Logs, Engine):
             else open_sibling_cursor(connection)
         )
         self._kinds: dict[str, str] = {}
+        self._views = Views()
         self._tables = Tables(self._run, connection)
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
@@ -113,14 +115,13 @@ class DuckDBEngine(Logs, Engine):
         arrays = f"abeval_arrays_{len(self._registered)}"
         self._connection.register(arrays, dict(columns))
         self._registered.append(arrays)
-        self._types.pop(name, None)
-        self._rows.pop(name, None)
+        self._forget(name)
         self._defer(f"create or replace table {quote(name)} as select * from {arrays}")
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read.
 
-        A mistake in it is found when the next statement runs.
+        A mistake in it is found when it is first read.
         """
         self._create("view", name, sql)
 
@@ -131,25 +132,35 @@ class DuckDBEngine(Logs, Engine):
     @query_errors()
     def drop(self, name: str) -> None:
         """Drop a relation, and free what its rows take."""
-        self._types.pop(name, None)
-        self._rows.pop(name, None)
+        self._forget(name)
         self._run(f"drop {self._kinds.pop(name, 'table')} if exists {quote(name)}")
 
     @query_errors()
     def _create(self, kind: str, name: str, sql: str) -> None:
         """Create a relation, in place of one of its name."""
         before = self._kinds.get(name, kind)
-        # `create or replace view` fails where a table has the name, and the other way round.
-        drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
-        self._types.pop(name, None)
-        self._rows.pop(name, None)
-        create = f"{drop}create or replace {kind} {quote(name)} as {sql}"
         self._kinds[name] = kind
+        # `create or replace view` fails where a table has the name, and the other way round.
+        drop = "" if before == kind else f"drop {before} if exists {quote(name)}"
         if kind == "view":
-            self._defer(create)
-        else:
-            ((count,),) = self._run(create)
-            self._rows[name] = int(str(count))
+            super()._forget(name)
+            self._defer(*([drop] if drop else []), *self._views.add(name, sql))
+            return
+        query = self._inline_views(sql)
+        self._forget(name)
+        self._defer(*([drop] if drop else []))
+        ((count,),) = self._run(f"create or replace table {quote(name)} as {query}")
+        self._rows[name] = int(str(count))
+
+    def _inline_views(self, sql: str) -> str:
+        """Write the views that a query reads into it, or let them be created before it."""
+        created, query = self._views.inline(sql)
+        self._defer(*created)
+        return query
+
+    def _forget(self, name: str) -> None:
+        super()._forget(name)
+        self._views.forget(name)
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
@@ -167,7 +178,8 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        return self._wait(lambda: fetch(self._execute(sql)))
+        query = self._inline_views(sql)
+        return self._wait(lambda: fetch(self._execute(query)))
 
     def make_progress_probe(self) -> Callable[[], float | None]:
         """Return a function that tells how much of the running statement is done."""
@@ -213,8 +225,10 @@ class DuckDBEngine(Logs, Engine):
             self._scratch.close()
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
+        # What creates a relation has its views already, and a log reads none.
+        statement = self._inline_views(sql) if sql.startswith(("describe", "select")) else sql
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
-        return self._wait(lambda: self._execute(sql).fetchall())
+        return self._wait(lambda: self._execute(statement).fetchall())
 
     def _defer(self, *statements: str) -> None:
         """Let statements that return nothing run just before the next one that does."""

@@ -98,8 +98,6 @@ class LakeRows:
         return rows.__arrow_c_stream__(requested_schema)
 
 
-
-
 def _select(frame: Any, columns: Mapping[str, int]) -> Any:  # noqa: ANN401
     """Select columns of a frame in memory."""
     return frame.select([*columns])
@@ -240,9 +238,7 @@ class Tables:
     If there is a caller's connection, the run's own one switches to a new database.
     """
 
-    def __init__(
-        self, run: text_files.Rows, caller: duckdb.DuckDBPyConnection | None
-    ) -> None:
+    def __init__(self, run: text_files.Rows, caller: duckdb.DuckDBPyConnection | None) -> None:
         self._run, self._caller = run, caller
         self._attached: list[str] = []
         if caller is not None:
