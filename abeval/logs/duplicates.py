@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.engines.sql import Engine, count_rows, fetch_int, query, quote, read_int
+from abeval.engines.sql import Engine, fetch_int, query, quote, read_int
 from abeval.experiment.sections import Cleaning
 from abeval.logs.mapping import LogColumns, list_compared_columns
 from abeval.logs.views import copies_column, write_click
