@@ -113,8 +113,7 @@ class UnitRows(PreparedLogs):
                 {columns: self._values(i, columns) for i, columns in enumerate(self.values)},
                 self._catalogue() if CATALOGUE in self.sources else Catalogue(),
             )
-            engine.drop("narrow_rows")
-        engine.drop("row_units")
+        engine.drop("narrow_rows", "row_units")
         give_back()
         return RowSums(
             {**daily, **period_sums.days},

@@ -130,10 +130,12 @@ class DuckDBEngine(Logs, Engine):
         self._create("table", name, sql)
 
     @query_errors()
-    def drop(self, name: str) -> None:
-        """Drop a relation, and free what its rows take."""
-        self._forget(name)
-        self._run(f"drop {self._kinds.pop(name, 'table')} if exists {quote(name)}")
+    def drop(self, *names: str) -> None:
+        """Drop relations, and free what their rows take."""
+        for name in names:
+            self._forget(name)
+        drops = (f"drop {self._kinds.pop(n, 'table')} if exists {quote(n)}" for n in names)
+        self._run("; ".join(drops))
 
     @query_errors()
     def _create(self, kind: str, name: str, sql: str) -> None:
@@ -190,9 +192,14 @@ class DuckDBEngine(Logs, Engine):
                 return percent / 100 if percent >= 0 else None
             return None
 
-        # DuckDB measures progress only if its progress bar is on, which not every place allows.
+        # DuckDB measures progress only if its progress bar is on.
+        bar = ("set enable_progress_bar_print = false", "set enable_progress_bar = true")
+        if self._is_own:
+            self._defer(*bar)
+            return done
+        # Not every connection of a caller allows it.
         with suppress(duckdb.Error):
-            self._run("set enable_progress_bar_print = false; set enable_progress_bar = true")
+            self._run("; ".join(bar))
         return done
 
     def local_time(self, milliseconds: str, timezone: str) -> str:

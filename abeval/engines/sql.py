@@ -199,8 +199,8 @@ class Engine(Protocol):
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name` for this run."""
 
-    def drop(self, name: str) -> None:
-        """Drop a relation, and free what its rows take."""
+    def drop(self, *names: str) -> None:
+        """Drop relations, and free what their rows take."""
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
