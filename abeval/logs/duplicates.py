@@ -41,6 +41,7 @@ class Repeats(NamedTuple):
             (disabled,
             or rows have no id).
         unidentified: Rows without an `impression_id`, of a log that has some: not looked at.
+        least_position: The smallest position of all rows, if it was read.
         dropped: Duplicates that are set aside: all, unless the file says to keep them.
         units: Rows of a table of units that are set aside, because their unit has several.
     """
@@ -49,6 +50,7 @@ class Repeats(NamedTuple):
     dropped: int
     units: int
     unidentified: int
+    least_position: float | None = None
 
 
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
@@ -71,7 +73,9 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     keep_impressions(engine, kept)
     units = _set_units_aside(engine, log) if of_units and not once else 0
     reported = duplicates if checked else None
-    return Repeats(reported, duplicates if drops else 0, units, facts.unidentified)
+    return Repeats(
+        reported, duplicates if drops else 0, units, facts.unidentified, facts.least_position
+    )
 
 
 def _has_unique_keys(engine: Engine, rows: str, key: Sequence[str]) -> bool:
@@ -114,10 +118,12 @@ class _IdFacts(NamedTuple):
     Attributes:
         positions_fit: Whether a request's positions fit a set of bits in one number.
         unidentified: Rows without an `impression_id`, of a log that has some.
+        least_position: The smallest position; None if it was not read.
     """
 
     positions_fit: bool = False
     unidentified: int = 0
+    least_position: float | None = None
 
 
 def _list_position_columns(log: LogColumns) -> list[str]:
@@ -139,9 +145,10 @@ def _read_id_facts(engine: Engine, log: LogColumns, duplicate_key: list[str] | N
         f"select min({position}), max({position}), "
         f"count_if({position} is null or {request} is null), {unidentified} from {log.raw}"
     )
-    fits = low is not None and high is not None and not missing
-    fits = fits and float(low or 0) >= 0 and float(high or 0) <= _MOST_POSITIONS
-    return _IdFacts(fits, read_int(without_id))
+    if low is None or high is None:
+        return _IdFacts(unidentified=read_int(without_id))
+    fits = not missing and float(low) >= 0 and float(high) <= _MOST_POSITIONS
+    return _IdFacts(fits, read_int(without_id), float(low))
 
 
 class _Found(NamedTuple):

@@ -239,7 +239,7 @@ def prepare(
     try:
         write_views(run, schema, join)
         run.step("units and days")
-        checks.check_positions(metrics, schema, engine)
+        checks.check_positions(metrics, schema, engine, repeats.least_position)
         _write_cells(run, schema)
         run.step("assignment")
         cells = _read_cells(run, schema)
