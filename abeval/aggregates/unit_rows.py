@@ -219,8 +219,10 @@ class UnitRows(PreparedLogs):
         if not self.schema.has_item_categories:
             return own_category if has_own else "null", ""
         is_logged = own_category == "l.category"
-        form = "text" if is_logged else "hash" if has_own else "number"
-        _write_categories(self.engine, form, self.schema.impressions.find_type("item_id"))
+        id_type = self.schema.impressions.find_type("item_id")
+        _write_categories(
+            self.engine, "text" if is_logged else "hash" if has_own else "number", id_type
+        )
         categories = f"{own_category}, c.category" if has_own else "c.category"
         return f"coalesce({categories})", "left join item_categories c on l.item_id = c.item_id"
 

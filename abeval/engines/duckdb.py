@@ -146,7 +146,8 @@ class DuckDBEngine(Logs, Engine):
         drop = "" if before == kind else f"drop {before} if exists {quote(name)}"
         if kind == "view":
             super()._forget(name)
-            self._defer(*([drop] if drop else []), *self._views.add(name, sql))
+            created = self._views.add(name, sql, was_table=bool(drop))
+            self._defer(*([drop] if drop else []), *created)
             return
         query = self._inline_views(sql)
         self._forget(name)

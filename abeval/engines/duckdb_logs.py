@@ -242,7 +242,8 @@ class Tables:
         self._run, self._caller = run, caller
         self._attached: list[str] = []
         if caller is not None:
-            ((self._home,),) = run("select current_database()")
+            ((home,),) = run("select current_database()")
+            self._home = str(home)
             run(f"use {quote(self._attach(':memory:', ''))}")
 
     def list_file_tables(self, file: str) -> dict[str, str]:
@@ -254,7 +255,7 @@ class Tables:
             sql = "select database_name, path from duckdb_databases() where path is not null"
             # DuckDB refuses to attach one file twice.
             opened = self._run(sql)
-            names = [str(name) for name, path in opened if real(path) == real(file)]
+            names = [str(name) for name, path in opened if real(str(path)) == real(file)]
             home = names[0] if names else self._attach(file, "(read_only)")
         return {
             name if schema == "main" else f"{schema}.{name}": ".".join(

@@ -22,13 +22,13 @@ class Views:
         self._is_read = set[str]()
         self._is_created = set[str]()
 
-    def add(self, name: str, sql: str) -> Sequence[str]:
+    def add(self, name: str, sql: str, *, was_table: bool = False) -> Sequence[str]:
         """Name a query; return statements that have to run before the next one."""
         # What was created reads names by itself, also this one.
-        is_created = name in self._is_created or not _PLAIN.fullmatch(name)
+        is_created = was_table or name in self._is_created or not _PLAIN.fullmatch(name)
         self.forget(name)
         self._sql[name] = sql
-        return self._create([name]) if is_created else ()
+        return self._create([*self._list_needed(sql), name]) if is_created else ()
 
     def forget(self, name: str) -> None:
         """Forget a name, which is to stand for something else."""

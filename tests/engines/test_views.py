@@ -13,10 +13,10 @@ def test_a_view_is_a_cte_of_what_reads_it_first_and_is_created_after_that() -> N
     views.add("twos", "select n + 1 as n from ones")
     created, sql = views.inline("-- two\nwith x as (select * from twos) select n from x")
     assert not created
-    assert sql.split() == (
+    assert " ".join(sql.split()) == (
         "-- two with ones as not materialized ( select 1 as n ), twos as not materialized ( "
         "select n + 1 as n from ones ), x as (select * from twos) select n from x"
-    ).split()
+    )
     assert views.inline("select n from ones") == (
         ['create or replace view "ones" as select 1 as n'],
         "select n from ones",
@@ -33,6 +33,11 @@ def test_a_view_of_a_new_name_is_read_by_those_that_read_the_old_one() -> None:
             engine.view("above", "select 10 * n as n from base")
         assert engine.rows("select n from above") == [(10 * number,)]
         assert engine.columns("above") == {"n": "INTEGER"}
+        # What was created anew reads what is not.
+        engine.view("middle", "select 1 as n")
+        engine.view("again", f"select n + {number} as n from middle")
+        for _ in range(2):
+            assert engine.rows("select n from again") == [(1 + number,)]
     engine.close()
 
 
@@ -48,9 +53,10 @@ def test_a_relation_may_become_one_of_the_other_kind(kinds: tuple[str, str]) -> 
 
 def test_what_stands_before_a_mistake_has_run() -> None:
     engine = DuckDBEngine()
-    engine.view("Not Plain", "select 1 as n")
+    engine.view("plain", "select 1 as n")
+    engine.view("Not Plain", "select n from plain")
     engine.view("Also not", "select select")
-    with pytest.raises(QueryError, match="syntax|Parser|parse"):
+    with pytest.raises(QueryError, match=r"could not run a query"):
         engine.rows("select 2")
     assert engine.rows('select n from "Not Plain"') == [(1,)]
     engine.close()
