@@ -195,10 +195,10 @@ class DuckDBEngine(Logs, Engine):
 
         # DuckDB measures progress only if its progress bar is on.
         bar = ("set enable_progress_bar_print = false", "set enable_progress_bar = true")
-        if self._is_own:
+        if self._is_own and not self._is_confined:
             self._defer(*bar)
             return done
-        # Not every connection of a caller allows it.
+        # Not every connection of a caller allows it, and none whose settings are locked.
         with suppress(duckdb.Error):
             self._run("; ".join(bar))
         return done
