@@ -1,6 +1,5 @@
 """Run queries on DuckDB, embedded: the default engine."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
@@ -12,7 +11,7 @@ import duckdb
 import numpy as np
 
 from abeval.engines import builders
-from abeval.engines.builders import CALLS, duckdb_macros
+from abeval.engines.builders import duckdb_macros
 from abeval.engines.copies import Copies
 from abeval.engines.duckdb_connection import (
     connect,
@@ -24,7 +23,7 @@ from abeval.engines.duckdb_connection import (
 from abeval.engines.duckdb_logs import Logs, Tables
 from abeval.engines.sources import are_small, files_there
 from abeval.engines.sql import Cell, Engine, Result, literal, quote
-from abeval.engines.views import Views
+from abeval.errors import QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,9 +31,6 @@ if TYPE_CHECKING:
 
     from abeval.experiment.sections import EngineOptions
     from abeval.experiment.sources import LogSource
-
-
-_CALL = re.compile(rf"\b({'|'.join(CALLS)})\(")
 
 
 class DuckDBEngine(Logs, Engine):
@@ -55,9 +51,6 @@ class DuckDBEngine(Logs, Engine):
         connection: duckdb.DuckDBPyConnection | None = None,
     ) -> None:
         self._worker = ThreadPoolExecutor(1, "abeval-duckdb")
-        self._deferred = ["set timezone = 'UTC'"]
-        self._macros = duckdb_macros()
-        self._registered: list[str] = []
         self._is_own = connection is None
         self._reads_remote = not self._is_own or (options is not None and options.remote_files)
         # Blocks of a file can be dropped from memory at once; those of a database in memory would
@@ -69,11 +62,16 @@ class DuckDBEngine(Logs, Engine):
             else open_sibling_cursor(connection)
         )
         self._kinds: dict[str, str] = {}
-        self._views = Views()
         self._tables = Tables(self._run, connection)
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
         self._has_few_threads = connection is None and (options is None or options.threads is None)
+        try:
+            with query_errors():
+                self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
+        except QueryError:
+            self.close()
+            raise
 
     def confine(
         self,
@@ -101,28 +99,28 @@ class DuckDBEngine(Logs, Engine):
         files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
         if with_copies or any(log_files.are_copied for log_files in there):
             folders = [*folders, str(self._copies.folder)]
-        self._defer(*write_confinement(files, folders))
+        with query_errors():
+            self._run("; ".join(write_confinement(files, folders)))
 
     def _use_all_threads(self) -> None:
         """Run statements from here on with a thread for each processor."""
         if self._has_few_threads:
             self._has_few_threads = False
-            self._defer("reset threads")
+            self._run("reset threads")
 
     @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
         """Make arrays of one length the columns of the relation `name`."""
-        arrays = f"abeval_arrays_{len(self._registered)}"
-        self._connection.register(arrays, dict(columns))
-        self._registered.append(arrays)
+        self._connection.register("abeval_arrays", dict(columns))
+        ((count,),) = self._run(
+            f"create or replace table {quote(name)} as select * from abeval_arrays"
+        )
+        self._connection.unregister("abeval_arrays")
         self._forget(name)
-        self._defer(f"create or replace table {quote(name)} as select * from {arrays}")
+        self._rows[name] = int(str(count))
 
     def view(self, name: str, sql: str) -> None:
-        """Name a query, to be run each time it is read.
-
-        A mistake in it is found when it is first read.
-        """
+        """Name a query, to be run each time it is read."""
         self._create("view", name, sql)
 
     def table(self, name: str, sql: str) -> None:
@@ -141,29 +139,13 @@ class DuckDBEngine(Logs, Engine):
     def _create(self, kind: str, name: str, sql: str) -> None:
         """Create a relation, in place of one of its name."""
         before = self._kinds.get(name, kind)
-        self._kinds[name] = kind
         # `create or replace view` fails where a table has the name, and the other way round.
-        drop = "" if before == kind else f"drop {before} if exists {quote(name)}"
-        if kind == "view":
-            super()._forget(name)
-            created = self._views.add(name, sql, was_table=bool(drop))
-            self._defer(*([drop] if drop else []), *created)
-            return
-        query = self._inline_views(sql)
+        drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
+        counts = self._run(f"{drop}create or replace {kind} {quote(name)} as {sql}")
+        self._kinds[name] = kind
         self._forget(name)
-        self._defer(*([drop] if drop else []))
-        ((count,),) = self._run(f"create or replace table {quote(name)} as {query}")
-        self._rows[name] = int(str(count))
-
-    def _inline_views(self, sql: str) -> str:
-        """Write the views that a query reads into it, or let them be created before it."""
-        created, query = self._views.inline(sql)
-        self._defer(*created)
-        return query
-
-    def _forget(self, name: str) -> None:
-        super()._forget(name)
-        self._views.forget(name)
+        if kind == "table":
+            self._rows[name] = int(str(counts[0][0]))
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
@@ -181,8 +163,7 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        query = self._inline_views(sql)
-        return self._wait(lambda: fetch(self._execute(query)))
+        return self._wait(lambda: fetch(self._connection.execute(sql)))
 
     def make_progress_probe(self) -> Callable[[], float | None]:
         """Return a function that tells how much of the running statement is done."""
@@ -193,14 +174,10 @@ class DuckDBEngine(Logs, Engine):
                 return percent / 100 if percent >= 0 else None
             return None
 
-        # DuckDB measures progress only if its progress bar is on.
-        bar = ("set enable_progress_bar_print = false", "set enable_progress_bar = true")
-        if self._is_own and not self._is_confined:
-            self._defer(*bar)
-            return done
-        # Not every connection of a caller allows it, and none whose settings are locked.
+        # DuckDB measures progress only if its progress bar is on, which not every place allows.
         with suppress(duckdb.Error):
-            self._run("; ".join(bar))
+            self._run("set enable_progress_bar_print = false")
+            self._run("set enable_progress_bar = true")
         return done
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
@@ -222,7 +199,6 @@ class DuckDBEngine(Logs, Engine):
 
     def close(self) -> None:
         """Release memory and files, and detach from the caller's connection."""
-        self._deferred.clear()
         with suppress(duckdb.Error):
             self._tables.close()
         self._worker.shutdown()
@@ -233,35 +209,8 @@ class DuckDBEngine(Logs, Engine):
             self._scratch.close()
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
-        # What creates a relation has its views already, and a log reads none.
-        statement = self._inline_views(sql) if sql.startswith(("describe", "select")) else sql
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
-        return self._wait(lambda: self._execute(statement).fetchall())
-
-    def _defer(self, *statements: str) -> None:
-        """Let statements that return nothing run just before the next one that does."""
-        self._deferred += statements
-
-    def _execute(self, sql: str) -> duckdb.DuckDBPyConnection:
-        """Execute a statement, after those that were deferred, as one script."""
-        deferred, self._deferred = self._deferred, []
-        # Creating them takes longer than a query of a small table, which may call none.
-        if self._macros and _CALL.search("\n".join([*deferred, sql])):
-            deferred, self._macros = [*self._macros, *deferred], []
-        if not deferred:
-            return self._connection.execute(sql)
-        try:
-            # On a line of its own, since a query may end in a comment.
-            self._connection.execute("\n;\n".join(deferred)).fetchall()
-        except duckdb.ParserException:
-            # Nothing of the script has run; what stands before the mistake has to.
-            for statement in deferred:
-                self._connection.execute(statement).fetchall()
-        finally:
-            for arrays in self._registered:
-                self._connection.unregister(arrays)
-            self._registered.clear()
-        return self._connection.execute(sql)
+        return self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def _wait(self, work: Callable[[], Result]) -> Result:
         """Run work in another thread, so that Ctrl-C interrupts it.

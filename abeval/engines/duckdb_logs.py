@@ -363,10 +363,6 @@ class Logs:
         """Run a statement and fetch its rows."""
         raise NotImplementedError
 
-    def _defer(self, *statements: str) -> None:
-        """Let statements that return nothing run just before the next one that does."""
-        raise NotImplementedError
-
     def _use_all_threads(self) -> None:
         """Run statements from here on with a thread for each processor."""
         raise NotImplementedError
@@ -633,13 +629,13 @@ class Logs:
         """Create a view of a log's rows, with its time as a time."""
         types = text_files.column_types(self._run, rows)
         sql = f"select {text_files.write_columns_and_fields(types)} from {rows}"
-        self._defer(f"create or replace view {quote(name)} as {sql}")
+        self._run(f"create or replace view {quote(name)} as {sql}")
         if not text_files.fields(types):
             self._types[name] = types
         time = self._find_text_time(name, source)
         if time is not None:
             replaced = f"select * replace ({time.sql} as {quote(time.column)}) from ({sql})"
-            self._defer(f"create or replace view {quote(name)} as {replaced}")
+            self._run(f"create or replace view {quote(name)} as {replaced}")
             del self._types[name]
 
     def _find_text_time(self, name: str, source: LogSource) -> text_files.Time | None:

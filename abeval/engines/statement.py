@@ -274,20 +274,11 @@ class Recorder(DuckDBEngine):
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         rows = super()._run(sql)
-        self._note_load(sql)
-        return rows
-
-    def _defer(self, *statements: str) -> None:
-        super()._defer(*statements)
-        for sql in statements:
-            self._note_load(sql)
-
-    def _note_load(self, sql: str) -> None:
-        """Note how a log is read, where a statement says so."""
         if creation := _MADE.fullmatch(sql):
             self._loads[creation["name"]] = creation["sql"], {}
         elif changed := _CHANGED.fullmatch(sql):
             self._loads[changed["name"]][1][changed["column"]] = changed["sql"]
+        return rows
 
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
         """Make a log readable, with all its columns, and record what reads its files."""
