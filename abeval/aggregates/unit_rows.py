@@ -113,8 +113,7 @@ class UnitRows(PreparedLogs):
                 {columns: self._values(i, columns) for i, columns in enumerate(self.values)},
                 self._catalogue() if CATALOGUE in self.sources else Catalogue(),
             )
-            engine.drop("narrow_rows")
-        engine.drop("row_units")
+        engine.drop("narrow_rows", "row_units")
         give_back()
         return RowSums(
             {**daily, **period_sums.days},
@@ -122,6 +121,14 @@ class UnitRows(PreparedLogs):
             period_sums.values,
             period_sums.catalogue,
         )
+
+    def _is_number(self, name: str) -> bool:
+        """Tell whether an id is a narrow number in the log."""
+        return self.schema.impressions.find_type(name) in _NUMBERS
+
+    def _number(self, name: str) -> str:
+        """Write an id of a row `l` as a number: itself, or its hash."""
+        return f"l.{name}" if self._is_number(name) else _hash(self.engine, f"l.{name}")
 
     @property
     def _score_sources(self) -> list[Source]:
@@ -170,7 +177,7 @@ class UnitRows(PreparedLogs):
         if any(source.of_past for source in sources):
             write_popularity(self.engine, columns["item"])
         self._write(columns, joins)
-        shown = {name: name for name in self.engine.columns("narrow_rows")}
+        shown = {name: name for name in ("unit_id", *columns)}
         days = self._days(sources, "metric_rows", shown)
         # The kinds of rows are never in memory at once.
         self.engine.drop("narrow_rows")
@@ -183,9 +190,9 @@ class UnitRows(PreparedLogs):
         for name in (name for name in read if name not in columns):
             match name:
                 case "request_id":
-                    columns[name] = _number(engine, name)
+                    columns[name] = self._number(name)
                 case "item_id":
-                    columns["item"] = _number(engine, name)
+                    columns["item"] = self._number(name)
                 case "category":
                     columns[name], joins = self._select_category(_hash(engine, "l.category"))
                 case "click":
@@ -212,7 +219,10 @@ class UnitRows(PreparedLogs):
         if not self.schema.has_item_categories:
             return own_category if has_own else "null", ""
         is_logged = own_category == "l.category"
-        _write_categories(self.engine, "text" if is_logged else "hash" if has_own else "number")
+        id_type = self.schema.impressions.find_type("item_id")
+        _write_categories(
+            self.engine, "text" if is_logged else "hash" if has_own else "number", id_type
+        )
         categories = f"{own_category}, c.category" if has_own else "c.category"
         return f"coalesce({categories})", "left join item_categories c on l.item_id = c.item_id"
 
@@ -237,9 +247,10 @@ class UnitRows(PreparedLogs):
 
     def _name_items(self) -> tuple[str, str]:
         """Create `item_names`; return SQL of an item's number, and its join."""
-        engine = self.engine
-        if engine.columns("logged")["item_id"] in _NUMBERS:
-            ((low, high),) = engine.rows("select min(item_id), max(item_id) from logged")
+        engine, log = self.engine, self.schema.impressions
+        if self._is_number("item_id"):
+            item_id = quote(log.mapped["item_id"])
+            ((low, high),) = engine.rows(f"select min({item_id}), max({item_id}) from {log.raw}")
             if low is not None and (size := read_int(high) - read_int(low) + 1) <= _SPAN:
                 item = np.arange(size)
                 engine.add_arrays("item_names", {"item_id": read_int(low) + item, "item": item})
@@ -315,12 +326,6 @@ def _hash(engine: Engine, column: str) -> str:
     return f"case when {column} is not null then {engine.hash64([column])} end"
 
 
-def _number(engine: Engine, column: str) -> str:
-    """Write an id of a row `l` as a number: itself, or its hash."""
-    is_number = engine.columns("logged")[column] in _NUMBERS
-    return f"l.{column}" if is_number else _hash(engine, f"l.{column}")
-
-
 def _pick_by_variant(columns: Sequence[str | None]) -> str:
     """Write the column that each unit's variant reads; null for None."""
     if len({*columns}) == 1:
@@ -329,7 +334,9 @@ def _pick_by_variant(columns: Sequence[str | None]) -> str:
     return f"case u.arm {cases} end"
 
 
-def _write_categories(engine: Engine, form: Literal["text", "hash", "number"]) -> None:
+def _write_categories(
+    engine: Engine, form: Literal["text", "hash", "number"], id_type: str
+) -> None:
     """Create `item_categories`, with categories as texts, hashes or numbers."""
     word = {
         "text": "category",
@@ -337,7 +344,7 @@ def _write_categories(engine: Engine, form: Literal["text", "hash", "number"]) -
         "number": "dense_rank() over (order by category)",
     }[form]
     # Ids of the item log may be text where those of the impressions are numbers.
-    kind = engine.columns("logged")["item_id"]
+    kind = id_type or "bigint"
     engine.table(
         "item_categories",
         f"""

@@ -21,7 +21,7 @@ from abeval.engines.duckdb_connection import (
     write_confinement,
 )
 from abeval.engines.duckdb_logs import Logs, Tables
-from abeval.engines.sources import files_there
+from abeval.engines.sources import are_small, files_there
 from abeval.engines.sql import Cell, Engine, Result, literal, quote
 from abeval.errors import QueryError
 
@@ -62,9 +62,10 @@ class DuckDBEngine(Logs, Engine):
             else open_sibling_cursor(connection)
         )
         self._kinds: dict[str, str] = {}
-        self._tables = Tables(self._connection, connection)
+        self._tables = Tables(self._run, connection)
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
+        self._has_few_threads = connection is None and (options is None or options.threads is None)
         try:
             with query_errors():
                 self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
@@ -88,7 +89,11 @@ class DuckDBEngine(Logs, Engine):
         if self._is_confined:
             return
         self._is_confined = True
-        there = [f for log in logs if (f := files_there("", log, self._folder)) is not None]
+        sources = [*logs]
+        there = [f for log in sources if (f := files_there("", log, self._folder)) is not None]
+        # Frames that are still to come may have many rows.
+        if (len(there) < len(sources) and not self._stored) or not are_small(there):
+            self._use_all_threads()
         if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):
             return
         files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
@@ -97,12 +102,22 @@ class DuckDBEngine(Logs, Engine):
         with query_errors():
             self._run("; ".join(write_confinement(files, folders)))
 
+    def _use_all_threads(self) -> None:
+        """Run statements from here on with a thread for each processor."""
+        if self._has_few_threads:
+            self._has_few_threads = False
+            self._run("reset threads")
+
     @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
         """Make arrays of one length the columns of the relation `name`."""
         self._connection.register("abeval_arrays", dict(columns))
-        self._run(f"create or replace table {quote(name)} as select * from abeval_arrays")
+        ((count,),) = self._run(
+            f"create or replace table {quote(name)} as select * from abeval_arrays"
+        )
         self._connection.unregister("abeval_arrays")
+        self._forget(name)
+        self._rows[name] = int(str(count))
 
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
@@ -113,9 +128,12 @@ class DuckDBEngine(Logs, Engine):
         self._create("table", name, sql)
 
     @query_errors()
-    def drop(self, name: str) -> None:
-        """Drop a relation, and free what its rows take."""
-        self._run(f"drop {self._kinds.pop(name, 'table')} if exists {quote(name)}")
+    def drop(self, *names: str) -> None:
+        """Drop relations, and free what their rows take."""
+        for name in names:
+            self._forget(name)
+        drops = (f"drop {self._kinds.pop(n, 'table')} if exists {quote(n)}" for n in names)
+        self._run("; ".join(drops))
 
     @query_errors()
     def _create(self, kind: str, name: str, sql: str) -> None:
@@ -123,8 +141,11 @@ class DuckDBEngine(Logs, Engine):
         before = self._kinds.get(name, kind)
         # `create or replace view` fails where a table has the name, and the other way round.
         drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
-        self._run(f"{drop}create or replace {kind} {quote(name)} as {sql}")
+        counts = self._run(f"{drop}create or replace {kind} {quote(name)} as {sql}")
         self._kinds[name] = kind
+        self._forget(name)
+        if kind == "table":
+            self._rows[name] = int(str(counts[0][0]))
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
@@ -178,9 +199,10 @@ class DuckDBEngine(Logs, Engine):
 
     def close(self) -> None:
         """Release memory and files, and detach from the caller's connection."""
-        self._worker.shutdown()
         with suppress(duckdb.Error):
             self._tables.close()
+        self._worker.shutdown()
+        with suppress(duckdb.Error):
             self._connection.close()
         self._copies.close()
         if self._scratch is not None:

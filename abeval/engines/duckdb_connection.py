@@ -87,7 +87,8 @@ def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.Du
         settings["memory_limit"] = f"{memory // 2}B"
     if scratch is not None:
         settings["temp_directory"] = str(scratch.path / "spill")
-    config = {name: value for name, value in settings.items() if value is not None}
+    # Starting a thread for each processor takes longer than a small log.
+    config = {"threads": 1} | {n: value for n, value in settings.items() if value is not None}
     if scratch is not None:
         # What a run reads once or twice is not worth the time that compressing it takes.
         config["force_compression"] = "uncompressed"

@@ -98,7 +98,12 @@ class LakeRows:
         return rows.__arrow_c_stream__(requested_schema)
 
 
-_IN_MEMORY = _Kind(lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream)
+def _select(frame: Any, columns: Mapping[str, int]) -> Any:  # noqa: ANN401
+    """Select columns of a frame in memory."""
+    return frame.select([*columns])
+
+
+_IN_MEMORY = _Kind(lambda f: f.slice(0, 0), _select, Stream)
 _LAKE = partial(_Kind, LakeRows, scanned=LakeRows)
 _LAZY = partial(_Kind, lambda f: f.limit(0), lambda f, columns: f.select(*columns))
 _KINDS = {
@@ -129,6 +134,17 @@ _KINDS = {
 def _kind(frame: object) -> _Kind | None:
     kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(frame).mro())
     return next((_KINDS[kind] for kind in kinds if kind in _KINDS), None)
+
+
+_FEW_ROWS = 1_000_000
+
+
+def is_small(frame: Any) -> bool:  # noqa: ANN401 (any frame)
+    """Tell whether a frame is known to have few rows."""
+    kind = _kind(frame)
+    # The others would be computed to count them.
+    in_memory = kind is not None and (kind is _KINDS["pandas.DataFrame"] or kind.chosen is _select)
+    return in_memory and len(frame) < _FEW_ROWS
 
 
 RENAME = (
@@ -222,14 +238,13 @@ class Tables:
     If there is a caller's connection, the run's own one switches to a new database.
     """
 
-    def __init__(
-        self, connection: duckdb.DuckDBPyConnection, caller: duckdb.DuckDBPyConnection | None
-    ) -> None:
-        self._connection, self._caller = connection, caller
+    def __init__(self, run: text_files.Rows, caller: duckdb.DuckDBPyConnection | None) -> None:
+        self._run, self._caller = run, caller
         self._attached: list[str] = []
         if caller is not None:
-            ((self._home,),) = connection.execute("select current_database()").fetchall()
-            connection.execute(f"use {quote(self._attach(':memory:', ''))}")
+            ((home,),) = run("select current_database()")
+            self._home = str(home)
+            run(f"use {quote(self._attach(':memory:', ''))}")
 
     def list_file_tables(self, file: str) -> dict[str, str]:
         """List the tables and views of a database file, name → full name."""
@@ -239,8 +254,8 @@ class Tables:
             # The caller may have attached it.
             sql = "select database_name, path from duckdb_databases() where path is not null"
             # DuckDB refuses to attach one file twice.
-            opened = self._connection.execute(sql).fetchall()
-            names = [str(name) for name, path in opened if real(path) == real(file)]
+            opened = self._run(sql)
+            names = [str(name) for name, path in opened if real(str(path)) == real(file)]
             home = names[0] if names else self._attach(file, "(read_only)")
         return {
             name if schema == "main" else f"{schema}.{name}": ".".join(
@@ -279,22 +294,23 @@ class Tables:
 
     def _list_tables(self) -> list[tuple[str, str, str]]:
         """List tables and views: database, schema, name."""
-        return self._connection.execute(
+        rows = self._run(
             "select database_name, schema_name, table_name from duckdb_tables() where not internal "
             "union select database_name, schema_name, view_name from duckdb_views() "
             "where not internal order by all"
-        ).fetchall()
+        )
+        return [(str(database), str(schema), str(name)) for database, schema, name in rows]
 
     def close(self) -> None:
         """Detach what was attached, and switch back to the caller's database."""
         if self._caller is not None:
-            self._connection.execute(f"use {quote(self._home)}")
+            self._run(f"use {quote(self._home)}")
             for alias in reversed(self._attached):
-                self._connection.execute(f"detach {quote(alias)}")
+                self._run(f"detach {quote(alias)}")
 
     def _attach(self, path: str, options: str) -> str:
         alias = f"abeval_{next(_RUNS)}"
-        self._connection.execute(f"attach {literal(path)} as {quote(alias)} {options}")
+        self._run(f"attach {literal(path)} as {quote(alias)} {options}")
         self._attached.append(alias)
         return alias
 
@@ -339,10 +355,16 @@ class Logs:
         self._is_confined = False
         self._described = cache(partial(text_files.column_types, self._run))
         self._stored: dict[str, _Stored] = {}
+        self._types: dict[str, Types] = {}
+        self._rows: dict[str, int] = {}
         self._spare = ""
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         """Run a statement and fetch its rows."""
+        raise NotImplementedError
+
+    def _use_all_threads(self) -> None:
+        """Run statements from here on with a thread for each processor."""
         raise NotImplementedError
 
     def confine(self, logs: Iterable[LogSource]) -> None:
@@ -355,7 +377,7 @@ class Logs:
 
         Of text files, only the columns that are named in `reads` are kept, if that is given.
         """
-        self._stored.pop(name, None)
+        self._forget(name)
         log = sources.log_name(name)
         remote = next((path for path in source.paths if "://" in path), None)
         if remote is not None and not self._reads_remote:
@@ -423,7 +445,9 @@ class Logs:
                 self._view_rows(name, text_files.parquet_rows(files, source), source)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
-                self._run(f"select columns(*) is null from {quote(name)} limit 1")
+                count = f"(select count(*) from {quote(name)})"
+                found = self._run(f"select {count}, columns(*) is null from {quote(name)} limit 1")
+                self._rows[name] = int(str(found[0][0])) if found else 0
                 return
             check_bytes(log, files.read)
             # Types are those of the first rows; where a later row does not fit, those of all.
@@ -444,20 +468,22 @@ class Logs:
         rows = _Files(text_files.text_rows(files, sample, types, texts))
         columns = text_files.read_columns(name, source, types, reads)
         self._store(name, _Stored(rows, types, partial(self.add_log, name, source)), columns)
-        text_files.settle_ids(name, source, types, self._run)
+        if text_files.settle_ids(name, source, types, self._find_types(name), self._run):
+            del self._types[name]
         if files.kind == "csv":
             sources.check_split(sources.log_name(name), list(types), files.read)
-            kinds = text_files.column_types(self._run, quote(name))
+            kinds = self._find_types(name)
             if source.decimal in (None, "."):
                 untyped = [c for c, kind in kinds.items() if kind == "VARCHAR" and c not in texts]
-                text_files.settle_numbers(name, untyped, self._run)
+                if text_files.settle_numbers(name, untyped, self._run):
+                    del self._types[name]
 
     @query_errors()
     def add_frame(
         self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis) into the relation `name`."""
-        self._stored.pop(name, None)
+        self._forget(name)
         log = sources.log_name(name).removesuffix("_frame")
         hint = (
             "each column needs one type, of numbers, text, times or booleans: cast it, or drop it"
@@ -465,6 +491,8 @@ class Logs:
         if source is not None and source.paths:
             hint = "a file of the table may be damaged: restore it"
         failed = f"{log}: the frame cannot be read"
+        if not is_small(frame):
+            self._use_all_threads()
         with log_errors(failed, hint), _frame_errors(log, frame, hint):
             _check_names(frame, log)
             if source is None:
@@ -491,14 +519,16 @@ class Logs:
             self._copy(name, stored.rows, types, [*types])
         ((blank,),) = self._run(f"delete from {self._blank(name)}")
         stored.blank = int(str(blank))
+        self._rows[name] -= stored.blank
         self._stored[name] = stored
 
     def _copy(self, name: str, rows: object, types: Types, columns: Sequence[str]) -> None:
         """Create a table of some columns of rows; of all if none is named."""
         columns_sql = ", ".join(map(quote, columns)) or "*"
         create = f"create or replace table {quote(name)} as select"
+        self._types.pop(name, None)
         if isinstance(rows, _Files):
-            self._run(f"{create} {columns_sql} from {rows.sql}")
+            ((count,),) = self._run(f"{create} {columns_sql} from {rows.sql}")
         else:
             column_indices = {
                 column: index for index, column in enumerate(types) if column in columns
@@ -506,14 +536,27 @@ class Logs:
             with self._register_frame(
                 make_scannable(rows, column_indices or None, sources.log_name(name))
             ):
-                self._run(f"{create} {columns_sql} from {_FRAME}")
-        kept = text_files.column_types(self._run, quote(name))
+                ((count,),) = self._run(f"{create} {columns_sql} from {_FRAME}")
+        self._rows[name] = int(str(count))
+        kept = self._find_types(name)
         if text_files.fields(kept):
             self._run(f"{create} {text_files.write_columns_and_fields(kept)} from {quote(name)}")
+            del self._types[name]
+
+    def _find_types(self, name: str) -> Types:
+        """Find columns and types of the rows of a log, as they are now."""
+        if name not in self._types:
+            self._types[name] = text_files.column_types(self._run, quote(name))
+        return self._types[name]
+
+    def _forget(self, name: str) -> None:
+        """Forget what is known of a relation that is made anew."""
+        for facts in (self._stored, self._types, self._rows):
+            facts.pop(name, None)
 
     def _blank(self, name: str) -> str:
         """Write the rows of a table in which no column has a value."""
-        columns = text_files.column_types(self._run, quote(name))
+        columns = self._find_types(name)
         no_value = " and ".join(f"{quote(column)} is null" for column in columns)
         return f"{quote(name)} where {no_value}"
 
@@ -532,9 +575,19 @@ class Logs:
         return self._stored[name].blank if name in self._stored else 0
 
     @query_errors()
+    def count(self, name: str) -> int:
+        """Count the rows of a log or a table."""
+        if name not in self._rows:
+            ((count,),) = self._run(f"select count(*) from {quote(name)}")
+            self._rows[name] = int(str(count))
+        return self._rows[name]
+
+    @query_errors()
     def columns(self, relation: str) -> Mapping[str, str]:
         """List columns and types of a relation; of a log, also those left out."""
-        types = text_files.column_types(self._run, quote(relation))
+        if relation not in self._rows:
+            return text_files.column_types(self._run, quote(relation))
+        types = self._find_types(relation)
         return {**self._stored[relation].types, **types} if relation in self._stored else types
 
     @query_errors()
@@ -544,8 +597,7 @@ class Logs:
             self._stored[name].load()
 
     def _lacks_columns(self, name: str) -> bool:
-        has = text_files.column_types(self._run, quote(name))
-        return len(has) < len(self._stored[name].types)
+        return len(self._find_types(name)) < len(self._stored[name].types)
 
     def spare(self, name: str) -> None:
         """Offer a relation that nobody reads any more to the next log of its rows."""
@@ -566,25 +618,35 @@ class Logs:
         self._spare = ""
         if is_whole and self._lacks_columns(spare):
             return False
-        del self._stored[spare]
-        self._run(f"drop table if exists {quote(name)}")
-        self._run(f"alter table {quote(spare)} rename to {quote(name)}")
+        rename = f"alter table {quote(spare)} rename to {quote(name)}"
+        self._run(f"drop table if exists {quote(name)}; {rename}")
+        self._types[name], self._rows[name] = self._find_types(spare), self._rows[spare]
+        self._forget(spare)
         self._stored[name] = replace(before, load=stored.load)
         return True
 
     def _view_rows(self, name: str, rows: str, source: LogSource) -> None:
         """Create a view of a log's rows, with its time as a time."""
-        columns = text_files.write_columns_and_fields(text_files.column_types(self._run, rows))
-        sql = f"select {columns} from {rows}"
+        types = text_files.column_types(self._run, rows)
+        sql = f"select {text_files.write_columns_and_fields(types)} from {rows}"
         self._run(f"create or replace view {quote(name)} as {sql}")
-        time = find_text_time(sources.log_name(name), name, source, self._run)
+        if not text_files.fields(types):
+            self._types[name] = types
+        time = self._find_text_time(name, source)
         if time is not None:
             replaced = f"select * replace ({time.sql} as {quote(time.column)}) from ({sql})"
             self._run(f"create or replace view {quote(name)} as {replaced}")
+            del self._types[name]
+
+    def _find_text_time(self, name: str, source: LogSource) -> text_files.Time | None:
+        """Find how the time of a log is read, if it is a text."""
+        types = self._find_types(name)
+        return find_text_time(sources.log_name(name), name, source, types, self._run)
 
     def _type_time(self, name: str, source: LogSource) -> None:
         """Convert times that are texts in a table."""
-        time = find_text_time(sources.log_name(name), name, source, self._run)
+        time = self._find_text_time(name, source)
         if time is not None:
             changed = f"alter {quote(time.column)} set data type {time.kind} using {time.sql}"
             self._run(f"alter table {quote(name)} {changed}")
+            del self._types[name]

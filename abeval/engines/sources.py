@@ -5,7 +5,7 @@ import glob
 import os
 import shlex
 from codecs import BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -365,6 +365,21 @@ def files_there(log: str, source: LogSource, folder: Path) -> Files | None:
     with suppress(LogError, OSError, ValueError):
         return find_files(log, source, folder)
     return None
+
+
+_FEW_BYTES = 16_000_000
+"""About as much as a million impressions take in Parquet."""
+
+
+def are_small(logs: Iterable[Files]) -> bool:
+    """Tell whether logs are so small that threads cost more than they save."""
+    files = [(log, file) for log in logs for file in log.read]
+    # What a lake's folder holds is not known, nor what is elsewhere.
+    if any(not log.are_local or log.kind in lakes.NAMES for log, _ in files):
+        return False
+    with suppress(OSError):
+        return sum(Path(file).stat().st_size for _, file in files) < _FEW_BYTES
+    return False
 
 
 def spell_paths(paths: Sequence[str]) -> list[str]:

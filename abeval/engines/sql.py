@@ -186,6 +186,10 @@ class Engine(Protocol):
         """Count rows of a log that were not read, as no column has a value."""
         return 0
 
+    def count(self, name: str) -> int:
+        """Count the rows of a log or a table."""
+        return count_rows(self, quote(name))
+
     def columns(self, relation: str) -> Mapping[str, str]:
         """List columns and types of a relation; of a log, also those left out."""
 
@@ -195,8 +199,8 @@ class Engine(Protocol):
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name` for this run."""
 
-    def drop(self, name: str) -> None:
-        """Drop a relation, and free what its rows take."""
+    def drop(self, *names: str) -> None:
+        """Drop relations, and free what their rows take."""
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""

@@ -213,13 +213,13 @@ def _is_plain(column: str) -> bool:
     return column.isprintable() and not {*column} & {*"\"'\\"}
 
 
-def settle_ids(name: str, source: LogSource, types: Types, rows: Rows) -> None:
+def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Rows) -> bool:
     """Convert ids to whole numbers if all are, and numbers with a point to doubles.
 
-    `types` are those that DuckDB found. `map_columns` refuses doubles: 123 and 123.0 would be two
-    ids.
+    `types` are those that DuckDB found, `now` those of the table. `map_columns` refuses doubles:
+    123 and 123.0 would be two ids. Returns whether a type changed.
     """
-    now = column_types(rows, quote(name))
+    has_changed = False
     for column in list_mapped_columns(source, types):
         if now.get(column) != "VARCHAR" or types[column] == "VARCHAR":
             continue
@@ -237,17 +237,22 @@ def settle_ids(name: str, source: LogSource, types: Types, rows: Rows) -> None:
         if are_whole or hashes or points:
             kind = "BIGINT" if are_whole else "UBIGINT" if hashes else "DOUBLE"
             _set_type(name, column, kind, rows)
+            has_changed = True
+    return has_changed
 
 
 _NUMBER = r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*"
 
 
-def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
-    """Convert text columns to numbers if all values are, apart from blanks."""
+def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> bool:
+    """Convert text columns to numbers if all values are, apart from blanks.
+
+    Returns whether a type changed.
+    """
     # Most columns of text fail in the first rows already.
     for some in ("limit 1000", ""):
         if not columns:
-            return
+            return False
         facts = ", ".join(
             f"bool_and({_matches(text, _NUMBER)}) and (bool_or(regexp_matches({text}, '\\s')) or "
             f"{bool(some)}), count_if(regexp_matches({text}, '[.eE]'))"
@@ -262,6 +267,7 @@ def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
         columns = [*kinds]
     for column, kind in kinds.items():
         _set_type(name, column, kind, rows)
+    return bool(kinds)
 
 
 def _set_type(name: str, column: str, kind: str, rows: Rows) -> None:
@@ -290,10 +296,12 @@ class Time(NamedTuple):
     kind: str
 
 
-def find_text_time(log: str, relation: str, source: LogSource, rows: Rows) -> Time | None:
+def find_text_time(
+    log: str, relation: str, source: LogSource, types: Types, rows: Rows
+) -> Time | None:
     """Find how a time that is text, or a number like 20260701, is read.
 
-    None for all others.
+    None for all others. `types` are those of the relation.
 
     Raises:
         LogError: The order of day and month is not clear, the values have no format in common, or
@@ -301,7 +309,7 @@ def find_text_time(log: str, relation: str, source: LogSource, rows: Rows) -> Ti
     """
     if "ts" not in canonical_columns(log) or source.time_unit is not None:
         return None
-    name, types = source.columns.get("ts", "ts"), column_types(rows, quote(relation))
+    name = source.columns.get("ts", "ts")
     column = next((c for c in (name, *types) if c in types and c.lower() == name.lower()), None)
     if column is None:
         return None

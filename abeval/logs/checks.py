@@ -6,7 +6,7 @@ from abeval.engines.sql import Engine, quote
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
-from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME
+from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ImpressionLog
 from abeval.logs.mapping import LogColumns, make_missing_column_error
 from abeval.logs.shape import LogSchema
 from abeval.metrics.definition import Metric
@@ -124,9 +124,18 @@ def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[s
             )
 
 
-def check_positions(metrics: Sequence[Metric], schema: LogSchema, engine: Engine) -> None:
-    """Raise if a metric reads positions and some are below 1."""
+def check_positions(
+    metrics: Sequence[Metric], schema: LogSchema, engine: Engine, least_logged: float | None
+) -> None:
+    """Raise if a metric reads positions and some are below 1.
+
+    `least_logged` is the smallest position of all rows, if it is known.
+    """
     if "position" not in schema.impressions or all("position" not in m.needs for m in metrics):
+        return
+    source = schema.impressions.source
+    first = source.first_position if isinstance(source, ImpressionLog) else 1
+    if least_logged is not None and least_logged >= first:
         return
     ((least,),) = engine.rows("select min(position) from seen")
     if least is not None and int(least) < 1:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.engines.sql import Engine, count_rows, fetch_int, query, quote
+from abeval.engines.sql import Engine, fetch_int, query, quote, read_int
 from abeval.experiment.sections import Cleaning
 from abeval.logs.mapping import LogColumns, list_compared_columns
 from abeval.logs.views import copies_column, write_click
@@ -41,6 +41,7 @@ class Repeats(NamedTuple):
             (disabled,
             or rows have no id).
         unidentified: Rows without an `impression_id`, of a log that has some: not looked at.
+        least_position: The smallest position of all rows, if it was read.
         dropped: Duplicates that are set aside: all, unless the file says to keep them.
         units: Rows of a table of units that are set aside, because their unit has several.
     """
@@ -49,6 +50,7 @@ class Repeats(NamedTuple):
     dropped: int
     units: int
     unidentified: int
+    least_position: float | None = None
 
 
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
@@ -61,26 +63,24 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     checked = cleaning.duplicates != "unchecked" and is_identified
     looked_for = checked and not (once and duplicate_key is None)
     # A table whose units are unique has no equal rows: the costly search is skipped.
-    same = _separate_repeats(engine, log, duplicate_key) if looked_for else None
-    drops = same is not None and cleaning.duplicates == "drop"
-    kept, duplicates = f"select * from {log.raw}", 0
-    if same is not None:
-        duplicates = count_rows(engine, "repeated_rows") - count_rows(engine, "first_rows")
-    if drops:
-        unrepeated = f"select r.* from {log.raw} r anti join repeated_keys k on {same}"
+    facts = _read_id_facts(engine, log, duplicate_key) if looked_for else _IdFacts()
+    found = _separate_repeats(engine, log, duplicate_key, facts) if looked_for else None
+    drops = found is not None and cleaning.duplicates == "drop"
+    kept, duplicates = f"select * from {log.raw}", 0 if found is None else found.copies
+    if found is not None and drops:
+        unrepeated = f"select r.* from {log.raw} r anti join repeated_keys k on {found.same}"
         kept = f"{unrepeated} union all select {_quote_list(log.types)} from first_rows"
     keep_impressions(engine, kept)
     units = _set_units_aside(engine, log) if of_units and not once else 0
-    unidentified = 0
-    if looked_for and duplicate_key is None and "impression_id" in log:
-        unidentified = count_rows(engine, f"{log.raw} where not ({write_has_id(log)})")
     reported = duplicates if checked else None
-    return Repeats(reported, duplicates if drops else 0, units, unidentified)
+    return Repeats(
+        reported, duplicates if drops else 0, units, facts.unidentified, facts.least_position
+    )
 
 
 def _has_unique_keys(engine: Engine, rows: str, key: Sequence[str]) -> bool:
     """Tell whether no two rows have the same key, by 64 bits of its hash."""
-    if not engine.in_process or count_rows(engine, rows) > _MOST_HASHES:
+    if not engine.in_process or engine.count(rows) > _MOST_HASHES:
         return False
     ordered = np.sort(engine.arrays(f"select hash({_quote_list(key)}) as h from {rows}")["h"])
     return not bool((ordered[1:] == ordered[:-1]).any())
@@ -112,21 +112,70 @@ def keep_impressions(engine: Engine, sql: str) -> None:
     engine.view("kept_impressions", sql)
 
 
-def _separate_repeats(
-    engine: Engine, log: LogColumns, duplicate_key: list[str] | None
-) -> str | None:
-    """Create `repeated_rows` and `first_rows`; return the join to their keys.
+class _IdFacts(NamedTuple):
+    """Tell what the ids of a log's rows look like.
 
-    `first_rows` has the row of each event that stays, and the number of its `copies`. The join
-    matches rows `r` with keys `k`; it is None if no row repeats another.
+    Attributes:
+        positions_fit: Whether a request's positions fit a set of bits in one number.
+        unidentified: Rows without an `impression_id`, of a log that has some.
+        least_position: The smallest position; None if it was not read.
+    """
+
+    positions_fit: bool = False
+    unidentified: int = 0
+    least_position: float | None = None
+
+
+def _list_position_columns(log: LogColumns) -> list[str]:
+    return [log.mapped[name] for name in ("request_id", "position") if name in log]
+
+
+def _read_id_facts(engine: Engine, log: LogColumns, duplicate_key: list[str] | None) -> _IdFacts:
+    """Read the range of positions, and how many rows have no id, in one pass."""
+    columns, counts_missing = _list_position_columns(log), "impression_id" in log
+    if duplicate_key is not None:
+        counts_missing = False
+        columns = columns if {*columns} <= {*duplicate_key} else []
+    has_positions = len(columns) == 2
+    if not (has_positions or counts_missing):
+        return _IdFacts()
+    request, position = map(quote, columns) if has_positions else ("null", "null")
+    unidentified = f"count_if(not ({write_has_id(log)}))" if counts_missing else "0"
+    ((low, high, missing, without_id),) = engine.rows(
+        f"select min({position}), max({position}), "
+        f"count_if({position} is null or {request} is null), {unidentified} from {log.raw}"
+    )
+    if low is None or high is None:
+        return _IdFacts(unidentified=read_int(without_id))
+    fits = not missing and float(low) >= 0 and float(high) <= _MOST_POSITIONS
+    return _IdFacts(fits, read_int(without_id), float(low))
+
+
+class _Found(NamedTuple):
+    """Describe the rows that repeat another.
+
+    Attributes:
+        same: The join of rows `r` with the keys `k` that several share.
+        copies: Number of rows beyond the first of equal ones.
+    """
+
+    same: str
+    copies: int
+
+
+def _separate_repeats(
+    engine: Engine, log: LogColumns, duplicate_key: list[str] | None, facts: _IdFacts
+) -> _Found | None:
+    """Create `repeated_rows` and `first_rows`; None if no row repeats another.
+
+    `first_rows` has the row of each event that stays, and the number of its `copies`.
     """
     event = None if duplicate_key else _event_key(log)
     if event is not None:
-        same = _match_repeats(engine, log, event, event, f"{quote(event[0])} is not null")
+        found = _match_repeats(engine, log, event, event, f"{quote(event[0])} is not null", facts)
         # An id of which most rows are repetitions is that of a list or a page.
-        repetitions = "select 2 * coalesce(sum(copies - 1), 0) from first_rows"
-        if same is None or fetch_int(engine, repetitions) <= count_rows(engine, log.raw):
-            return same
+        if found is None or 2 * found.copies <= engine.count(log.raw):
+            return found
     identity = duplicate_key or list_compared_columns(log)
     names = ("impression_id", "unit_id", "ts", "request_id", "item_id")
     # A short key is searched first: most rows share it with none.
@@ -135,9 +184,8 @@ def _separate_repeats(
         # All columns are compared, so those that were not read yet are needed now.
         engine.complete(log.raw)
         key = identity
-    return _match_repeats(
-        engine, log, key, identity, "true" if duplicate_key else write_has_id(log)
-    )
+    is_identified = "true" if duplicate_key else write_has_id(log)
+    return _match_repeats(engine, log, key, identity, is_identified, facts)
 
 
 def _event_key(log: LogColumns) -> list[str] | None:
@@ -151,10 +199,15 @@ def _event_key(log: LogColumns) -> list[str] | None:
 
 
 def _match_repeats(
-    engine: Engine, log: LogColumns, key: Sequence[str], identity: Sequence[str], where: str
-) -> str | None:
+    engine: Engine,
+    log: LogColumns,
+    key: Sequence[str],
+    identity: Sequence[str],
+    where: str,
+    facts: _IdFacts,
+) -> _Found | None:
     """Separate the rows that share a key, and the first of each identity."""
-    if _positions_fit(engine, log, identity):
+    if facts.positions_fit and {*_list_position_columns(log)} <= {*identity}:
         request, position = quote(log.mapped["request_id"]), quote(log.mapped["position"])
         engine.view(
             "positioned_impressions",
@@ -168,13 +221,14 @@ def _match_repeats(
         engine.view("keyed_impressions", f"select {_quote_list(key)} from {log.raw} where {where}")
         keys = query("1_log/repeated_keys")
     engine.table("repeated_keys", keys)
-    if count_rows(engine, "repeated_keys") == 0:
+    if engine.count("repeated_keys") == 0:
         return None
     engine.complete(log.raw)
     same = " and ".join(f"r.{quote(c)} is not distinct from k.{quote(c)}" for c in key)
-    engine.table("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
+    engine.view("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
     engine.table("first_rows", _write_first_rows(log, identity))
-    return same
+    copies = f"select sum({copies_column(log)} - 1) from first_rows"
+    return _Found(same, fetch_int(engine, copies))
 
 
 def write_has_id(log: LogColumns) -> str:
@@ -182,21 +236,6 @@ def write_has_id(log: LogColumns) -> str:
     # Rows without any id may be of different people, so they are never duplicates.
     ids = ["impression_id"] if "impression_id" in log else [name for name in _IDS if name in log]
     return " or ".join(f"{quote(log.mapped[name])} is not null" for name in ids)
-
-
-def _positions_fit(engine: Engine, log: LogColumns, identity: Sequence[str]) -> bool:
-    """Tell whether a request's positions fit a set of bits in one number."""
-    key_columns = [log.mapped[name] for name in ("request_id", "position") if name in log]
-    if len(key_columns) < 2 or not {*key_columns} <= {*identity}:
-        return False
-    request, position = map(quote, key_columns)
-    ((low, high, missing),) = engine.rows(
-        f"select min({position}), max({position}), "
-        f"count_if({position} is null or {request} is null) from {log.raw}"
-    )
-    if low is None or high is None or missing:
-        return False
-    return float(low) >= 0 and float(high) <= _MOST_POSITIONS
 
 
 def _write_first_rows(log: LogColumns, identity: Sequence[str]) -> str:

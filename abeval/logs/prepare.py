@@ -12,7 +12,7 @@ from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from abeval.engines.builders import sub_bucket_sql
-from abeval.engines.sql import Engine, count_rows, literal, query, quote
+from abeval.engines.sql import Engine, literal, query, quote
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import moment
@@ -239,7 +239,7 @@ def prepare(
     try:
         write_views(run, schema, join)
         run.step("units and days")
-        checks.check_positions(metrics, schema, engine)
+        checks.check_positions(metrics, schema, engine, repeats.least_position)
         _write_cells(run, schema)
         run.step("assignment")
         cells = _read_cells(run, schema)
@@ -311,7 +311,7 @@ def _write_cells(run: Run, schema: LogSchema) -> None:
     checks.check_clicks(schema, engine)
     show_sums(run, schema, of_units)
     # A few rows are planned once; many would be in memory twice.
-    is_few = engine.in_process and of_units and count_rows(engine, "raw_units") <= _FEW
+    is_few = engine.in_process and of_units and engine.count("raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
     create("logged_cells", write_hashed_cells(engine, schema, "dated_sums"))
 

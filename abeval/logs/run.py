@@ -220,7 +220,7 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, li
         _add_log(run, log, rows, source, reads if is_plain else None)
     else:
         rows = ""
-    read = left = count_rows(engine, rows) if rows else 0
+    read = left = engine.count(rows) if rows else 0
     blank, the = engine.blank_rows(rows), f"The {_frame_name(log)} are"
     notes = [*_describe_blank_rows(_frame_name(log), blank)]
     if source.where is not None:
@@ -236,7 +236,7 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, li
         notes.append(f"{the} the answer of a query: {_join_lines(text)}.")
         for name in run.experiment.tables:
             notes += _describe_blank_rows(name, engine.blank_rows(f"table_{name}"))
-        left = count_rows(engine, raw)
+        left = engine.count(raw)
     return read + blank, left, notes
 
 

@@ -277,7 +277,7 @@ def _add_unit_table(run: Run, table: ComputedColumns, units: arrays.Units) -> ar
 def write_missing_note(engine: Engine) -> list[str]:
     """Write a note on analysed units that the table does not have."""
     described = count_rows(engine, "described_rows where set_aside is null")
-    units = count_rows(engine, "units")
+    units = engine.count("units")
     if described == units:
         return []
     return [

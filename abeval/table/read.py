@@ -11,7 +11,7 @@ from abeval.drafts import guess
 from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, likely_controls, names_control
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import entry, find_files
-from abeval.engines.sql import Engine, cast_query, count_rows, quote, read_int
+from abeval.engines.sql import Engine, cast_query, quote, read_int
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import check_read_options, make_source, parse_experiment
@@ -168,7 +168,7 @@ def _counts(engine: Engine, column: str) -> dict[str, int]:
     )
     if 2 <= len(rows) <= MAX_VARIANTS:
         return {str(variant): read_int(count) for variant, count in rows}
-    if not count_rows(engine, TABLE):
+    if not engine.count(TABLE):
         raise LogError("the table has no rows", "was it filtered, or read, as it was meant?")
     if len(rows) == 1:
         what = f"one value, {str(rows[0][0])!r}, so there is nothing to compare it with"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import date, timedelta
 from functools import cache
 from types import MappingProxyType, SimpleNamespace
@@ -94,7 +95,7 @@ def experiment() -> Experiment:
 
 def shape(by_item: bool, own_category: bool) -> LogSchema:
     named = ["item_id", *(["category"] if own_category else [])]
-    log = LogColumns("impressions", {}, dict.fromkeys(named, "x"))
+    log = LogColumns("impressions", {}, dict(zip(named, named, strict=True)))
     items = LogColumns("items", {}, {"category": "x"}) if by_item else None
     value = value_sql(P50.value)
     served = {"a": "score_1", "b": "score_2"}
@@ -117,6 +118,7 @@ def held(
     engine.add_frame("given", impressions)
     phase = "case when in_period then 3 else 2 end as phase"
     engine.table("logged", f"select {listed}, {phase} from given")
+    engine.view("raw_impressions", "select * from logged")
     unit_hash = engine.hash64(["logged_id"])
     engine.view(
         "logged_names",
@@ -147,6 +149,7 @@ def summed(
 ) -> RowSums:
     units = units_of(engine)
     bucket = sub_buckets(engine, experiment(), units.hash)
+    of = replace(of, impressions=replace(of.impressions, types=engine.columns("logged")))
     prepared = SimpleNamespace(schema=of, assignment=SimpleNamespace(units=units), rows=rows)
     run = Run(experiment(), engine)
     return UnitRows(run, cast(Prepared, prepared), sources, values, bucket, by_day).sums()

@@ -85,9 +85,9 @@ class Both(Engine):
         self._compare(sql, sql)
         return self.duck.arrays(sql)
 
-    def drop(self, name: str) -> None:
-        self.duck.drop(name)
-        self.spark.drop(name)
+    def drop(self, *names: str) -> None:
+        self.duck.drop(*names)
+        self.spark.drop(*names)
 
     def add_arrays(self, name: str, columns: Any) -> None:
         self.duck.add_arrays(name, columns)

@@ -136,10 +136,11 @@ class SparkEngine(Engine):
         with query_errors():
             self._add(name, self._query(sql).localCheckpoint(eager=True))
 
-    def drop(self, name: str) -> None:
-        """Drop a relation; Spark frees the rows that nothing else reads."""
-        self._session.catalog.dropTempView(self._prefix + name)
-        self._types.pop(name, None)
+    def drop(self, *names: str) -> None:
+        """Drop relations; Spark frees the rows that nothing else reads."""
+        for name in names:
+            self._session.catalog.dropTempView(self._prefix + name)
+            self._types.pop(name, None)
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
         """Run a query and fetch its rows as plain Python values."""
