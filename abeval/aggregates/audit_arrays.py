@@ -20,12 +20,12 @@ CLUSTERS = 64
 Arrays = Mapping[str, Integers]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
 
-Counts = NDArray[np.int64] | NDArray[np.bool_]
+_Counts = NDArray[np.int64] | NDArray[np.bool_]
 
 GAPS = 50
 """Fewest distances between a unit's lists that tell whether they are alike."""
 
-TURN = 1_000
+_TURN = 1_000
 """Whole number that stands for 1 in the cosine and sine of the hour."""
 
 PLACE = "position of the list"
@@ -58,7 +58,7 @@ class AuditedUnits(NamedTuple):
     variants: Sequence[str]
 
     def sum_groups(
-        self, unit: Integers, weight: Counts | None, cell: Integers | None = None, cells: int = 1
+        self, unit: Integers, weight: _Counts | None, cell: Integers | None = None, cells: int = 1
     ) -> Integers:
         """Sum rows by cell, variant and group, shape (cells, variants, groups).
 
@@ -85,7 +85,7 @@ class AuditedUnits(NamedTuple):
                 if row[0]:
                     yield AuditSums(audit, cell, variant, active, Sums(*row))
 
-    def sums(self, unit: Integers, weight: Counts | None) -> Integers:
+    def sums(self, unit: Integers, weight: _Counts | None) -> Integers:
         """Sum rows by unit; without `weight`, count them."""
         return np.bincount(unit, weight, self.number.size).astype(np.int64)
 
@@ -93,8 +93,8 @@ class AuditedUnits(NamedTuple):
         self,
         audit: str,
         unit: Integers,
-        y: Counts,
-        x: Counts | None = None,
+        y: _Counts,
+        x: _Counts | None = None,
         cell: str = "",
         by_segment: bool = False,
     ) -> Iterator[UnitShares]:
@@ -218,7 +218,7 @@ def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Integers) -> Iterator
     """Count rows by hour of the day, and the mean direction of the clock."""
     angle = np.arange(24) * (2 * np.pi / 24)
     # Whole numbers, so that sums do not depend on the order of rows.
-    turns = [np.round(TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
+    turns = [np.round(_TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
     sums = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
     names = [f"{part} {cell}" for part in (*range(24), "cos", "sin")]
     yield from units.rows(audit, names, sums, y.sum(axis=0))

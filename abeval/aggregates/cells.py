@@ -28,7 +28,7 @@ def join_small_cells(aggregates: Aggregates, min_units: int | None) -> Aggregate
         sizes, small = Counter[str](), frozenset[str]()
         for rows in group_by_label(by_slice[name], attrgetter("metric")).values():
             sizes |= Counter({cell: units.total() for cell, units in _units(rows).items()})
-        beyond = beyond_limit(sizes)
+        beyond = _beyond_limit(sizes)
         by_slice[name] = _merge_into_other(by_slice[name], beyond)
         if min_units is not None:
             of_metrics, by_slice[name] = group_by_label(by_slice[name], attrgetter("metric")), []
@@ -53,11 +53,11 @@ def _units(rows: Sequence[SumsRow]) -> dict[str, Counter[str]]:
     return units
 
 
-def beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str]:
+def _beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str]:
     """Find the cells of fewest units, as many as are beyond a limit.
 
     Example:
-        >>> sorted(beyond_limit({"a": 5, "b": 9, "c": 1, "d": 5}, limit=3))
+        >>> sorted(_beyond_limit({"a": 5, "b": 9, "c": 1, "d": 5}, limit=3))
         ['c', 'd']
     """
     if len(sizes) <= limit:
@@ -145,7 +145,7 @@ def cut_cells(cut: str, sizes: Mapping[str, Units], min_units: int | None) -> Cu
         >>> dict(cut_cells("scene", sizes, 5).cell_of)
         {'a': 'a', 'b': 'other', 'c': 'other'}
     """
-    beyond = beyond_limit({value: sum(units.values()) for value, units in sizes.items()})
+    beyond = _beyond_limit({value: sum(units.values()) for value, units in sizes.items()})
     small = _find_small_values(sizes, beyond, min_units or 0)
     joined = beyond | small
     cell_of = {value: OTHER if value in joined else value for value in sizes}

@@ -125,7 +125,7 @@ def collect_prepared(
         split_periods=assignment.split_periods,
         notes=(*prepared.notes, *cut_notes),
         audits=audits,
-        shares={**shares, "lacking": [*lacking_shares(logs)]},
+        shares={**shares, "lacking": [*_lacking_shares(logs)]},
         questions=prepared.questions,
         extremes=sums.extremes,
         unit_aucs=sums.unit_aucs,
@@ -223,7 +223,7 @@ def listed_items(logs: ReadLogs) -> set[str]:
     return {str(item) for (item,) in logs.engine.rows("select item_id from items")}
 
 
-def lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
+def _lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
     """Count impressions of files that lack a column, by column and variant."""
     experiment, engine, files = logs.experiment, logs.engine, logs.prepared.files
     # The rows of a query are not those of a file.

@@ -37,7 +37,7 @@ CUT = "cut:"
 WITHIN, MIX = "within:", "mix:"
 """Prefixes of slices with the influence of units on both parts of a difference."""
 
-INFLUENCE_STEP = 1e-7
+_INFLUENCE_STEP = 1e-7
 """Resolution of influences, as a share of the metric's value."""
 
 
@@ -205,4 +205,4 @@ def _influences(
 
 def influence_step(control: composition.Totals, treatment: composition.Totals) -> float:
     """Return what one counted unit of an influence is worth."""
-    return INFLUENCE_STEP * max(abs(value) for value in composition.ratios(control, treatment))
+    return _INFLUENCE_STEP * max(abs(value) for value in composition.ratios(control, treatment))

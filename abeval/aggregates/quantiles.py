@@ -28,14 +28,14 @@ def collect_quantiles(
 
 
 def find_ranked_values(logs: ReadLogs, metrics: Sequence[Metric]) -> list[UnitValues]:
-    """Return the period's values that each of `quantile_groups` ranks."""
+    """Return the period's values that each of `_quantile_groups` ranks."""
     columns = (
-        value_columns(logs.schema, logs.experiment, group[0]) for group in quantile_groups(metrics)
+        value_columns(logs.schema, logs.experiment, group[0]) for group in _quantile_groups(metrics)
     )
     return [logs.rows.values[tuple(variant_columns.values())] for variant_columns in columns]
 
 
-def quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
+def _quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
     """Group metrics by the value that they are quantiles of."""
     return [
         list(group) for _, group in groupby(sorted(metrics, key=ranked_value), key=ranked_value)
@@ -51,7 +51,7 @@ def compute_quantiles(
     without the ends of their intervals.
     """
     of_metric: dict[str, Mapping[str, Quantile]] = {}
-    for group, ranked in zip(quantile_groups(metrics), values, strict=True):
+    for group, ranked in zip(_quantile_groups(metrics), values, strict=True):
         more = [metric for metric in bare if ranked_value(metric) == ranked_value(group[0])]
         levels = {metric.name: metric.level or 0.5 for metric in (*group, *more)}
         judged = {levels[metric.name] for metric in group}

@@ -28,10 +28,10 @@ Caps = tuple[int, int | None]
 
 Columns = Mapping[str, NDArray[np.integer]]
 
-PLACES = 20
+_PLACES = 20
 """Number of the most deviating units to keep of each variant."""
 
-NAMED = 3
+_NAMED = 3
 """Number of metrics to name in the error about missing values."""
 
 
@@ -260,8 +260,8 @@ class SourceValues:
                     lacking[metric.name] = f"metric {metric.name!r}: {what}, {counts_text}"
         if not lacking:
             return
-        more = f"; and {len(lacking) - NAMED} other metrics" if len(lacking) > NAMED else ""
-        what = f"values are missing: {'; '.join([*lacking.values()][:NAMED])}{more}"
+        more = f"; and {len(lacking) - _NAMED} other metrics" if len(lacking) > _NAMED else ""
+        what = f"values are missing: {'; '.join([*lacking.values()][:_NAMED])}{more}"
         ways = (
             'missing = "drop" (of a table --missing drop) leaves units without a value out, and '
             "checks that variants lack as many"
@@ -374,10 +374,12 @@ class SourceValues:
                 continue
             # A unit's influence on a ratio is numerator − ratio × denominator.
             deviation = np.abs(y - float(total_y) / float(total_x) * x)
-            least = np.partition(deviation, -min(PLACES, len(indices)))[-min(PLACES, len(indices))]
+            least = np.partition(deviation, -min(_PLACES, len(indices)))[
+                -min(_PLACES, len(indices))
+            ]
             kept = np.flatnonzero(deviation >= least)
             y, x, deviation = y[kept], x[kept], deviation[kept]
-            order = np.lexsort((x, -y, -deviation))[:PLACES].tolist()
+            order = np.lexsort((x, -y, -deviation))[:_PLACES].tolist()
             extremes[metric.name, variant] = [(float(y[at]), float(x[at])) for at in order]
         return extremes
 

@@ -13,7 +13,7 @@ from abeval.errors import ExperimentError
 from abeval.logs.unit_arrays import Integers, Labels, run_numbers, run_starts, sum_runs
 from abeval.stats.moments import Moments, are_heavy
 
-Product = tuple[int, ...]
+_Product = tuple[int, ...]
 """Indices of the one to three columns that are multiplied."""
 
 _BLOCK = 1 << 16
@@ -37,10 +37,10 @@ _MOST = 1 << 162
 
 def exact_sums(
     columns: Sequence[NDArray[np.integer]],
-    products: Iterable[Product],
+    products: Iterable[_Product],
     starts: Sequence[int] | NDArray[np.integer] = (0,),
     order: NDArray[np.intp] | None = None,
-) -> dict[Product, list[int]]:
+) -> dict[_Product, list[int]]:
     """Add up each product of columns over the rows of each group, exactly.
 
     Args:
@@ -95,11 +95,11 @@ def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
     return gram
 
 
-Factor = tuple[Integers, int]
+_Factor = tuple[Integers, int]
 """Whole numbers, and a size that none of them exceeds."""
 
 
-def _measure(values: Integers) -> Factor:
+def _measure(values: Integers) -> _Factor:
     return values, max(abs(int(values.min())), abs(int(values.max())))
 
 
@@ -109,7 +109,7 @@ def _add_products(*factors: Integers, starts: Integers) -> Integers:
 
 
 def _add_exactly(
-    add: Callable[..., NDArray[Any]], factors: list[Factor], terms: int
+    add: Callable[..., NDArray[Any]], factors: list[_Factor], terms: int
 ) -> NDArray[Any]:
     """Add up so many products of factors exactly."""
     most = terms * math.prod(size for _, size in factors)
@@ -137,14 +137,14 @@ MomentsByPeriod = Sequence[Mapping[str, Moments]]
 VARIABLES = ("y", "x", "y0", "x0", "z")
 """Numerator, denominator, both before the period, and whether the unit is new in it."""
 
-PRODUCTS = tuple(combinations_with_replacement(VARIABLES, 2))
+_PRODUCTS = tuple(combinations_with_replacement(VARIABLES, 2))
 
-THIRDS = tuple(
+_THIRDS = tuple(
     triple for triple in combinations_with_replacement(VARIABLES, 3) if triple.count("z") < 2
 )
 """Products of three variables that do not follow from z · z = z."""
 
-_SUMMED: Sequence[tuple[str, ...]] = [*((name,) for name in VARIABLES), *PRODUCTS, *THIRDS]
+_SUMMED: Sequence[tuple[str, ...]] = [*((name,) for name in VARIABLES), *_PRODUCTS, *_THIRDS]
 
 SUM_NAMES = (*map("_".join, _SUMMED),)
 """Names of `SumsRow.sums` in order: variables, products of two and of three."""
@@ -377,7 +377,7 @@ def _sum_alike(slices: Sequence[Slice], groups: UnitGroups) -> list[list[SumsRow
         raise ExperimentError(f"{what}they are too large", _TOO_LARGE) from error
     units = np.diff(starts, append=len(order)).tolist()
     zero: list[int] = [0] * len(units)
-    totals = dict[Product | None, list[int]](sums.items())
+    totals = dict[_Product | None, list[int]](sums.items())
     # None is a product that is 0 for all units, () one that is 1.
     totals |= {None: zero, (): units}
     variants = [groups.variants[variant] for variant in groups.variant[first_units].tolist()]
@@ -460,9 +460,9 @@ def _order_units(
 
 def _products(
     terms: Terms, add_column: Callable[[NDArray[np.integer]], int]
-) -> list[Product | None]:
+) -> list[_Product | None]:
     """Return the product of each column of sums; None if 0 for all units."""
-    products: list[Product | None] = []
+    products: list[_Product | None] = []
     for names in _SUMMED:
         # z · z is z, for z is 0 or 1.
         values = {name: getattr(terms, name) for name in names}

@@ -170,7 +170,7 @@ class UnitRows(PreparedLogs):
         read = list(dict.fromkeys(column for source in sources for column in source.reads))
         if is_added:
             self._write(*self._select_logged(read), relation="metric_rows")
-            days = {source: read_added_days(self.engine, source) for source in sources}
+            days = {source: _read_added_days(self.engine, source) for source in sources}
             self.engine.drop("metric_rows")
             return days
         columns, joins = self._select_numbers(read)
@@ -381,7 +381,7 @@ def read_days(engine: Engine, source: Source) -> UnitDays:
     return UnitDays(unit[order], in_period[order], day[order], columns)
 
 
-def read_added_days(engine: Engine, source: Source) -> UnitDays:
+def _read_added_days(engine: Engine, source: Source) -> UnitDays:
     """Read the sums of the query of an added metric.
 
     Raises:

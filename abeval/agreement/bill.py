@@ -21,14 +21,14 @@ from abeval.stats.records import Estimate, Floats
 from abeval.stats.resampling import jackknife_se
 
 METRIC = "ctr"
-LEAST_PART = 0.1
+_LEAST_PART = 0.1
 """A cause whose step is a smaller share of the gap does not explain it."""
 
-ALIKE = 0.6
+_ALIKE = 0.6
 """Steps of lists add up to what lists lost, up to this share of it: two ways to the same number."""
 
 # Stricter than the analysis, because a gap that is noise would get a cause all the same.
-GAP_ALPHA = 0.02
+_GAP_ALPHA = 0.02
 """Level of the test that there is a gap at all, before causes are named."""
 
 # These change the score that served; the log shows only what they do together.
@@ -80,7 +80,7 @@ class Number(NamedTuple):
 def is_gap(levels: Levels) -> bool:
     """Tell whether what came differs from what was promised beyond noise."""
     gap = levels.lifts["came"] - levels.lifts["promised"]
-    return Number(gap, levels.misfit).exceeds_noise(GAP_ALPHA)
+    return Number(gap, levels.misfit).exceeds_noise(_GAP_ALPHA)
 
 
 def find_part(levels: Levels, name: str, points: Estimate | None) -> float | None:
@@ -103,7 +103,7 @@ def find_part(levels: Levels, name: str, points: Estimate | None) -> float | Non
         return None
     # A step against the gap has a negative share, so the limit below refuses it too.
     share = step.value / gap
-    return min(share, 1.0) if share >= LEAST_PART and step.exceeds_noise(0.05) else None
+    return min(share, 1.0) if share >= _LEAST_PART and step.exceeds_noise(0.05) else None
 
 
 def _constant(points: Estimate) -> Number:
@@ -231,7 +231,7 @@ def _charge_lists(
         apart = abs(float((shown - end)[0]))
         # Without the fault, lists would be the promised ones: the last cause takes what is left,
         # if that is little.
-        if group == groups[-1] and apart <= ALIKE * abs(total_loss):
+        if group == groups[-1] and apart <= _ALIKE * abs(total_loss):
             end = shown
         # Causes of one step share it by what they account for, or equally if nobody knows.
         weights = {c.name: c.accounts_for or 0.0 for c in found_causes if c.name in group}

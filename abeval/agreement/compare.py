@@ -34,7 +34,7 @@ from abeval.stats import effects
 from abeval.stats.multiplicity import adjust
 from abeval.stats.records import Estimate
 
-LEAST_SHARE = 0.25
+_LEAST_SHARE = 0.25
 """A cause that is known to account for less of the gap does not explain it."""
 
 COLUMNS = ""
@@ -106,8 +106,8 @@ def compare(
         )
         cases.append(replace(case, gap=gap))
         rows += case_rows
-    findings = [judge_causes(case) for case in cases]
-    causes = [rank_causes(*checked) for checked in zip(cases, findings, strict=True)]
+    findings = [_judge_causes(case) for case in cases]
+    causes = [_rank_causes(*checked) for checked in zip(cases, findings, strict=True)]
     explanations = tuple(
         write_explanation(
             case, case.gap, ranked_causes, _build_bill(case, checked, ranked_causes, history)
@@ -121,26 +121,26 @@ def compare(
         alpha=info.alpha,
         explanations=explanations,
         rows=tuple(rows),
-        matrix=tuple(cell for case in cases for cell in list_matrix(case)),
-        decompositions=tuple(part for case in cases for part in decompose_differences(case)),
+        matrix=tuple(cell for case in cases for cell in _list_matrix(case)),
+        decompositions=tuple(part for case in cases for part in _decompose_differences(case)),
         backtests=tuple(backtests),
         causes=tuple(cause for of_case in causes for cause in of_case),
-        positions=tuple(rate for case in cases for rate in position_rates(case)),
+        positions=tuple(rate for case in cases for rate in _position_rates(case)),
         notes=tuple(notes),
         questions=result.questions,
         gap=explanations[0].gap if explanations else None,
     )
 
 
-Findings = Mapping[CauseCheck, Finding | Unchecked]
+_Findings = Mapping[CauseCheck, Finding | Unchecked]
 
 
-def judge_causes(case: CauseContext) -> Findings:
+def _judge_causes(case: CauseContext) -> _Findings:
     """Check every cause, as far as the logs allow."""
     return {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
 
 
-def rank_causes(case: CauseContext, findings: Findings) -> tuple[Cause, ...]:
+def _rank_causes(case: CauseContext, findings: _Findings) -> tuple[Cause, ...]:
     """Correct causes that are tests by Holm; rank those found by their share."""
     # A fact of the file is no test, and needs no correction.
     tested = {
@@ -223,7 +223,7 @@ def _explains(check: CauseCheck, share: float | None, case: CauseContext) -> boo
     if gap is None or gap.standing not in _GAPS:
         # A failed check explains why the two sides cannot be compared.
         return gap is not None and gap.reason == "untrusted" and check.name == "trust"
-    return not _came_as_promised(case, gap) and (share is None or share >= LEAST_SHARE)
+    return not _came_as_promised(case, gap) and (share is None or share >= _LEAST_SHARE)
 
 
 def _came_as_promised(case: CauseContext, gap: AgreementRow) -> bool:
@@ -243,7 +243,7 @@ def _order(cause: Cause) -> tuple[float, float]:
 
 
 def _build_bill(
-    case: CauseContext, findings: Findings, causes: Sequence[Cause], history: Sequence[HistoryRow]
+    case: CauseContext, findings: _Findings, causes: Sequence[Cause], history: Sequence[HistoryRow]
 ) -> results.Gap:
     """Size the gap and what the found causes took.
 
@@ -325,10 +325,10 @@ def _ends(value: float | None, low: float | None, high: float | None, form: str)
     )
 
 
-METRICS = ("auc", "gauc[impressions]", "q_ctr", "log_loss")
+_METRICS = ("auc", "gauc[impressions]", "q_ctr", "log_loss")
 """Of the models on both traffics."""
 
-DEEPEST = 50
+_DEEPEST = 50
 """Positions further down are not shown; they have few impressions."""
 
 
@@ -375,11 +375,11 @@ def _others(
             )
 
 
-def list_matrix(case: CauseContext) -> Iterator[results.MatrixCell]:
-    """Return every metric of `METRICS` of both models on both traffics."""
+def _list_matrix(case: CauseContext) -> Iterator[results.MatrixCell]:
+    """Return every metric of `_METRICS` of both models on both traffics."""
     keys = {(m, t) for m in (case.baseline, case.candidate) for t in (case.control, case.variant)}
     for row in case.replay.rows if case.replay is not None else ():
-        if row.metric in METRICS and (row.model, row.traffic) in keys:
+        if row.metric in _METRICS and (row.model, row.traffic) in keys:
             numbers = (row.value, row.low, row.high, row.reason)
             yield results.MatrixCell(case.variant, row.metric, row.model, row.traffic, *numbers)
 
@@ -402,10 +402,10 @@ class _Traffic(NamedTuple):
         return max(both - self.difference.variance, 0.0)
 
 
-def decompose_differences(case: CauseContext) -> Iterator[results.Decomposition]:
-    """Split the logged difference of each metric of `METRICS` into model and traffic."""
+def _decompose_differences(case: CauseContext) -> Iterator[results.Decomposition]:
+    """Split the logged difference of each metric of `_METRICS` into model and traffic."""
     definitions = dict(case.replay.definitions) if case.replay is not None else {}
-    for metric in METRICS:
+    for metric in _METRICS:
         if metric in definitions:
             yield _decomposition(case, metric)
 
@@ -450,12 +450,12 @@ def _find_traffic(case: CauseContext, metric: str, traffic: str) -> _Traffic | N
     return _Traffic(models[0], models[1], difference)
 
 
-def position_rates(case: CauseContext) -> Iterator[results.PositionRate]:
+def _position_rates(case: CauseContext) -> Iterator[results.PositionRate]:
     """Return a click rate for each variant and position; nothing without positions."""
     rows = (case.facts or {}).get("positions")
     if rows is None:
         return
-    positions = sorted(rows["position"].unique())[:DEEPEST]
+    positions = sorted(rows["position"].unique())[:_DEEPEST]
     cells = dict(list(rows.groupby(["variant", "position"])))
     for variant in (case.control, case.variant):
         for position in (p for p in positions if (variant, p) in cells):

@@ -10,22 +10,22 @@ from abeval.engines.sql import Engine, query
 from abeval.stats.records import Bools, Floats
 from abeval.stats.resampling import jackknife_se
 
-LEAST_CLICKS = 400
+_LEAST_CLICKS = 400
 """Clicks of a variant on ranked rows, below which ranks of scores are noise."""
 
-LEAST_ORDER = 0.3
+_LEAST_ORDER = 0.3
 """By how much the chance to be shown rises from control's lowest score to its highest."""
 
 # Of an item or a category with fewer expected, the ratio is noise.
-LEAST_ROWS = 30
-LEAST_LOST = 0.1
-HARDLY = 0.2
+_LEAST_ROWS = 30
+_LEAST_LOST = 0.1
+_HARDLY = 0.2
 """An item with a smaller ratio is lacked; also in `queries/agreement/ranked_cells.sql`."""
 
-USUAL_SPREAD = 0.05
+_USUAL_SPREAD = 0.05
 """Variance of log ratios of items that ranks of scores, not supply, may cause."""
 
-NAMED = 3
+_NAMED = 3
 _NO_SUPPLIES = "select cast(null as varchar) as item, 1e0 as ratio where 1 = 0"
 _NO_RESPONSES = "select cast(null as varchar) as category, 1e0 as factor where 1 = 0"
 
@@ -43,11 +43,11 @@ def estimate_levels(engine: Engine) -> Levels | str:
     sides = _read_sides(engine)
     parts = _read_ranks(engine, sides)
     clicks = min(float(sums["clicks"].sum()) for sums in (parts.control, parts.variant))
-    if clicks < LEAST_CLICKS:
-        return f"a variant has {clicks:,.0f} clicks on rows with both scores, not {LEAST_CLICKS}"
+    if clicks < _LEAST_CLICKS:
+        return f"a variant has {clicks:,.0f} clicks on rows with both scores, not {_LEAST_CLICKS}"
     chances = parts.add_parts().fit()
     # Lists that follow no score do not tell what another order would have shown.
-    if chances.control[-1] - chances.control[0] < LEAST_ORDER:
+    if chances.control[-1] - chances.control[0] < _LEAST_ORDER:
         return "the lists of control are not in the order of the scores of its model"
     labels = _compare_labels(engine, engine.frame(query("agreement/answered")))
     supply = _compare_supply(engine, chances)
@@ -114,22 +114,22 @@ def _compare_supply(engine: Engine, chances: Chances) -> Faults:
     # By the delta method: the variance of a logarithm is that of the sum over its square.
     variance = rows["squared"] / shown**2 + rows["expected_squared"] / expected**2
     rows = rows.assign(log_ratio=np.log(shown / expected), variance=variance)
-    counted = rows[rows["expected"] >= LEAST_ROWS]
+    counted = rows[rows["expected"] >= _LEAST_ROWS]
     if len(counted) < 2:
         return Faults()
     # What items differ by beyond noise, by moments; its mean may fall below zero.
     spread = float((counted["log_ratio"] ** 2 - counted["variance"]).mean())
-    apart = float((counted["log_ratio"] ** 2 / (counted["variance"] + USUAL_SPREAD)).sum())
+    apart = float((counted["log_ratio"] ** 2 / (counted["variance"] + _USUAL_SPREAD)).sum())
     # Noisy ratios shrink towards one, as in empirical Bayes.
     trust = max(spread, 0.0) / (max(spread, 0.0) + rows["variance"])
     ratio = np.exp(trust * rows["log_ratio"])
     # What the variant lacks is shared out among the other items, which look too frequent.
-    has = ratio >= HARDLY
+    has = ratio >= _HARDLY
     if has.any():
         ratio = np.where(has, ratio * rows["expected"][has].sum() / rows["shown"][has].sum(), ratio)
     less = np.maximum(rows["expected"] * (1 - ratio), 0.0)
     lacking = less.groupby(rows["category"]).sum().sort_values(ascending=False, kind="stable")
-    where = tuple(str(name) for name in lacking.index[:NAMED])
+    where = tuple(str(name) for name in lacking.index[:_NAMED])
     share = float(less.sum() / rows["expected"].sum())
     faults = Faults(share, float(chdtrc(len(counted), apart)), where)
     # Doubtful ratios would only add noise to the weights of rows.
@@ -151,7 +151,7 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     clicks, expected = (
         sums[name].fillna(0.0).to_numpy(dtype=np.float64) for name in ("clicks", "expected")
     )
-    counted = expected.sum(axis=1) >= LEAST_ROWS
+    counted = expected.sum(axis=1) >= _LEAST_ROWS
     if counted.sum() < 2:
         return Faults()
     names, clicks, expected = names[counted], clicks[counted], expected[counted]
@@ -159,7 +159,7 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     # Categories in the upper half of the ratios are as they should be.
     upper = ratios >= np.median(ratios)
     usual = float(clicks[upper].sum() / expected[upper].sum())
-    limit = (1 - LEAST_LOST) * usual
+    limit = (1 - _LEAST_LOST) * usual
     # Parts of the units are independent: a t-test of each category's excess over the limit.
     excess = clicks - limit * expected
     count = excess.shape[1]
@@ -177,7 +177,7 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     # Lost and usual categories are of the same units, so a part is left out of both.
     error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, upper))
     share = 1 - float(clicks[lost].sum() / expected[lost].sum()) / usual
-    return Faults(share, p_value, tuple(str(name) for name in names[lost][:NAMED]), error)
+    return Faults(share, p_value, tuple(str(name) for name in names[lost][:_NAMED]), error)
 
 
 def _leave_out(clicks: Floats, expected: Floats, rows: Bools) -> Floats:

@@ -22,9 +22,9 @@ PARTS = 16
 SURE = 1e-3
 """A fault that is less sure is not taken out of the rows of which the promise is computed."""
 
-LEAST_SHARE = 0.05
+_LEAST_SHARE = 0.05
 
-LEVELS = ("naive", "promised", "new", "supplied", "served", "kept", "acted", "here", "came")
+_LEVELS = ("naive", "promised", "new", "supplied", "served", "kept", "acted", "here", "came")
 """Counterfactuals, from what the log says at face value to what came (`Levels`)."""
 
 # A limit to how many lacked rows the few that are left may stand for.
@@ -48,12 +48,12 @@ class Faults(NamedTuple):
     @property
     def is_sure(self) -> bool:
         """Tell whether a notable share is gone beyond doubt."""
-        return self.share >= LEAST_SHARE and self.p_value < SURE
+        return self.share >= _LEAST_SHARE and self.p_value < SURE
 
 
 @dataclass(frozen=True)
 class Levels:
-    """The lift of clicks per impression in each of `LEVELS`, as a share of control's.
+    """The lift of clicks per impression in each of `_LEVELS`, as a share of control's.
 
     `naive`: the candidate's order, if all positions were seen alike; `promised`: as they are seen;
     `new`: without rows that it learned from; `supplied`: of the variant's candidates; `served`: in
@@ -118,16 +118,16 @@ def jackknife_levels(parts: Ranks, chances: Chances, supply: Faults, labels: Fau
 
     `chances` are those of all units.
     """
-    rows = [compute_levels(parts.add_parts(), chances, is_short=supply.is_sure)]
+    rows = [_compute_levels(parts.add_parts(), chances, is_short=supply.is_sure)]
     for part in range(PARTS):
         ranks = parts.add_parts(without=part)
         # The fit of all units is so near that one start is enough.
-        rows.append(compute_levels(ranks, ranks.fit(chances.fit), is_short=supply.is_sure))
-    lifts = {name: np.array([row[name] for row in rows]) for name in LEVELS}
+        rows.append(_compute_levels(ranks, ranks.fit(chances.fit), is_short=supply.is_sure))
+    lifts = {name: np.array([row[name] for row in rows]) for name in _LEVELS}
     return Levels(lifts, supply, labels, abs(rows[0]["misfit"]))
 
 
-def compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[str, float]:
+def _compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[str, float]:
     """Compute all levels, and the misfit of control's own order.
 
     All are shares of control's clicks.

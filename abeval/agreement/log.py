@@ -34,7 +34,7 @@ _OPTIONAL: Mapping[str, str] = {
 _PAIR = "click, baseline, candidate from agreement_served where baseline is not null and candidate"
 _SERVED = "click, baseline, candidate from agreement_served where side = 'control'"
 
-STRATA: Mapping[str, str] = {
+_STRATA: Mapping[str, str] = {
     "position": "select 'all' as part, variant, position as stratum, unit_id as cluster, "
     f"{_PAIR} is not null and position is not null",
     "served": "select state as part, variant, 0 as stratum, cluster, click, own as baseline, "
@@ -211,11 +211,11 @@ class AgreementLog:
 
         The query is one of `queries/agreement/`.
 
-        `pairs:position` is the query `pairs` on the strata of `STRATA`.
+        `pairs:position` is the query `pairs` on the strata of `_STRATA`.
         """
         file, _, strata = name.partition(":")
         if strata:
-            self.engine.view("agreement_strata", STRATA[strata])
+            self.engine.view("agreement_strata", _STRATA[strata])
         rows = self.engine.frame(query(f"agreement/{file}"))
         # Engines return rows in any order, and sums of floating point depend on it.
         return rows.sort_values(list(rows.columns), ignore_index=True)

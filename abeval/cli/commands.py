@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
 
 By = StrEnum("By", ["hour", "weekday"])
-Ties = Literal["item", "text", "position"]
-NoRelevant = Literal["drop", "zero", "one"]
+_Ties = Literal["item", "text", "position"]
+_NoRelevant = Literal["drop", "zero", "one"]
 
 
 def _default_to(*default: object) -> Callable[[list[object] | None], tuple[object, ...]]:
@@ -265,8 +265,8 @@ replay = command_from_method(
         "click, long_click, dwell, similarity, or an expression of the impression.",
         "click",
     ),
-    flag("ties", Ties, "Order of items with equal scores."),
-    flag("no_relevant", NoRelevant, "Value of a request without a relevant item."),
+    flag("ties", _Ties, "Order of items with equal scores."),
+    flag("no_relevant", _NoRelevant, "Value of a request without a relevant item."),
     flag("threshold", float, "Lowest score that predicts a click."),
     flag(
         "kept_negatives",

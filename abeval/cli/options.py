@@ -87,7 +87,7 @@ _INTERRUPTED = 130
 _STDOUT = Path("-")
 """The file name that means standard output, where then only the JSON goes."""
 
-PIPE = 112
+_PIPE = 112
 """Width of tables that go to a file or another program."""
 
 Command = Callable[..., None]
@@ -376,7 +376,7 @@ def add_engine_flags(
         entered = {option.keyword: values.pop(option.keyword) for option in _ENGINE}
         # A flag that is not given leaves the entry of the file.
         engine = {name: value for name, value in entered.items() if value is not None}
-        command(override_engine(load(experiment, values), engine), **values)
+        command(_override_engine(load(experiment, values), engine), **values)
 
     parameters = list(inspect.signature(command).parameters.values())[1:]
     kind = Path if is_needed else Path | None
@@ -432,7 +432,7 @@ def command_from_method(
     return add_engine_flags(_copy_signature(run, run, [loaded, *(f.parameter for f in flags)]))
 
 
-def override_engine(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
+def _override_engine(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
     """Return the experiment with entries of `[engine]` replaced by flags."""
     if not flags:
         return loaded
@@ -457,7 +457,7 @@ def console() -> "Console":
     console = Console(emoji=False)
     is_open = console.is_terminal or os.environ.get("COLUMNS", "").isdigit()
     # A pipe has no width, and Rich would take 80 columns.
-    return console if is_open else Console(emoji=False, width=PIPE)
+    return console if is_open else Console(emoji=False, width=_PIPE)
 
 
 def show(

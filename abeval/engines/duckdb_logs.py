@@ -65,7 +65,7 @@ class _Kind(NamedTuple):
     """Define how DuckDB reads a kind of frame, computing only what is read.
 
     `empty` keeps some rows where these tell the types of objects; `chosen` gets columns with their
-    indices among all; `make_scannable` makes what DuckDB can scan once.
+    indices among all; `_make_scannable` makes what DuckDB can scan once.
     """
 
     empty: Callable[[Any], Any]
@@ -139,7 +139,7 @@ def _kind(frame: object) -> _Kind | None:
 _FEW_ROWS = 1_000_000
 
 
-def is_small(frame: Any) -> bool:  # noqa: ANN401 (any frame)
+def _is_small(frame: Any) -> bool:  # noqa: ANN401 (any frame)
     """Tell whether a frame is known to have few rows."""
     kind = _kind(frame)
     # The others would be computed to count them.
@@ -193,13 +193,13 @@ def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
         seen[name.lower()] = name
 
 
-def make_empty_frame(frame: object) -> object:
+def _make_empty_frame(frame: object) -> object:
     """Make an empty frame of the same columns; None if it can be read only once."""
     kind = _kind(frame)
     return None if kind is None else kind.scanned(kind.empty(frame))
 
 
-def make_scannable(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
+def _make_scannable(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
     """Make what DuckDB can scan once in place of a frame.
 
     `columns` are those that are read, each with its index among all; None for all of them.
@@ -491,14 +491,14 @@ class Logs:
         if source is not None and source.paths:
             hint = "a file of the table may be damaged: restore it"
         failed = f"{log}: the frame cannot be read"
-        if not is_small(frame):
+        if not _is_small(frame):
             self._use_all_threads()
         with log_errors(failed, hint), _frame_errors(log, frame, hint):
             _check_names(frame, log)
             if source is None:
                 self._copy(name, frame, {}, [])
                 return
-            empty = None if reads is None else make_empty_frame(frame)
+            empty = None if reads is None else _make_empty_frame(frame)
             types = dict[str, str]()
             if empty is not None:
                 with self._register_frame(empty):
@@ -534,7 +534,7 @@ class Logs:
                 column: index for index, column in enumerate(types) if column in columns
             }
             with self._register_frame(
-                make_scannable(rows, column_indices or None, sources.log_name(name))
+                _make_scannable(rows, column_indices or None, sources.log_name(name))
             ):
                 ((count,),) = self._run(f"{create} {columns_sql} from {_FRAME}")
         self._rows[name] = int(str(count))

@@ -40,12 +40,12 @@ from abeval.files import real
 if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
 
-ColumnsOf = Callable[[str], Sequence[str]]
+_ColumnsOf = Callable[[str], Sequence[str]]
 
-ANALYSES = ("duckdb", "spark")
+_ANALYSES = ("duckdb", "spark")
 """Dialects in which whole analyses run."""
 
-DIALECTS = (*ANALYSES, "postgres", "clickhouse")
+_DIALECTS = (*_ANALYSES, "postgres", "clickhouse")
 """Dialects in which sums are computed; tests run all of them."""
 
 
@@ -63,7 +63,7 @@ def parse_query(sql: str) -> exp.Query:
 def transpile(
     tree: exp.Query,
     dialect: str,
-    columns_of: ColumnsOf,
+    columns_of: _ColumnsOf,
     names: Mapping[str, str] | None = None,
     trusted: bool = False,
     pretty: bool = False,
@@ -87,7 +87,7 @@ def transpile(
 def _translate(
     tree: exp.Query,
     dialect: str,
-    columns_of: ColumnsOf,
+    columns_of: _ColumnsOf,
     names: Mapping[str, str] | None,
     trusted: bool,
 ) -> exp.Query:
@@ -132,14 +132,14 @@ def _rename_relations(tree: exp.Query, names: Mapping[str, str]) -> exp.Query:
     return tree
 
 
-def check_dialect(dialect: str, dialects: Sequence[str] = DIALECTS) -> None:
+def check_dialect(dialect: str, dialects: Sequence[str] = _DIALECTS) -> None:
     """Raise if no test runs a dialect."""
     if dialect not in dialects:
         what = f"nothing is written in a SQL dialect that is called {dialect!r}"
         raise QueryError(what, f"known: {', '.join(dialects)}")
 
 
-def expand_columns(tree: exp.Query, columns_of: ColumnsOf) -> exp.Query:
+def expand_columns(tree: exp.Query, columns_of: _ColumnsOf) -> exp.Query:
     """Expand every `columns(...)` of a query."""
     query = tree.copy()
     if query.find(exp.Columns) is None:
@@ -154,7 +154,7 @@ def expand_columns(tree: exp.Query, columns_of: ColumnsOf) -> exp.Query:
     return query
 
 
-def _sources(scope: Scope, columns_of: ColumnsOf) -> dict[str, list[str]]:
+def _sources(scope: Scope, columns_of: _ColumnsOf) -> dict[str, list[str]]:
     """Find the columns of everything that a select reads, by alias, in order."""
     return {
         alias: list(columns_of(source.name))
@@ -164,7 +164,7 @@ def _sources(scope: Scope, columns_of: ColumnsOf) -> dict[str, list[str]]:
     }
 
 
-def _outputs(scope: Scope, columns_of: ColumnsOf) -> list[str]:
+def _outputs(scope: Scope, columns_of: _ColumnsOf) -> list[str]:
     """List the columns of a CTE or subquery."""
     # Its own `columns(...)` are expanded already: scopes come from the inside out.
     if scope.set_operation_scopes:
@@ -219,7 +219,7 @@ def plain_statement(name: str, dialect: str) -> str:
     Raises:
         QueryError: It is not known, or its columns depend on the experiment.
     """
-    check_dialect(dialect, ANALYSES)
+    check_dialect(dialect, _ANALYSES)
     text = query(name)
     if dialect == "duckdb":
         return text
@@ -235,7 +235,7 @@ def plain_statement(name: str, dialect: str) -> str:
 
 def rule_statement(sql: str, dialect: str) -> str:
     """Write a query of abeval's own in a dialect, hashes included."""
-    check_dialect(dialect, ANALYSES)
+    check_dialect(dialect, _ANALYSES)
     tree = parse_query(sql)
     if dialect == "duckdb":
         return builders.expand_calls(tree, dialect).sql(dialect, pretty=True)

@@ -41,7 +41,7 @@ def parquet_rows(files: Files, source: LogSource) -> str:
     """Write SQL that reads Parquet files."""
     folders = partitions(files.read)
     options = f"union_by_name = true, hive_partitioning = {'true' if folders else 'false'}"
-    names = list_mapped_columns(source, sorted(folders), _NAMES)
+    names = _list_mapped_columns(source, sorted(folders), _NAMES)
     return _write_read_call("parquet", files, options, _as_text("hive_types", names))
 
 
@@ -118,7 +118,7 @@ def fields(types: Types) -> dict[str, str]:
 
     def visit(name: str, text: str, kind: DuckDBPyType) -> None:
         if kind.id != "struct":
-            sql[name] = write_unranged(text, str(kind))
+            sql[name] = _write_unranged(text, str(kind))
             return
         for field, inner in kind.children:
             visit(f"{name}.{field}", f"{text}[{literal(str(field))}]", DuckDBPyType(inner))
@@ -131,7 +131,7 @@ def fields(types: Types) -> dict[str, str]:
     return {name: text for name, text in sql.items() if name.lower() not in column_names}
 
 
-def write_unranged(sql: str, kind: str) -> str:
+def _write_unranged(sql: str, kind: str) -> str:
     """Write a value so that DuckDB does not use the range in Parquet footers."""
     # NaN lies outside of the range, so that `abs(x) < 1e300` would be taken to be true of each row.
     return f"case when {sql} is not null then {sql} end" if kind in ("DOUBLE", "FLOAT") else sql
@@ -139,7 +139,7 @@ def write_unranged(sql: str, kind: str) -> str:
 
 def write_columns_and_fields(types: Types) -> str:
     """Write all columns, and the fields of structs as further ones."""
-    plain = {quote(name): write_unranged(quote(name), kind) for name, kind in types.items()}
+    plain = {quote(name): _write_unranged(quote(name), kind) for name, kind in types.items()}
     changed = ", ".join(f"{sql} as {name}" for name, sql in plain.items() if sql != name)
     every = f"* replace ({changed})" if changed else "*"
     return ", ".join([every, *(f"{sql} as {quote(name)}" for name, sql in fields(types).items())])
@@ -172,7 +172,7 @@ def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[st
     }
 
 
-def list_mapped_columns(
+def _list_mapped_columns(
     source: LogSource, types: Iterable[str], names: Sequence[str] = IDS
 ) -> list[str]:
     """List the columns of a log that hold these canonical ones."""
@@ -182,7 +182,7 @@ def list_mapped_columns(
 
 def text_columns(name: str, source: LogSource, types: Types) -> list[str]:
     """List the columns of a log to read as text: ids, names, times."""
-    texts = [*list_mapped_columns(source, types), *list_mapped_columns(source, types, _NAMES)]
+    texts = [*_list_mapped_columns(source, types), *_list_mapped_columns(source, types, _NAMES)]
     if "ts" in canonical_columns(log_name(name)):
         time = source.columns.get("ts", "ts").lower()
         numbers = () if source.ts_format else (*_WHOLE, "DOUBLE")
@@ -199,7 +199,7 @@ def read_columns(name: str, source: LogSource, types: Types, reads: str | None) 
     if reads is None:
         return columns
     text = reads.lower()
-    canonical = list_mapped_columns(
+    canonical = _list_mapped_columns(
         source, columns, [*canonical_columns(log_name(name)), *source.columns]
     )
     kept = [c for c in columns if c in canonical or c.lower() in text or not _is_plain(c)]
@@ -220,7 +220,7 @@ def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Row
     123 and 123.0 would be two ids. Returns whether a type changed.
     """
     has_changed = False
-    for column in list_mapped_columns(source, types):
+    for column in _list_mapped_columns(source, types):
         if now.get(column) != "VARCHAR" or types[column] == "VARCHAR":
             continue
         text, table = quote(column), quote(name)

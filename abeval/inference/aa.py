@@ -59,7 +59,7 @@ def compute_skewness(compared: Skewed) -> float:
     return cube / square**1.5 if square > 0 else 0.0
 
 
-BINS = 20
+_BINS = 20
 """Bins of the histogram of p-values, from 0 to 1."""
 
 EXACT = "judged by Fisher's exact test with its mid-p, for few successes or failures"
@@ -119,7 +119,7 @@ def replay_scorecard(analysis: Analysis, comparisons: Comparisons) -> AAResult |
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
     runs = experiment.trust.aa_runs
-    return aa_replays(analysis, comparisons, counts, aggregates.buckets, runs, ends_early=True)
+    return _aa_replays(analysis, comparisons, counts, aggregates.buckets, runs, ends_early=True)
 
 
 def replay_aa(
@@ -138,7 +138,7 @@ def replay_aa(
     refused = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacking}
     refused |= {m.name: m.source.no_replays for m in metrics if m.source.no_replays is not None}
     sums = {metric.name: aggregates.buckets[metric.name] for metric in given}
-    result = aa_replays(analysis, comparisons, counts, sums, runs, seed)
+    result = _aa_replays(analysis, comparisons, counts, sums, runs, seed)
     return replace(result, refused={**refused, **result.refused})
 
 
@@ -166,7 +166,7 @@ def _tests_of_rows(
     return why, skewed
 
 
-def aa_replays(
+def _aa_replays(
     analysis: Analysis,
     comparisons: Comparisons,
     counts: Mapping[str, int],
@@ -204,7 +204,7 @@ def aa_replays(
         units=units,
         metrics=tuple(_row(name, p, alpha) for name, p in p_values.items()),
         histograms={
-            name: tuple(np.histogram(p, bins=BINS, range=(0.0, 1.0))[0].tolist())
+            name: tuple(np.histogram(p, bins=_BINS, range=(0.0, 1.0))[0].tolist())
             for name, p in p_values.items()
         },
         refused={**refused, **impossible},

@@ -24,7 +24,7 @@ from abeval.metrics.definition import Metric
 from abeval.stats import design, multiplicity, srm
 from abeval.stats.records import Refusal, RefusalReason
 
-Prediction = Callable[[Sequence[float], float], float]
+_Prediction = Callable[[Sequence[float], float], float]
 """Extrapolates values by day to a number of days."""
 
 
@@ -89,7 +89,7 @@ class Growth(NamedTuple):
             return self._interpolate(weighed, days, _last) / units
         return float(weighed[-1] + units - self.units[-1]) / units
 
-    def _interpolate(self, values: Sequence[float], days: float, beyond: Prediction) -> float:
+    def _interpolate(self, values: Sequence[float], days: float, beyond: _Prediction) -> float:
         """Interpolate between days of the log; extrapolate beyond it."""
         if days <= len(values):
             return float(np.interp(days, np.arange(len(values) + 1), [0.0, *values]))

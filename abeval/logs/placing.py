@@ -93,7 +93,7 @@ def _shares(weights: Mapping[str, float]) -> dict[str, float]:
     return {name: round(weight / total, 12) for name, weight in weights.items()}
 
 
-def count_enrollments(
+def _count_enrollments(
     experiment: Experiment, first_ms: arrays.Integers, variant: arrays.Integers
 ) -> list[Enrollment]:
     """Count the units that entered in each scheduled split, hour and variant."""
@@ -292,7 +292,7 @@ def assign_units(run: Run, schema: LogSchema, cells: LogCells) -> UnitAssignment
     arms = units.find_name_indices(logged.names, experiment.variants)
     arm, hashes, first_ms = arms[variant[chosen]], logged.hashes[chosen], logged.first_ms[chosen]
     segments = units.find_segments(run, schema, cells, hashes, unit_index)
-    clusters, entries = None, count_enrollments(experiment, first_ms, arm)
+    clusters, entries = None, _count_enrollments(experiment, first_ms, arm)
     design = {name: segments.pop(name) for name in [*segments] if name.startswith("design.")}
     units.check_values(segments)
     if (turns := experiment.switchback) is not None:

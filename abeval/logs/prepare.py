@@ -30,7 +30,7 @@ from abeval.logs.unit_arrays import NO_LAST, UnitDays
 from abeval.metrics.definition import Metric, event_terms, row_terms, row_values
 
 _IDS = ("impression_id", "request_id", "item_id", "position")
-UNIT = "unit_id"
+_UNIT = "unit_id"
 
 
 def choose_click_join(experiment: Experiment, schema: LogSchema) -> tuple[str, ...]:
@@ -40,21 +40,21 @@ def choose_click_join(experiment: Experiment, schema: LogSchema) -> tuple[str, .
     """
     if schema.clicks is None or experiment.logs.clicks is None:
         return ()
-    in_both = [n for n in (UNIT, *_IDS) if n in schema.impressions and n in schema.clicks]
+    in_both = [n for n in (_UNIT, *_IDS) if n in schema.impressions and n in schema.clicks]
     if experiment.unit == ROW_UNIT:
-        in_both = [name for name in in_both if name != UNIT]
+        in_both = [name for name in in_both if name != _UNIT]
     chosen: list[str] = list(experiment.logs.clicks.join or [])
     missing = [name for name in chosen if name not in in_both]
     if missing:
         raise LogError(
             f"logs.clicks.join names {missing[0]!r}, which is not in both logs",
-            f"both have: {', '.join(in_both) or 'none of ' + ', '.join((UNIT, *_IDS))}",
+            f"both have: {', '.join(in_both) or 'none of ' + ', '.join((_UNIT, *_IDS))}",
         )
     join = tuple(chosen[: len(CLICK_KEYS)]) or _choose_natural_join(in_both)
     checks.check_joinable(schema.impressions, schema.clicks, join)
     for log in (schema.impressions, schema.clicks):
         # The last impression before a click is found by time.
-        if UNIT in join and "ts" not in log:
+        if _UNIT in join and "ts" not in log:
             raise LogError(
                 f"clicks are tied to impressions by {' and '.join(join)}, and by time, but "
                 f"logs.{log.log} has no ts",
@@ -68,9 +68,9 @@ def _choose_natural_join(in_both: Sequence[str]) -> tuple[str, ...]:
     if "impression_id" in in_both:
         return ("impression_id",)
     if {"request_id", "item_id"} <= set(in_both):
-        return tuple(name for name in in_both if name not in ("impression_id", UNIT))
-    if {UNIT, "item_id"} <= set(in_both):
-        return (UNIT, "item_id")
+        return tuple(name for name in in_both if name not in ("impression_id", _UNIT))
+    if {_UNIT, "item_id"} <= set(in_both):
+        return (_UNIT, "item_id")
     raise LogError(
         "clicks cannot be joined to impressions: the logs share neither impression_id nor "
         "(request_id, item_id), nor (the unit, item_id) and times",
@@ -78,27 +78,27 @@ def _choose_natural_join(in_both: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def write_clicks(run: Run, schema: LogSchema, join: Sequence[str]) -> None:
+def _write_clicks(run: Run, schema: LogSchema, join: Sequence[str]) -> None:
     """Create the tables of clicks: what became of each, and by impression."""
     source, engine = run.experiment.logs.clicks, run.engine
     if schema.clicks is None or source is None:
         return
     run.step("clicks")
     clicks = views.clicks_view(source, schema.clicks, engine, join)
-    engine.table("untied_clicks" if UNIT in join else "click_log", clicks)
-    if UNIT in join:
+    engine.table("untied_clicks" if _UNIT in join else "click_log", clicks)
+    if _UNIT in join:
         engine.table("click_log", query("1_log/last_touch"))
     engine.table("clicked_keys", query("1_log/clicked_keys"))
     engine.table("click_fate", query("1_log/click_fate"))
     engine.table("attributed", query("1_log/attributed"))
 
 
-def write_join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
+def _write_join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, ...]:
     """Say how clicks without an id of their impression were attributed."""
-    if UNIT not in join or experiment.logs.clicks is None:
+    if _UNIT not in join or experiment.logs.clicks is None:
         return ()
     hours = experiment.logs.clicks.attribution_hours
-    other_columns = [name for name in join if name != UNIT]
+    other_columns = [name for name in join if name != _UNIT]
     same = f" with the same {' and '.join(other_columns)}" if other_columns else ""
     return (
         f"A click belongs to its unit's last impression{same} before it, at most {hours:g} hours "
@@ -109,7 +109,7 @@ def write_join_notes(experiment: Experiment, join: Sequence[str]) -> tuple[str, 
 _HOUR_MS = 3_600_000
 
 
-def write_outcomes(
+def _write_outcomes(
     run: Run, schema: LogSchema, metrics: Sequence[Metric], cells: LogCells
 ) -> Mapping[str, int | None]:
     """Create `outcomes_NAME` of each log; return the time that each covers."""
@@ -255,7 +255,7 @@ def prepare(
             create = run.engine.table if read else run.engine.view
             columns = ", ".join(["unit_id", *read]) if read else "*"
             create("impressions", f"select {columns} from logged_impressions")
-        covered = write_outcomes(run, schema, metrics, cells)
+        covered = _write_outcomes(run, schema, metrics, cells)
     except QueryError as error:
         raise find_faulty_expression(run, metrics, schema, error) from error
     return Prepared(
@@ -270,7 +270,7 @@ def prepare(
         lacking=lacking,
         notes=(
             *opened.notes,
-            *write_join_notes(experiment, join),
+            *_write_join_notes(experiment, join),
             *list_file_notes(opened, {name: lacking}),
             *(units.write_missing_note(engine) if schema.table is not None else ()),
         ),
@@ -297,7 +297,7 @@ def write_views(run: Run, schema: LogSchema, join: Sequence[str]) -> None:
     if schema.exposures is not None:
         engine.view("exposures", views.exposures_view(experiment, schema.exposures, engine))
         engine.table("exposed", query("1_log/exposed"))
-    write_clicks(run, schema, join)
+    _write_clicks(run, schema, join)
     engine.view("logged", views.logged_view(experiment, schema))
 
 

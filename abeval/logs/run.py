@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     EngineChoice: TypeAlias = "str | SparkSession | None"
 
-ENGINES = ("duckdb", "spark")
+_ENGINES = ("duckdb", "spark")
 
 
 def open_engine(
@@ -43,7 +43,7 @@ def open_engine(
     """
     session = None if isinstance(choice, str) else choice
     name = choice if isinstance(choice, str) else options.name if session is None else "spark"
-    if name not in ENGINES or (session is not None and not hasattr(session, "sql")):
+    if name not in _ENGINES or (session is not None and not hasattr(session, "sql")):
         raise ExperimentError(
             f"unknown engine {choice!r}",
             "use 'duckdb', 'spark' or a SparkSession; pass a DuckDB connection as `connection`",

@@ -44,8 +44,8 @@ SCORE_COLUMNS = EXPRESSION_COLUMNS - _NOT_IN_SCORES
 _OF_SLOTS = {"design.slot": "cast(slot as varchar)", "design.part": "part"}
 """Segments of the units of a switchback, from `1_log/switched`."""
 
-CLICKED = definition.RowTerm("click")
-SCORED = definition.RowTerm("case when score is not null then 1 else 0 end")
+_CLICKED = definition.RowTerm("click")
+_SCORED = definition.RowTerm("case when score is not null then 1 else 0 end")
 
 
 @dataclass(frozen=True)
@@ -135,7 +135,7 @@ class LogSchema:
     @property
     def clicks_component(self) -> str:
         """Return the summed column that counts clicks."""
-        return self.components[summed_sql(CLICKED)]
+        return self.components[_summed_sql(_CLICKED)]
 
     @property
     def scored_components(self) -> list[str]:
@@ -143,7 +143,7 @@ class LogSchema:
 
         Empty if no metric reads a score.
         """
-        served = (summed_sql(SCORED, score) for score in dict.fromkeys(self.score_of.values()))
+        served = (_summed_sql(_SCORED, score) for score in dict.fromkeys(self.score_of.values()))
         # Columns of scores are not read just to count them.
         return [self.components[sql] for sql in served if sql in self.components]
 
@@ -167,7 +167,7 @@ class LogSchema:
         """Return the summed column of a term in one variant."""
         if isinstance(term, definition.ColumnTerm):
             return term.column
-        return self.components[summed_sql(term, self.score_of.get(variant))]
+        return self.components[_summed_sql(term, self.score_of.get(variant))]
 
     def event(self, term: definition.RowTerm, variant: str) -> str:
         """Return the column of the impressions with a term's values, in one variant."""
@@ -180,7 +180,7 @@ class LogSchema:
 
     def covariate(self, term: definition.UnitTerm) -> str | None:
         """Return the column of a covariate of the units' table; None without one."""
-        return None if self.table is None else self.table.covariates[summed_sql(term)]
+        return None if self.table is None else self.table.covariates[_summed_sql(term)]
 
 
 def build_schema(
@@ -237,12 +237,12 @@ def build_schema(
     served = list(dict.fromkeys(score_of.get(variant) for variant in experiment.variants))
     ranks = [value_sql(term, score) for term in ranked for score in served]
     is_scored = any("score" in metric.needs for metric in computable)
-    scored = [summed_sql(SCORED, score) for score in score_of.values() if is_scored]
-    sums = [summed_sql(term, score) for term in terms for score in served]
+    scored = [_summed_sql(_SCORED, score) for score in score_of.values() if is_scored]
+    sums = [_summed_sql(term, score) for term in terms for score in served]
     return replace(
         schema,
         # The first, `c_1`, counts impressions: others read it by this name.
-        components=_number_columns("c", ["1", summed_sql(CLICKED), *scored, *sums]),
+        components=_number_columns("c", ["1", _summed_sql(_CLICKED), *scored, *sums]),
         # The impressions have nothing of a segment that is known from the exposure.
         segments={
             name: label_sql.get(name, "cast('' as varchar)") for name in experiment.unit_values
@@ -284,7 +284,7 @@ def _build_computed(
         list_own_columns(texts, log, canonical),
         _number_columns("v", map(value_sql, values)),
         write_texts(segments, canonical),
-        _number_columns("u", map(summed_sql, terms)),
+        _number_columns("u", map(_summed_sql, terms)),
     )
 
 
@@ -445,7 +445,7 @@ def write_texts(texts: Mapping[str, str], canonical: Collection[str]) -> dict[st
 
 
 @cache
-def summed_sql(term: definition.RowTerm | definition.UnitTerm, score: str | None = None) -> str:
+def _summed_sql(term: definition.RowTerm | definition.UnitTerm, score: str | None = None) -> str:
     """Write a term as a whole number of each row, 0 without a finite value."""
     text = write_view_expression(term.expression, score, _find_canonical_columns(term))
     if term.resolution is None:

@@ -114,9 +114,9 @@ class UnitDays(NamedTuple):
 
 
 Indices = NDArray[np.intp]
-Floats = NDArray[np.float64]
+_Floats = NDArray[np.float64]
 
-ALL = slice(None)
+_ALL = slice(None)
 """All rows."""
 
 _BITS = 63
@@ -193,7 +193,7 @@ def find_rows(mask: NDArray[np.bool_]) -> Indices | slice:
         (slice(None, None, None), array([1]))
     """
     # A slice copies no column, an index does.
-    return ALL if mask.all() else np.flatnonzero(mask)
+    return _ALL if mask.all() else np.flatnonzero(mask)
 
 
 def run_starts(ordered: NDArray[Any]) -> Indices:
@@ -286,7 +286,7 @@ def sum_by_unit_day(
     in_period: NDArray[np.bool_],
     day: NDArray[np.int32],
     columns: Mapping[str, NDArray[np.integer]],
-    rows: Indices | slice = ALL,
+    rows: Indices | slice = _ALL,
 ) -> UnitDays:
     """Sum columns of some rows by unit, phase and day.
 
@@ -306,7 +306,7 @@ def sum_by_unit_day(
     return UnitDays(unit[first_rows].astype(np.int32), in_period[first_rows], day[first_rows], sums)
 
 
-def round_half_away(values: Floats) -> Integers:
+def round_half_away(values: _Floats) -> Integers:
     """Round to whole numbers, halves away from zero, as SQL does.
 
     Example:

@@ -81,7 +81,7 @@ def find_name_indices(texts: Iterable[str | None], names: Iterable[str]) -> arra
     return np.array([index_by_name.get(name, arrays.NONE) for name in texts], dtype=np.int64)
 
 
-def compute_unit_values(engine: Engine, sql: str, hashes: arrays.Integers) -> arrays.Integers:
+def _compute_unit_values(engine: Engine, sql: str, hashes: arrays.Integers) -> arrays.Integers:
     """Compute a whole number of each unit of sorted hashes, by SQL."""
     # A cast of a column: on Spark a cast becomes a long expression, which repeats what it is of.
     valued = f"select unit_hash, {sql} as value from logged_names"
@@ -103,7 +103,7 @@ def draw_numbers(
     engine: Engine, experiment: Experiment, hashes: arrays.Integers
 ) -> arrays.Integers:
     """Draw a number for each unit by the experiment's hash."""
-    return compute_unit_values(engine, engine.hash60(experiment.salt, _ID), hashes)
+    return _compute_unit_values(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
 def sub_buckets(
@@ -121,7 +121,7 @@ def apply_rule(
     """Find the variant that a rule gives each unit, as an index, or `NONE`."""
     expected = rule_sql(rule, _ID)
     if expected is not None:
-        return compute_unit_values(
+        return _compute_unit_values(
             engine, f"coalesce({write_index(f'({expected})', names)}, {arrays.NONE})", hashes
         )
     # The hash has no form in SQL: ids are fetched, and hashed in Python.

@@ -273,7 +273,7 @@ def impressions_view(
     derived = [
         f"{_hour(experiment, log, engine)} as hour_ts",
         *slots,
-        *blended_scores(schema),
+        *_blended_scores(schema),
         write_not_compared(experiment, schema),
     ]
     return f"""
@@ -283,7 +283,7 @@ def impressions_view(
     """
 
 
-def blended_scores(schema: LogSchema) -> list[str]:
+def _blended_scores(schema: LogSchema) -> list[str]:
     """Write the scores that are expressions, over canonical columns."""
     # The category of an item log comes later.
     as_named = {"category": "own_category"}
@@ -334,7 +334,7 @@ def sums_view(experiment: Experiment, schema: LogSchema, engine: Engine) -> str:
     first, last = (write_time_ms(log, engine, name) for name in ("first_ts", "last_ts"))
     segments = [quote(f"s_{name}") for name in schema.segments]
     exposed = "true" if schema.exposures is None else "is_exposed"
-    slot = quote(f"s_{PART}")
+    slot = quote(f"s_{_PART}")
     aside = "null"
     if experiment.switchback is not None:
         aside = f"case when {slot} in ('no_cluster', 'mixed_slot', 'burn_in') then {slot} end"
@@ -367,7 +367,7 @@ def write_not_compared(experiment: Experiment, schema: LogSchema) -> str:
     )
 
 
-LOGGED = (
+_LOGGED = (
     *("unit_id", "in_period", "day", "ts", "time_ms", "variant", "request_id", "item_id"),
     *("position", "category", "click", "dwell_ms", "propensity"),
 )
@@ -400,7 +400,7 @@ def cut_name(name: str) -> str:
 
 def plain_columns(schema: LogSchema) -> list[str]:
     """List the columns of the impressions except times and sums."""
-    plain = [name for name in LOGGED if name not in ("unit_id", "ts", "variant")]
+    plain = [name for name in _LOGGED if name not in ("unit_id", "ts", "variant")]
     return [*plain, *_kept_columns(schema)]
 
 
@@ -450,14 +450,14 @@ def logged_view(experiment: Experiment, schema: LogSchema) -> str:
       select *, dwell_ms / 1000.0e0 as dwell, {counts} as counts
       from clicked
     )
-    select phase, counts, hour_ts, own_ts, {", ".join([*LOGGED, *columns])}
+    select phase, counts, hour_ts, own_ts, {", ".join([*_LOGGED, *columns])}
     from dwelt
     """
 
 
 def analysed_view(schema: LogSchema) -> str:
     """Write the impressions of analysed units, by their number in `unit_names`."""
-    logged_columns = [f"i.{name}" for name in LOGGED if name not in ("unit_id", "category")]
+    logged_columns = [f"i.{name}" for name in _LOGGED if name not in ("unit_id", "category")]
     computed = [*_part_columns(schema), *schema.components.values(), *schema.events.values()]
     category, item_join = _category(schema, not _reads_category(schema))
     return f"""
@@ -482,7 +482,7 @@ def _category(schema: LogSchema, is_joined: bool) -> tuple[str, str]:
     return "coalesce(i.{}, t.category)", "left join items t on i.item_id = t.item_id"
 
 
-PART = "design.part"
+_PART = "design.part"
 """Segment of the part of a slot: a quarter, or why it is set aside."""
 
 
@@ -599,7 +599,7 @@ def entry_view(experiment: Experiment, schema: LogSchema, engine: Engine) -> str
     """
 
 
-ROW_COLUMNS: Mapping[str, str] = {
+_ROW_COLUMNS: Mapping[str, str] = {
     **dict.fromkeys(("unit_id", "time_ms"), "bigint"),
     **dict.fromkeys(("variant", "request_id", "category", "unit_group", "item"), "varchar"),
     "in_period": "boolean",
@@ -615,7 +615,7 @@ def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) 
     `columns` is SQL of the columns that are asked for; `rows` is what follows `from`.
     """
     selected = (
-        f"{columns.get(c, f'cast(null as {kind})')} as {c}" for c, kind in ROW_COLUMNS.items()
+        f"{columns.get(c, f'cast(null as {kind})')} as {c}" for c, kind in _ROW_COLUMNS.items()
     )
     engine.view("analysed_rows", f"select {', '.join(selected)} from {rows}")
     engine.view(name, query(f"3_rows/{name}"))

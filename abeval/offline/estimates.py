@@ -184,7 +184,7 @@ class Estimates:
         return tuple((what, count) for what, count in counts.items() if count)
 
 
-def compare_models(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
+def _compare_models(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
     """Compare each scored model with control, else with the first."""
     for model in estimates.models:
         # The model of control may have no usable score, and so no values to compare with.
@@ -236,7 +236,7 @@ def build_result(
         definitions=tuple((m.id, m.definition.formula) for m in scoring.metrics),
         policy=tuple((name, choice) for name, choice in vars(scoring.policy).items() if choice),
         rows=tuple(row for entry in estimates for row in entry.rows()),
-        pairs=tuple(pair for entry in estimates for pair in compare_models(entry, control)),
+        pairs=tuple(pair for entry in estimates for pair in _compare_models(entry, control)),
         coverage=sums.coverage,
         accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
         calibration=tuple(

@@ -20,7 +20,7 @@ from abeval.offline.candidates import (
 from abeval.offline.expressions import Expression
 from abeval.offline.other_logs import SIMILARITY, write_similar_items
 
-PLAIN_MODEL = "score"
+_PLAIN_MODEL = "score"
 """The name of the model of a log with one plain `score` column."""
 
 
@@ -28,7 +28,7 @@ def model_scores(schema: LogSchema, kept_negatives: float | None) -> dict[str, s
     """Return model → SQL of its score, for models scored in the impressions."""
     scores = {name: score.replace("score_", "m_") for name, score in schema.model_scores.items()}
     if not scores and schema.scores:
-        scores = {PLAIN_MODEL: "m_1"}
+        scores = {_PLAIN_MODEL: "m_1"}
     if kept_negatives is not None:
         # Undo negative sampling: q = p / (p + (1 − p) / w), w the share of negatives kept.
         scores = {
@@ -38,7 +38,7 @@ def model_scores(schema: LogSchema, kept_negatives: float | None) -> dict[str, s
 
 
 # Whole multiples have the same sum in each order of adding.
-RESOLUTION = 1e-6
+_RESOLUTION = 1e-6
 """Relevance by an expression is rounded to multiples of this."""
 
 _NEEDS: Mapping[str, tuple[Need, ...]] = {
@@ -69,7 +69,7 @@ def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
     if relevance == "long_click":
         long_ms = round(experiment.clicks.long_seconds * 1000)
         relevance = f"case when click = 1 and dwell_ms >= {long_ms} then 1 else 0 end"
-    term = RowTerm(relevance, scale=RESOLUTION, resolution=RESOLUTION)
+    term = RowTerm(relevance, scale=_RESOLUTION, resolution=_RESOLUTION)
     return Metric("relevance", "mean", relevance, value=term)
 
 
@@ -95,7 +95,7 @@ def _grade(experiment: Experiment, schema: LogSchema, relevance: Relevance) -> s
     if relevance.metric is not None and relevance.metric.value is not None:
         column = schema.component(relevance.metric.value, experiment.control)
         # Metrics of ranking are defined for relevance from 0 on.
-        return f"greatest({column} * {RESOLUTION!r}, 0.0e0)"
+        return f"greatest({column} * {_RESOLUTION!r}, 0.0e0)"
     if relevance.name == "dwell":
         return f"coalesce({write_finite('dwell_ms / 1000.0e0')}, 0)"
     if relevance.name == SIMILARITY:

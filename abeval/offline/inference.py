@@ -17,7 +17,7 @@ MIN_UNITS = 30
 """Fewer units than this are too few for a large-sample interval."""
 
 # A normal interval of so few may leave [0, 1], or cover too rarely.
-FEW = 10
+_FEW = 10
 """Fewer hits or misses than this, of units of one request each, have an interval of a share."""
 
 _ROUNDING = 1e-9
@@ -157,7 +157,7 @@ def _count_few(columns: MetricValues, mask: Bools) -> Count | None:
     fewest = min(count.successes, count.units - count.successes)
     # A mean of no hits at all is a share only by definition: another metric that happens to be 0
     # everywhere may have any value elsewhere.
-    if fewest >= FEW or not (fewest > 0 or columns.is_share):
+    if fewest >= _FEW or not (fewest > 0 or columns.is_share):
         return None
     is_each = ((below == 0) | (below == 1)) & ((above == 0) | (above == below))
     return count if is_each.all() else None

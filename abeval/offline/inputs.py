@@ -21,7 +21,7 @@ from abeval.offline.expressions import has_columns
 if TYPE_CHECKING:
     import pandas as pd
 
-IDS = ("request_id", "item_id", "unit_id")
+_IDS = ("request_id", "item_id", "unit_id")
 
 _NAMES: Mapping[str, tuple[str, ...]] = {
     "request_id": ("query_id", "q_id", "qid", "topic_id"),
@@ -33,7 +33,7 @@ _NAMES: Mapping[str, tuple[str, ...]] = {
 _USERS = "user_id"
 """Stands for the request where a frame has no other, and for the unit of earlier choices."""
 
-_COLUMNS = (*IDS, "score", "rank", "grade")
+_COLUMNS = (*_IDS, "score", "rank", "grade")
 
 _ESCI = {"E": 1.0, "S": 0.1, "C": 0.01, "I": 0.0}
 """Gains of the letters of the Shopping Queries data (Reddy et al. 2022)."""
@@ -309,7 +309,7 @@ class Frames:
                 what = f"columns: {canonical} is said to be `{column}`, which no frame has"
                 raise LogError(what, f"name one of {', '.join(_COLUMNS)} by a column of a frame")
         # Ids that are text in one frame and numbers in another become text in all: they must meet.
-        mixed = {canonical: kinds for canonical in IDS if len(kinds := self._kinds(canonical)) > 1}
+        mixed = {canonical: kinds for canonical in _IDS if len(kinds := self._kinds(canonical)) > 1}
         for frame in self.added:
             selected = [
                 f"{sql} as {canonical}"

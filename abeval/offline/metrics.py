@@ -23,7 +23,7 @@ Family = Literal[
     "list", "tied", "cascade", "bpref", "judged", "pairs", "auc", "point", "regression",
     "predicted", "bins", "beyond", "catalogue",
 ]  # fmt: skip
-Cut = Literal["required", "optional", "none"]
+_Cut = Literal["required", "optional", "none"]
 Form = Literal["ratio", "root", "total", "entropy", "information", "explained"]
 
 # Above MAX_CUTOFF, so that no cut-off of a user is the same number.
@@ -50,7 +50,7 @@ class Definition(NamedTuple):
     name: str
     variant: str
     family: Family
-    cut: Cut
+    cut: _Cut
     above: str
     below: str
     formula: str
@@ -98,7 +98,7 @@ class OfflineMetric(NamedTuple):
 
 
 _ROW = re.compile(r"(\w+)(@k\??)?(?:\[(.+)\])?")
-_CUTS: Mapping[str | None, Cut] = {"@k": "required", "@k?": "optional", None: "none"}
+_CUTS: Mapping[str | None, _Cut] = {"@k": "required", "@k?": "optional", None: "none"}
 _OF_REQUESTS = ("list", "tied", "cascade", "bpref")
 _MEANS = dict.fromkeys(_OF_REQUESTS, "mean over requests of ")
 _MEANS |= dict.fromkeys(("beyond", "judged"), "mean over lists of ")
@@ -122,12 +122,12 @@ def _make_definition(
 _TABLE = load_toml_next_to(__file__, "metrics.toml")
 
 RANKING = tuple(_make_definition(pattern, **entry) for pattern, entry in _TABLE["ranking"].items())
-SCORES = tuple(_make_definition(pattern, **entry) for pattern, entry in _TABLE["scores"].items())
-BEYOND = tuple(_make_definition(pattern, **entry) for pattern, entry in _TABLE["beyond"].items())
+_SCORES = tuple(_make_definition(pattern, **entry) for pattern, entry in _TABLE["scores"].items())
+_BEYOND = tuple(_make_definition(pattern, **entry) for pattern, entry in _TABLE["beyond"].items())
 """Metrics of lists, of scores, and of what lists hold."""
 
 DEFINITIONS: Mapping[tuple[str, str], Definition] = {
-    (d.name, d.variant): d for d in (*RANKING, *SCORES, *BEYOND)
+    (d.name, d.variant): d for d in (*RANKING, *_SCORES, *_BEYOND)
 }
 """Every definition by name and variant."""
 
@@ -234,7 +234,7 @@ def default_metrics(
     """
     ranking, scores, beyond = (
         [d for d in every if not d.on_request and d.variant not in _ON_REQUEST]
-        for every in (RANKING, SCORES, BEYOND)
+        for every in (RANKING, _SCORES, _BEYOND)
     )
     cut = [d for d in ranking if d.cut != "none" and d.variant not in _LIBRARIES]
     at = [
@@ -249,8 +249,8 @@ def default_metrics(
 
 
 Ties = Literal["item", "text", "position"]
-NoRelevant = Literal["drop", "zero", "one"]
-Missing = Literal["drop", "zero"]
+_NoRelevant = Literal["drop", "zero", "one"]
+_Missing = Literal["drop", "zero"]
 Unjudged = Literal["zero", "drop"]
 
 
@@ -270,12 +270,12 @@ class Policy:
     """
 
     ties: Ties = "item"
-    no_relevant: NoRelevant = "drop"
-    missing: Missing = "drop"
-    missing_in_ndcg: Missing | None = None
+    no_relevant: _NoRelevant = "drop"
+    missing: _Missing = "drop"
+    missing_in_ndcg: _Missing | None = None
     unjudged: Unjudged | None = None
 
-    def missing_for(self, name: str) -> Missing:
+    def missing_for(self, name: str) -> _Missing:
         """Return how the metric `name` treats requests without a score.
 
         Example:
@@ -340,7 +340,7 @@ class EvaluationOptions(TypedDict, total=False):
     metrics: Sequence[str] | None
     compat: str | None
     ties: Ties | None
-    no_relevant: NoRelevant | None
+    no_relevant: _NoRelevant | None
     threshold: float | None
     bins: int
     curve: int | None
@@ -418,7 +418,7 @@ def choose_scoring(
         what = f"no preset is called {compat!r}{suggest_name(compat, PRESETS)}"
         raise ExperimentError(what, f"one of {', '.join(PRESETS)}")
     requested = (options.get("ties"), options.get("no_relevant"), unjudged)
-    names_of = {"ties": Ties, "no_relevant": NoRelevant, "unjudged": Unjudged}
+    names_of = {"ties": Ties, "no_relevant": _NoRelevant, "unjudged": Unjudged}
     for value, (option, choices) in zip(requested, names_of.items(), strict=True):
         if value is not None and value not in get_args(choices):
             raise ExperimentError(f"{option}: {value!r} is none of {', '.join(get_args(choices))}")
@@ -436,7 +436,7 @@ def choose_scoring(
         options.get("threshold"),
         options.get("bins", 10),
         read_parts(options.get("where")),
-        curve_metrics(names, options.get("curve"), cutoffs),
+        _curve_metrics(names, options.get("curve"), cutoffs),
         cutoffs,
     )
 
@@ -445,7 +445,7 @@ def choose_scoring(
 _CURVES = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
 
 
-def curve_metrics(
+def _curve_metrics(
     names: Sequence[str] | None, longest: int | None, cutoffs: Sequence[Expression] = ()
 ) -> tuple[OfflineMetric, ...]:
     """Return metrics of requests at every cut-off.
@@ -453,7 +453,7 @@ def curve_metrics(
     They are those among `names`, or the default ones.
 
     Example:
-        >>> [m.id for m in curve_metrics(["recall@10", "auc"], 3)]
+        >>> [m.id for m in _curve_metrics(["recall@10", "auc"], 3)]
         ['recall@1', 'recall@2', 'recall@3']
     """
     if longest is None:

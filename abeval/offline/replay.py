@@ -69,7 +69,7 @@ def _check_numbers(options: ReplayOptions) -> None:
         raise ExperimentError(what, "such as threshold=0.5")
 
 
-def write_notes(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
+def _write_notes(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
     """Note what a reader of the result needs to know."""
     yield "offline values rest on what was shown: only shown items can be clicked"
     relevance, kept = options.get("relevance", "click"), options.get("kept_negatives")
@@ -213,7 +213,7 @@ def replay(
         run.step,
         name=run.experiment.name,
         control=prepared.control,
-        notes=tuple(write_notes(options, "request_id" in prepared.schema.impressions)),
+        notes=tuple(_write_notes(options, "request_id" in prepared.schema.impressions)),
     )
     return replace(result, questions=tuple(run.experiment.questions))
 

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 SCALE = 1e-9
 """Most values are added as whole multiples of this, so that the order of adding is irrelevant."""
 
-FINE = 1e-12
+_FINE = 1e-12
 """The same for values of lists."""
 
-LISTS: tuple[Family, ...] = ("list", "tied", "cascade")
+_LISTS: tuple[Family, ...] = ("list", "tied", "cascade")
 """Families that are computed of the places of relevant items."""
 
 _LONGEST = 1_000_000
@@ -115,7 +115,7 @@ class ModelSums:
         rows = engine.arrays(query("offline/unit_values"))
         for k in ks:
             of_cut = rows["k"] == k
-            self.add(family, {name: column[of_cut] for name, column in rows.items()}, FINE, k)
+            self.add(family, {name: column[of_cut] for name, column in rows.items()}, _FINE, k)
 
 
 @dataclass(frozen=True)
@@ -334,7 +334,7 @@ def _add_metrics(
     by_family: dict[Family, list[OfflineMetric]] = {}
     for metric in scoring.metrics:
         by_family.setdefault(metric.definition.family, []).append(metric)
-    lists = [metric for family in LISTS for metric in by_family.get(family, ())]
+    lists = [metric for family in _LISTS for metric in by_family.get(family, ())]
     held = [*by_family.get("beyond", ()), *by_family.get("catalogue", ())]
     if lists or held:
         _rank_items(engine, _list_cutoffs(held, cutoffs))
@@ -360,7 +360,7 @@ def _add_metrics(
         engine.view("threshold", f"select cast({cut} as double) as threshold")
         sums.add("point", engine.arrays(query("offline/point_values")))
     if "regression" in by_family and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
-        sums.add("regression", engine.arrays(query("offline/regression_values")), FINE)
+        sums.add("regression", engine.arrays(query("offline/regression_values")), _FINE)
     if "bins" in by_family and sums.probabilities:
         engine.view("bin_count", f"select cast({scoring.bins} as bigint) as bins")
         sums.curve = engine.arrays(query("offline/calibration"))
@@ -432,19 +432,19 @@ def _write_cutoffs(engine: Engine, ks: Sequence[int]) -> None:
     Columns are `k` and `full_ideal`, the DCG of k relevant items in 1e-12.
     """
     # Names have negative numbers, and their values are among the cut-offs already.
-    pairs = ((k, compute_full_ideal(k)) for k in ks if k > 0)
+    pairs = ((k, _compute_full_ideal(k)) for k in ks if k > 0)
     texts = ((k, "null" if ideal is None else repr(ideal)) for k, ideal in pairs)
     rows = ", ".join(f"(cast({k} as bigint), cast({ideal} as double))" for k, ideal in texts)
     engine.view("cutoffs", f"select * from (values {rows}) as v (k, full_ideal)")
 
 
-def compute_full_ideal(k: int) -> float | None:
+def _compute_full_ideal(k: int) -> float | None:
     """Return the DCG of k relevant items in multiples of 1e-12.
 
     None beyond any list's length.
 
     Example:
-        >>> compute_full_ideal(1)
+        >>> _compute_full_ideal(1)
         1000000000000.0
     """
     if k > _LONGEST:
@@ -487,7 +487,7 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
         show_rows(engine, "scored", row_columns, "traffic_rows")
         rows = engine.arrays(query("4_metrics/auc"))
         columns = {"unit_id": rows["unit_id"], "v_auc": rows["fine_auc"]}
-        sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]}, FINE)
+        sums.add(f"auc_{by}", columns | {"units": rows["c_scored_units"]}, _FINE)
 
 
 def _add_listed_metrics(

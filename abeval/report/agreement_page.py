@@ -22,7 +22,7 @@ from abeval.results.agreement import (
 )
 from abeval.results.study import Study
 
-STANDING_WORDS = {
+_STANDING_WORDS = {
     "conflict": "contradict each other",
     "agree": "agree",
     "offline only": "differ: offline moved, online did not",
@@ -37,13 +37,13 @@ _MOST_NEEDS = 4
 """Most missing columns that one sentence names."""
 
 
-def tabulate_agreement(result: Agreement, show_all: bool) -> Tables:
+def _tabulate_agreement(result: Agreement, show_all: bool) -> Tables:
     """Tabulate conclusions and goals; with `show_all`, every pair, model and cause."""
     if show_all:
         all_tables = (
             *bill_tables(result),
-            pair_table(result),
-            *traffics_part(result),
+            _pair_table(result),
+            *_traffics_part(result),
             _causes(result),
         )
         visible_tables = tables.drop_empty(*all_tables)
@@ -146,7 +146,7 @@ def _describe_standing(explanation: Explanation) -> str:
     # Both moved the same way, but a cause explains a part of the difference in size.
     if explanation.standing == "agree" and gap is not None and gap.causes:
         return "agree in sign, not in size"
-    return STANDING_WORDS[explanation.standing].partition(":")[0]
+    return _STANDING_WORDS[explanation.standing].partition(":")[0]
 
 
 def conclusion_lines(result: Agreement) -> Iterator[str]:
@@ -202,7 +202,7 @@ def _describe_movement(strength: float | None) -> str:
 def _tally(result: Agreement, variant: str) -> str:
     """Count the standings of all pairs of an offline metric and a goal."""
     goal_rows = [row for row in result.rows if row.variant == variant and row.role == "goal"]
-    counts = Counter(STANDING_WORDS[row.standing].partition(":")[0] for row in goal_rows)
+    counts = Counter(_STANDING_WORDS[row.standing].partition(":")[0] for row in goal_rows)
     tally_text = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
     return (
         f"Of {len(goal_rows)} pairs of an offline metric and a goal, {tally_text}."
@@ -260,12 +260,12 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
         "sum of what the model changes on the same traffic, and what the traffic changes."
     ),
 )
-def traffics_part(result: Agreement) -> tuple[TextTable, ...]:
+def _traffics_part(result: Agreement) -> tuple[TextTable, ...]:
     """Tabulate models by traffic, the logged difference and off-policy backtests."""
     return (*_matrix(result), *tables.drop_empty(_backtests(result)))
 
 
-def pair_table(result: Agreement) -> TextTable:
+def _pair_table(result: Agreement) -> TextTable:
     """Pair offline and online metrics."""
     return table(
         "Offline against online",
@@ -361,7 +361,7 @@ _MAX_LABELS = 12
 """Most points that have their names beside them; others show it on hovering."""
 
 
-def quadrant_figure(rows: Sequence[AgreementRow], colour_index: int) -> fig.Figure:
+def _quadrant_figure(rows: Sequence[AgreementRow], colour_index: int) -> fig.Figure:
     """Draw offline against online strength, in half-widths of the intervals."""
     plotted_rows = [
         row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)
@@ -370,7 +370,7 @@ def quadrant_figure(rows: Sequence[AgreementRow], colour_index: int) -> fig.Figu
     across, up = ([1.5, -1.5, *(getattr(row, name) for row in plotted_rows)] for name in _STRENGTHS)
     is_named = sum(row.standing in ("conflict", "agree") for row in rows) <= _MAX_LABELS
     traces = []
-    for i, name in enumerate(STANDING_WORDS):
+    for i, name in enumerate(_STANDING_WORDS):
         standing_rows = [row for row in plotted_rows if row.standing == name]
         names = {
             "text": [fig.label(row.offline) for row in standing_rows],
@@ -408,7 +408,7 @@ def standing_lines(study: Study) -> tuple[str, ...]:
     return tuple(
         f"{f'{explanation.variant}: ' * (len(agreement.explanations) > 1)}"
         f"{explanation.offline} offline and {explanation.online} online "
-        f"{STANDING_WORDS[explanation.standing]}{_first_cause(agreement, explanation)}."
+        f"{_STANDING_WORDS[explanation.standing]}{_first_cause(agreement, explanation)}."
         f"{_promise(explanation)}"
         for explanation in agreement.explanations
     )
@@ -450,7 +450,7 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
         "by the share of the gap that closes without them; p after Holm over all causes checked."
     ),
 )
-def causes_part(study: Study) -> Iterator[Block]:
+def _causes_part(study: Study) -> Iterator[Block]:
     """Show what offline and online say together, and every cause.
 
     The bill is here unless it is first on the page.
@@ -479,7 +479,7 @@ def causes_part(study: Study) -> Iterator[Block]:
         "interval contains zero; upper left and lower right contradict each other."
     ),
 )
-def quadrant_part(result: Agreement) -> Iterator[Block]:
+def _quadrant_part(result: Agreement) -> Iterator[Block]:
     """Draw offline metrics against goals, one figure per variant; list all pairs."""
     rows_by_variant = fig.group(result.rows, lambda row: row.variant)
     for i, (variant, variant_rows) in enumerate(rows_by_variant.items()):
@@ -488,8 +488,8 @@ def quadrant_part(result: Agreement) -> Iterator[Block]:
         count = sum(row.standing == "conflict" for row in plotted_rows)
         takeaway = f"{count} of {len(plotted_rows)} pairs of metrics contradict each other."
         title, key = f"Offline against online, {variant}", ("quadrant", variant)
-        yield FigureView(title, takeaway, quadrant_figure(plotted_rows, i + 1), key)
-    for pairs in tables.drop_empty(pair_table(result)):
+        yield FigureView(title, takeaway, _quadrant_figure(plotted_rows, i + 1), key)
+    for pairs in tables.drop_empty(_pair_table(result)):
         yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))
 
 
@@ -506,7 +506,7 @@ def quadrant_part(result: Agreement) -> Iterator[Block]:
         "items are better; where one shows more on top, its clicks are helped by the place."
     ),
 )
-def position_part(agreement: Agreement) -> Iterator[Block]:
+def _position_part(agreement: Agreement) -> Iterator[Block]:
     """Compare click rates of the variants by position."""
     rates = tuple(dict.fromkeys(agreement.positions))
     totals = Counter[str]()

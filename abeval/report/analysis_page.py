@@ -27,26 +27,26 @@ _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""
 
 
-def move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
+def _move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
     """Put the title of a table before its first sentence."""
     return table._replace(title="", lead=f"{table.title}: {table.lead}")
 
 
 @page_part("verdict", view="decision", short="Verdict", after="")
-def verdict_part(study: Study) -> Iterator[Block]:
+def _verdict_part(study: Study) -> Iterator[Block]:
     """Build the first screen; without an analysis, that of the agreement."""
     result, joint = study.analysis, study.agreement
     if result is None:
         if joint is not None and joint.explanations and not study.questions:
             # Under the title of the page no heading fits, so tables begin with their own.
-            yield from map(move_title_to_lead, agreement.bill_tables(joint))
+            yield from map(_move_title_to_lead, agreement.bill_tables(joint))
             lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
             yield assets.block("lines.html", lines=lines, said=trust_lines)
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
-            yield move_title_to_lead(table)
+            yield _move_title_to_lead(table)
         return
     judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
-    axis, rows = make_row_views(result, judged[:_MOST_ROWS])
+    axis, rows = _make_row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result, study.outlook)
     order = colour_indices(result.experiment)
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
@@ -144,7 +144,7 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
         "guardrail or all metrics hides them; any other makes its own rows untrusted."
     ),
 )
-def trust_part(result: Result) -> Iterator[Block]:
+def _trust_part(result: Result) -> Iterator[Block]:
     """Show every trust check."""
     unmet = worst_first(result.trust, "fail", "warn", "skipped")
     passed = worst_first(result.trust, "pass")
@@ -165,7 +165,7 @@ def trust_part(result: Result) -> Iterator[Block]:
         "continues. Choose a metric by its name."
     ),
 )
-def scorecard_part(study: Study) -> Iterator[Block]:
+def _scorecard_part(study: Study) -> Iterator[Block]:
     """Show all rows, by role."""
     if result := study.analysis:
         opens, roles = _opens(study), group_rows_by_role(result)
@@ -186,7 +186,7 @@ def scorecard_part(study: Study) -> Iterator[Block]:
         "segments is a question, not an answer."
     ),
 )
-def heat_part(study: Study) -> Iterator[Block]:
+def _heat_part(study: Study) -> Iterator[Block]:
     """Show the lifts of all metrics in all segments and cuts."""
     if result := study.analysis:
         yield from heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
@@ -211,7 +211,7 @@ def _opens(study: Study) -> str:
         "segments here is a question, not an answer."
     ),
 )
-def segments_part(result: Result) -> Iterator[Block]:
+def _segments_part(result: Result) -> Iterator[Block]:
     """Show effects by segment."""
     yield from slice_blocks(result, result.segments)
     if test_tables := tables.segment_tables(result):
@@ -230,7 +230,7 @@ def segments_part(result: Result) -> Iterator[Block]:
         "is Holm's over the cells of a cut."
     ),
 )
-def cuts_part(result: Result) -> Iterator[Block]:
+def _cuts_part(result: Result) -> Iterator[Block]:
     """Show effects by cut; one unit may be in several cells of a cut."""
     yield from slice_blocks(result, cut_rows(result))
     if mix_tables := tables.split_tables(result):
@@ -247,7 +247,7 @@ def cuts_part(result: Result) -> Iterator[Block]:
     printed=True,
     lead="What the logs hold, by day and variant, and what was set aside.",
 )
-def quality_part(result: Result) -> Iterator[Block]:
+def _quality_part(result: Result) -> Iterator[Block]:
     """Show units by day and variant, and rows read, used and set aside."""
     yield from units_view(result)
     if result.accounting or result.daily:
@@ -266,7 +266,7 @@ def quality_part(result: Result) -> Iterator[Block]:
         "they did."
     ),
 )
-def power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
+def _power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""
     views: list[tuple[str, Block]] = []
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
@@ -332,7 +332,7 @@ def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
     after="quality",
     lead="How often each test rejects when nothing differs: {alpha_share} of replays, if it holds.",
 )
-def aa_part(study: Study) -> Iterator[Block]:
+def _aa_part(study: Study) -> Iterator[Block]:
     """Show the replays of every metric."""
     if (aa := study.aa) and aa.metrics:
         off = aa.off()
@@ -353,7 +353,7 @@ def aa_part(study: Study) -> Iterator[Block]:
         "and {alpha_share} of them are below {alpha}."
     ),
 )
-def replays_part(aa: AAResult) -> tuple[Block, ...]:
+def _replays_part(aa: AAResult) -> tuple[Block, ...]:
     """Draw the p-values of each metric's A/A replays."""
     return group_by_metric((row.metric, _replay_figure(aa, row)) for row in aa.metrics)
 
@@ -385,10 +385,10 @@ def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
     return FigureView("", rejects, figure, ("aa", row.metric))
 
 
-DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
+_DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
 
 
-def effect_cell(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
+def _effect_cell(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     """Make the cell of a lift, or of a difference; its tooltip has all digits."""
     effect = tables.format_effect(row, unit)
     html = tables.spans(estimate=effect.estimate, interval=effect.interval, note=note)
@@ -411,7 +411,7 @@ def make_row_mark(info: ExperimentInfo, row: Row, display_row: DisplayRow) -> gl
         _spoken_label(display_row.level, wide, name, display_row.status),
         info.alpha,
         colour_indices(info).get(row.variant, 1),
-        row.status in DECIDED,
+        row.status in _DECIDED,
         (wide.lift_low, wide.lift_high) if is_wider and wide.lift is not None else None,
         _harm(row, display_row.metric),
         # With too little data the detectable lift is itself a rough estimate.
@@ -419,7 +419,7 @@ def make_row_mark(info: ExperimentInfo, row: Row, display_row: DisplayRow) -> gl
     )
 
 
-def make_slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
+def _make_slice_mark(info: ExperimentInfo, row: SliceRow) -> glyph.Mark | None:
     """Make the mark of a segment or cut; filled if its interval excludes zero."""
     if row.lift is None:
         return None
@@ -472,10 +472,10 @@ def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Group the scorecard by role, each with title, hint and rows on one axis."""
     ordered = sort_rows(result, result.scorecard)
     role_rows = [(role, [row for row in ordered if row.role == role[0]]) for role in tables.ROLES]
-    return [(*role, make_row_views(result, rows)) for role, rows in role_rows if rows]
+    return [(*role, _make_row_views(result, rows)) for role, rows in role_rows if rows]
 
 
-def make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
+def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Make the views of scorecard rows, on one axis."""
     order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
     by_metric = fig.group(display_rows, lambda display_row: display_row.metric)
@@ -494,7 +494,7 @@ def make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
             order.get(row.variant, 1),
             fmt.mean(row.control, metric.unit, decimals),
             fmt.mean(row.treatment, metric.unit, decimals) + display_row.mark,
-            effect_cell(row, metric.unit),
+            _effect_cell(row, metric.unit),
             make_row_mark(result.experiment, source_row, display_row),
             # Without a lift the effect itself is the difference.
             absolute.text if absolute and row.lift is not None else "",
@@ -513,9 +513,9 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
         # One axis for all cells of a metric, so that they can be compared.
         for row in (row for row in rows if row.metric == name):
             notes = filter(None, ("partial day" * row.partial, codes.describe_reason(row.reason)))
-            effect = effect_cell(row, metric.unit, ", ".join(notes))
+            effect = _effect_cell(row, metric.unit, ", ".join(notes))
             values = fmt.pair(row.control, row.treatment, metric.unit)
-            mark = make_slice_mark(result.experiment, row)
+            mark = _make_slice_mark(result.experiment, row)
             lines.append(RowView(row, metric, order.get(row.variant, 1), *values, effect, mark))
         html = assets.block(
             "segments.html",

@@ -22,10 +22,10 @@ from abeval.results import format as fmt
 if TYPE_CHECKING:
     import jinja2
 
-CLOSED, END = "<!--closed-->", "<!--/closed-->"
+_CLOSED, _END = "<!--closed-->", "<!--/closed-->"
 """Marks around what the browser builds only when it is opened."""
 
-PLACE = "<!--packed-->"
+_PLACE = "<!--packed-->"
 """Where the compressed parts go."""
 
 _ISLAND = re.compile(
@@ -46,32 +46,32 @@ class Packed(NamedTuple):
 
 def pack(page: str) -> str:
     """Compress the closed parts and figures of a page into one data script."""
-    open_page, parts, figures = take_apart(page)
+    open_page, parts, figures = _take_apart(page)
     if not parts and not figures:
-        return open_page.replace(PLACE, "")
+        return open_page.replace(_PLACE, "")
     figure_texts = ",".join(f"{json.dumps(name)}:{text}" for name, text in figures.items())
     data = f'{{"parts":{json.dumps(parts)},"figures":{{{figure_texts}}}}}'
-    script = f'<script type="text/plain" id="packed">{compress(data)}</script>'
-    return open_page.replace(PLACE, script)
+    script = f'<script type="text/plain" id="packed">{_compress(data)}</script>'
+    return open_page.replace(_PLACE, script)
 
 
-def take_apart(page: str) -> Packed:
+def _take_apart(page: str) -> Packed:
     """Split a page into its open text, its closed parts and its figures.
 
     Names of the user are escaped in a page, so that none can be a comment or end a script.
 
     Example:
-        >>> take_apart("a<!--closed-->b<!--/closed-->c")
+        >>> _take_apart("a<!--closed-->b<!--/closed-->c")
         Packed(page='a<template data-closed="0"></template>c', parts=('b',), figures={})
     """
     figures: dict[str, str] = dict(_ISLAND.findall(page))
     open_texts: list[list[str]] = [[]]
     parts: list[str] = []
     # Closed parts may be nested: the innermost one ends first.
-    for token in re.split(f"({CLOSED}|{END})", _ISLAND.sub("", page)):
-        if token == CLOSED:
+    for token in re.split(f"({_CLOSED}|{_END})", _ISLAND.sub("", page)):
+        if token == _CLOSED:
             open_texts.append([])
-        elif token == END:
+        elif token == _END:
             part = "".join(open_texts.pop())
             open_texts[-1].append(f'<template data-closed="{len(parts)}"></template>')
             parts.append(part)
@@ -80,14 +80,14 @@ def take_apart(page: str) -> Packed:
     return Packed("".join(open_texts[0]), tuple(parts), figures)
 
 
-def compress(text: str) -> Markup:
+def _compress(text: str) -> Markup:
     """Compress text to base64 of gzip, the same on every run."""
     # Without a time in its header, the same page always has the same bytes.
     data = gzip.compress(text.encode("utf-8", "backslashreplace"), 9, mtime=0)
     return Markup(base64.b64encode(data).decode())  # noqa: S704 (base64 has no markup)
 
 
-HERE = Path(__file__).parent
+_HERE = Path(__file__).parent
 # In a script element these could end it or open a comment; U+2028 and U+2029 end a line.
 _UNSAFE = "<>&\u2028\u2029"
 
@@ -105,9 +105,9 @@ def island(json_text: str) -> Markup:
     return Markup(json_text)  # noqa: S704 (escaped above)
 
 
-def packed_url(text: str) -> str:
+def _packed_url(text: str) -> str:
     """Write a file as a compressed data URL; the page's script unpacks it."""
-    return f"data:application/gzip;base64,{compress(text)}"
+    return f"data:application/gzip;base64,{_compress(text)}"
 
 
 def policy(scripts: Sequence[str]) -> str:
@@ -129,19 +129,19 @@ def plotly() -> str:
 
 
 @cache
-def packed_plotly() -> Markup:
+def _packed_plotly() -> Markup:
     """Return plotly.js, compressed, in base64."""
     return Markup(base64.b64encode(_plotly_file()).decode())  # noqa: S704 (base64 has no markup)
 
 
 def _plotly_file() -> bytes:
     # The file is compressed already, because this takes longer than all the rest of a page.
-    return (HERE / "plotly" / "plotly-basic.min.js.gz").read_bytes()
+    return (_HERE / "plotly" / "plotly-basic.min.js.gz").read_bytes()
 
 
 def text(name: str) -> str:
     """Read a file in this folder."""
-    return (HERE / name).read_text(encoding="utf-8")
+    return (_HERE / name).read_text(encoding="utf-8")
 
 
 def slug(*names: str) -> str:
@@ -204,7 +204,7 @@ def render_page(template: str, *, draws: bool, **values: object) -> str:
         policy=policy((plotly(), boot) if draws else (boot,)),
         style=Markup(text("tokens.css") + text("style.css")),  # noqa: S704 (our own file)
         boot=Markup(boot),  # noqa: S704 (our own files)
-        plotly=packed_plotly() if draws else "",
+        plotly=_packed_plotly() if draws else "",
         **values,
     )
     return pack(page)
@@ -219,14 +219,14 @@ def _environment() -> "jinja2.Environment":
     folder = Path(cache_from_source(__file__)).parent
     keeps = folder.is_dir() and os.access(folder, os.W_OK) and not sys.dont_write_bytecode
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(HERE),
+        loader=jinja2.FileSystemLoader(_HERE),
         bytecode_cache=jinja2.FileSystemBytecodeCache(str(folder)) if keeps else None,
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    by_name = (said, full, slug, packed_url, metric_note, decisive_p, format_lift)
+    by_name = (said, full, slug, _packed_url, _metric_note, decisive_p, format_lift)
     environment.filters |= {function.__name__: function for function in by_name} | {
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),
@@ -250,7 +250,7 @@ def _environment() -> "jinja2.Environment":
 _TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
 
 
-def metric_note(metric: MetricInfo) -> str:
+def _metric_note(metric: MetricInfo) -> str:
     """Write unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
     return f"{unit}{codes.direction_words(metric.direction)}"

@@ -35,12 +35,12 @@ _SURE = "*"
 
 def evaluation_text(result: ReplayResult) -> str:
     """Write the evaluation in at most about 40 lines."""
-    return tables_text(tabulate_evaluation(result))
+    return tables_text(_tabulate_evaluation(result))
 
 
-def tabulate_evaluation(result: ReplayResult) -> Tables:
+def _tabulate_evaluation(result: ReplayResult) -> Tables:
     """Tabulate what was judged, metrics by model, and clear differences."""
-    traffic, metrics = main_traffic(result), choose_metrics(result)
+    traffic, metrics = main_traffic(result), _choose_metrics(result)
     rows = {(r.metric, r.model): r for r in result.rows if r.traffic == traffic}
     pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in metrics]
     parts: list[Part] = [_describe_judged(result, [*rows.values()])]
@@ -62,7 +62,7 @@ def tabulate_evaluation(result: ReplayResult) -> Tables:
     return Tables(tuple(parts), (*left_out, *result.notes))
 
 
-def choose_metrics(result: ReplayResult) -> list[str]:
+def _choose_metrics(result: ReplayResult) -> list[str]:
     """Choose the metrics of one screen, in the order of the result."""
     metrics = list_metrics(result)
     if len(metrics) <= _METRICS:

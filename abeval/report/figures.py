@@ -174,7 +174,7 @@ def _length(low: float | None, high: float | None) -> float | None:
     return None if low is None or high is None else max(high - low, 0.0)
 
 
-def axis_range(ends: Sequence[float], room: float) -> list[float] | None:
+def _axis_range(ends: Sequence[float], room: float) -> list[float] | None:
     """Span an axis over all ends and zero, with `room` as a share of it."""
     if not ends:
         return None
@@ -309,7 +309,7 @@ def lines(
         bounds, arrows = frame([point for points in series.values() for point in points])
         left |= EFFECT_AXIS
         if bounds is not None:
-            left |= {"range": bounds, **signed_ticks(bounds, str(left.get("ticksuffix", "")))}
+            left |= {"range": bounds, **_signed_ticks(bounds, str(left.get("ticksuffix", "")))}
         traces += arrows
     options = {"showlegend": len(series) > 1, **layout}
     return figure(traces, xaxis=bottom, yaxis=left, **options)
@@ -341,7 +341,7 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     reaches = [max(map(abs, reach)) for _, reach in ends]
     # The first days have wide intervals, which would flatten all others.
     limit = farthest(reaches) or 1.0
-    bounds = axis_range([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
+    bounds = _axis_range([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
     beyond = [
         (x, side)
         for x, reach in ends
@@ -374,11 +374,11 @@ def round_up(value: float) -> float:
     return float(f"{step * power:.6g}")
 
 
-def signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
+def _signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
     """Label an axis of effects at round numbers, zero without a sign.
 
     Example:
-        >>> signed_ticks((-12.0, 31.0), "%")["ticktext"]
+        >>> _signed_ticks((-12.0, 31.0), "%")["ticktext"]
         ['−10%', '0', '+10%', '+20%', '+30%']
     """
     low, high = bounds
@@ -390,8 +390,8 @@ def signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
 
 def effect_axis(ends: Iterable[float | None], suffix: str = "", title: str = "") -> dict[str, Any]:
     """Make an axis of effects that spans all ends and zero, with round ticks."""
-    bounds = axis_range([end for end in ends if end is not None], 0.06)
-    ticks = {} if bounds is None else {"range": bounds, **signed_ticks(bounds, suffix)}
+    bounds = _axis_range([end for end in ends if end is not None], 0.06)
+    ticks = {} if bounds is None else {"range": bounds, **_signed_ticks(bounds, suffix)}
     return {**EFFECT_AXIS, "title": {"text": label(title)}, **ticks}
 
 

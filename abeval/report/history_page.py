@@ -15,7 +15,7 @@ _LISTED = 3
 """Most metrics that one sentence names."""
 
 
-def tabulate_additions(result: Added, show_all: bool) -> Tables:
+def _tabulate_additions(result: Added, show_all: bool) -> Tables:
     """Write one line per added result, and the size of the history."""
     lines = []
     for addition in result.sources:
@@ -34,7 +34,7 @@ def tabulate_additions(result: Added, show_all: bool) -> Tables:
     return Tables((*lines, f"{result.history} has {result.experiments} experiment{several}"))
 
 
-def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
+def _tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
     """Write the verdict and what was learned, then every table with rows."""
     visible_tables = tables.drop_empty(prediction_table(result), sensitivity_table(result))
     left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)
@@ -227,7 +227,7 @@ def _percent(number: float | None) -> str:
     return "" if number is None else f"{100 * number:.2g}%"
 
 
-def scatter_figure(
+def _scatter_figure(
     row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
 ) -> fig.Figure:
     """Draw experiments by effect on predictor and target; more is better."""
@@ -259,7 +259,7 @@ def scatter_figure(
     return fig.figure([points], 380, room, xaxis=across, yaxis=up, shapes=lines)
 
 
-def forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
+def _forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     """Draw every effect on one metric, measured and shrunk, largest on top."""
     ordered = sorted(effects, key=lambda effect: -effect.effect)
     several = len({effect.variant for effect in ordered}) > 1
@@ -286,7 +286,7 @@ def _orient_effect(effect: HistoryEffect, scale: float) -> fig.Interval:
 def scatters(result: HistoryReport) -> Iterator[FigureView]:
     """Draw one figure per target: its best predictor."""
     for i, row in enumerate(_best_predictions(result)):
-        figure = scatter_figure(row, _pairs(result.effects, row))
+        figure = _scatter_figure(row, _pairs(result.effects, row))
         title = f"{row.predictor} and {row.target}"
         corrected, ends = fmt.estimate(row.correlation, row.low, row.high)
         naive = fmt.MISSING if row.naive is None else f"{row.naive:.2f}"
@@ -328,4 +328,4 @@ def forests(result: HistoryReport) -> Iterator[FigureView]:
         ]
         if shrunk := [e for e in metric_effects if e.shrunk is not None]:
             sentence = f"{row.shipped} shipped (*), added up: {describe_gain(row)}."
-            yield FigureView(row.metric, sentence, forest_figure(shrunk), (f"forest{i}",))
+            yield FigureView(row.metric, sentence, _forest_figure(shrunk), (f"forest{i}",))

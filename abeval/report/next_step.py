@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from abeval.results.power import MetricOutlook, PowerOutlook
 
 _BEST_FIRST = ("ship", "keep_running", "do_not_ship", "do_not_trust", "draft")
-MIN_UNITS = 30
+_MIN_UNITS = 30
 """Units that each variant needs to be judged (docs/results.md)."""
 
 _OPEN = ("unclear", "too_little_data")
@@ -215,10 +215,10 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     # The smaller of the two groups is named: it is the one that lacks units.
     least, small = min((row.units_control, result.experiment.control), (row.units, variant))
     # A randomisation test holds its level for any number of units.
-    if least < MIN_UNITS and "randomisation" not in (row.method or ""):
+    if least < _MIN_UNITS and "randomisation" not in (row.method or ""):
         few = (
             f"{fmt.quote_name(small)} has {least}; to judge {question.name} at all "
-            f"takes {MIN_UNITS}"
+            f"takes {_MIN_UNITS}"
         )
         return Step(more, f"Get more units{question.new_test_note}: {few}, to decide far more.")
     if row.status == "too_little_data":
@@ -273,7 +273,7 @@ class _Question:
     @property
     def clusters(self) -> str:
         """Name the clusters if they are too few for more days to help; else empty."""
-        few = min(self.row.units_control, self.row.units) < MIN_UNITS
+        few = min(self.row.units_control, self.row.units) < _MIN_UNITS
         drawn = few and "randomisation" in (self.row.method or "")
         return f"clusters ({self.result.experiment.unit})" * drawn
 

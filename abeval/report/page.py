@@ -205,7 +205,7 @@ class Section(NamedTuple):
         return cls(assets.slug(table.title.lower()), table.title, lead, blocks)
 
 
-def sections_html(
+def _sections_html(
     kicker: str,
     title: str,
     sentences: Sequence[str],
@@ -232,7 +232,7 @@ def result_html(result: object, aa: object = None) -> str:
 
 
 @result_html.register
-def off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
+def _off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
     """Write the page of an off-policy evaluation."""
     spots = [
         (row.estimator, (row.value, row.low, row.high), off_policy_value(row))
@@ -244,7 +244,7 @@ def off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
     real = None if result.realised is None else result.realised.value
     result_tables = tabulate(result)
     estimates, *other_tables = (part for part in result_tables.parts if isinstance(part, TextTable))
-    return sections_html(
+    return _sections_html(
         "Off-policy evaluation",
         f"{result.experiment}: {estimates.title}",
         worth or [f"The log of {result.source} cannot tell what {result.policy} is worth"],
@@ -258,7 +258,7 @@ def off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
 
 
 @result_html.register
-def interleaving_html(result: InterleavingResult, aa: object = None) -> str:
+def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
     """Write the page of an interleaving experiment."""
     result_tables = tabulate(result, show_all=True)
     preferences, *other_tables = (
@@ -273,7 +273,7 @@ def interleaving_html(result: InterleavingResult, aa: object = None) -> str:
         for r in result.preferences
         if r.preference is not None
     ]
-    return sections_html(
+    return _sections_html(
         "Interleaving",
         result.experiment.display_name,
         [part for part in result_tables.parts if isinstance(part, str)],
@@ -291,7 +291,7 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
     signal = "Signal is the share of true effects in what was measured."
     gained = "Lifts of what was shipped, added up: as measured, and shrunk by the spread of all."
     luck = "To ship what looks best adds up luck too; what is shrunk has less of it."
-    return sections_html(
+    return _sections_html(
         "History",
         learned,
         sentences,

@@ -12,10 +12,10 @@ from abeval.plugins import load_entry_points
 if TYPE_CHECKING:
     from abeval.report.figures import Block
 
-View = Literal["decision", "explore", "evidence"]
+_View = Literal["decision", "explore", "evidence"]
 """A tab of the page."""
 
-GROUP = "abeval.parts"
+_GROUP = "abeval.parts"
 """The entry points of packages that declare parts."""
 
 
@@ -25,7 +25,7 @@ class Part:
 
     id: str
     build: "Callable[[Any], Iterable[Block]]"
-    view: View
+    view: _View
     title: str
     short: str
     lead: str
@@ -55,7 +55,7 @@ Builder = TypeVar("Builder", bound="Callable[..., Iterable[Block]]")
 def page_part(
     id: str,
     *,
-    view: View,
+    view: _View,
     title: str = "",
     short: str = "",
     lead: str = "",
@@ -94,9 +94,9 @@ def page_part(
     """
     if not re.fullmatch(r"[a-z][a-z0-9_-]*", id):
         raise AbevalError(f"{id!r} cannot be the id of a part", "use small letters and digits")
-    if view not in get_args(View):
+    if view not in get_args(_View):
         what = f"the part {id!r} is on {view!r}, which is no view of the page"
-        raise AbevalError(what, f"the views are {', '.join(get_args(View))}")
+        raise AbevalError(what, f"the views are {', '.join(get_args(_View))}")
 
     def declare(build: Builder) -> Builder:
         # The built-in parts have their ids first.
@@ -145,9 +145,9 @@ def load_parts() -> list[Part]:
     """
     _load_built_in()
     problem = "the parts of the page in {value} cannot be read: {error}"
-    hint = f"mend or remove the package with {GROUP}"
+    hint = f"mend or remove the package with {_GROUP}"
     # A module declares its parts when it is loaded.
-    for _ in load_entry_points(GROUP, lambda module: module, problem, hint):
+    for _ in load_entry_points(_GROUP, lambda module: module, problem, hint):
         pass
     parts = [*_order_parts("")]
     if lost := [part for part in _PARTS.values() if part not in parts]:

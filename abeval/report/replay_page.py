@@ -26,7 +26,7 @@ from abeval.results import codes, replay
 from abeval.results import format as fmt
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
 
-ROWS = 12
+_ROWS = 12
 """Most metrics per cut-off in a short table; up to so many are all shown."""
 
 _FEW = 6
@@ -54,9 +54,9 @@ def split_id(text: str) -> tuple[str, str, str]:
     return name, k, definition
 
 
-def tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
+def _tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
     """Tabulate models on all traffic; with `show_all`, every metric and traffic."""
-    metrics, short_metrics = list_metrics(result), choose_short_metrics(result)
+    metrics, short_metrics = list_metrics(result), _choose_short_metrics(result)
     traffic_names = traffics(result) if show_all else [main_traffic(result)]
     parts: list[Part] = [
         family.table
@@ -103,7 +103,7 @@ def list_metrics(result: ReplayResult) -> list[str]:
     return list(dict.fromkeys(row.metric for row in result.rows))
 
 
-def choose_short_metrics(result: ReplayResult) -> list[str]:
+def _choose_short_metrics(result: ReplayResult) -> list[str]:
     """Choose the metrics of a short table: the usual ones that have a value."""
     pooled = main_traffic(result)
     valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
@@ -122,7 +122,7 @@ def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     with_value = frozenset(valued)
     kept: set[str] = set()
     for names in fig.group(metrics, lambda name: split_id(name)[1]).values():
-        few = len(names) <= ROWS
+        few = len(names) <= _ROWS
         kept.update(names if few else quote_metrics([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
 
@@ -137,7 +137,7 @@ def quote_metrics(names: Sequence[str]) -> list[str]:
             one_each[metric] = name
     ranks = {name: i for i, name in enumerate(_QUOTED_METRICS)}
     order = sorted(one_each, key=lambda name: ranks.get(name, len(_QUOTED_METRICS)))
-    return [one_each[name] for name in order[:ROWS]]
+    return [one_each[name] for name in order[:_ROWS]]
 
 
 class Family(NamedTuple):
@@ -151,11 +151,11 @@ class Family(NamedTuple):
 _OTHERS = {"fcp": "FCP", "q_ctr": "Q_ctr and calibration", "ece": "Q_ctr and calibration"}
 
 
-def find_family(metric: str) -> str:
+def _find_family(metric: str) -> str:
     """Name the family of a metric.
 
     Example:
-        >>> [find_family(name) for name in ("ndcg@5[lin]", "recall@5", "auc", "novelty@5[miuf]")]
+        >>> [_find_family(name) for name in ("ndcg@5[lin]", "recall@5", "auc", "novelty@5[miuf]")]
         ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
     """
     name, _, variant = split_id(metric)
@@ -176,8 +176,8 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
     where = texts.get(traffic, "all traffic" if traffic == POOLED else f"traffic of {traffic}")
     rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
     pairs = {(pair.metric, pair.model): pair for pair in result.pairs if pair.traffic == traffic}
-    for title in dict.fromkeys(map(find_family, metrics)):
-        family_metrics = tuple(metric for metric in metrics if find_family(metric) == title)
+    for title in dict.fromkeys(map(_find_family, metrics)):
+        family_metrics = tuple(metric for metric in metrics if _find_family(metric) == title)
         lines = [
             _Line(m, *names, rows.get((m, names[0])), row, pairs.get((m, names[1])))
             for m in family_metrics
@@ -375,7 +375,7 @@ def _points(x: int | str, row: ReplayRow | replay.CurvePoint) -> Iterator[fig.Po
         yield fig.Point(x, row.value, f"{x}: {row.value:.4g}", (row.value, row.low, row.high))
 
 
-def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
+def _calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
     """Draw click rate against mean score by bin; dashed: perfect calibration."""
     series: dict[str, list[fig.Point]] = {b.model: [] for b in bins}
     sizes: dict[str, list[float]] = {b.model: [] for b in bins}
@@ -397,7 +397,7 @@ def calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
     return figure
 
 
-def family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
+def _family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
     """Draw differences relative to the baseline, by traffic; None without any."""
     rivals = set(pair_with_baseline(result))
     series: dict[str, list[fig.Spot]] = {}
@@ -432,12 +432,12 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
     every = [family for t in units for family in families(result, t, metrics)]
     rivals, traffic = pair_with_baseline(result), [*units.items()]
     yield assets.block("offline.html", result=result, rivals=rivals, traffics=traffic)
-    short_metrics = choose_short_metrics(result)
+    short_metrics = _choose_short_metrics(result)
     for title, family_metrics, side_by_side in families(
         result, main_traffic(result), short_metrics
     ):
         yield side_by_side
-        if figure := family_figure(result, family_metrics):
+        if figure := _family_figure(result, family_metrics):
             takeaway = f"{title}: differences as shares of the baseline's value, by traffic"
             yield FigureView("", takeaway, figure, ("family", title))
         same = [family for family in every if family.title == title]
@@ -451,7 +451,7 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
                 ("curve", curve_group[0].metric, curve_group[0].traffic),
             )
             for name, elbows, curve_group in curves(result)
-            if find_family(curve_group[0].metric) == title
+            if _find_family(curve_group[0].metric) == title
         )
         if over_k:
             yield Closed(f"{title}: over k", over_k)
@@ -495,9 +495,9 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
         "their rate."
     ),
 )
-def calibration_part(result: ReplayResult) -> Iterator[FigureView]:
+def _calibration_part(result: ReplayResult) -> Iterator[FigureView]:
     """Draw calibration, one figure per traffic and kind of bins."""
     groups = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), bins in groups.items():
         title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
-        yield FigureView(title, "", calibration_figure(bins), key)
+        yield FigureView(title, "", _calibration_figure(bins), key)

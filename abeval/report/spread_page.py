@@ -13,11 +13,11 @@ from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, UnitAucs
 
 
-def format_level(level: float) -> str:
+def _format_level(level: float) -> str:
     """Write a level as its percentile.
 
     Example:
-        >>> format_level(0.95), format_level(0.5)
+        >>> _format_level(0.95), _format_level(0.5)
         ('p95', 'p50')
     """
     return f"p{100 * level:g}"
@@ -59,7 +59,7 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         "{level} interval, without adjustment for their number."
     ),
 )
-def dwell_part(result: Result) -> Iterator[Block]:
+def _dwell_part(result: Result) -> Iterator[Block]:
     """Show the distributions of dwell and of the values of quantile metrics."""
     values = list(dict.fromkeys(spread.value for spread in result.spreads))
     for value in sorted(values, key=lambda name: name != _DWELL):
@@ -94,7 +94,7 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     )
     lifts: dict[str, list[fig.Point]] = {}
     for record in effects:
-        lift, name = interval(record, "lift", 100), format_level(record.level)
+        lift, name = interval(record, "lift", 100), _format_level(record.level)
         if lift[0] is not None:
             point = fig.Point(
                 name, lift[0], f"{name}: {fmt.typographic(format_lift(record).text)}", lift
@@ -117,7 +117,7 @@ def _list_clear_quantiles(effects: Sequence[QuantileEffect]) -> str:
     phrases = []
     for effect in clear:
         lift = format_lift(effect)
-        name = f"{format_level(effect.level)}{f' of {effect.variant}' if several else ''}"
+        name = f"{_format_level(effect.level)}{f' of {effect.variant}' if several else ''}"
         phrases.append(f"{name} {lift.estimate}" if lift else name)
     return f"Intervals that exclude zero: {fmt.listing(phrases)}."
 
@@ -125,7 +125,7 @@ def _list_clear_quantiles(effects: Sequence[QuantileEffect]) -> str:
 def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
     """Name the quantiles that cannot be drawn, with the reason."""
     missing = [
-        f"{format_level(effect.level)} of {effect.variant} "
+        f"{_format_level(effect.level)} of {effect.variant} "
         f"({codes.describe_reason(effect.reason) or 'no lift'})"
         for effect in effects
         if effect.lift is None
@@ -147,7 +147,7 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
         "not comparable."
     ),
 )
-def gauc_part(result: Result) -> Iterator[Block]:
+def _gauc_part(result: Result) -> Iterator[Block]:
     """Show the distribution of AUC by unit, and the units without one."""
     aucs, unit = result.unit_aucs, result.experiment.unit
     order = fig.colour_indices(result.experiment)
@@ -242,7 +242,7 @@ def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
         "items have most of the impressions."
     ),
 )
-def catalog_part(result: Result) -> Iterator[Block]:
+def _catalog_part(result: Result) -> Iterator[Block]:
     """Show how much of the catalogue each variant uses."""
     if not result.catalogue_uses:
         return

@@ -121,8 +121,8 @@ def trim(table: TextTable) -> TextTable:
 
 
 Record = TypeVar("Record")
-Filling = Callable[[Record], str]
-Column = str | tuple[str, Filling[Record]] | tuple[str, Filling[Record], Kind]
+_Filling = Callable[[Record], str]
+Column = str | tuple[str, _Filling[Record]] | tuple[str, _Filling[Record], Kind]
 """A column: header, text of a record, and kind; or the name of a field of text."""
 
 
@@ -142,7 +142,7 @@ def bare_table(records: Iterable[Record], *columns: Column[Record]) -> TextTable
     return table("", "", records, *columns)
 
 
-REASON_COLUMN: tuple[str, Filling[Any], Kind] = (
+REASON_COLUMN: tuple[str, _Filling[Any], Kind] = (
     "why not",
     lambda row: codes.describe_reason(row.reason),
     "note",
@@ -332,7 +332,7 @@ def design_tables(result: Result) -> tuple[TextTable, ...]:
         "Clusters",
         "how alike the units of one cluster are, and how many independent ones say as much.",
         result.cluster_costs,
-        metric_column(result),
+        _metric_column(result),
         ("clusters", lambda row: fmt.count(row.clusters)),
         ("units", lambda row: fmt.count(row.units)),
         ("ICC", lambda row: fmt.mean(row.icc)),
@@ -344,7 +344,7 @@ def design_tables(result: Result) -> tuple[TextTable, ...]:
         "slots after one of treatment less slots after one of control, within cluster, time of day "
         "and own variant, by schedules drawn again; p unadjusted.",
         result.slot_quarters,
-        metric_column(result),
+        _metric_column(result),
         ("minutes", lambda row: f"{row.start:g} to {row.end:g}"),
         ("value", lambda row: fmt.mean(row.value, result.info(row.metric).unit)),
         ("difference", lambda row: format_difference(row, result.info(row.metric).unit).text),
@@ -353,7 +353,7 @@ def design_tables(result: Result) -> tuple[TextTable, ...]:
     return drop_empty(costs, quarters)
 
 
-def metric_column(result: Result) -> tuple[str, Filling[Any]]:
+def _metric_column(result: Result) -> tuple[str, _Filling[Any]]:
     """Make the column of the metrics' labels."""
     return "metric", lambda row: result.label(row.metric)
 
@@ -369,16 +369,16 @@ def _adjustments(result: Result) -> TextTable:
         "Adjustments",
         "each difference without variance reduction and caps, and with them.",
         result.adjustments,
-        *(metric_column(result), "variant"),
+        *(_metric_column(result), "variant"),
         ("by", lambda change: change.method, "words"),
         ("without", lambda change: format_difference(change, unit(change)).text),
         ("with", lambda change: format_difference(row(change), unit(change)).text),
         ("p without, with", lambda c: f"{fmt.p_value(c.p_value)}, {fmt.p_value(row(c).p_value)}"),
-        ("what changed", lambda change: describe_changes(change, unit(change)), "words"),
+        ("what changed", lambda change: _describe_changes(change, unit(change)), "words"),
     )
 
 
-def describe_changes(change: Adjustment, unit: str) -> str:
+def _describe_changes(change: Adjustment, unit: str) -> str:
     """Describe what an adjustment removed, its coefficients and its caps."""
     phrases = []
     if change.variance_removed is not None:
@@ -400,7 +400,7 @@ def _boundaries(result: Result) -> TextTable:
         "This look",
         "the effect in standard errors, and the boundary at this look.",
         result.boundaries,
-        *(metric_column(result), "variant"),
+        *(_metric_column(result), "variant"),
         ("information", lambda look: information(look.information)),
         ("z", lambda look: f"{look.z:+.2f}"),
         ("boundary", lambda look: f"{look.boundary:.2f}"),
@@ -415,7 +415,7 @@ def _segment_tests(result: Result) -> TextTable:
         "zero or negative, of cells with 30 units in each variant; Holm over this table; I2: share "
         "of the variation that is not noise.",
         result.segment_tests,
-        *("segment", metric_column(result), "variant"),
+        *("segment", _metric_column(result), "variant"),
         ("cells", _count_tested_cells, "spare"),
         ("scale", lambda test: test.scale, "spare"),
         ("Q", lambda test: f"{test.q:.2f}", "spare"),
@@ -448,7 +448,7 @@ def _contrasts(result: Result) -> TextTable:
         "lift in the segment against the lift in all others (differences where there is no lift), "
         "where p after Holm is below alpha.",
         [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha],
-        *("segment", "cell", metric_column(result), "variant"),
+        *("segment", "cell", _metric_column(result), "variant"),
         ("against the others", against),
         ("p", lambda contrast: fmt.p_value(contrast.p_adjusted)),
     )

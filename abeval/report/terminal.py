@@ -23,7 +23,7 @@ from abeval.results.record import Record
 if TYPE_CHECKING:
     from abeval.results.power import PowerOutlook
 
-WIDTH = 110
+_WIDTH = 110
 _DECISION_STYLE = {
     "ship": "bold blue",
     "do_not_ship": "bold red",
@@ -50,7 +50,7 @@ def tables_text(result_tables: Tables, width: int | None = None, show_all: bool 
     """Write tables and their notes as plain text, as `as_text` does."""
 
     def write(console: Console) -> None:
-        for note in print_tables(result_tables, console, show_all):
+        for note in _print_tables(result_tables, console, show_all):
             console.print(Text(plain(note)))
 
     return _capture(write, width)
@@ -61,7 +61,7 @@ def _capture(write: Callable[[Console], None], width: int | None) -> str:
     out = StringIO()
     console = Console(
         file=out,
-        width=width or WIDTH,
+        width=width or _WIDTH,
         color_system=None,
         force_terminal=False,
         force_jupyter=False,  # otherwise Rich shows a cell of its own there and writes nothing
@@ -76,10 +76,10 @@ def print_brief(result: Record, console: Console, show_all: bool) -> tuple[str, 
     """Print the tables of a result other than an analysis; return its notes."""
     from abeval.report.short import tabulate
 
-    return print_tables(tabulate(result, show_all), console, show_all)
+    return _print_tables(tabulate(result, show_all), console, show_all)
 
 
-def print_tables(result_tables: Tables, console: Console, show_all: bool) -> tuple[str, ...]:
+def _print_tables(result_tables: Tables, console: Console, show_all: bool) -> tuple[str, ...]:
     """Print tables and sentences in order; return the notes."""
     if result_tables.draft:
         console.print(Text(plain(result_tables.draft), _DECISION_STYLE["draft"]))
@@ -221,7 +221,7 @@ def _scorecard(
     )
     roles = [display_row.row.role for display_row in display_rows]
     titles = {roles.index(role): title for role, title, _ in ROLES if role in roles}
-    yield from lay_out(rows, width, titles=titles)
+    yield from _lay_out(rows, width, titles=titles)
     if any(display_row.has_only_difference for display_row in display_rows):
         yield Text("  abs: a difference in the metric's unit: its lift has no interval", "dim")
     if any(display_row.mark for display_row in display_rows):
@@ -232,7 +232,7 @@ def text_table(source: TextTable, width: int, show_all: bool = False) -> Iterato
     """Print a table with its heading; `show_all` drops no column."""
     if source.title:
         yield _heading(plain(": ".join(filter(None, (source.title, source.lead)))))
-    yield from lay_out(source, width, show_all)
+    yield from _lay_out(source, width, show_all)
 
 
 def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
@@ -283,7 +283,7 @@ _STYLES = {
 """Text of a cell → its style."""
 
 
-def lay_out(
+def _lay_out(
     table: TextTable, width: int, show_all: bool = False, titles: Mapping[int, str] | None = None
 ) -> Iterator[Padding | Text]:
     """Lay out a table in a width; `show_all` drops no column.

@@ -153,7 +153,7 @@ def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
         "in part."
     ),
 )
-def cumulative_part(study: Study) -> tuple[Block, ...]:
+def _cumulative_part(study: Study) -> tuple[Block, ...]:
     """Draw cumulative effects, with the band that is valid at every look."""
     stability = () if study.time is None else study.time.stability
     verdicts = {(row.metric, row.variant): codes.describe_code(row.verdict) for row in stability}
@@ -250,7 +250,7 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
     gated=True,
     lead="Each point is a window that ends on its day; the band is its {level} interval.",
 )
-def windows_part(study: Study) -> tuple[Block, ...]:
+def _windows_part(study: Study) -> tuple[Block, ...]:
     """Draw the effect in rolling windows of the longest width."""
     views = []
     for cell in list_effect_series(study):
@@ -267,7 +267,7 @@ def windows_part(study: Study) -> tuple[Block, ...]:
     return group_by_metric(views)
 
 
-def entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
+def _entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by days since entry, with their decay if one was detected."""
     novelty = () if study.time is None else study.time.novelty
     fits = {(n.metric, n.variant): n for n in novelty}
@@ -316,7 +316,7 @@ def _novelty_sentence(fit: Novelty | None) -> str:
 _CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
 
 
-def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
+def _clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     """Draw effects by hour and by weekday."""
     rhythms = fig.group(() if study.time is None else study.time.rhythms, _series_key)
     for cell in list_effect_series(study):
@@ -344,7 +344,7 @@ def clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
     gated=True,
     lead="Whether the effect is the same on all days, and how many days are needed to trust it.",
 )
-def stability_part(time: TimeResult) -> Iterator[Block]:
+def _stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is stable over the days."""
     for table in tables.drop_empty(stability_table(time, time.stability, show_tests=True)):
         yield fig.fold(table._replace(title=""))
@@ -367,9 +367,9 @@ _HALF_DAY = timedelta(hours=12)
         "log covers only part of the day."
     ),
 )
-def daily_part(study: Study) -> tuple[Block, ...]:
+def _daily_part(study: Study) -> tuple[Block, ...]:
     """Show effects by calendar day, by days since entry, and by the clock."""
-    return group_by_metric([*_calendar(study), *entry_views(study), *clock_views(study)])
+    return group_by_metric([*_calendar(study), *_entry_views(study), *_clock_views(study)])
 
 
 def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
@@ -477,7 +477,7 @@ def units_view(result: Result) -> Iterator[FigureView]:
     after="srm",
     lead="The same groups in the pre-period, when nothing differed; Holm over metrics × variants.",
 )
-def before_part(study: Study) -> Iterator[Block]:
+def _before_part(study: Study) -> Iterator[Block]:
     """Tabulate the same groups before the experiment."""
 
     def value(row: Balance, index: int) -> str:
@@ -505,7 +505,7 @@ def before_part(study: Study) -> Iterator[Block]:
         "split as planned lies on {level} of days."
     ),
 )
-def srm_part(study: Study) -> Iterator[Block]:
+def _srm_part(study: Study) -> Iterator[Block]:
     """Draw each variant's share of the entered units, and the planned share."""
     if study.time is None or study.analysis is None:
         return

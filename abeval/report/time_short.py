@@ -24,19 +24,19 @@ from abeval.results import format as fmt
 if TYPE_CHECKING:
     from abeval.results.windows import EventRow, Novelty, Rhythm, Stability, TimeResult
 
-ROWS = 20
+_ROWS = 20
 """Most metrics of a short table; effects that change are always shown."""
 
 
 _CHANGES = ("settling", "drifting")
 
 
-def tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
+def _tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
     """Tabulate the stability of effects; `show_all` adds the evidence."""
     rows = [
         row
         for i, row in enumerate(result.stability)
-        if show_all or i < ROWS or row.verdict in _CHANGES
+        if show_all or i < _ROWS or row.verdict in _CHANGES
     ]
     parts: list[Part] = [stability_table(result, rows, show_all)]
     if hidden := len(result.stability) - len(rows):

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 AGREEMENT_SCHEMA_VERSION = "1"
 
 Concordance = Literal["agree", "conflict", "offline only", "online only", "inconclusive"]
-CauseStatus = Literal["found", "not found", "cannot be checked"]
+_CauseStatus = Literal["found", "not found", "cannot be checked"]
 
 
 class OfflineDifference(Frozen):
@@ -150,7 +150,7 @@ class Cause(Frozen):
 
     name: str
     variant: str
-    status: CauseStatus
+    status: _CauseStatus
     message: str
     evidence: tuple[Evidence, ...] = ()
     threshold: float | None = None

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Source = Literal["analysis", "replay", "agreement", "preferences"]
-Change = Literal["added", "replaced", "unchanged"]
+_Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online"]
 
 
@@ -73,7 +73,7 @@ class AddedSource(Frozen):
     """
 
     source: Source
-    change: Change
+    change: _Change
     rows: int
     replaced: int
     without_effect: int

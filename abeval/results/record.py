@@ -102,7 +102,7 @@ class Record(Frozen):
     def _json(self, **form: Any) -> str:  # noqa: ANN401 (settings of json.dumps)
         values = self.to_dict()
         # The digest covers all fields but itself.
-        signed = {**values, DIGEST: hash_values(values)}
+        signed = {**values, _DIGEST: _hash_values(values)}
         # Other readers refuse NaN in JSON; a missing number is null instead.
         return json.dumps(signed, ensure_ascii=False, allow_nan=False, **form)
 
@@ -189,15 +189,15 @@ def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
     return tuple(map(plain, value)) if isinstance(value, tuple) else value
 
 
-DIGEST = "digest"
+_DIGEST = "digest"
 """The JSON field that tells whether the other fields were changed."""
 
 
-def hash_values(values: Mapping[str, Any]) -> str:
+def _hash_values(values: Mapping[str, Any]) -> str:
     """Return a digest of JSON fields that ignores order and formatting.
 
     Example:
-        >>> hash_values({"a": 1, "b": 0.5}) == hash_values({"b": 0.50, "a": 1.0})
+        >>> _hash_values({"a": 1, "b": 0.5}) == _hash_values({"b": 0.50, "a": 1.0})
         True
     """
     # 1 and 1.0 are the same number in JSON.
@@ -212,8 +212,8 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
         ValueError: The JSON has another schema version, or other fields.
         ExperimentError: A field was changed after writing; only a result with a digest shows this.
     """
-    values = {name: value for name, value in raw.items() if name != DIGEST}
-    if DIGEST in raw and raw[DIGEST] != hash_values(values):
+    values = {name: value for name, value in raw.items() if name != _DIGEST}
+    if _DIGEST in raw and raw[_DIGEST] != _hash_values(values):
         what = "its fields are not those that abeval wrote: it was edited or damaged"
         raise ExperimentError(what, "restore it, or write it again with abeval")
     from pydantic import TypeAdapter

@@ -61,10 +61,10 @@ class Kind(NamedTuple):
 ANALYSIS = Kind("analysis", "scorecard", Result, SCHEMA_VERSION)
 TIME = Kind("time", "stability", TimeResult, TIME_SCHEMA_VERSION)
 REPLAY = Kind("replay", "coverage", ReplayResult, REPLAY_SCHEMA_VERSION)
-AA = Kind("aa", "histograms", AAResult, None)
+_AA = Kind("aa", "histograms", AAResult, None)
 AGREEMENT = Kind("agreement", "causes", Agreement, AGREEMENT_SCHEMA_VERSION)
 PREFERENCES = Kind("", "preferences", InterleavingResult, INTERLEAVING_SCHEMA_VERSION)
-KINDS = (ANALYSIS, TIME, REPLAY, AA, AGREEMENT)
+_KINDS = (ANALYSIS, TIME, REPLAY, _AA, AGREEMENT)
 
 
 # The command that writes a JSON with this field; earlier fields are tried first.
@@ -124,7 +124,7 @@ def _raw(file: Path, accepted: AcceptedResults) -> Mapping[str, object]:
     return raw if isinstance(raw, dict) else {}
 
 
-STUDY_SCHEMA_VERSION = "1"
+_STUDY_SCHEMA_VERSION = "1"
 
 
 class Study(DrawnRecord):
@@ -141,7 +141,7 @@ class Study(DrawnRecord):
     outlook: PowerOutlook | None = None
     provenance: Provenance | None = None
     left_out: tuple[tuple[str, str], ...] = ()
-    schema_version: str = STUDY_SCHEMA_VERSION
+    schema_version: str = _STUDY_SCHEMA_VERSION
 
     @property
     def results(self) -> tuple[Record, ...]:
@@ -194,7 +194,7 @@ def read_results(files: Sequence[str | Path]) -> Study:
     study = Study()
     for file in files:
         part = build_study(read_result(Path(file), PAGED))
-        for name in (*(kind.field for kind in KINDS), "outlook", "provenance"):
+        for name in (*(kind.field for kind in _KINDS), "outlook", "provenance"):
             value = getattr(part, name)
             if value is None:
                 continue
@@ -226,15 +226,15 @@ def build_study(*results: object) -> Study:
 
 
 def _study_field(result: object) -> str:
-    for kind in KINDS:
+    for kind in _KINDS:
         if isinstance(result, kind.record):
             return kind.field
     raise TypeError(f"{type(result).__name__} has no page")
 
 
-STUDY = Kind("", "provenance", Study, STUDY_SCHEMA_VERSION)
+STUDY = Kind("", "provenance", Study, _STUDY_SCHEMA_VERSION)
 PAGED = AcceptedResults(
-    (*KINDS, STUDY),
+    (*_KINDS, STUDY),
     "it is none of the results that a page shows",
     "name what analyze, windows, aa, replay, agree or report wrote with --json",
 )

@@ -99,7 +99,7 @@ def _adjust_by_cuped(
     below, above = (_estimate(arm, weights, pooled) for arm in arms)
     effect = effects.compare(below, above, alpha, "cuped_t")
     covariance = -float(weights @ arms[0].covariance[0]) / arms[0].n
-    removed = variance_removed(effect, control, treatment)
+    removed = _variance_removed(effect, control, treatment)
     return Adjusted(effect, coefficients, removed, control, treatment, covariance)
 
 
@@ -111,7 +111,7 @@ def _estimate(arm: _Linear, weights: Floats, pooled: _Linear) -> Estimate:
     return Estimate(float(arm.mean[0]) + shift, variance, arm.n, arm.df)
 
 
-def variance_removed(adjusted: Effect, control: Estimate, treatment: Estimate) -> float:
+def _variance_removed(adjusted: Effect, control: Estimate, treatment: Estimate) -> float:
     """Return the share of a difference's variance that an adjustment removed.
 
     Refusals: As `effects.total_variance`.
@@ -161,7 +161,7 @@ def _lin(arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha:
     # Residuals are uncorrelated with the part of the control's mean that covariates explain.
     covariance = float(gap @ spread @ slopes[0]) - fitted[0].variance
     raw = means.estimate_mean(spreads[0]), means.estimate_mean(spreads[1])
-    theta, removed = (*slopes[0].tolist(), *gap.tolist()), variance_removed(effect, *raw)
+    theta, removed = (*slopes[0].tolist(), *gap.tolist()), _variance_removed(effect, *raw)
     return Adjusted(effect, theta, removed, *raw, covariance)
 
 
@@ -279,7 +279,7 @@ def _stratify(
         for arm, pooled in zip((low, high), wholes, strict=True)
     )
     covariance = share_covariance(gap, low.line) - math.fsum(low.terms)
-    removed = variance_removed(effect, raw(wholes[0]), raw(wholes[1]))
+    removed = _variance_removed(effect, raw(wholes[0]), raw(wholes[1]))
     return Adjusted(effect, (), removed, below, above, covariance)
 
 

@@ -12,9 +12,9 @@ from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal,
 from abeval.stats.resampling import jackknife_se, scaled_null
 from abeval.threads import map_in_threads
 
-Totals = NDArray[np.floating]
+_Totals = NDArray[np.floating]
 Functional = Literal["coverage", "gini", "entropy"]
-Spread = Literal["gini", "entropy"]
+_Spread = Literal["gini", "entropy"]
 
 
 def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
@@ -61,7 +61,7 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
     return float(spread_of_sets(shown[None], catalogue_size, ["gini"])[0, 0])
 
 
-def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
+def spread_of_sets(totals: _Totals, catalogue_size: int, functionals: Sequence[_Spread]) -> Floats:
     """Compute Gini and entropy of each row of impressions by item.
 
     Returns shape (functionals, sets).
@@ -80,7 +80,7 @@ def spread_of_sets(totals: Totals, catalogue_size: int, functionals: Sequence[Sp
     return np.stack([_SET_FUNCTIONALS[name](totals, sums, catalogue_size) for name in functionals])
 
 
-def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
+def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
     """Return the coverage of each set of units, rarefied to `at`, shape (sets,).
 
     `totals` are the units that were shown each item, shape (sets, items).
@@ -92,13 +92,13 @@ def coverage_of_sets(totals: Totals, units: Floats, at: Floats, catalogue_size: 
     return np.asarray(chances.ravel()[index].sum(axis=1) / catalogue_size)
 
 
-def _ginis(totals: Totals, sums: Floats, catalogue_size: int) -> Floats:
+def _ginis(totals: _Totals, sums: Floats, catalogue_size: int) -> Floats:
     # Twice the rank i of an item, less n + 1: items without a column are the first.
     rank = 2.0 * np.arange(catalogue_size - totals.shape[1], catalogue_size) + 1 - catalogue_size
     return np.asarray(_sort(totals) @ rank / (catalogue_size * sums))
 
 
-def _sort(totals: Totals) -> NDArray[np.number]:
+def _sort(totals: _Totals) -> NDArray[np.number]:
     """Sort the totals of each set; whole ones of 16 bits by radix, which is faster."""
     if totals.max(initial=0) < 1 << 16:
         whole = totals.astype(np.uint16)
@@ -107,13 +107,13 @@ def _sort(totals: Totals) -> NDArray[np.number]:
     return np.sort(totals, axis=1)
 
 
-def _entropies(totals: Totals, sums: Floats, _: int) -> Floats:
+def _entropies(totals: _Totals, sums: Floats, _: int) -> Floats:
     # The logarithm of an item that is never shown counts 0 times.
     logs = np.log(np.where(totals > 0, totals, 1), dtype=np.float64)
     return np.asarray(np.log(sums) - np.einsum("ij,ij->i", totals, logs) / sums)
 
 
-_SET_FUNCTIONALS: Mapping[Spread, Callable[[Totals, Floats, int], Floats]] = {
+_SET_FUNCTIONALS: Mapping[_Spread, Callable[[_Totals, Floats, int], Floats]] = {
     "gini": _ginis,
     "entropy": _entropies,
 }
@@ -149,7 +149,7 @@ _BLOCK = 128
 class Arm(NamedTuple):
     """Units or impressions of a variant, shape (groups, items), and units by group."""
 
-    counts: Totals
+    counts: _Totals
     units: Floats
 
 
@@ -173,12 +173,12 @@ class Coverage(NamedTuple):
         members = _members(np.stack(orders), len(arm.units))
         units = members @ arm.units
 
-        def evaluate(totals: Totals, chunk: slice) -> Floats:
+        def evaluate(totals: _Totals, chunk: slice) -> Floats:
             return coverage_of_sets(totals, units[chunk], at[chunk], self.size)[None]
 
         return _over_sets(arm, members, evaluate)
 
-    def against_rest(self, pooled: Arm, members: Totals, _: int, observed: float) -> Floats:
+    def against_rest(self, pooled: Arm, members: _Totals, _: int, observed: float) -> Floats:
         """Compare each block of groups with all others, at equal traffic.
 
         Returns shape (functionals, blocks).
@@ -189,7 +189,7 @@ class Coverage(NamedTuple):
         others = pooled.units.sum() - units
         at = np.minimum(units, others)
 
-        def evaluate(totals: Totals, chunk: slice) -> Floats:
+        def evaluate(totals: _Totals, chunk: slice) -> Floats:
             block = coverage_of_sets(totals, units[chunk], at[chunk], self.size)
             rest = coverage_of_sets(shown - totals, others[chunk], at[chunk], self.size)
             return (block - rest)[None]
@@ -206,7 +206,7 @@ class Evenness(NamedTuple):
     """Gini and entropy on sets of equal numbers of units, from impressions."""
 
     size: int
-    functionals: Sequence[Spread]
+    functionals: Sequence[_Spread]
 
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
         """Evaluate one variant as `Coverage` does."""
@@ -216,7 +216,7 @@ class Evenness(NamedTuple):
         ends = np.cumsum([len(weight) for weight in weights])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
-    def against_rest(self, pooled: Arm, members: Totals, blocks: int, _: float) -> Floats:
+    def against_rest(self, pooled: Arm, members: _Totals, blocks: int, _: float) -> Floats:
         """Compare each of the blocks with the other ones of its permutation."""
         values = self._over_sets(pooled, members).reshape(len(self.functionals), -1, blocks)
         centred = values - values.mean(axis=2, keepdims=True)
@@ -226,15 +226,15 @@ class Evenness(NamedTuple):
         """Count the groups of units that one random difference uses: here, those in blocks."""
         return in_blocks
 
-    def _over_sets(self, arm: Arm, members: Totals) -> Floats:
+    def _over_sets(self, arm: Arm, members: _Totals) -> Floats:
         return _over_sets(arm, members, lambda t, _: spread_of_sets(t, self.size, self.functionals))
 
 
-Measure = Coverage | Evenness
+_Measure = Coverage | Evenness
 
 
 def evaluate_at_equal_traffic(
-    control: Arm, treatment: Arm, order: Integers, measure: Measure
+    control: Arm, treatment: Arm, order: Integers, measure: _Measure
 ) -> Floats:
     """Evaluate both variants at the units of the smaller one.
 
@@ -244,7 +244,7 @@ def evaluate_at_equal_traffic(
     return np.hstack([measure.values(arm, at, [order]) for arm in (control, treatment)])
 
 
-def left_out(control: Arm, treatment: Arm, order: Integers, measure: Measure) -> Floats:
+def left_out(control: Arm, treatment: Arm, order: Integers, measure: _Measure) -> Floats:
     """Evaluate both variants without one group each, shape (functionals, 2, groups)."""
     orders = [order[order != group] for group in range(len(order))]
     units = [arm.units.sum() - arm.units for arm in (control, treatment)]
@@ -255,7 +255,7 @@ def left_out(control: Arm, treatment: Arm, order: Integers, measure: Measure) ->
 def null_differences(
     control: Arm,
     treatment: Arm,
-    measure: Measure,
+    measure: _Measure,
     permutations: int,
     rng: np.random.Generator,
     observed: Floats | None = None,
@@ -292,7 +292,7 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
     return Arm(counts, control.units + treatment.units)
 
 
-def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Floats]) -> Floats:
+def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], Floats]) -> Floats:
     """Evaluate sets of groups, the rows of `members`; shape (functionals, sets)."""
 
     def evaluate_chunk(start: int) -> Floats:
@@ -303,7 +303,7 @@ def _over_sets(arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Fl
     return np.concatenate([*parts], axis=1)
 
 
-def _totals(members: Totals, counts: Totals) -> Totals:
+def _totals(members: _Totals, counts: _Totals) -> _Totals:
     """Count each item in each set, shape (sets, items): `members @ counts` by blocks."""
     totals = np.empty((len(members), counts.shape[1]), counts.dtype)
     even = counts.shape[1] // _BLOCK * _BLOCK
@@ -312,7 +312,7 @@ def _totals(members: Totals, counts: Totals) -> Totals:
     return totals
 
 
-def _blocks(matrix: Totals) -> Totals:
+def _blocks(matrix: _Totals) -> _Totals:
     """View the matrix in the shape (columns / _BLOCK, rows, _BLOCK)."""
     return matrix.reshape(len(matrix), -1, _BLOCK).transpose(1, 0, 2)
 
@@ -361,7 +361,7 @@ def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Fl
     return np.concatenate([below, above]), weights
 
 
-Numbers = NDArray[np.number[Any]]
+_Numbers = NDArray[np.number[Any]]
 _Counted = Literal["units", "impressions"]
 
 # Integers and sums up to here are exact in single precision.
@@ -417,7 +417,7 @@ def matrices(control: Incidence, treatment: Incidence, counted: _Counted) -> tup
     return first, second
 
 
-def _counts(arm: Incidence, counted: _Counted) -> Numbers:
+def _counts(arm: Incidence, counted: _Counted) -> _Numbers:
     values = np.asarray(arm.units if counted == "units" else arm.impressions)
     if not np.isfinite(values).all() or np.any(values < 0):
         raise Refusal("not_finite", "counts must be finite and not negative")
@@ -426,7 +426,7 @@ def _counts(arm: Incidence, counted: _Counted) -> Numbers:
     return values
 
 
-def _precision(arms: Sequence[Incidence], values: Sequence[Numbers]) -> type[np.floating]:
+def _precision(arms: Sequence[Incidence], values: Sequence[_Numbers]) -> type[np.floating]:
     """Choose single precision if all sums of counts are exact in it."""
     is_whole = all((np.trunc(counts) == counts).all() for counts in values)
     shown = [
@@ -436,7 +436,7 @@ def _precision(arms: Sequence[Incidence], values: Sequence[Numbers]) -> type[np.
     return np.float32 if is_whole and np.sum(shown, axis=0).max() < _EXACT else np.float64
 
 
-def _matrix(arm: Incidence, values: Numbers, seen: Bools, precision: type[np.floating]) -> Arm:
+def _matrix(arm: Incidence, values: _Numbers, seen: Bools, precision: type[np.floating]) -> Arm:
     groups, column = len(arm.units_in_group), np.cumsum(seen) - 1
     items = np.count_nonzero(seen)
     cell = np.asarray(arm.group, dtype=np.int64) * items + column[arm.item]
@@ -504,7 +504,7 @@ def compare_all(
         (480, True, 0.001)
     """
     size = control.catalogue_size
-    measures: list[tuple[_Counted, Measure]] = []
+    measures: list[tuple[_Counted, _Measure]] = []
     if "coverage" in functionals:
         measures.append(("units", Coverage(size)))
     spread = [name for name in _SET_FUNCTIONALS if name in functionals]
@@ -525,7 +525,7 @@ def compare_all(
 def _compare(
     control: Arm,
     treatment: Arm,
-    measure: Measure,
+    measure: _Measure,
     alpha: float,
     permutations: int,
     rng: np.random.Generator,

@@ -207,7 +207,7 @@ def count_even_units(sums: Sums, clusters: int) -> float:
     return sums.y**2 / left if left > 0 else math.inf
 
 
-LOW = 0.5
+_LOW = 0.5
 """An hour is a gap if its rows are below this share of what is expected."""
 
 _EMPTY = 0.1
@@ -247,7 +247,7 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
             # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
             is_empty = treatment_units <= _EMPTY * units * expected * split
         counted = np.where(is_empty, units, np.minimum(units / _TOGETHER, control.even))
-        flagged = (kept <= LOW) & (_surprise(counted, expected * split, kept) > limit)
+        flagged = (kept <= _LOW) & (_surprise(counted, expected * split, kept) > limit)
     return np.flatnonzero(flagged).tolist()
 
 
@@ -333,7 +333,7 @@ class Shift(NamedTuple):
     exact: bool = True
 
 
-ALIKE = 0.25
+_ALIKE = 0.25
 """Largest distance left after a shift, as a share of the distance before."""
 
 # A shift is told only if the distance is this many times that of noise.
@@ -366,7 +366,7 @@ def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
     distances = [float(((second - np.roll(first, later)) ** 2).sum()) for later in range(24)]
     best = int(np.argmin(distances))
     is_plain = distances[0] > _PLAIN * noise
-    if not is_plain or max(0.0, distances[best] - noise) > ALIKE * (distances[0] - noise):
+    if not is_plain or max(0.0, distances[best] - noise) > _ALIKE * (distances[0] - noise):
         return none
     exact = True
     for hour in ((best - 1) % 24, (best + 1) % 24):

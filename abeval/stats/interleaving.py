@@ -17,7 +17,7 @@ from abeval.stats.effects import effect_from_difference
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats, Refusal, finite
 
-FEW = 40
+_FEW = 40
 """With fewer units with credit, the test flips signs instead of trusting t."""
 
 # Up to this many units all 2^12 signs are tried; else a sample, off by .005 at 5 %.
@@ -107,7 +107,7 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
         0.0, value, value, se, df, alpha, means.method_of_ratio(moments)
     )
     low, high, p_value, method = effect.low, effect.high, effect.p_value, effect.method
-    if units < FEW:
+    if units < _FEW:
         signs = _signs(units)
         p_value = _flip_p_value(signs, net)
         low, high = (_end(signs, net, both, value, end, alpha) for end in (-1.0, 1.0))
@@ -128,7 +128,7 @@ def symmetry(net: ArrayLike) -> float:
     """
     some = finite(net)
     some = some[some != 0]
-    if len(some) < FEW:
+    if len(some) < _FEW:
         return _flip_p_value(_signs(len(some)), some)
     return two_sided(float(some.sum() / np.sqrt(np.sum(some**2))), np.inf)
 

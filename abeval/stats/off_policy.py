@@ -37,7 +37,7 @@ MIN_REWARDS = 5.0
 # Prior rows with the overall mean reward, added to each action.
 _PRIOR_ROWS = 50.0
 
-WEIGHTED = ("replay", "ips", "clipped_ips", "snips")
+_WEIGHTED = ("replay", "ips", "clipped_ips", "snips")
 """Estimators without a model of the reward."""
 
 MODELLED = ("dm", "dr", "sndr", "switch_dr", "dros")
@@ -350,7 +350,7 @@ def estimate(
         >>> estimated.value, round(estimated.se, 4)
         (0.375, 0.0399)
     """
-    if name not in (*WEIGHTED, *MODELLED) or not option > 0:
+    if name not in (*_WEIGHTED, *MODELLED) or not option > 0:
         raise ValueError(f"no estimator {name!r}, or its option {option} is not above 0")
     reward = finite(rows.reward, "an infinite or missing reward; drop its row or fill it first")
     r, w = columns(reward, _weights(name, rows))

@@ -14,7 +14,7 @@ from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 
 _HALF = math.log(2)
 _ANGLES = np.linspace(0, np.pi / 2, 65)
-Measure = Callable[[float, float], float]
+_Measure = Callable[[float, float], float]
 """An effect as a function of both shares, control's first."""
 
 
@@ -57,7 +57,7 @@ def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> I
 
 
 def exact_interval(
-    x_c: int, n_c: int, x_t: int, n_t: int, measure: Measure, alpha: float = 0.05
+    x_c: int, n_c: int, x_t: int, n_t: int, measure: _Measure, alpha: float = 0.05
 ) -> Interval:
     """Bound a difference or lift, consistently with Fisher's test.
 

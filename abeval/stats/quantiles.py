@@ -198,10 +198,10 @@ def beyond(n: int, level: float) -> Refusal:
     return Refusal("tied_quantile", f"{message} between two values")
 
 
-Pair = tuple[Estimate, Estimate]
+_Pair = tuple[Estimate, Estimate]
 
 
-def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[Pair, Pair]:
+def sides(control: SidedEstimate, treatment: SidedEstimate) -> tuple[_Pair, _Pair]:
     """Pair the estimates for the lower and for the upper end of a difference."""
     return (
         (control.towards(control.above), treatment.towards(treatment.below)),

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from abeval.stats.records import Bools, Floats, Integers, Interval, Lift, Refusal
 
-MOST = 20_000
+_MOST = 20_000
 """Up to this many assignments all are listed; of more, some are drawn."""
 
 DRAWS, SEED = 9_999, 0
@@ -53,7 +53,7 @@ def permuted_assignments(
     treated: ArrayLike,
     strata: ArrayLike | None = None,
     *,
-    most: int = MOST,
+    most: int = _MOST,
     draws: int = DRAWS,
     seed: int = SEED,
 ) -> Assignments:
@@ -95,8 +95,8 @@ def coin_flip_assignments(treated: ArrayLike, coins: ArrayLike, draws: int = DRA
     """
     observed = np.asarray(treated, dtype=bool)
     groups, coin = np.unique(coins, return_inverse=True)
-    # 2^coins assignments are listed if that is at most `MOST`.
-    is_exact = len(groups) < MOST.bit_length()
+    # 2^coins assignments are listed if that is at most `_MOST`.
+    is_exact = len(groups) < _MOST.bit_length()
     if is_exact:
         sides = np.array([*product((False, True), repeat=len(groups))], dtype=bool)
     else:

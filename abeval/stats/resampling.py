@@ -17,18 +17,18 @@ from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal, fi
 DRAWS, SEED = 2000, 0
 """Default number of draws of bootstrap and permutation test, and their seed."""
 
-MIN_BUCKETS, MIN_DAYS = 8, 7
+_MIN_BUCKETS, MIN_DAYS = 8, 7
 """With fewer sub-buckets, or days instead, no standard error is reliable."""
 
 Statistic = Callable[[Floats], Floats]
 
-BATCH = 256
+_BATCH = 256
 """Replicates whose bucket weights are held in memory at once."""
 
 
-def batches(count: int) -> list[int]:
+def _batches(count: int) -> list[int]:
     """Cut `count` replicates into batches; return their sizes."""
-    return [min(BATCH, count - start) for start in range(0, count, BATCH)]
+    return [min(_BATCH, count - start) for start in range(0, count, _BATCH)]
 
 
 def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
@@ -65,7 +65,7 @@ def bootstrap(
     arms, rng = (_sums(control), _sums(treatment)), np.random.default_rng(seed)
     values = []
     for arm in arms:
-        weights = (rng.poisson(1.0, size=(size, len(arm))) for size in batches(draws))
+        weights = (rng.poisson(1.0, size=(size, len(arm))) for size in _batches(draws))
         values.append(np.concatenate([replicates(arm, batch, statistic) for batch in weights]))
     return _joint(arms, statistic, np.cov(values), alpha, "poisson_bootstrap")
 
@@ -171,7 +171,7 @@ def scaled_null(
     return np.asarray(null * scale * spread)
 
 
-def _sums(sums: ArrayLike, least: int = MIN_BUCKETS) -> Floats:
+def _sums(sums: ArrayLike, least: int = _MIN_BUCKETS) -> Floats:
     array = np.asarray(sums, dtype=float)
     if array.ndim != 2 or len(array) < least:
         what = f"bucket sums of shape {array.shape}; use {least} buckets or more"
@@ -180,7 +180,7 @@ def _sums(sums: ArrayLike, least: int = MIN_BUCKETS) -> Floats:
 
 
 def _pair(
-    control: ArrayLike, treatment: ArrayLike, least: int = MIN_BUCKETS
+    control: ArrayLike, treatment: ArrayLike, least: int = _MIN_BUCKETS
 ) -> tuple[Floats, Floats]:
     arms = _sums(control, least), _sums(treatment, least)
     if arms[0].shape != arms[1].shape:
@@ -226,7 +226,7 @@ def _null_differences(
         raise Refusal("too_few_units", "the smaller variant has fewer units than two sub-buckets")
     size = round(exact)
     differences = []
-    for batch in batches(permutations):
+    for batch in _batches(permutations):
         order = rng.random((batch, buckets)).argpartition(size, axis=1)
         treated = np.zeros(order.shape)
         np.put_along_axis(treated, order[:, :size], 1.0, axis=1)

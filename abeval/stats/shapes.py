@@ -16,7 +16,7 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Refusal, finite
 from abeval.stats.resampling import permutation_p_value
 
-Scale = Literal["relative", "absolute"]
+_Scale = Literal["relative", "absolute"]
 
 # Effects are relative if every value is this many standard errors above zero.
 _STEADY = 4.0
@@ -36,7 +36,7 @@ class Windows(NamedTuple):
     treatment: Floats
     effect: Floats
     covariance: Floats
-    scale: Scale
+    scale: _Scale
     df: float
 
 

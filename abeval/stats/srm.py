@@ -18,7 +18,7 @@ from abeval.stats.records import Floats, Refusal, finite
 CHI_SQUARE_MINIMUM = 5.0
 """Smallest expected count for a chi-square test (Cochran 1954)."""
 
-MANY = 1000.0
+_MANY = 1000.0
 """From this many expected units of an arm on, their sum over strata is taken as normal."""
 
 # Below this p-value of one day or one cut, the split has changed.
@@ -146,10 +146,10 @@ def are_few(table: Floats, shares: Floats) -> bool:
     expected = table.sum(axis=1, keepdims=True) * shares
     if expected[expected > 0].min() >= CHI_SQUARE_MINIMUM:
         return False
-    return bool(_fewer(table, shares)[np.any(expected > 0, axis=0)].min() < MANY)
+    return bool(_fewer(table, shares)[np.any(expected > 0, axis=0)].min() < _MANY)
 
 
-def strata_p_value(table: Floats, shares: Floats, many: float = MANY) -> float:
+def strata_p_value(table: Floats, shares: Floats, many: float = _MANY) -> float:
     """Return the p-value over strata, Bonferroni over more than two arms.
 
     An arm with at least `many` expected units is tested against all others with the normal

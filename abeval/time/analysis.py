@@ -77,10 +77,10 @@ def windows(
     line = replace(build_timeline(daily), widths=widths, looks=looks, cuts=cuts, clocks=clocks)
     # The cells of the log are large, and nothing reads them any more.
     del read, daily
-    return build_time_result(line, metrics)
+    return _build_time_result(line, metrics)
 
 
-def build_time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
+def _build_time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     """Build the result from a timeline; reads no log."""
     experiment = line.experiment
     parts = [part for metric in metrics for part in follow_metric(line, metric)]

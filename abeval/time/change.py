@@ -26,16 +26,16 @@ from abeval.stats.records import Bools, Floats, Integers, Refusal
 from abeval.time.peeking import conclude
 from abeval.time.windows import Course
 
-LEVEL = 0.01
+_LEVEL = 0.01
 """Level of the tests of stability and novelty."""
 
-MIN_DAYS = 4
-MIN_UNITS = 30
+_MIN_DAYS = 4
+_MIN_UNITS = 30
 WEEK = 7
-SETTLED = 1 / 6
+_SETTLED = 1 / 6
 """Longest time constant of a decay, as a share of the days."""
 
-SHOCKS = 2
+_SHOCKS = 2
 """Largest number of single days to set aside in the search."""
 
 
@@ -94,35 +94,35 @@ class Change(NamedTuple):
         return None if self.shape is None else self.shape.shape.kind
 
 
-def build_series(course: Course) -> Series:
+def _build_series(course: Course) -> Series:
     """Build the series of whole days on which both variants can be measured.
 
     Raises:
-        Refusal: `too_few_units` for fewer than `MIN_DAYS` such days; as `shapes.window_effects`.
+        Refusal: `too_few_units` for fewer than `_MIN_DAYS` such days; as `shapes.window_effects`.
     """
     days = [
         day
         for day, arms in enumerate(course.each_day())
         if not course.axis.partial[day] and has_effect(arms)
     ]
-    if len(days) < MIN_DAYS:
+    if len(days) < _MIN_DAYS:
         raise Refusal(
             "too_few_units",
-            f"{len(days)} whole days with {MIN_UNITS} units in each variant and values "
-            f"that vary; {MIN_DAYS} are needed",
+            f"{len(days)} whole days with {_MIN_UNITS} units in each variant and values "
+            f"that vary; {_MIN_DAYS} are needed",
         )
     control, treatment = course.sum_each_day(days)
     # With no more units than days, the covariance of days has no inverse.
     if min(control.n, treatment.n) <= len(days):
         raise Refusal("too_few_units", f"{len(days)} days need more units than days")
-    return Series(np.array(days), shapes.window_effects(control, treatment), whole_weeks(days))
+    return Series(np.array(days), shapes.window_effects(control, treatment), _whole_weeks(days))
 
 
-def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def _whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """Find complete weeks from the first day on, as indices into `days`.
 
     Example:
-        >>> [len(week) for week in whole_weeks(range(1, 17))], whole_weeks([0, 2, 3])
+        >>> [len(week) for week in _whole_weeks(range(1, 17))], _whole_weeks([0, 2, 3])
         ([7, 7], ())
     """
     index = {day: i for i, day in enumerate(days)}
@@ -133,11 +133,11 @@ def whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     )
 
 
-def find_change(series: Series) -> Change:
+def _find_change(series: Series) -> Change:
     """Search a trend or decay; set aside single odd days that explain more."""
     times = series.times
     # A decay that takes longer looks like a trend.
-    longest = (times[-1] + 1 - times[0]) * SETTLED
+    longest = (times[-1] + 1 - times[0]) * _SETTLED
     candidates = [
         shapes.trend(times),
         *shapes.decays(times - times[0], longest),
@@ -147,11 +147,11 @@ def find_change(series: Series) -> Change:
     search = series.search(candidates, design)
     # Kept from the first search: later ones are chosen by what it found.
     p_value = search.p_value
-    while search.p_value < LEVEL and search.best.shape.kind == "shock" and len(odd_days) < SHOCKS:
+    while search.p_value < _LEVEL and search.best.shape.kind == "shock" and len(odd_days) < _SHOCKS:
         odd_days.append(int(search.best.shape.at))
         design = np.column_stack([design, search.best.shape.values])
         search = series.search(candidates, design)
-    is_found = search.p_value < LEVEL and search.best.shape.kind != "shock"
+    is_found = search.p_value < _LEVEL and search.best.shape.kind != "shock"
     shape = search.best if is_found else None
     return Change(p_value, shape, search.matches, tuple(sorted(odd_days)), design)
 
@@ -165,13 +165,13 @@ def _drifts_on(series: Series, change: Change) -> bool:
         search = series.search([shapes.trend(series.times)], with_decay)
     except Refusal:
         return False
-    return two_sided(search.best.z) < LEVEL
+    return two_sided(search.best.z) < _LEVEL
 
 
 def has_effect(arms: Pair) -> bool:
     """Tell whether both variants have enough units, and something to measure."""
     return all(
-        arm is not None and arm.n >= MIN_UNITS and arm.mean[1] != 0 and arm.comoment[0, 0] > 0
+        arm is not None and arm.n >= _MIN_UNITS and arm.mean[1] != 0 and arm.comoment[0, 0] > 0
         for arm in arms
     )
 
@@ -188,8 +188,8 @@ def find_decay(course: Course) -> tuple[Novelty, float]:
     """
     bare = Novelty(course.metric.name, course.variant, None, None, 0)
     try:
-        series = build_series(course)
-        change = find_change(series)
+        series = _build_series(course)
+        change = _find_change(series)
     except Refusal as refusal:
         return replace(bare, reason=str(refusal)), 0.0
     decays = [match for match in change.matches if match.shape.kind == "decay"]
@@ -258,7 +258,7 @@ def event_row(course: Course, event: Event, series: Series) -> EventRow:
     )
 
 
-TOLERANCE = 0.05
+_TOLERANCE = 0.05
 """Share of control by which a stable effect may change; or by the effect, if larger."""
 
 
@@ -271,8 +271,8 @@ def judge_stability(
     """
     bare = Stability(course.metric.name, course.variant, "too_early", "")
     try:
-        series = build_series(course)
-        change = find_change(series)
+        series = _build_series(course)
+        change = _find_change(series)
         row = _evidence(bare, series, change, course.axis.labels)
     except Refusal as refusal:
         return replace(bare, reason=str(refusal)), None
@@ -343,7 +343,7 @@ def _verdict(
         return "too_early", f"{weeks} whole weeks; at least two are needed to compare weeks"
     relative = windows.scale == "relative"
     size = 1.0 if relative else float(np.mean(np.abs(windows.control)))
-    reach = max(abs(row.effect or 0.0), TOLERANCE * size)
+    reach = max(abs(row.effect or 0.0), _TOLERANCE * size)
     width = ((row.late_less_early_high or 0.0) - (row.late_less_early_low or 0.0)) / 2
     change_of = fmt.margin(reach, relative, unit)
     if width > reach:

@@ -84,11 +84,11 @@ def _count_window_units(daily: time_sums.DailyLogs, units: Places) -> Aggregates
     )
 
 
-Reader = Callable[[Aggregates, Span, Places], Aggregates]
+_Reader = Callable[[Aggregates, Span, Places], Aggregates]
 """Function that adds the sums of a window to its unit counts."""
 
 
-def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
+def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
     """Make a reader of who was shown what in a window."""
     catalogue = daily.read.rows.catalogue
 
@@ -107,7 +107,7 @@ def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
     return add_window
 
 
-def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
+def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
     """Make a reader of the quantiles of a window."""
     events = find_ranked_values(daily.read, metrics)
 
@@ -119,7 +119,7 @@ def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
     return add_window
 
 
-def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> Reader:
+def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
     """Make a reader of a window's totals by unit, with earlier values."""
     table = daily.table
     source = metrics[0].source

@@ -26,7 +26,7 @@ from abeval.stats.sequential import Spending
 from abeval.stats.skewed import Skewed
 from abeval.time.windows import Course, Window
 
-HELD = 3
+_HELD = 3
 """Number of last looks that must agree on a conclusion."""
 
 _SMALLEST = 1e-300
@@ -152,7 +152,7 @@ def look_rows(
     alpha: float,
 ) -> tuple[Look, ...]:
     """Return one row per day; looks on planned days have their bound."""
-    bounds = planned_bounds(held, days, spending, alpha)
+    bounds = _planned_bounds(held, days, spending, alpha)
     direction, rows = course.metric.direction, []
     for snapshot, look, share in held:
         effect, bound = snapshot.effect, bounds.get(snapshot.day + 1)
@@ -202,7 +202,7 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
     return tuple(sorted({late + math.ceil(share * length - 1e-9) for share in shares}))
 
 
-def planned_bounds(
+def _planned_bounds(
     looks: Sequence[AlwaysValidLook], planned: Sequence[int], spending: Spending, alpha: float
 ) -> dict[int, float]:
     """Return day → critical z of each planned look so far (Lan and DeMets)."""
@@ -241,4 +241,4 @@ def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
     last = looks[-1].always_declares
     same = list(takewhile(lambda look: look.always_declares == last, reversed(looks)))
     # A conclusion of the last days alone may still change.
-    return None if len(same) < HELD else list(labels).index(same[-1].day) + 1
+    return None if len(same) < _HELD else list(labels).index(same[-1].day) + 1

@@ -46,7 +46,7 @@ def group_entry_days(split_periods: SplitPeriods, days: Sequence[str]) -> Strata
     return tuple(tuple(group) for group in groups.values())
 
 
-ByVariant = Mapping[str, Moments]
+_ByVariant = Mapping[str, Moments]
 """Variant → moments of (y, x), with third ones."""
 
 
@@ -54,8 +54,8 @@ ByVariant = Mapping[str, Moments]
 class ThirdMoments:
     """Hold one metric's moments with third ones: of each day, and of all days."""
 
-    days: Mapping[str, ByVariant]
-    all_days: ByVariant
+    days: Mapping[str, _ByVariant]
+    all_days: _ByVariant
 
 
 class SkewnessInputs(NamedTuple):
@@ -243,10 +243,10 @@ def _restrict_strata(strata: Strata, cohorts: Container[int]) -> Strata:
     return tuple(group for group in kept if group)
 
 
-Kind = Literal["daily", "cumulative", "rolling"]
+_Kind = Literal["daily", "cumulative", "rolling"]
 
 
-def spans(days: int, widths: Sequence[int]) -> dict[Kind, list[Span]]:
+def spans(days: int, widths: Sequence[int]) -> dict[_Kind, list[Span]]:
     """List every window on an axis of so many days, by kind.
 
     Example:
@@ -267,7 +267,7 @@ def spans(days: int, widths: Sequence[int]) -> dict[Kind, list[Span]]:
 class Window(NamedTuple):
     """Hold the effect in one window of some days, or why there is none."""
 
-    kind: Kind
+    kind: _Kind
     span: Span
     comparison: Comparison
 
@@ -282,7 +282,7 @@ def compute_windows(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[
 
 
 def build_row(
-    course: Course, kind: Kind | Literal["recurring"], span: Span, comparison: Comparison
+    course: Course, kind: _Kind | Literal["recurring"], span: Span, comparison: Comparison
 ) -> "WindowRow":
     """Build the row of a window from its comparison."""
     # Not at the top: a growth has no rows of windows.

@@ -12,7 +12,7 @@ from abeval.results.effects import CutRow, SliceRow
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.records import Estimate
 
-MANY = 1e9
+_MANY = 1e9
 """Units of a day or cell are so many that their interval is that of the normal."""
 
 
@@ -152,7 +152,7 @@ def _lift(case: CauseContext, row: SliceRow | CutRow) -> Estimate | None:
     if row.lift is None or row.lift_low is None or row.lift_high is None:
         return None
     se = (row.lift_high - row.lift_low) / 2 / two_sided_quantile(case.alpha)
-    return Estimate(case.sign * row.lift, se * se, row.units, MANY)
+    return Estimate(case.sign * row.lift, se * se, row.units, _MANY)
 
 
 def _restore_sign(case: CauseContext, lift: Estimate) -> Estimate:
@@ -185,7 +185,7 @@ def _pool_days(days: Sequence[Part]) -> Estimate | None:
         return None
     weights = [1 / lift.variance for lift in lifts]
     value = sum(w * lift.value for w, lift in zip(weights, lifts, strict=True)) / sum(weights)
-    return Estimate(value, 1 / sum(weights), len(lifts), MANY)
+    return Estimate(value, 1 / sum(weights), len(lifts), _MANY)
 
 
 def _change(days: Sequence[Part], mean: float) -> Estimate:
@@ -200,4 +200,4 @@ def _change(days: Sequence[Part], mean: float) -> Estimate:
     )
     length = len(days) - 1
     # Days are as if independent, which is cautious where units return.
-    return Estimate(crossed / squares * length, length**2 / squares, len(days), MANY)
+    return Estimate(crossed / squares * length, length**2 / squares, len(days), _MANY)

@@ -12,9 +12,9 @@ from abeval.results.agreement import Evidence
 from abeval.results.replay import ReplayRow
 from abeval.stats.records import Estimate
 
-ESTIMATOR = "snips"
+_ESTIMATOR = "snips"
 GAUC = "gauc[impressions]"
-LEAST_CLICKS = 100
+_LEAST_CLICKS = 100
 """Days and positions with fewer clicks are not looked at one by one."""
 _NANO = 1e-9
 
@@ -65,7 +65,7 @@ def check_split(case: CauseContext, span: float) -> Finding:
 
 def check_backtest(case: CauseContext, least_z: float) -> Finding | Unchecked | None:
     """Compare the variant's estimate from control's log with what it had."""
-    estimates = [row for row in case.backtests if row.estimator == ESTIMATOR]
+    estimates = [row for row in case.backtests if row.estimator == _ESTIMATOR]
     forward = next((row for row in estimates if row.target == case.variant), None)
     if forward is None:
         return None
@@ -79,7 +79,7 @@ def check_backtest(case: CauseContext, least_z: float) -> Finding | Unchecked | 
         evidence=(
             *(
                 Evidence(
-                    f"{ESTIMATOR} of {row.target} from {row.source}", row.value, row.low, row.high
+                    f"{_ESTIMATOR} of {row.target} from {row.source}", row.value, row.low, row.high
                 )
                 for row in estimates
             ),
@@ -169,7 +169,7 @@ def _find_furthest(case: CauseContext, query: str, column: str) -> Iterator[Evid
             clicks = cell_rows[f"{model}_clicks"].fillna(0).to_numpy(dtype=np.float64)
             scores = cell_rows[f"{model}_nanos"].fillna(0).to_numpy(dtype=np.float64) * _NANO
             q = clusters.ratio(scores, clicks)
-            if q is not None and clicks.sum() >= LEAST_CLICKS and scores.sum() > 0:
+            if q is not None and clicks.sum() >= _LEAST_CLICKS and scores.sum() > 0:
                 candidates.append((f"{variant}, {column} {cell}", q))
         if candidates:
             where, q = max(candidates, key=lambda cell: abs(math.log(cell[1].value)))

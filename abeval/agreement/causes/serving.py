@@ -205,13 +205,13 @@ def _find_leaks(
         yield route._replace(p_value=min(1.0, route.p_value * len(aucs)))
 
 
-def find_served_values(case: CauseContext, side: str) -> Values | None:
+def _find_served_values(case: CauseContext, side: str) -> Values | None:
     """Return the row of `served_values` of one side; None without rows."""
     rows = case.rows("served_values").set_index("side").astype(float)
     return rows.T.to_dict().get(side)
 
 
-def distinct_share_kept(values: Values) -> float:
+def _distinct_share_kept(values: Values) -> float:
     """Return the share of different values that is left."""
     return values["served_values"] / values["own_values"] if values["own_values"] else 1.0
 
@@ -227,7 +227,7 @@ def is_rounded(values: Values, min_distinct_share: float = FEW) -> bool:
     """Tell whether served scores are own ones in order, but few or of 16 bits."""
     ordered = values["falls"] <= (1 - _ORDERED) * values["compared"]
     are_few = (
-        values["own_values"] >= _LEAST_VALUES and distinct_share_kept(values) < min_distinct_share
+        values["own_values"] >= _LEAST_VALUES and _distinct_share_kept(values) < min_distinct_share
     )
     rows = max(values["compared"], 1)
     short = values["served_short"] / rows > _SHORT and values["own_short"] / rows < 1 - _SHORT / 2
@@ -237,7 +237,7 @@ def is_rounded(values: Values, min_distinct_share: float = FEW) -> bool:
 
 def check_half_precision(case: CauseContext, min_distinct_share: float) -> Finding | None:
     """Count the different served scores, and the AUC that rounding costs."""
-    values, lost = find_served_values(case, "variant"), _loss(case, "plain")
+    values, lost = _find_served_values(case, "variant"), _loss(case, "plain")
     if values is None or lost is None:
         return None
     gone = _negate(lost)
@@ -245,7 +245,7 @@ def check_half_precision(case: CauseContext, min_distinct_share: float) -> Findi
     of_variant = {
         "different served scores": served,
         "different own scores": own_count,
-        "share of values left": distinct_share_kept(values),
+        "share of values left": _distinct_share_kept(values),
         "served scores that fit into 16 bits": values["served_short"] / max(values["compared"], 1),
     }
     return Finding(
@@ -270,7 +270,7 @@ def check_served_score(
     Other causes are timeouts and fallbacks, late features, old models, rounding, and what differs
     by position alone.
     """
-    values = find_served_values(case, "variant")
+    values = _find_served_values(case, "variant")
     routes = [
         *_mismatches(case, values, max_score_mismatch),
         *_missing(case, unserved),
@@ -338,7 +338,7 @@ def _describe_sides(case: CauseContext) -> Iterator[Evidence]:
     for side, variant in (("control", case.control), ("variant", case.variant)):
         apart = share(case.rows("served_apart"), side, "apart", "compared")
         yield case.number("all rows with another score", apart, variant)
-        if values := find_served_values(case, side):
+        if values := _find_served_values(case, side):
             varied = math.sqrt(values["own_own"] * values["served_served"])
             correlation = values["own_served"] / varied if varied > 0 else None
             yield Evidence("rank correlation", correlation, where=variant)

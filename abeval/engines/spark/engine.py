@@ -200,7 +200,7 @@ class SparkEngine(Engine):
 
     @staticmethod
     def _find_types(frame: "DataFrame") -> dict[str, str]:
-        return {field.name: duckdb_type(field.dataType.simpleString()) for field in frame.schema}
+        return {field.name: _duckdb_type(field.dataType.simpleString()) for field in frame.schema}
 
     def _open_table(self, log: str, table: str) -> "DataFrame":
         tables = [row["tableName"] for row in self._session.sql("show tables").collect()]
@@ -280,11 +280,11 @@ class SparkEngine(Engine):
         return not is_remote() and master.startswith("local")
 
 
-def duckdb_type(kind: str) -> str:
+def _duckdb_type(kind: str) -> str:
     """Return DuckDB's name for a type of Spark.
 
     Example:
-        >>> duckdb_type("timestamp_ntz"), duckdb_type("decimal(20,0)")
+        >>> _duckdb_type("timestamp_ntz"), _duckdb_type("decimal(20,0)")
         ('TIMESTAMP', 'DECIMAL(20,0)')
     """
     if kind.startswith(("char(", "varchar(")):

@@ -208,7 +208,7 @@ else t end
 """
 
 
-Rule = Callable[[Any], exp.Expr]
+_Rule = Callable[[Any], exp.Expr]
 
 
 def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
@@ -229,7 +229,7 @@ def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
     return query
 
 
-def _rule(node: exp.Expr) -> Rule | None:
+def _rule(node: exp.Expr) -> _Rule | None:
     rule = _RULES.get(type(node))
     if rule is not None or type(node) in _SAME or not isinstance(node, (exp.Func, exp.Escape)):
         return rule
@@ -287,7 +287,7 @@ def _round(node: exp.Round) -> exp.Expr:
     )
 
 
-def _make_double_rule(template: str) -> Rule:
+def _make_double_rule(template: str) -> _Rule:
     """Make a rule that rounds doubles."""
 
     def round_double(node: exp.Floor | exp.Ceil) -> exp.Expr:
@@ -379,7 +379,7 @@ def _truncate_time(node: exp.TimestampTrunc) -> exp.Expr:
     return exp.cast(node, exp.DataType.Type.TIMESTAMPNTZ)
 
 
-_RULES: Mapping[type[exp.Expr], Rule] = {
+_RULES: Mapping[type[exp.Expr], _Rule] = {
     exp.DateDiff: _date_diff,
     exp.Div: _div,
     exp.IntDiv: _int_div,

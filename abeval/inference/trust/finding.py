@@ -18,13 +18,13 @@ from abeval.metrics.row_text import reading
 from abeval.results import Check, CheckStatus
 from abeval.stats import multiplicity
 
-ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})
+_ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})
 """Columns that decide which rows exist and whose they are: all metrics need them."""
 
 CLICK_COLUMNS = ("click", "dwell", "dwell_ms")
 """Columns whose metrics read clicks."""
 
-SRM = "srm"
+_SRM = "srm"
 # The overall split gets a quarter of the budgets: 0.01 and 0.001, as is customary.
 _SRM_PART = 0.25
 
@@ -83,7 +83,7 @@ def skip_check(why: str, name: str = "", remedy: str = "") -> RawCheck:
     return RawCheck(None, why, least="skipped", name=name, remedy=remedy)
 
 
-Find = Callable[[Analysis], RawCheck | list[RawCheck] | None]
+_Find = Callable[[Analysis], RawCheck | list[RawCheck] | None]
 """Runs a check: one finding, a list of findings, or None without data."""
 
 
@@ -121,7 +121,7 @@ class TrustCheck:
     """
 
     name: str
-    find: Find = lambda _: None
+    find: _Find = lambda _: None
     check: str = ""
     of: Literal["log", "units", "both"] = "log"
     audit: bool = False
@@ -136,7 +136,7 @@ class TrustCheck:
     remedy: str = ""
     states: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
-    def __call__(self, find: Find) -> "TrustCheck":
+    def __call__(self, find: _Find) -> "TrustCheck":
         """Give the check its function, as a decorator."""
         return replace(self, find=find)
 
@@ -236,8 +236,8 @@ def _merge_parts(parts: Sequence[Check]) -> Check:
 
 def _shares(families: Collection[str]) -> dict[str, float]:
     """Return each test family's share of the error budgets."""
-    others = {*families} - {SRM}
-    return {SRM: _SRM_PART} | {name: (1 - _SRM_PART) / len(others) for name in others}
+    others = {*families} - {_SRM}
+    return {_SRM: _SRM_PART} | {name: (1 - _SRM_PART) / len(others) for name in others}
 
 
 def _part(share: float, options: TrustOptions) -> tuple[Limits, str]:
@@ -289,4 +289,4 @@ def affected_metrics(metrics: Sequence[Metric], columns: Collection[str]) -> tup
 
     Columns have canonical names or those of the log, in lower case.
     """
-    return None if ROW_COLUMNS.intersection(columns) else reading(metrics, columns)
+    return None if _ROW_COLUMNS.intersection(columns) else reading(metrics, columns)
