@@ -210,7 +210,7 @@ def _shares(
     if prepared.repeats.duplicates:
         yield from _duplicates(run, schema, units, hours, impressions)
     if schema.exposures is not None:
-        # By stretch: who entered late had less time to come.
+        # By split period: who entered late had less time to come.
         code = units.split_period * len(units.variants) + units.variant
         names = [str(cell) for cell in range(int(units.split_period.max(initial=0)) + 1)]
         silent = (impressions == 0).astype(np.int64)

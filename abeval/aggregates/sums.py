@@ -132,7 +132,7 @@ def _add_exactly(
 
 
 MomentsByPeriod = Sequence[Mapping[str, Moments]]
-"""Variant → moments, in each stretch of entry days; a single one where the split did not change."""
+"""Variant → moments, in each split period; a single one where the split did not change."""
 
 VARIABLES = ("y", "x", "y0", "x0", "z")
 """Numerator, denominator, both before the period, and whether the unit is new in it."""

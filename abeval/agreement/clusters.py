@@ -78,7 +78,7 @@ def p_above(estimate: Estimate, limit: float) -> float:
 
 
 class Shares(NamedTuple):
-    """A share of both sides, and the variant's minus control's."""
+    """Shares in control and in the variant, and their difference."""
 
     control: Estimate
     variant: Estimate

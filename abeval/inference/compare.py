@@ -233,6 +233,6 @@ def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
         return "clustered"
     if analysis.experiment.switchback is not None and not clustered.is_row_ratio(metric):
         return "switched"
-    # Only sums over units can be compared within stretches of entry days.
+    # Only sums over units can be compared within split periods.
     apart = metric.kind in ("quantile", "catalogue", "auc") or inference.resample == "permutation"
     return "split_changed" if aggregates.split_periods and apart else None

@@ -363,8 +363,8 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
     split_periods = aggregates.split_periods
     if split_periods:
         yield (
-            f"The split changed: units are compared within {len(split_periods)} stretches of entry "
-            "days of one split, each weighed by its share of all units. Quantiles, AUC, catalogue "
+            f"The split changed: units are compared within {len(split_periods)} split "
+            "periods, each weighed by its share of all units. Quantiles, AUC, catalogue "
             "metrics and exact tests are then refused."
         )
     for arms in [Arms(experiment.control, name) for name in experiment.treatments]:
@@ -377,9 +377,9 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
         if any(counts.values()):
             days = fmt.listing([start for start, units in counts.items() if units])
             yield (
-                f"{arms.treatment}: {sum(counts.values()):,} units of the stretches from {days} "
-                f"are not compared, because {arms.treatment} or {arms.control} has fewer than "
-                f"{MIN_PERIOD_UNITS} there."
+                f"{arms.treatment}: {sum(counts.values()):,} units of the split periods from "
+                f"{days} are not compared, because {arms.treatment} or {arms.control} has fewer "
+                f"than {MIN_PERIOD_UNITS} there."
             )
 
 

@@ -77,7 +77,7 @@ def compare_within(
     if len(moments) > 1:
         indices, can_be_weighed = find_usable_periods(moments, arms), metric.is_mean_or_ratio
     if can_be_weighed and len(indices) > 1 and rule.looks is None:
-        # Stretches cannot be weighed where an exact test would judge.
+        # Split periods cannot be weighed where an exact test would judge.
         pooled_moments = pool_moments([moments[index] for index in indices])
         can_be_weighed = (
             special_tests.rare(pooled_moments[arms.control], pooled_moments[arms.treatment]) is None

@@ -179,7 +179,7 @@ def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
 def _sums(
     parts: Sequence[Metric], aggregates: Aggregates, variant: str, indices: Sequence[int]
 ) -> Floats:
-    """Return units and each part's sums by sub-bucket, stretches side by side.
+    """Return units and each part's sums by sub-bucket, split periods side by side.
 
     The shape is (buckets, periods × (1 + 2 parts)).
     """

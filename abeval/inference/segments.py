@@ -197,7 +197,7 @@ def _mix(cells: _SegmentCells, compared: Sequence[_ComparedCell]) -> composition
         n = [total[index][name].n for index in indices]
         scale = [1.0]
         if len(indices) > 1:
-            # So many units as would know the mix as well, each stretch weighed alike in both.
+            # So many units as would know the mix as well, each split period weighed alike in both.
             effective = 1 / sum(share**2 / size for share, size in zip(shares, n, strict=True))
             scale = [effective * share / size for share, size in zip(shares, n, strict=True)]
         weighed_cells = [

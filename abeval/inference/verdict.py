@@ -188,7 +188,7 @@ def _harm(case: _VerdictInput, row: Row) -> str:
         return f"{text} is worse"
     margin = _margin(metric)
     if harm[0] > metric.margin:
-        return f"{text} breaks its {margin} margin with its whole interval"
+        return f"{text} lies wholly beyond its {margin} margin"
     likely = "likely but not proven" if harm[1] > metric.margin else "not ruled out"
     return f"{text} is worse, and a loss beyond its {margin} margin is {likely}"
 

@@ -40,7 +40,7 @@ class Definition(NamedTuple):
             unit (a column of the family's query).
         below: What that is divided by, of the same; of a request, the product of these columns
             (`fine` says that `above` counts multiples of 1e-12).
-        same: Whether every order of a list has the same value once k covers the list.
+        same: Whether the metric ignores the order of a list once k covers it.
         form: What is computed of the sums over units: their ratio, its square root, the numerator
             only, the ratio over the entropy of the click rate, or one minus that, or the share of
             the spread of relevance that errors leave.

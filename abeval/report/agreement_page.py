@@ -251,7 +251,7 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
 @page_part(
     "traffics",
     view="explore",
-    title="Models on traffics",
+    title="Models by traffic",
     short="Traffics",
     result="agreement",
     after="quadrant",
@@ -304,7 +304,7 @@ def _matrix(result: Agreement) -> Iterator[TextTable]:
     keys = dict.fromkeys((cell.metric, cell.model) for cell in result.matrix)
     cells = {(c.metric, c.model, c.traffic): number(c.value, c.low, c.high) for c in result.matrix}
     yield TextTable(
-        "Models on traffics",
+        "Models by traffic",
         "each model on the traffic that each variant served.",
         ("metric", "model", *traffics),
         tuple((*key, *(cells.get((*key, t), fmt.MISSING) for t in traffics)) for key in keys),

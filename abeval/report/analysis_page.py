@@ -177,7 +177,6 @@ def _scorecard_part(study: Study) -> Iterator[Block]:
     "heat",
     view="explore",
     title="Metrics by segment",
-    short="Heat",
     after="scorecard",
     gated=True,
     lead=(
@@ -257,7 +256,7 @@ def _quality_part(result: Result) -> Iterator[Block]:
 @page_part(
     "power",
     view="explore",
-    title="What it can see",
+    title="Detectable effect",
     short="Power",
     result="outlook",
     after="cuts",

@@ -64,7 +64,7 @@
     const lines = figure.data.filter((trace) => Array.isArray(trace.customdata));
     if (!lines.length) return;
     const details = element("details", "", { class: "data" });
-    details.append(element("summary", "Its numbers"));
+    details.append(element("summary", "Show data"));
     details.addEventListener("toggle", () => {
       if (details.querySelector("table")) return;
       const wide = element("div", "", { class: "wide", tabindex: "0", role: "group", "aria-label": "Numbers of the figure" });

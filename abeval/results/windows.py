@@ -179,7 +179,7 @@ class TimeResult(Tabled[Stability], DrawnRecord):
     """Effects over time: by window, their stability and novelty, and daily looks.
 
     Attributes:
-        ramps: Stretches of entry days with the same shares; one stretch if they never changed.
+        ramps: Entry days with the same shares; one split period if they never changed.
         before: Effects between the same groups in the pre-period, before anything differed.
     """
 

@@ -24,7 +24,7 @@ _MANY = 1000.0
 # Below this p-value of one day or one cut, the split has changed.
 _CHANGED = 1e-6
 
-# P-value below which two stretches are apart, once the split is known to have changed.
+# P-value below which two split periods are apart, once the split is known to have changed.
 #
 # A change that is missed biases, one too many costs hardly anything.
 _APART = 1e-3

@@ -159,7 +159,7 @@ def _prepare_views(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> P
     """Make the views of the logs, with `units` as SQL."""
     prepared = prepare(run, metrics)
     if len(prepared.assignment.split_periods) > 1:
-        why = "the split of the traffic changed, and values are weighed by stretches of days"
+        why = "the split of the traffic changed, and values are weighed by split periods of days"
         raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
     _write_units(run, recorder, prepared.schema)
     return prepared

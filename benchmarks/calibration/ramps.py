@@ -1,7 +1,7 @@
 """Calibration of planned looks while traffic is ramped up, as an analysis tests them.
 
 A/A experiments whose users come back, over 28 days with a planned look each week; the treatment's
-share of new users rises. Units are compared within stretches of entry days of one share, weighed
+share of new users rises. Units are compared within split periods of one share, weighed
 alike in both variants; alpha is spent by days, and looks correlate by the information of the days
 before each (`inference/compare.py`). Its mean over some experiments stands for each one's own.
 Beside it: bounds by share of days, as they were.

@@ -94,7 +94,7 @@ def summed(one: Slice, groups: UnitGroups) -> dict[Label, list[int]]:
 def test_sums_of_slices_are_those_of_their_units(
     seed: int, units: int, stretches: int, size: int, has_past: bool
 ) -> None:
-    """Of cells, stretches and masks; of a new unit what was before is 0."""
+    """Of cells, split periods and masks; of a new unit what was before is 0."""
     rng = np.random.default_rng(seed)
     y, x, y0, x0 = rng.integers(-size, size + 1, (4, units))
     new = rng.integers(0, 2, units)

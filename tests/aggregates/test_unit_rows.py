@@ -156,7 +156,7 @@ def summed(
 
 
 def units_of(engine: DuckDBEngine) -> Units:
-    """The analysed units, sorted by hash: variants in turns, and two stretches."""
+    """The analysed units, sorted by hash: variants in turns, and two split periods."""
     known = engine.frame("select unit_hash from units order by unit_id")
     number = np.arange(len(known))
     return Units(

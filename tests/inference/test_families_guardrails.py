@@ -178,7 +178,7 @@ def test_views_too_skewed_for_any_test_say_so() -> None:
 
 
 def test_the_denominators_of_sound_ramps_seldom_move() -> None:
-    """Of such A/A ramps, Welch's test within stretches rejects 6.6 % at .003."""
+    """Of such A/A ramps, Welch's test within split periods rejects 6.6 % at .003."""
     random, ratio = np.random.default_rng(2), Metric("ctr", "ratio", "Σ clicks / Σ views")
     p_values = []
     for _ in range(150):

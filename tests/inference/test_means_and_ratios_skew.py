@@ -161,7 +161,7 @@ class TestRule:
 
 
 class TestChangedSplit:
-    """1 % for three weeks, then half: two stretches of entry days, weighed alike in both."""
+    """1 % for three weeks, then half: two split periods, weighed alike in both."""
 
     def test_stretches_are_judged_by_their_own_third_moments(self) -> None:
         stretches = [

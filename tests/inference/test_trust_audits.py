@@ -169,7 +169,7 @@ def ramped(lost: float) -> Check:
 def test_a_ramp_makes_no_units_silent_and_lists_that_are_lost_do() -> None:
     sound, broken = ramped(0.0), ramped(0.2)
     assert (sound.status, sound.value) == ("pass", 0.0)
-    assert "within the stretches of one split" in sound.message
+    assert "within the split periods" in sound.message
     assert broken.status == "warn"
 
 

@@ -67,8 +67,8 @@ BETTER = "although ctr +5.9% [+3.1%, +8.7%] got better"
         ),
         (
             (row(), replace(LATENCY, **effect(0.055, 0.0275, 182.0))),
-            "DO NOT SHIP: guardrail latency_ms +5.5% [+2.8%, +8.2%] breaks its 2% margin with its "
-            f"whole interval, {BETTER}.",
+            "DO NOT SHIP: guardrail latency_ms +5.5% [+2.8%, +8.2%] lies wholly beyond its 2% "
+            f"margin, {BETTER}.",
         ),
         (
             (CTR_WORSE, SESSIONS),
@@ -237,7 +237,7 @@ def test_a_margin_is_broken_only_by_a_whole_interval_beyond_it() -> None:
         0.02: "is worse, and a loss beyond its 2% margin is not ruled out",
         0.0201: "is worse, and a loss beyond its 2% margin is likely but not proven",
         0.03: "is worse, and a loss beyond its 2% margin is likely but not proven",
-        0.0301: "breaks its 2% margin with its whole interval",
+        0.0301: "lies wholly beyond its 2% margin",
     }
     for lift, expected in words.items():
         worse = replace(LATENCY, status="worse", **effect(lift, 0.01, 182.0))

@@ -88,7 +88,7 @@ EXPOSED = {"impressions": {}, "exposures": {}}
 
 
 def by_hand(log: pd.DataFrame, early: pd.Series) -> float:
-    """Clicks per user of b less a, within the two stretches, by their shares of all users."""
+    """Clicks per user of b less a, within the two split periods, by their shares of all users."""
     during = log[log.ts >= "2026-01-05"]
     users = during.groupby("user_id").agg(
         variant=("variant", "first"), ts=("ts", "min"), clicks=("click", "sum")
@@ -107,7 +107,7 @@ def test_units_are_compared_within_stretches_of_a_schedule_and_of_exposures():
     for result in (announced, found):
         assert result["clicks_per_user"].difference == pytest.approx(expected, rel=1e-9)
         assert [ramp.start for ramp in result.ramps] == ["2026-01-05", "2026-01-07"]
-        assert any("within 2 stretches" in note for note in result.notes)
+        assert any("within 2 split periods" in note for note in result.notes)
     checks = {check.name: check for check in announced.trust}
     assert (checks["split"].status, checks["srm"].status) == ("pass", "pass")
     checks = {check.name: check for check in found.trust}
@@ -131,7 +131,7 @@ def test_a_change_that_nothing_explains_decides_nothing_and_says_what_would() ->
     assert result.verdicts[0].sentence.startswith("DO NOT TRUST: split: by first impressions")
     assert {row.status for row in result.scorecard} == {"untrusted"}
     assert [ramp.start for ramp in result.ramps] == ["2026-01-05", "2026-01-07"]
-    assert not any("within 2 stretches" in note for note in result.notes)
+    assert not any("within 2 split periods" in note for note in result.notes)
     windows = experiment().windows(logs={"impressions": log}, by=["hour"])
     assert (windows.windows, windows.stability) == ((), ())
     assert windows.ramps == result.ramps
@@ -164,7 +164,7 @@ def test_units_of_a_stretch_that_do_not_match_its_own_weights_fail_and_it_is_nam
     result = experiment(assignment=schedule()).analyze(logs={"impressions": lost})
     check = next(check for check in result.trust if check.name == "srm")
     assert check.status == "fail"
-    assert "2026-01-07" in check.message or "all stretches" in check.message
+    assert "2026-01-07" in check.message or "all split periods" in check.message
 
 
 def test_a_split_that_no_weights_fit_still_fails():

@@ -140,7 +140,7 @@ def test_small_segments_of_three_arms_hold_their_level() -> None:
 
 
 RAMP = [[99, 1], [1, 1]]
-"""Weights of two stretches: one percent, then half."""
+"""Weights of two split periods: one percent, then half."""
 
 
 def test_one_unit_of_a_ramp_is_no_evidence() -> None:

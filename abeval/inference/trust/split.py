@@ -336,7 +336,7 @@ def _test_split(analysis: Analysis) -> _SplitTest:
         return _SplitTest(srm.believable([*totals.values()], weights), totals, weights)
     if experiment.schedule:
         return _test_schedule(split_periods, split_period_weights(analysis))
-    # The file's weights are those of all units together, or of the latest stretch.
+    # The file's weights are those of all units together, or of the latest split period.
     weights = [variant.weight for variant in experiment.variants.values()]
     last = split_periods[-1]
     of_all, of_last = (
@@ -355,13 +355,13 @@ def _test_schedule(split_periods: SplitPeriods, weights: Sequence[Sequence[float
     tests.append(srm.check_split(units, weights))
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     worst = int(np.argmin(adjusted))
-    where, counts = f" of each of {len(split_periods)} stretches", split_periods[-1].units
+    where, counts = f" of each of {len(split_periods)} split periods", split_periods[-1].units
     worst_weights: Sequence[float] = ()
     if adjusted[worst] < _NAMED and worst < len(split_periods):
         where, counts = f" of {_format_period(split_periods[worst])}", split_periods[worst].units
         worst_weights = weights[worst]
     elif adjusted[worst] < _NAMED:
-        where = " of all stretches together"
+        where = " of all split periods together"
         counts = dict(zip(counts, units.sum(axis=0).tolist(), strict=True))
     return _SplitTest(
         tests[worst]._replace(p_value=float(adjusted[worst])), counts, worst_weights, where
@@ -385,15 +385,13 @@ def _format_period(split_period: SplitPeriod) -> str:
         "scheduled": {
             "calm": (
                 "the split changed as [[assignment.splits]] says; units are compared within "
-                "{stretches} stretches of entry days of one split, each weighed alike in all "
-                "variants"
+                "{periods} split periods, each weighed alike in all variants"
             ),
         },
         "unannounced": {
             "calm": (
                 "the split changed {changes}, which no schedule announces; units are compared "
-                "within {stretches} stretches of entry days of one split, each weighed alike in "
-                "all variants"
+                "within {periods} split periods, each weighed alike in all variants"
             ),
             "remedy": (
                 "if it was meant to change, write [[assignment.splits]]; if not, look for what "
@@ -420,7 +418,7 @@ def split_check(analysis: Analysis) -> list[RawCheck]:
         return []
     changes = float(len(split_periods) - 1)
     slots: dict[str, object] = {"changes": _changes(experiment, split_periods)}
-    slots["stretches"] = len(split_periods)
+    slots["periods"] = len(split_periods)
     if not placing.knows_assignment(experiment):
         # Nobody planned the weights that were observed.
         planned = {k: f"{v.weight:g}" for k, v in experiment.variants.items()}
