@@ -227,7 +227,7 @@ def _environment() -> "jinja2.Environment":
         lstrip_blocks=True,
     )
     by_name = (said, full, slug, _packed_url, _metric_note, decisive_p, format_lift)
-    environment.filters |= {function.__name__: function for function in by_name} | {
+    environment.filters |= {function.__name__.strip("_"): function for function in by_name} | {
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "p": fmt.p_value,

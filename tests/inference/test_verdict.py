@@ -248,7 +248,7 @@ def test_a_margin_is_broken_only_by_a_whole_interval_beyond_it() -> None:
 
 def test_a_guardrail_that_should_rise_breaks_its_margin_by_falling() -> None:
     fallen = replace(SESSIONS, status="worse", **effect(-0.03, 0.005, 3.2))
-    said = "guardrail sessions_per_user -3.00% [-3.50%, -2.50%] breaks its 2% margin"
+    said = "guardrail sessions_per_user -3.00% [-3.50%, -2.50%] lies wholly beyond its 2% margin"
     assert said in sentence(row(), fallen)
 
 

@@ -129,7 +129,7 @@ def test_a_built_in_part_keeps_its_id_even_before_the_first_page() -> None:
     )
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
-    assert "already: abeval.report.analysis_page.heat_part" in ran.stdout
+    assert "already: abeval.report.analysis_page._heat_part" in ran.stdout
 
 
 MODULE = """
