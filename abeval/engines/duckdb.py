@@ -88,12 +88,12 @@ class DuckDBEngine(Logs, Engine):
         """
         if self._is_confined:
             return
-        self._is_confined = True
         sources = [*logs]
         there = [f for log in sources if (f := files_there("", log, self._folder)) is not None]
         # Frames that are still to come may have many rows.
-        if (len(there) < len(sources) and not self._stored) or not are_small(there):
+        if (len(there) < max(len(sources), 1) and not self._stored) or not are_small(there):
             self._use_all_threads()
+        self._is_confined = True
         if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):
             return
         files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
@@ -103,8 +103,8 @@ class DuckDBEngine(Logs, Engine):
             self._run("; ".join(write_confinement(files, folders)))
 
     def _use_all_threads(self) -> None:
-        """Run statements from here on with a thread for each processor."""
-        if self._has_few_threads:
+        """Run statements from here on with a thread for each processor, if that can be changed."""
+        if self._has_few_threads and not self._is_confined:
             self._has_few_threads = False
             self._run("reset threads")
 

@@ -37,7 +37,7 @@ _MOST_NEEDS = 4
 """Most missing columns that one sentence names."""
 
 
-def _tabulate_agreement(result: Agreement, show_all: bool) -> Tables:
+def tabulate_agreement(result: Agreement, show_all: bool) -> Tables:
     """Tabulate conclusions and goals; with `show_all`, every pair, model and cause."""
     if show_all:
         all_tables = (

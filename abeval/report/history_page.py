@@ -15,7 +15,7 @@ _LISTED = 3
 """Most metrics that one sentence names."""
 
 
-def _tabulate_additions(result: Added, show_all: bool) -> Tables:
+def tabulate_additions(result: Added, show_all: bool) -> Tables:
     """Write one line per added result, and the size of the history."""
     lines = []
     for addition in result.sources:
@@ -34,7 +34,7 @@ def _tabulate_additions(result: Added, show_all: bool) -> Tables:
     return Tables((*lines, f"{result.history} has {result.experiments} experiment{several}"))
 
 
-def _tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
+def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
     """Write the verdict and what was learned, then every table with rows."""
     visible_tables = tables.drop_empty(prediction_table(result), sensitivity_table(result))
     left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)

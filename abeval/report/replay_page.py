@@ -54,7 +54,7 @@ def split_id(text: str) -> tuple[str, str, str]:
     return name, k, definition
 
 
-def _tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
+def tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
     """Tabulate models on all traffic; with `show_all`, every metric and traffic."""
     metrics, short_metrics = list_metrics(result), _choose_short_metrics(result)
     traffic_names = traffics(result) if show_all else [main_traffic(result)]

@@ -30,7 +30,7 @@ def tabulate(result: Record, show_all: bool = False) -> Tables:
     )
 
 
-def _tabulate_aa(result: "AAResult", show_all: bool) -> Tables:
+def tabulate_aa(result: "AAResult", show_all: bool) -> Tables:
     """Tabulate how often each test rejects; by default of the first metrics."""
     off = result.off()
     # A test that does not keep its level is never among the rows left out.
@@ -48,7 +48,7 @@ def _tabulate_aa(result: "AAResult", show_all: bool) -> Tables:
     )
 
 
-def _tabulate_plans(result: "Plans", show_all: bool) -> Tables:
+def tabulate_plans(result: "Plans", show_all: bool) -> Tables:
     """Tabulate effect, size and days of each plan, and how often it decides."""
     # With unequal weights control has a number of units of its own.
     units = "variant units" if any(plan.units_control for plan in result.plans) else "units"
@@ -91,7 +91,7 @@ def _decision(plan: "DecisionPlan") -> str:
     )
 
 
-def _tabulate_pairs(result: "Pairwise", show_all: bool) -> Tables:
+def tabulate_pairs(result: "Pairwise", show_all: bool) -> Tables:
     """Tabulate a metric by variant, and the difference of every two variants."""
     adjusted = "unadjusted" if result.family == "none" else f"adjusted by {result.family}"
     values = table(
@@ -120,7 +120,7 @@ def _tabulate_pairs(result: "Pairwise", show_all: bool) -> Tables:
     return Tables((values, pairs), tuple(f"do not trust this result: {why}" for why in failed))
 
 
-def _tabulate_off_policy(result: "OffPolicyResult", show_all: bool) -> Tables:
+def tabulate_off_policy(result: "OffPolicyResult", show_all: bool) -> Tables:
     """Tabulate the estimates and what they rest on."""
     messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
     result_tables = (_off_policy_estimates(result), _off_policy_support(result))
@@ -171,7 +171,7 @@ def _off_policy_support(result: "OffPolicyResult") -> TextTable:
     return TextTable("Support", lead, ("of the log", "value"), tuple(rows), ("name", "number"))
 
 
-def _tabulate_audit(result: "AuditResult", show_all: bool) -> Tables:
+def tabulate_audit(result: "AuditResult", show_all: bool) -> Tables:
     """Tabulate units that are not in the variant of the rule, and pairs."""
     parts: list[Part] = []
     if result.units:
@@ -197,7 +197,7 @@ def _independence(p: float | None) -> str:
     return "too few units" if p is None else f"p = {p:.3g}"
 
 
-def _tabulate_checks(result: "CheckResult", show_all: bool) -> Tables:
+def tabulate_checks(result: "CheckResult", show_all: bool) -> Tables:
     """Count the checks that passed, and list the others, worst first."""
     checks = worst_first(result.trust, "fail", "warn", "skipped", *(("pass",) if show_all else ()))
     units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in result.experiment.variants)
@@ -205,7 +205,7 @@ def _tabulate_checks(result: "CheckResult", show_all: bool) -> Tables:
     return Tables((first, *tables.drop_empty(tables.checks_table(checks))))
 
 
-def _tabulate_preferences(result: "InterleavingResult", show_all: bool) -> Tables:
+def tabulate_preferences(result: "InterleavingResult", show_all: bool) -> Tables:
     """Write the verdict, and tabulate preferences and failed checks."""
     info, checks = result.experiment, result.trust
     size = f"{fmt.count(result.units)} {info.unit} units, {fmt.count(result.lists)} lists"

@@ -31,7 +31,7 @@ _ROWS = 20
 _CHANGES = ("settling", "drifting")
 
 
-def _tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
+def tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
     """Tabulate the stability of effects; `show_all` adds the evidence."""
     rows = [
         row
