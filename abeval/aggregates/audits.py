@@ -153,7 +153,15 @@ def list_flags(experiment: Experiment, schema: LogSchema, never_null: frozenset[
 def show_audited(
     run: Run, schema: LogSchema, sample: Sample, chosen: Sequence[Flag], has_lists: bool
 ) -> None:
-    """Create the view `audited`: one row per sampled impression."""
+    """Create the view `audited`: one row per sampled impression.
+
+    Args:
+        run: The experiment and its engine.
+        schema: The log's columns.
+        sample: Which units are read; of a log that is small, all.
+        chosen: What is looked for; each becomes one or two columns of 0 and 1.
+        has_lists: Whether the columns are added that repeated items of a request need.
+    """
     engine, log, source = run.engine, schema.impressions, run.experiment.logs.rows
     flag_columns = [
         f"cast(case when {sql} then 1 else 0 end as tinyint) as f_{number}"
@@ -175,7 +183,11 @@ def show_audited(
 
 
 class Audits(NamedTuple):
-    """Hold the rows of every audit of hours and of shares that a log allows."""
+    """Hold what the audits of a log counted, by name of the audit.
+
+    `audits` are counts by variant and hour, such as impressions; `shares` are shares of a
+    variant's rows, such as those without an item.
+    """
 
     audits: Mapping[str, Sequence[AuditSums]]
     shares: Mapping[str, Sequence[UnitShares]]

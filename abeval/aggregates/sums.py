@@ -258,7 +258,15 @@ _TOO_LARGE = (
 
 
 class Terms(NamedTuple):
-    """Hold what is summed: numerator, denominator, both before, and newness."""
+    """Hold what is summed of each unit: whole numbers, shape (units,), or one for all units.
+
+    Attributes:
+        y: The numerator.
+        x: The denominator; 1 for a mean per unit.
+        y0: The numerator before the period.
+        x0: The denominator before the period.
+        z: 1 of a unit that was not seen before the period, else 0.
+    """
 
     y: Variable
     x: Variable = 1

@@ -90,7 +90,16 @@ def _readings(
 def _reading(
     engine: DuckDBEngine, files: Files, file: Path, read: dict[str, str]
 ) -> tuple[tuple[str, ...], Origin]:
-    """Read a file; find its encoding and decimal sign if the defaults fail."""
+    """Read a file; find its encoding and decimal sign if the defaults fail.
+
+    Args:
+        engine: Where the file becomes a relation.
+        files: The file, as found in its folder.
+        file: Its path.
+        read: Options of reading, such as `encoding`; those that are found are added.
+
+    Returns the names of its columns, and where they come from.
+    """
     relation = f"raw_file {file} {read.get('table', '')}"
     reasons, questions = dict[str, str](), list[str]()
 

@@ -171,7 +171,11 @@ _EXACT = 2**53
 
 
 class Copies:
-    """Keep copies of files in a temporary folder, each made once in a run."""
+    """Copy files that DuckDB cannot read, such as workbooks, each once in a run.
+
+    `copy_files` makes the copies of a log. They lie in a temporary folder below `parent`, by
+    default the system's, until the run closes.
+    """
 
     def __init__(self, parent: str | None) -> None:
         self._parent = parent

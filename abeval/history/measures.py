@@ -46,7 +46,7 @@ class Measure(NamedTuple):
 
     @property
     def experiments(self) -> int:
-        """Count the experiments that have it."""
+        """Count the experiments that have an effect of this metric."""
         return len({experiment for experiment, _ in self.effects})
 
     @property

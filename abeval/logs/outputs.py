@@ -101,7 +101,7 @@ def find_matching_reads(name: str, folder: Path, path: str) -> Iterator[RunInput
 
 
 def _marks(file: Path) -> set[object]:
-    """Return what identifies a file: its real path in any case, and its inode."""
+    """Return what identifies a file: its real path in lower case, and its inode."""
     target = real(file)
     marks: set[object] = {str(target).casefold()}
     with suppress(OSError, ValueError):

@@ -290,7 +290,10 @@ Need = Literal[
 
 @dataclass(frozen=True)
 class Direction:
-    """Which way is better: up, down, or toward a target value."""
+    """Which way is better: up, down, or toward a target value.
+
+    `toward` is the target; with one, `sign` says nothing. Else 1 is up and −1 is down.
+    """
 
     sign: Literal[1, -1] = 1
     toward: float | None = None

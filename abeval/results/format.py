@@ -366,7 +366,7 @@ def effect(row: Row, unit: str) -> FormattedEffect:
 
 
 def either_way(lift: float | None) -> str:
-    """Format a relative effect of either sign.
+    """Format a relative effect of either sign, a fraction; `n/a` where there is none.
 
     Example:
         >>> either_way(0.0953)

@@ -99,7 +99,8 @@ def _ginis(totals: _Totals, sums: Floats, catalogue_size: int) -> Floats:
 
 
 def _sort(totals: _Totals) -> NDArray[np.number]:
-    """Sort the totals of each set; whole ones of 16 bits by radix, which is faster."""
+    """Sort each row: the totals of items in one set of groups."""
+    # NumPy sorts whole numbers of 16 bits by radix, which is faster.
     if totals.max(initial=0) < 1 << 16:
         whole = totals.astype(np.uint16)
         if np.array_equal(whole, totals):

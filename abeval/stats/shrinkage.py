@@ -193,7 +193,11 @@ def _check_effects(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
 
 
 def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return mean and sd of a sum of true effects, and the weight of each variance."""
+    """Describe the sum of all true effects, given each variance of the prior.
+
+    `values` and `errors` are estimates and their standard errors, shape (effects,). Returns mean
+    and standard deviation of the sum, and the weight of each variance, shape (variances,).
+    """
     noise = errors**2
     # Reliability: the share of an estimate that is kept.
     kept = fit.variance[:, None] / (fit.variance[:, None] + noise)

@@ -224,7 +224,11 @@ def calendar(
 
 
 def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
-    """Make the axis of days since each unit's entry, as far as observed."""
+    """Make the axis of days since each unit's entry.
+
+    It has as many ages as days were observed; at each, only cohorts that have reached it are
+    compared. Units are compared within `strata`, groups of cohorts (days of entry).
+    """
     observed = metric.table.observed
     return Axis(
         name="exposure",

@@ -236,7 +236,11 @@ def is_rounded(values: Values, min_distinct_share: float = FEW) -> bool:
 
 
 def check_half_precision(case: CauseContext, min_distinct_share: float) -> Finding | None:
-    """Count the different served scores, and the AUC that rounding costs."""
+    """Look for served scores that were rounded, and what AUC that costs.
+
+    `min_distinct_share` is the least share of the model's own different scores that must be left
+    among the served ones; with fewer, scores were rounded.
+    """
     values, lost = _find_served_values(case, "variant"), _loss(case, "plain")
     if values is None or lost is None:
         return None
