@@ -1,6 +1,7 @@
 """Notebooks show what they compute today; the one on Spark needs pyspark and Java."""
 
 import base64
+import re
 import shutil
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,8 +34,16 @@ def plain(part: Any) -> Any:
     return [plain(value) for value in part] if isinstance(part, list) else part
 
 
+NUMBER = re.compile(r"(-?\d+\.\d{10,}(?:e-?\d+)?)")
+"""A number in a text with all its digits, of which the last depend on the processor."""
+
+
 def same(one: Any, other: Any) -> bool:
-    """Compare JSON, numbers to nine digits."""
+    """Compare JSON, numbers to nine digits, also those in texts."""
+    if isinstance(one, str) and isinstance(other, str) and one != other:
+        pairs = [NUMBER.split(one), NUMBER.split(other)]
+        words, numbers = ([parts[at::2] for parts in pairs] for at in (0, 1))
+        return words[0] == words[1] and same(*(list(map(float, texts)) for texts in numbers))
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(one[name], other[name]) for name in one)
     if isinstance(one, list) and isinstance(other, list):
