@@ -37,6 +37,9 @@ from abeval.stats.records import Estimate
 _LEAST_SHARE = 0.25
 """A cause that is known to account for less of the gap does not explain it."""
 
+_SURE_STRENGTH = 1.314
+"""An effect of so many half-widths of its 95 % interval is one at 99 %."""
+
 COLUMNS = ""
 """Among the frames of the facts: one without rows, whose columns are those that the logs have."""
 
@@ -232,8 +235,11 @@ def _came_as_promised(case: CauseContext, gap: AgreementRow) -> bool:
         return False
     # A metric that sees a gain where none was promised, or the opposite of what came, was misled:
     # that has a cause. One that sees a loss on control's traffic mostly sees who ranked it.
-    sees_gain = (gap.offline_strength or 0.0) > 0
-    return gap.standing == "online only" or (gap.standing == "offline only" and not sees_gain)
+    if gap.standing == "online only":
+        return True
+    # Chance alone turns one effect of nothing in forty into a gain; a cause needs a surer one.
+    is_sure = gap.standing == "conflict" and abs(gap.online_strength or 0.0) > _SURE_STRENGTH
+    return (gap.offline_strength or 0.0) <= 0 and not is_sure
 
 
 def _order(cause: Cause) -> tuple[float, float]:
@@ -307,7 +313,10 @@ def write_explanation(
         ]
     sized = [] if bill is None or bill.promised is None else [bill.sentence]
     labels = (case.variant, gap.offline, gap.online, gap.standing)
-    sentences = (head, *sized, *(cause_sentences or ["There is no gap to explain."]))
+    nothing = "There is no gap to explain."
+    if gap.standing == "conflict":
+        nothing = "What was promised and what came differ by no more than noise: no cause is named."
+    sentences = (head, *sized, *(cause_sentences or [nothing]))
     return results.Explanation(*labels, sentences, bill)
 
 

@@ -81,7 +81,7 @@ class Level(NamedTuple):
     Attributes:
         errors: How many standard errors above alpha a rate is high.
         clear: A rate whose interval is below this one needs no more replays. All of them would
-            call a test with this rate high in 39 of 40 cases.
+            call a test with this rate high in 19 of 20 cases.
     """
 
     alpha: float

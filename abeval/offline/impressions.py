@@ -94,8 +94,8 @@ def _grade(experiment: Experiment, schema: LogSchema, relevance: Relevance) -> s
     """Return SQL of the grade of an impression."""
     if relevance.metric is not None and relevance.metric.value is not None:
         column = schema.component(relevance.metric.value, experiment.control)
-        # Metrics of ranking are defined for relevance from 0 on.
-        return f"greatest({column} * {_RESOLUTION!r}, 0.0e0)"
+        # Errors are of any relevance; metrics of ranking count what is not above 0 as none.
+        return f"coalesce({column} * {_RESOLUTION!r}, 0.0e0)"
     if relevance.name == "dwell":
         return f"coalesce({write_finite('dwell_ms / 1000.0e0')}, 0)"
     if relevance.name == SIMILARITY:

@@ -18,6 +18,9 @@ from abeval.stats.skewed import as_normal
 # of 500 splits by .25 points, a quarter of what chance does.
 _GROUPS = 4_096
 
+# A spread below this share of its terms is rounding.
+_ROUNDING = 1e-13
+
 # Splits per matrix product: for so few rows BLAS uses one thread, without spinning.
 _THIN = 16
 
@@ -218,7 +221,10 @@ def _delta(
     if np.any(x == 0):
         raise Refusal("zero_denominator", "a random split has a denominator of zero")
     ratio, spread_x = y / x, xx - x_c**2
-    spread = (yy - y_c**2) - 2 * ratio * (yx - y_c * x_c) + ratio**2 * spread_x
+    terms = np.stack([yy - y_c**2, -2 * ratio * (yx - y_c * x_c), ratio**2 * spread_x])
+    spread, size = terms.sum(axis=0), np.abs(terms).sum(axis=0) + y**2
+    # Of units that are all alike, nothing but rounding is left.
+    spread = np.where(spread > _ROUNDING * size, spread, 0.0)
     for metric, (group, of_y, of_x) in enumerate(units_of.T for units_of in heavy):
         mean, least = x[:, [metric]], HEAVY * units * np.abs(x[:, [metric]])
         are_few = units * HEAVY <= 1

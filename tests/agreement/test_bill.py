@@ -91,6 +91,16 @@ def test_nothing_is_named_where_nothing_was_promised_and_nothing_came() -> None:
 
 
 @pytest.mark.whole
+def test_a_gain_by_chance_has_no_cause() -> None:
+    """In one of forty logs without an effect online sees a gain, which AUC contradicts."""
+    agreement = agree(draw_log(CLEAN, 0.0, 284))
+    explanation = agreement.explanations[0]
+    assert explanation.standing == "conflict"
+    assert not agreement.confirmed_causes
+    assert explanation.sentences[-1].endswith("differ by no more than noise: no cause is named.")
+
+
+@pytest.mark.whole
 def test_the_bill_is_in_json_text_and_page() -> None:
     agreement, gap = planted("clock", 0.4)[1], bill("clock", 0.4)
     written = json.loads(agreement.to_json())["gap"]

@@ -357,6 +357,21 @@ def test_mae_and_rmse_of_a_prediction_of_dwell():
     assert found.pair("mae", "pooled").low > 0
 
 
+def test_errors_are_of_relevance_as_it_is_and_lists_count_none_below_zero():
+    loaded, logs = small(random_rows())
+    frame = logs["impressions"]
+    metrics = ["rmse", "ndcg@3[lin]"]
+    found = loaded.replay(metrics=metrics, relevance="3 * click - 2", logs=logs)
+    clipped = loaded.replay(metrics=metrics, relevance="click", logs=logs)
+    for model in "ab":
+        error = frame[model] - (3 * frame["click"] - 2)
+        rmse = found.row("rmse", model, "pooled").value
+        assert rmse == pytest.approx(np.sqrt((error**2).mean()))
+        ndcg = found.row("ndcg@3[lin]", model, "pooled").value
+        assert ndcg == pytest.approx(clipped.row("ndcg@3[lin]", model, "pooled").value)
+    assert any("relevance below 0" in note for note in found.notes)
+
+
 def test_mae_and_rmse_of_ratings():
     ratings = pd.DataFrame({"request_id": [1, 1, 2], "item_id": [1, 2, 1], "grade": [5, 3, 1]})
     run = ratings.assign(score=[4.5, 3.0, 3.0])[["request_id", "item_id", "score"]]

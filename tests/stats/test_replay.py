@@ -128,6 +128,18 @@ N = np.full(16, 5.0)
 SUMS = np.ones((16, 1, 5)) * 5
 
 
+@pytest.mark.parametrize("factor", [0.1, 0.37, 7.0])
+@pytest.mark.parametrize("units", [300, 3_000, 9_000])
+def test_a_metric_that_is_the_same_for_every_unit_is_refused(units: int, factor: float) -> None:
+    """Rounding of its sums is no variance: half of such metrics got p-values."""
+    x = np.random.default_rng(units).integers(1, 9, units).astype(float)
+    for denominator in (x, np.ones(units)):
+        y = factor * denominator
+        sums = np.stack([y, denominator, y * y, y * denominator, denominator**2], axis=1)
+        with pytest.raises(Refusal, match="same for every unit"):
+            replay.aa_replay(np.ones(units), sums[:, None, :], resplits=200)
+
+
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
