@@ -111,9 +111,11 @@ def show_late(status: "Status") -> Iterator[None]:
         yield
     finally:
         timer.cancel()
-        # It may be starting at this moment.
-        timer.join()
-        status.stop()
+        try:
+            # It may be starting at this moment.
+            timer.join()
+        finally:
+            status.stop()
 
 
 Step = Callable[[str], None]

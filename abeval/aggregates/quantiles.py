@@ -47,7 +47,7 @@ def compute_quantiles(
 ) -> dict[str, Mapping[str, Quantile]]:
     """Compute quantiles over some impressions: metric → variant → quantile.
 
-    `values` are those of each of `quantile_groups(metrics)`; `bare` are further quantiles of them,
+    `values` are those of each of `_quantile_groups(metrics)`; `bare` are further quantiles of them,
     without the ends of their intervals.
     """
     of_metric: dict[str, Mapping[str, Quantile]] = {}

@@ -199,7 +199,8 @@ class DuckDBEngine(Logs, Engine):
 
     def close(self) -> None:
         """Release memory and files, and detach from the caller's connection."""
-        with suppress(duckdb.Error):
+        # A second time there is no thread that could do it.
+        with suppress(duckdb.Error, RuntimeError):
             self._tables.close()
         self._worker.shutdown()
         with suppress(duckdb.Error):

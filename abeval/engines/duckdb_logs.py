@@ -491,9 +491,9 @@ class Logs:
         if source is not None and source.paths:
             hint = "a file of the table may be damaged: restore it"
         failed = f"{log}: the frame cannot be read"
-        if not _is_small(frame):
-            self._use_all_threads()
         with log_errors(failed, hint), _frame_errors(log, frame, hint):
+            if not _is_small(frame):
+                self._use_all_threads()
             _check_names(frame, log)
             if source is None:
                 self._copy(name, frame, {}, [])
@@ -577,10 +577,10 @@ class Logs:
     @query_errors()
     def count(self, name: str) -> int:
         """Count the rows of a log or a table."""
-        if name not in self._rows:
-            ((count,),) = self._run(f"select count(*) from {quote(name)}")
-            self._rows[name] = int(str(count))
-        return self._rows[name]
+        if name in self._rows:
+            return self._rows[name]
+        ((count,),) = self._run(f"select count(*) from {quote(name)}")
+        return int(str(count))
 
     @query_errors()
     def columns(self, relation: str) -> Mapping[str, str]:
@@ -619,8 +619,9 @@ class Logs:
         if is_whole and self._lacks_columns(spare):
             return False
         rename = f"alter table {quote(spare)} rename to {quote(name)}"
+        types, rows = self._find_types(spare), self._rows[spare]
         self._run(f"drop table if exists {quote(name)}; {rename}")
-        self._types[name], self._rows[name] = self._find_types(spare), self._rows[spare]
+        self._types[name], self._rows[name] = types, rows
         self._forget(spare)
         self._stored[name] = replace(before, load=stored.load)
         return True

@@ -124,9 +124,15 @@ def open_run(
         if isinstance(step, Watcher):
             step.watch(engine.make_progress_probe())
         extra_sources = (LogSource.model_construct(path=path) for path in reads)
+        frames = inputs.get("logs") or {}
+        # A frame stands for the files of its log, which are not read.
+        sources = [
+            source.model_copy(update={"path": None}) if name in frames else source
+            for name, source in list_logs(experiment).items()
+        ]
         # SQL of the user runs later; it must not reach other files.
-        engine.confine([*list_logs(experiment).values(), *extra_sources])
-        yield Run(experiment, engine, inputs.get("logs") or {}, step or silent)
+        engine.confine([*sources, *extra_sources])
+        yield Run(experiment, engine, frames, step or silent)
 
 
 _LOGS = ("impressions", "units", "clicks", "items", "exposures")

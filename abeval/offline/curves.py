@@ -12,7 +12,7 @@ from abeval.results.replay import CurvePoint
 def compute_curves(estimates: Estimates) -> Iterator[replay.Curve]:
     """Yield the curve of each model, traffic and definition.
 
-    The metrics are of `curve_metrics`.
+    The metrics are of `_curve_metrics`.
     """
     # The keys come by model, traffic and definition, so groupby needs no sort.
     by_curve = groupby(estimates.list_keys(), key=lambda entry: (*entry[:2], entry[2].definition))

@@ -4,12 +4,9 @@ import base64
 import gzip
 import hashlib
 import json
-import os
 import re
-import sys
 from collections.abc import Sequence
 from functools import cache
-from importlib.util import cache_from_source
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -215,12 +212,8 @@ def _environment() -> "jinja2.Environment":
     # The tables of a terminal fill no template.
     import jinja2
 
-    # Compiled templates are kept beside compiled modules, where Python can write those.
-    folder = Path(cache_from_source(__file__)).parent
-    keeps = folder.is_dir() and os.access(folder, os.W_OK) and not sys.dont_write_bytecode
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_HERE),
-        bytecode_cache=jinja2.FileSystemBytecodeCache(str(folder)) if keeps else None,
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

@@ -31,6 +31,11 @@ Row = TypeVar("Row")
 Read = TypeVar("Read")
 
 
+def _find_default(field: Field[Any]) -> object:
+    """Return the default of a field, which all its records share; MISSING without one."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
 @dataclass_transform(frozen_default=True)
 class Frozen:
     """A record of plain values: a frozen dataclass, as each class below it is.
@@ -47,7 +52,7 @@ class Frozen:
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__()
         dataclass(init=False, repr=False, eq=False, **options)(cls)
-        cls._defaults = {field.name: field.default for field in fields(cls)}
+        cls._defaults = {field.name: _find_default(field) for field in fields(cls)}
 
     def __init__(self, *values: Any, **named: Any) -> None:  # noqa: ANN401 (fields of any type)
         count = len(values) + len(named)

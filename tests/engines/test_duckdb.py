@@ -362,3 +362,33 @@ class TestSpareTables:
         assert engine.rows("from raw_units") == [(1, "a"), (2, "b")]
         with pytest.raises(QueryError, match="looked_at"):
             engine.rows("from looked_at")
+
+
+def test_a_small_log_takes_one_thread_and_a_frame_that_may_be_large_takes_all(
+    tmp_path: Path,
+) -> None:
+    all_threads = duckdb.connect().execute("select current_setting('threads')").fetchone()
+    file = tmp_path / "impressions.parquet"
+    duckdb.execute(f"copy ({LOG}) to '{file}'")
+    threads = []
+    for source in (LogSource(path=str(file)), LogSource()):
+        engine = DuckDBEngine()
+        engine.confine([source])
+        threads += engine.rows("select current_setting('threads')")
+        engine.close()
+    assert threads == [(1,), all_threads]
+
+
+def test_rows_of_a_view_are_counted_as_they_are_now(engine: DuckDBEngine) -> None:
+    engine.table("numbers", "select 1 as n")
+    engine.view("seen", "select n from numbers")
+    assert engine.count("seen") == 1
+    engine.table("numbers", "select 'one' as n from range(5)")
+    assert (engine.count("numbers"), engine.count("seen")) == (5, 5)
+    assert engine.columns("seen") == {"n": "VARCHAR"}
+
+
+def test_an_engine_may_be_closed_twice(caller: duckdb.DuckDBPyConnection) -> None:
+    engine = DuckDBEngine(connection=caller)
+    engine.close()
+    engine.close()

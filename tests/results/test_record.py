@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import sys
-from dataclasses import FrozenInstanceError, replace
+from collections.abc import Mapping
+from dataclasses import FrozenInstanceError, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +96,12 @@ class Point(Frozen):
     y: float = 0.5
 
 
+class Named(Frozen):
+    """A record whose default is made."""
+
+    names: Mapping[str, str] = field(default_factory=dict)
+
+
 def test_a_record_is_a_frozen_dataclass() -> None:
     point = Point(1)
     assert point == Point(x=1, y=0.5) != replace(point, y=2.0)
@@ -107,6 +114,10 @@ def test_a_record_is_a_frozen_dataclass() -> None:
         point.x = 2  # type: ignore[misc]
     with pytest.raises(FrozenInstanceError, match="'x'"):
         del point.x
+
+
+def test_a_default_that_is_made_is_one() -> None:
+    assert Named() == Named({})
 
 
 @pytest.mark.parametrize(
