@@ -65,12 +65,14 @@ class _Kind(NamedTuple):
     """Define how DuckDB reads a kind of frame, computing only what is read.
 
     `empty` keeps some rows where these tell the types of objects; `chosen` gets columns with their
-    indices among all; `_make_scannable` makes what DuckDB can scan once.
+    indices among all; `_make_scannable` makes what DuckDB can scan once. `is_counted` says that
+    its length is known; others would be computed to count them.
     """
 
     empty: Callable[[Any], Any]
     chosen: Callable[[Any, Mapping[str, int]], Any]
     scanned: Callable[[Any], object]
+    is_counted: bool = False
 
 
 def _stream_ibis(table: Any) -> Stream:  # noqa: ANN401
@@ -98,12 +100,9 @@ class LakeRows:
         return rows.__arrow_c_stream__(requested_schema)
 
 
-def _select(frame: Any, columns: Mapping[str, int]) -> Any:  # noqa: ANN401
-    """Select columns of a frame in memory."""
-    return frame.select([*columns])
-
-
-_IN_MEMORY = _Kind(lambda f: f.slice(0, 0), _select, Stream)
+_IN_MEMORY = _Kind(
+    lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream, is_counted=True
+)
 _LAKE = partial(_Kind, LakeRows, scanned=LakeRows)
 _LAZY = partial(_Kind, lambda f: f.limit(0), lambda f, columns: f.select(*columns))
 _KINDS = {
@@ -112,6 +111,7 @@ _KINDS = {
         lambda f, columns: f.iloc[:, [*columns.values()]],
         # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
         lambda f: f.copy(),
+        is_counted=True,
     ),
     "polars.DataFrame": _IN_MEMORY._replace(scanned=_stream_polars),
     "pyarrow.Table": _IN_MEMORY,
@@ -142,9 +142,7 @@ _FEW_ROWS = 1_000_000
 def _is_small(frame: Any) -> bool:  # noqa: ANN401 (any frame)
     """Tell whether a frame is known to have few rows."""
     kind = _kind(frame)
-    # The others would be computed to count them.
-    in_memory = kind is not None and (kind is _KINDS["pandas.DataFrame"] or kind.chosen is _select)
-    return in_memory and len(frame) < _FEW_ROWS
+    return kind is not None and kind.is_counted and len(frame) < _FEW_ROWS
 
 
 RENAME = (
@@ -468,15 +466,15 @@ class Logs:
         rows = _Files(text_files.text_rows(files, sample, types, texts))
         columns = text_files.read_columns(name, source, types, reads)
         self._store(name, _Stored(rows, types, partial(self.add_log, name, source)), columns)
-        if text_files.settle_ids(name, source, types, self._find_types(name), self._run):
-            del self._types[name]
+        text_files.settle_ids(name, source, types, self._find_types(name), self._run)
+        del self._types[name]
         if files.kind == "csv":
             sources.check_split(sources.log_name(name), list(types), files.read)
             kinds = self._find_types(name)
             if source.decimal in (None, "."):
                 untyped = [c for c, kind in kinds.items() if kind == "VARCHAR" and c not in texts]
-                if text_files.settle_numbers(name, untyped, self._run):
-                    del self._types[name]
+                text_files.settle_numbers(name, untyped, self._run)
+                del self._types[name]
 
     @query_errors()
     def add_frame(

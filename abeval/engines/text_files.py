@@ -213,13 +213,12 @@ def _is_plain(column: str) -> bool:
     return column.isprintable() and not {*column} & {*"\"'\\"}
 
 
-def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Rows) -> bool:
+def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Rows) -> None:
     """Convert ids to whole numbers if all are, and numbers with a point to doubles.
 
     `types` are those that DuckDB found, `now` those of the table. `map_columns` refuses doubles:
-    123 and 123.0 would be two ids. Returns whether a type changed.
+    123 and 123.0 would be two ids.
     """
-    has_changed = False
     for column in _list_mapped_columns(source, types):
         if now.get(column) != "VARCHAR" or types[column] == "VARCHAR":
             continue
@@ -237,22 +236,17 @@ def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Row
         if are_whole or hashes or points:
             kind = "BIGINT" if are_whole else "UBIGINT" if hashes else "DOUBLE"
             _set_type(name, column, kind, rows)
-            has_changed = True
-    return has_changed
 
 
 _NUMBER = r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*"
 
 
-def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> bool:
-    """Convert text columns to numbers if all values are, apart from blanks.
-
-    Returns whether a type changed.
-    """
+def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
+    """Convert text columns to numbers if all values are, apart from blanks."""
     # Most columns of text fail in the first rows already.
     for some in ("limit 1000", ""):
         if not columns:
-            return False
+            return
         facts = ", ".join(
             f"bool_and({_matches(text, _NUMBER)}) and (bool_or(regexp_matches({text}, '\\s')) or "
             f"{bool(some)}), count_if(regexp_matches({text}, '[.eE]'))"
@@ -267,7 +261,6 @@ def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> bool:
         columns = [*kinds]
     for column, kind in kinds.items():
         _set_type(name, column, kind, rows)
-    return bool(kinds)
 
 
 def _set_type(name: str, column: str, kind: str, rows: Rows) -> None:

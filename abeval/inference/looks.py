@@ -201,8 +201,8 @@ def _interpolate(information: InformationByDay, ends: Sequence[float], share: fl
     """Return the information at a share of the plan; it grows in a line between day ends."""
     days = float(np.interp(share, ends, np.arange(len(ends))))
     last, part = int(days), days % 1
-    known = information.until(last)
-    return known + part * (information.until(last + 1) - known) if part else known
+    so_far = information.until(last)
+    return so_far + part * (information.until(last + 1) - so_far) if part else so_far
 
 
 def _shares_at_day_ends(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:

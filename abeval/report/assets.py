@@ -219,8 +219,10 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    by_name = (said, full, slug, _packed_url, _metric_note, decisive_p, format_lift)
-    environment.filters |= {function.__name__.strip("_"): function for function in by_name} | {
+    by_name = (said, full, slug, decisive_p, format_lift)
+    environment.filters |= {function.__name__: function for function in by_name} | {
+        "packed_url": _packed_url,
+        "metric_note": _metric_note,
         "num": fmt.typographic,
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "p": fmt.p_value,

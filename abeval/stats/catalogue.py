@@ -448,9 +448,8 @@ def _matrix(arm: Incidence, values: _Numbers, seen: Bools, precision: type[np.fl
 PERMUTATIONS, SEED = 1000, 0
 """Most permutations by default, and the seed."""
 
-# Permutations of a batch; none follows once so many differences are as large as the observed.
-#
-# The p-value is then above a tenth, and known to a tenth of itself (Besag and Clifford 1991).
+# Permutations of a batch; none follows once so many differences are as large as the observed. Of
+# 1,000 the p-value is then above a tenth, and known to a tenth of itself (Besag and Clifford 1991).
 _BATCH, _ENOUGH = 250, 100
 
 

@@ -83,12 +83,14 @@ def aa_replay(
         raise Refusal("too_few_units", "a variance needs at least two units")
     means = s[:, :, :2].sum(axis=0) / n.sum()
     table = np.column_stack([n, _centre_sums(n, s, means).reshape(len(n), -1)])
-    splits = _split(table, share, resplits, np.random.default_rng(seed))
+    splits = _deal_groups(table, share, resplits, np.random.default_rng(seed))
     heavy = [
         np.column_stack([splits.group[units_of[:, 0].astype(np.intp)], units_of[:, 1:]])
         for units_of in heavy or [np.zeros((0, 3))] * len(means)
     ]
-    return _test(splits, means, np.broadcast_to(np.asarray(skewness, float), len(means)), heavy)
+    return _test_splits(
+        splits, means, np.broadcast_to(np.asarray(skewness, float), len(means)), heavy
+    )
 
 
 class _Splits(NamedTuple):
@@ -107,7 +109,7 @@ class _Splits(NamedTuple):
     totals: Floats
 
 
-def _split(table: Floats, share: float, splits: int, rng: np.random.Generator) -> _Splits:
+def _deal_groups(table: Floats, share: float, splits: int, rng: np.random.Generator) -> _Splits:
     """Deal the buckets at random, in groups if they are many."""
     group = np.arange(len(table))
     if len(table) > _GROUPS:
@@ -123,7 +125,9 @@ def _split(table: Floats, share: float, splits: int, rng: np.random.Generator) -
     return _Splits(treated, group, sums, table.sum(axis=0))
 
 
-def _test(splits: _Splits, means: Floats, skewness: Floats, heavy: Sequence[Floats]) -> AAReplay:
+def _test_splits(
+    splits: _Splits, means: Floats, skewness: Floats, heavy: Sequence[Floats]
+) -> AAReplay:
     """Test the metrics of each split; `heavy` has group, y and x of their heavy units."""
     totals = splits.totals
     value_t, variance_t, df_t = _delta(splits.sums, means, heavy, splits.treated)

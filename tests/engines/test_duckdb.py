@@ -392,3 +392,4 @@ def test_an_engine_may_be_closed_twice(caller: duckdb.DuckDBPyConnection) -> Non
     engine = DuckDBEngine(connection=caller)
     engine.close()
     engine.close()
+    assert caller.execute("select current_database()").fetchall() == [("memory",)]

@@ -123,11 +123,12 @@ def check_training_policy(
     A model learns from what another policy showed, and may know nothing of what it shows itself.
     """
     # Every row counts in the shares; clicks are compared where learned items have like scores.
-    unknown = shares(case.rows("learned_items"), "unlearned", "impressions")
+    learned = case.rows("learned_items")
+    unknown = shares(learned, "unlearned", "impressions")
     if unknown is None:
         return None
     control_share, variant_share, more = unknown
-    rows = _add_expected_clicks(case.rows("learned_items"))
+    rows = _add_expected_clicks(learned)
     clicked = share(rows, "variant", "unlearned_clicks", "unlearned_expected")
     less = Estimate(0.0, 0.0, 2, 1.0)
     if clicked is not None:

@@ -367,7 +367,7 @@ SILENT_UNITS = Shares(
         audit=True,
         pairs=True,
         difference="warn",
-        alarm=("exposed units without an impression, compared within the split periods: {shares}"),
+        alarm="exposed units without an impression, compared within the split periods: {shares}",
         remedy=(
             "if an exposure is logged when a list is shown, look for lists that were not logged"
         ),
