@@ -24,7 +24,7 @@ ORDER = (
     ("server",),
     ("api",),
     ("table",),
-    ("study", "brief"),
+    ("study", "brief", "slack"),
     ("report", "pipeline"),
     ("agreement",),
     ("time", "interleaving", "history"),

@@ -23,7 +23,7 @@ from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, win
 from abeval.cli.history import add
 from abeval.cli.history import report as history_report
 from abeval.cli.options import Command, exit_on_error, protect_inputs
-from abeval.cli.reference import init, mcp, metrics, schema, simulate, sql
+from abeval.cli.reference import init, mcp, metrics, schema, simulate, slack, sql
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
 
@@ -53,7 +53,7 @@ history = _group(
     "A file of past experiments: which offline metric predicts, and what was really gained.",
 )
 tools = _group(
-    "tools", "Assign units, simulate logs, print queries, metrics and the file's schema."
+    "tools", "Assign units, simulate logs, print queries, metrics, schemas and Slack messages."
 )
 
 _add(app, "Decide", init, analyze, windows, power)
@@ -63,7 +63,7 @@ _add(app, "Trust", aa, audit)
 _add(app, "Tools", report, mcp)
 app.add_typer(tools, rich_help_panel="Tools")
 _add(history, None, add, history_report)
-_add(tools, None, assign, simulate, sql, metrics, schema)
+_add(tools, None, assign, simulate, sql, metrics, schema, slack)
 
 
 def _print_version(is_set: bool) -> None:

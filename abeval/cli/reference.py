@@ -1,4 +1,4 @@
-"""Run `abeval init`, `mcp` and the tools `metrics`, `schema`, `sql`, `simulate`."""
+"""Run `abeval init`, `mcp` and the tools `metrics`, `schema`, `slack`, `sql`, `simulate`."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,16 +52,48 @@ def metrics() -> None:
     _print_table(columns, ((m.name, *row) for m, row in zip(definitions, rows, strict=True)))
 
 
-def schema() -> None:
-    """Print the JSON Schema of the experiment file, for editors that complete TOML.
+def schema(
+    of: Annotated[
+        Literal["experiment", "result"],
+        typer.Argument(help="The experiment file, or the JSON of an analysis."),
+    ] = "experiment",
+) -> None:
+    """Print the JSON Schema of the experiment file or of the result, for editors and programs.
 
     Examples:
-    abeval tools schema
     abeval tools schema > experiment.schema.json
+    abeval tools schema result > result.schema.json
     """
     from abeval.experiment.model import Experiment
+    from abeval.results.analysis import build_schema
 
-    typer.echo(json.dumps(Experiment.model_json_schema(), indent=2))
+    found = Experiment.model_json_schema() if of == "experiment" else build_schema()
+    typer.echo(json.dumps(found, indent=2))
+
+
+def slack(
+    files: Annotated[
+        list[Path],
+        typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
+        Reads("the results"),
+    ],
+) -> None:
+    """Print a message for Slack: decision, next step, effects and trust as blocks.
+
+    Examples:
+    abeval tools slack result.json
+    abeval tools slack result.json | curl --json @- "$WEBHOOK"
+    """
+    from abeval.brief import brief_json
+    from abeval.report.agreement_page import standing_lines
+    from abeval.results.study import read_results
+    from abeval.slack import build_message
+
+    study = read_results(files)
+    if study.analysis is None:
+        raise ExperimentError("no result of an analysis", "abeval analyze … --json result.json")
+    brief = json.loads(brief_json(study.analysis, study.outlook, standing_lines(study)))
+    typer.echo(json.dumps(build_message(brief), ensure_ascii=False))
 
 
 def sql(

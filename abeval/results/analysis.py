@@ -342,6 +342,24 @@ def result_from_dict(raw: dict[str, Any]) -> Result:
     return read_back(raw, Result, SCHEMA_VERSION)
 
 
+def build_schema() -> dict[str, Any]:
+    """Build the JSON Schema (2020-12) of an analysis as `--json` writes it.
+
+    Example:
+        >>> build_schema()["properties"]["schema_version"]
+        {'const': '1'}
+    """
+    from pydantic import TypeAdapter
+
+    schema = TypeAdapter(Result).json_schema(mode="serialization")
+    schema["properties"] |= {
+        "schema_version": {"const": SCHEMA_VERSION},
+        "digest": {"type": "string", "description": "Shows whether a field was changed."},
+    }
+    draft = "https://json-schema.org/draft/2020-12/schema"
+    return {"$schema": draft, **schema, "title": f"abeval analyze, version {SCHEMA_VERSION}"}
+
+
 class CheckResult(Tabled[Check]):
     """What the trust checks say, without a scorecard."""
 
