@@ -39,9 +39,11 @@ ELSEWHERE = {
 """Commands that are not run here, and why."""
 
 NO_CODE = {
+    "README.md": ("SHIP, NO GUARDRAIL SET",),
     "docs/agreement.md": ("model   = ½",),
     "docs/data.md": ("variant,users,conversions",),
     "docs/design.md": ("logs ──views", "plan     experiment"),
+    "docs/programs.md": ("- uses:",),
     "queries/README.md": ("your files ──▶",),
 }
 """Blocks that are formulas, drawings, or what a command prints."""
@@ -124,6 +126,8 @@ aa_runs = 0
 [[metrics]]
 name = "ctr"
 role = "goal"
+[[metrics]]
+name = "clicks_per_user"
 """
 
 POLICY = """
@@ -256,6 +260,19 @@ def prepare(world: Path) -> None:
     counts.to_csv(world / "counts.csv", index=False)
     impressions = rows  # noqa: F841 (the query of the page reads it by this name)
     duckdb.sql(sums).df().to_csv(world / "weekly.csv", index=False)
+
+
+def test_the_example_of_the_readme_prints_what_stands_below_it(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    (language, example), (_, shown) = [*blocks(DOCS["README.md"])][:2]
+    assert language == "python"
+    exec(compile(example, "README.md", "exec"), {})  # noqa: S102
+    printed = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
+    *lines, more = shown.splitlines()
+    assert more == "…"
+    assert printed[: len(lines)] == lines
 
 
 @pytest.mark.whole
