@@ -51,46 +51,54 @@ class World(NamedTuple):
     def _chance(self, activity: np.ndarray) -> np.ndarray:
         return np.minimum(1.0, self.rate * (0.4 + 0.06 * activity))
 
-    def draw(self, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Draw the impressions of all users, and the exposures."""
+    def draw_users(self, seed: int) -> "Users":
+        """Draw what all users do, before and after their exposure."""
         rng, n = np.random.default_rng([seed, 53]), self.users
         treated, chosen, day = rng.random(n) < self.treated, rng.random(n), rng.random(n)
         activity, rate = rng.gamma(self.shape, 10 / self.shape, n), rng.beta(2, 14, n)
         chance = self._chance(activity)
+        exposed = chosen < chance * np.where(treated, self.wider, 1.0)
         if self.heavier:
             active = activity > np.quantile(activity, 1 - chance.mean())
             exposed = np.where(treated, active, chosen < chance)
-        else:
-            exposed = chosen < chance * np.where(treated, self.wider, 1.0)
         first = np.floor(day * self.days)
         after = np.where(exposed, (self.days - first) / self.days, 0.0)
         before_rate = np.where(treated & ~exposed, 1 + self.hurt, 1.0) * (1 - after)
         after_rate = np.where(treated, 1 + self.shown, 1.0) * after
-        counts = [rng.poisson(activity * part) for part in (before_rate, after_rate)]
-        rows = [np.repeat(np.arange(n), count) for count in counts]
-        user, is_after = np.concatenate(rows), np.repeat([False, True], [*map(len, rows)])
-        start = np.where(is_after, first[user], 0.0)
-        end = np.where(is_after | ~exposed[user], self.days, first[user])
-        hours = 24 * (start + (end - start) * rng.random(len(user)))
-        clicked = rate[user] * np.where(is_after & treated[user], 1 + self.lift, 1.0)
-        variant = np.where(treated, "b", "a")
-        log = pd.DataFrame(
-            {
-                "user_id": user,
-                "variant": variant[user],
-                "ts": START + pd.to_timedelta(hours, unit="h"),
-                "item_id": 1,
-                "click": (rng.random(len(user)) < clicked).astype(int),
-            }
-        )
-        exposures = pd.DataFrame(
-            {
-                "user_id": np.arange(n),
-                "ts": START + pd.to_timedelta(24 * first, unit="h"),
-                "variant": variant,
-            }
-        )
-        return log, exposures[exposed]
+        seen = rng.poisson(activity * np.stack([before_rate, after_rate]))
+        lifts = np.stack([np.ones(n), np.where(treated, 1 + self.lift, 1.0)])
+        clicks = rng.binomial(seen, np.minimum(1.0, rate * lifts))
+        return Users(treated, exposed, first, seen, clicks)
+
+    def draw(self, seed: int) -> tuple[pd.DataFrame, pd.DataFrame]:
+        """Draw the impressions of all users, and the exposures."""
+        users, rng = self.draw_users(seed), np.random.default_rng([seed, 54])
+        number = np.arange(self.users)
+        variant = np.where(users.treated, "b", "a")
+        parts = []
+        for part in (0, 1):
+            user = np.repeat(number, users.seen[part])
+            place = np.arange(len(user)) - np.searchsorted(user, user)
+            start = users.first[user] * part
+            end = np.where((part == 1) | ~users.exposed[user], self.days, users.first[user])
+            hours = 24 * (start + (end - start) * rng.random(len(user)))
+            times = {"ts": START + pd.to_timedelta(hours, unit="h")}
+            clicked = {"click": (place < users.clicks[part][user]).astype(int)}
+            labels = {"user_id": user, "variant": variant[user], "item_id": 1}
+            parts.append(pd.DataFrame({**labels, **times, **clicked}))
+        entry = START + pd.to_timedelta(24 * users.first, unit="h")
+        exposures = pd.DataFrame({"user_id": number, "ts": entry, "variant": variant})
+        return pd.concat(parts), exposures[users.exposed]
+
+
+class Users(NamedTuple):
+    """What users do; `seen` and `clicks` before and after the exposure, shape (2, users)."""
+
+    treated: np.ndarray
+    exposed: np.ndarray
+    first: np.ndarray
+    seen: np.ndarray
+    clicks: np.ndarray
 
 
 METRICS = ({"name": "clicks_per_user"}, {"name": "ctr"}, {"name": "impressions_per_user"})
