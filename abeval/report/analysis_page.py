@@ -15,6 +15,7 @@ from abeval.report.next_step import ORDER, describe_size, sort_rows, verdict_lin
 from abeval.report.parts import page_part
 from abeval.report.tables import Cell, DisplayRow, TextTable, format_lift, format_share, full
 from abeval.report.time_page import choose_scale, list_effect_series, units_view
+from abeval.report.worth import worth_lines
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
@@ -51,7 +52,7 @@ def _verdict_part(study: Study) -> Iterator[Block]:
     order = colour_indices(result.experiment)
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
     labelled_lines = [
-        *_expect_less(result),
+        *worth_lines(result),
         *(("Offline", line) for line in agreement.standing_lines(study)),
     ]
     # A message that a verdict says is not said again, nor is one step of all variants.
@@ -92,23 +93,6 @@ def _splits(result: Result) -> dict[str, str]:
         + " then ".join(fmt.percent(plan[variant.name] / sum(plan.values())) for plan in plans)
         for variant in variants
     }
-
-
-def _expect_less(result: Result) -> list[tuple[str, str]]:
-    """Warn of the winner's curse for a variant that ships."""
-    shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
-    ends = [
-        f"{fmt.quote_name(result.label(row.metric))} "
-        # The end nearer to no effect is the cautious one.
-        f"{lift.high if row.direction == 'decrease' else lift.low}"
-        for row in result.scorecard
-        if row.variant in shipping and row.role == "goal" and row.status == "better"
-        if (lift := format_lift(row))
-    ]
-    if not ends:
-        return []
-    why = "a lift that is chosen because it is significant is too large on average"
-    return [("Expect less", f"{why}. To be cautious, plan with {fmt.listing(ends[:3])}.")]
 
 
 def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Markup]:
