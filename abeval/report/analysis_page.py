@@ -15,7 +15,7 @@ from abeval.report.next_step import ORDER, describe_size, sort_rows, verdict_lin
 from abeval.report.parts import page_part
 from abeval.report.tables import Cell, DisplayRow, TextTable, format_lift, format_share, full
 from abeval.report.time_page import choose_scale, list_effect_series, units_view
-from abeval.report.worth import worth_lines
+from abeval.report.worth import expect_less, worth_lines
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
@@ -53,6 +53,7 @@ def _verdict_part(study: Study) -> Iterator[Block]:
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
     labelled_lines = [
         *worth_lines(result),
+        *expect_less(result),
         *(("Offline", line) for line in agreement.standing_lines(study)),
     ]
     # A message that a verdict says is not said again, nor is one step of all variants.

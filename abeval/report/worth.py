@@ -15,17 +15,13 @@ _COMPUTED = "Computed as control's daily total, scaled to all traffic, times the
 
 
 def worth_lines(result: Result) -> list[tuple[str, str]]:
-    """Write what variants are worth, best first, each line with its label.
-
-    Without a history that says what to expect, a variant that ships has a cautious figure.
-    """
+    """Write what variants are worth, best first, each line with its label."""
     order = [verdict.variant for verdict in best_first(result)]
     worths = sorted(result.worth, key=lambda worth: order.index(worth.variant))
-    lines = [("Worth", describe_worth(result, worth)) for worth in worths[:_MOST]]
+    lines = [describe_worth(result, worth) for worth in worths[:_MOST]]
     if lines:
-        lines[-1] = "Worth", f"{lines[-1][1]} {_COMPUTED}"
-    shrunk = {(worth.metric, worth.variant) for worth in worths if worth.expected is not None}
-    return [*lines, *_expect_less(result, shrunk)]
+        lines[-1] += f" {_COMPUTED}"
+    return [("Worth", line) for line in lines]
 
 
 def describe_worth(result: Result, worth: Worth) -> str:
@@ -70,9 +66,10 @@ def _round(ends: Sequence[float]) -> tuple[str, str]:
     return f"{value:+,.{decimals}f}", f"[{low:,.{decimals}f}, {high:,.{decimals}f}]"
 
 
-def _expect_less(result: Result, shrunk: set[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Warn of the winner's curse for a variant that ships."""
+def expect_less(result: Result) -> list[tuple[str, str]]:
+    """Warn of the winner's curse for a variant that ships, where no history says what to expect."""
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
+    shrunk = {(w.metric, w.variant) for w in result.worth if w.expected is not None}
     ends = [
         f"{fmt.quote_name(result.label(row.metric))} "
         # The end nearer to no effect is the cautious one.

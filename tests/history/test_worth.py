@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from abeval.cli.main import app
 from abeval.history.entries import build_rows
 from abeval.history.worth import shrink_worth
-from abeval.report.worth import worth_lines
+from abeval.report.worth import expect_less, worth_lines
 from abeval.results.analysis import Result, Worth
 from abeval.results.history import HistoryRow
 from tests.history.past import online, past
@@ -76,7 +76,8 @@ def test_intervals_of_shipped_launches_cover_true_lifts() -> None:
 
 def test_the_line_says_what_to_expect_in_place_of_a_warning() -> None:
     warned = launch("new", 0.03, 0.01)
-    assert [name for name, _ in worth_lines(warned)] == ["Worth", "Expect less"]
+    assert [name for name, _ in expect_less(warned)] == ["Expect less"]
+    assert expect_less(shrink_worth(warned, history(30))) == []
     ((label, text),) = worth_lines(shrink_worth(warned, history(30)))
     assert label == "Worth"
     assert "Judged by 30 past effects, expect +" in text

@@ -192,7 +192,8 @@ def test_sixteen_units_are_too_little_and_it_says_how_many_are_not() -> None:
     few = "pilot has 16; to judge ctr at all takes 30, to decide far more."
     assert shown.actions == (f"Get more units, in a new test: {few}",)
     assert all(
-        re.search(rf"{INTERVAL} too little data(margin 5%)?$", row.text) for row in shown.rows
+        re.search(rf"{INTERVAL} ?\S+ → \S+ too little data(margin 5%)?$", row.text)
+        for row in shown.rows
     )
     # Where there is too little data, nobody knows what could be seen.
     assert 'class="detectable"' not in page_html(study("sixteen_units"))
