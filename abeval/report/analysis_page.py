@@ -27,6 +27,9 @@ from abeval.results.trust import AAResult, worst_first
 _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""
 
+_SAID = 60
+"""A verdict that has so many characters of a message says it, perhaps shorter."""
+
 
 def _move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
     """Put the title of a table before its first sentence."""
@@ -74,7 +77,7 @@ def _verdict_part(study: Study) -> Iterator[Block]:
         guarded=any(row.role == "guardrail" for row in judged),
         sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
         tally=tables.tally(result.trust),
-        open_checks=[(c.name, "" if c.message in sentences else c.message) for c in unmet],
+        open_checks=[(c.name, "" if c.message[:_SAID] in sentences else c.message) for c in unmet],
         left_out=study.left_out,
     )
 
@@ -245,10 +248,7 @@ def _quality_part(result: Result) -> Iterator[Block]:
     short="Power",
     result="outlook",
     after="cuts",
-    lead=(
-        "The smallest lift that a row finds with {power} by its own test, if units keep coming as "
-        "they did."
-    ),
+    lead=("The smallest lift detected with {power} power, if traffic stays as it was."),
 )
 def _power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""

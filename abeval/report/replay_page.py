@@ -491,8 +491,8 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
     after="offline",
     lead=(
         "Click rate against predicted score. Above the dashed line a model predicts too little, "
-        "below it too much. Points are as large as their rows are many, with the interval of "
-        "their rate."
+        "below it too much. Point size shows the number of rows; bars are intervals of "
+        "the rate."
     ),
 )
 def _calibration_part(result: ReplayResult) -> Iterator[FigureView]:

@@ -277,7 +277,10 @@ class Result(Tabled[effects.Row], DrawnRecord):
             parts.append(f"day {now.day}" + (f" of {now.days}" if now.days else ""))
         if now.look is not None:
             look = f"look {now.look}" if now.on_plan else f"an unplanned look after {now.look - 1}"
-            parts.append(f"{look} of {now.looks}{self._describe_look()}")
+            text = f"{look} of {now.looks}{self._describe_look()}"
+            # At the end only the verdict matters; the evidence has the boundary.
+            is_final = now.look == now.looks and now.next_look is None
+            parts.append(f"final look ({now.look} of {now.looks})" if is_final else text)
         decisions = {verdict.decision for verdict in self.verdicts}
         # A variant that ships early ends the test, and so do losses of all.
         is_over = "ship" in decisions or decisions == {"do_not_ship"}
