@@ -100,24 +100,40 @@ def verdict_lines(
     if len(lines) > 1 and len({(line.word, line.sentence) for line in lines}) == 1:
         return (lines[0]._replace(variant=""),), ""
     parts = [split_note(line.sentence) for line in lines]
-    shared = parts[0][1] if len(lines) > 1 and len({note for _, note in parts}) == 1 else ""
-    # Not without its note where the notes differ.
-    leads = [
-        lead if shared else line.sentence for line, (lead, _) in zip(lines, parts, strict=True)
-    ]
-    told = (line._replace(sentence=lead) for line, lead in zip(lines, leads, strict=True))
-    return tuple(told), shared
+    shared = parts[0].notes if len(lines) > 1 else ()
+    for part in parts:
+        shared = tuple(note for note in shared if note in part.notes)
+    told = (
+        line._replace(sentence=part.without(shared))
+        for line, part in zip(lines, parts, strict=True)
+    )
+    return tuple(told), f"Note: {'; '.join(shared)}." if shared else ""
 
 
-def split_note(sentence: str) -> tuple[str, str]:
+class _Said(NamedTuple):
+    """A verdict as what decides, and what to bear in mind, with the label of that."""
+
+    lead: str
+    label: str
+    notes: tuple[str, ...]
+
+    def without(self, shared: tuple[str, ...]) -> str:
+        """Write the verdict again, without some notes."""
+        own = "; ".join(note for note in self.notes if note not in shared)
+        return f"{self.lead} {self.label}: {own}." if own else self.lead
+
+
+def split_note(sentence: str) -> _Said:
     """Split a verdict into what decides, and what to bear in mind.
 
     Example:
-        >>> split_note("ctr is better. Note: duplicates warned.")
-        ('ctr is better.', 'Note: duplicates warned.')
+        >>> split_note("ctr is better. Note: duplicates warned.").notes
+        ('duplicates warned',)
     """
-    found = re.search(r"(?<=[.?]) (?=(Note|Caution): )", sentence)
-    return (sentence[: found.start()], sentence[found.end() :]) if found else (sentence, "")
+    found = re.search(r"(?<=[.?]) (Note|Caution): (.*)\.$", sentence)
+    if found is None:
+        return _Said(sentence, "", ())
+    return _Said(sentence[: found.start()], found[1], tuple(found[2].split("; ")))
 
 
 def _headline(result: Result, verdict: Verdict, step: str) -> str:
