@@ -10,6 +10,7 @@ from markupsafe import Markup
 from abeval.report import agreement_page as agreement
 from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
+from abeval.report.banner import conclude_replay
 from abeval.report.figures import Block, Closed, FigureView, colour_indices, group_by_metric
 from abeval.report.next_step import ORDER, describe_size, sort_rows, verdict_lines
 from abeval.report.parts import page_part
@@ -48,6 +49,8 @@ def _verdict_part(study: Study) -> Iterator[Block]:
             yield assets.block("lines.html", lines=lines, said=trust_lines)
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
             yield _move_title_to_lead(table)
+        elif study.replay is not None and (lines := tuple(conclude_replay(study.replay))):
+            yield assets.block("lines.html", lines=lines, said=())
         return
     judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     axis, rows = _make_row_views(result, judged[:_MOST_ROWS])
