@@ -233,7 +233,7 @@ def test_a_replay_by_another_relevance_has_a_page_without_a_promise(tmp_path: Pa
     run = CliRunner().invoke(app, [*args, "--report", str(page)])
     assert run.exit_code == 0, run.output
     ids = [e.attributes["id"] for e in parse(whole(page.read_text())).all("section")]
-    assert ids[0] == "offline"
+    assert ids[:2] == ["verdict", "offline"]
 
 
 @pytest.mark.parametrize(
