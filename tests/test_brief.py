@@ -85,7 +85,9 @@ def test_the_command_prints_it_and_nothing_else() -> None:
     assert run.exit_code == 0, run.output
     content = json.loads(run.stdout)
     assert content["decisions"][0]["decision"] == "ship"
-    assert content["so_far"].startswith("day 14 of 14 (2026-09-14 to 2026-09-27), look 2 of 2: ")
+    assert content["so_far"].startswith(
+        "day 14 of 14 (2026-09-14 to 2026-09-27), final look (2 of 2)"
+    )
     assert content["so_far"].endswith("; units: 1,389 in control, 1,383 in treatment")
     assert content["effects"][2]["holds_if"] == "low > -0.1"
     assert content["trust"]["not_checked"].endswith(" checks: /trust says why")
@@ -124,7 +126,7 @@ def test_a_variant_of_few_units_is_named_and_thirty_are_not_enough() -> None:
     verdict = replace(base.verdicts[0], decision="keep_running")
     step = action(replace(base, scorecard=(few,), verdicts=(verdict,)), None, verdict)
     assert step.word == "new_test"
-    assert "treatment has 16; to judge ctr at all takes 30, to decide far more." in step.text
+    assert "Too few units: treatment has 16. ctr needs at least 30 to be tested" in step.text
 
 
 def test_a_draft_says_at_its_effects_that_it_decides_nothing() -> None:

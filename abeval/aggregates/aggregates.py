@@ -208,8 +208,8 @@ class Aggregates:
     Attributes:
         moments: A row per metric, slice, cell, variant and split period
             (0 where the split did not change). `slice` is `whole`, `capped`, `day`, `segment:NAME`,
-            `bucket`, `left_out`, `known` (units with a value) or `balance` (of a covariate of the
-            table of units).
+            `bucket`, `left_out`, `known` (units with a value), `unexposed` (rows without exposure)
+            or `balance` (of a covariate of the table of units).
         units: Variant → its analysed units.
         group_units: Variant and group of units → how many are in it.
         catalogue_size: Items that could have been shown, None without catalogue metrics.
@@ -281,8 +281,10 @@ class Aggregates:
         key = metric, slice_name, cell, scales
         if key not in self._moments_cache:
             rows = self._slices.get((metric, slice_name), {}).get(cell, {})
-            # Days and segments have sums of (y, x) only.
-            of_parts = slice_name == sums.DAY or slice_name.startswith(sums.SEGMENT)
+            # Days, segments and unexposed rows have sums of (y, x) only.
+            of_parts = slice_name in (sums.DAY, sums.UNEXPOSED) or slice_name.startswith(
+                sums.SEGMENT
+            )
             width = 2 if of_parts else len(sums.VARIABLES)
             self._moments_cache[key] = sums.make_moments_by_period(
                 rows, len(self.period_numbers), scales, width

@@ -16,7 +16,7 @@ from abeval.aggregates.cuts import cut_sums
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
-from abeval.aggregates.sums import Group, SumsRow, sum_slices
+from abeval.aggregates.sums import EXPOSED_LATER, NEVER_EXPOSED, Group, SumsRow, sum_slices
 from abeval.aggregates.unit_rows import row_sums
 from abeval.aggregates.wanted import MetricPlan, plan_sums, spread_metrics
 from abeval.engines.sql import query, quote, read_int, write_index
@@ -28,10 +28,20 @@ from abeval.logs.clusters import count_mixed_slots
 from abeval.logs.coarser import count_coarser_ids
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
-from abeval.logs.unit_arrays import Units
+from abeval.logs.unexposed import find_unexposed
+from abeval.logs.unit_arrays import Labels, Units
 from abeval.logs.units import SubBuckets, find_hash_indices, sub_buckets, write_code_names
 from abeval.logs.views import write_variant
-from abeval.metrics.definition import CATALOGUE, GAUC, QUANTILE, UNIT_DAY, Metric, Source
+from abeval.metrics.definition import (
+    CATALOGUE,
+    GAUC,
+    QUANTILE,
+    UNIT_DAY,
+    Metric,
+    RowTerm,
+    Source,
+    value_terms,
+)
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats
 
@@ -191,12 +201,29 @@ class _UnitSums:
             self.clusters |= {metric.name: values.sum_clusters(metric) for metric in metrics}
         if source is GAUC:
             self.unit_aucs += _unit_aucs(logs, values)
+        if source is UNIT_DAY:
+            self.add_unexposed(metrics)
         # Of clusters, a few always weigh most.
         # Values of single units are not to be seen where privacy asks for a minimum.
         if experiment.privacy.min_units is not None or values.units.clusters is not None:
             return
         for metric in (metric for metric in metrics if metric.is_mean_or_ratio):
             self.extremes |= values.extremes(metric)
+
+    def add_unexposed(self, metrics: Sequence[Metric]) -> None:
+        """Add the sums of impressions without an exposure, of metrics that add up over rows."""
+        logs = self.logs
+        rest = find_unexposed(logs.run, logs.prepared.cells, logs.prepared.assignment)
+        if rest is None:
+            return
+        values = SourceValues(logs.experiment, logs.schema, rest.units, rest.sums, {})
+        parts = Labels(rest.is_never.astype(np.int32), [EXPOSED_LATER, NEVER_EXPOSED])
+        slices = [
+            values.unexposed_slice(metric, parts, self.caps.get(metric.name))
+            for metric in metrics
+            if all(isinstance(term, RowTerm) for term in value_terms(metric))
+        ]
+        self.rows += sum_slices(slices, values.groups)
 
 
 def _unit_aucs(logs: ReadLogs, values: SourceValues) -> list[UnitsByAuc]:

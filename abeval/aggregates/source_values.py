@@ -276,6 +276,14 @@ class SourceValues:
         (term,) = metric.covariates
         return Slice(metric.name, sums.BALANCE, Terms(self.value(term, self.now)))
 
+    def unexposed_slice(self, metric: Metric, parts: Labels, caps: Caps | None) -> Slice:
+        """Return a metric over impressions without an exposure, by part of them.
+
+        `caps` are those of the exposed units.
+        """
+        terms = map(_apply_cap, self.pair(metric, self.now), caps or (None, None))
+        return Slice(metric.name, sums.UNEXPOSED, Terms(*terms), parts, self.included_units(metric))
+
     def bucket_slice(self, metric: Metric, sub_bucket: SubBuckets) -> Slice:
         """Return the slice of a metric by group of sub-buckets."""
         terms, names = self.terms(metric), [str(number) for number in range(sums.BUCKETS)]

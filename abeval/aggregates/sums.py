@@ -156,6 +156,9 @@ CAPPED = "capped"
 SEGMENT = "segment:"
 BALANCE = "balance"
 KNOWN = "known"
+UNEXPOSED = "unexposed"
+NEVER_EXPOSED, EXPOSED_LATER = "never", "later"
+"""Cells of `UNEXPOSED`: units never exposed, and rows of others before their exposure."""
 
 BUCKET = "bucket"
 BUCKETS = 256

@@ -83,18 +83,34 @@ class LoadedExperiment:
             return read_experiment_sums(self.experiment, (inputs.get("logs") or {}).get("sums"))
         return self.sums
 
-    def analyze(self, *, connect: str | None = None, **inputs: Unpack[Inputs]) -> "Result":
+    def analyze(
+        self,
+        *,
+        connect: str | None = None,
+        history: str | Path | None = None,
+        **inputs: Unpack[Inputs],
+    ) -> "Result":
         """Analyse the experiment: aggregate its logs, and judge them.
 
         Args:
             connect: URI of a warehouse where `logs.*.table` are: one statement sums there, and only
                 sums leave it (docs/data.md).
+            history: File of past experiments, which say what to expect of a lift (`worth`).
             **inputs: As for every method that reads logs.
 
         Raises:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
         """
+        result = self._analyze(connect, inputs)
+        if history is None:
+            return result
+        from abeval.history.history import read_past
+        from abeval.history.worth import shrink_worth
+
+        return shrink_worth(result, read_past(Path(history)))
+
+    def _analyze(self, connect: str | None, inputs: Inputs) -> "Result":
         if connect is not None and self.experiment.interleaving is None:
             from abeval.table.warehouse import analyze_in_warehouse
 

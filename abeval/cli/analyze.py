@@ -1,6 +1,7 @@
 """Run `abeval analyze` and `abeval report`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
@@ -172,6 +173,11 @@ def analyze(
         typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
         options.Reads(),
     ] = None,
+    history: Annotated[
+        Path | None,
+        typer.Option(help="Past experiments, which say what to expect of a lift.", metavar="FILE"),
+        options.Reads(),
+    ] = None,
     connect: Annotated[
         str | None,
         typer.Option(
@@ -194,6 +200,7 @@ def analyze(
 
     # Options that other results do not have are refused, not ignored.
     of_analysis: dict[str, object] = {"csv": csv, "sums": sums, "connect": connect, "brief": brief}
+    of_analysis |= {"history": history}
     if checks or pairs is not None:
         of_analysis |= {"report": report, "profile": profile, "format": format != "text"}
         of_analysis |= {"checks": pairs and checks, "gate": pairs and gate}
@@ -233,6 +240,12 @@ def analyze(
             result = cast("Result", study.analysis)
         else:
             result = loaded.analyze(step=step)
+        if history is not None:
+            from abeval.history.history import read_past
+            from abeval.history.worth import shrink_worth
+
+            result = shrink_worth(result, read_past(history))
+            study = study and replace(study, analysis=result)
         step("writing")
         options.write_json(json_file, result)
         if csv is not None:

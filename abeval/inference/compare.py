@@ -100,7 +100,7 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     segment = analysis.experiment.inference.stratify_by
     if segment is not None and metric.is_mean_or_ratio:
         return _compare_cells(analysis, metric, SEGMENT + segment, arms, rule)
-    comparison = means.compare_within(metric, _moments(analysis, metric), arms, rule)
+    comparison = means.compare_within(metric, metric_moments(analysis, metric), arms, rule)
     # Skewed values are adjusted by their own past alone: three covariates have no known product.
     if not metric.covariates or comparison.is_skewed:
         return comparison
@@ -113,7 +113,7 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     It is adjusted by its own pre-period value, and divided by control's mean denominator so that
     the ratio's margin applies. Averages of a quality and ratios with a target have no such total.
     """
-    moments, aggregates = _moments(analysis, metric), analysis.aggregates
+    moments, aggregates = metric_moments(analysis, metric), analysis.aggregates
     control = means.pool_pair(moments, arms).control
     if metric.source.is_average or metric.has_target or control is None:
         return refuse_comparison(*arms.units(aggregates), "denominator_moved")
@@ -148,7 +148,7 @@ def per_unit(moments: Moments, base: float = 1.0) -> Moments:
     return Moments(moments.n, moments.mean * factor + ones, comoment, moments.effective, third)
 
 
-def _moments(analysis: Analysis, metric: Metric) -> MomentsByPeriod:
+def metric_moments(analysis: Analysis, metric: Metric) -> MomentsByPeriod:
     """Return moments of all units, with its cap if the metric has one."""
     is_capped = metric.name in analysis.aggregates.caps
     return analysis.moments(metric, CAPPED if is_capped else WHOLE)

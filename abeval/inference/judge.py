@@ -19,6 +19,7 @@ from abeval.inference.trust.groups import moved_denominators
 from abeval.inference.trust.influence import influences
 from abeval.inference.trust.split import moved_segments, split_days, split_places
 from abeval.inference.verdict import decide
+from abeval.inference.worth import compute_worth
 from abeval.logs.placing import find_enrollment_periods
 from abeval.metrics.definition import Metric
 from abeval.results.analysis import SCHEMA_VERSION, Pair, Pairwise, Result
@@ -98,6 +99,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
             clustered.slot_quarters(metrics, experiment.switchback, aggregates, experiment.alpha)
         ),
         schedule=context.schedule(experiment, aggregates),
+        worth=tuple(compute_worth(analysis, rows)),
     )
 
 

@@ -10,6 +10,7 @@ from abeval.inference.compare import Analysis, build_rule
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
 from abeval.inference.context import partial_days
 from abeval.inference.means_and_ratios import compare_within
+from abeval.inference.site import compute_site_lifts
 from abeval.metrics.definition import Metric, scales
 from abeval.results import Adjustment, Boundary, RangeRow, Row, SliceRow, Status
 
@@ -30,6 +31,10 @@ def scorecard(
     for total in build_rows(*plan, {**comparisons, **totals}) if totals else ():
         key = total.metric, total.variant
         rows[key] = _combine_with_total(rows[key], total) if key in totals else rows[key]
+    for key, site in compute_site_lifts(analysis, comparisons).items():
+        rows[key] = replace(
+            rows[key], site_lift=site.value, site_lift_low=site.low, site_lift_high=site.high
+        )
     for key, row in rows.items():
         if row.metric in doubts:
             # A row without an effect keeps the reason for that.

@@ -1,4 +1,6 @@
-"""Decide on each variant, and say it in one sentence.
+"""Decide on each variant, and say it in at most two sentences of together 45 words.
+
+The first says what decides, the second what to bear in mind. Few rows are named, more are counted.
 
 Ship only if no failed trust check touches a goal or a guardrail, a goal is better, no goal is
 worse, and every guardrail is proven to hold (Spotify's rule; Schultzberg et al. 2024,
@@ -8,7 +10,7 @@ for their number (`families.py`).
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from abeval.inference.comparison import Key
@@ -21,7 +23,7 @@ _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
 
 
 class _VerdictInput(NamedTuple):
-    """What the decision on one variant rests on."""
+    """What the decision on one variant rests on, and how many rows to name of each kind."""
 
     goals: list[Row]
     guardrails: list[Row]
@@ -29,6 +31,7 @@ class _VerdictInput(NamedTuple):
     metrics: Mapping[str, MetricInfo]
     moved: Mapping[Key, str]
     compared: int
+    most: int
 
     def metric(self, row: Row) -> MetricInfo:
         return self.metrics.get(row.metric, _UNKNOWN)
@@ -71,16 +74,16 @@ def decide(
     all_failed = [check for check in trust if check.status == "fail"]
     failed = [check for check in all_failed if check.touches(judged)]
     if questions:
-        besides = f"; {fmt.listing([c.name for c in all_failed])} failed" if all_failed else ""
-        sentence = f"DRAFT: {codes.open_questions(questions)}{besides}"
-        sentence += "" if sentence.endswith("?") else "."
+        besides = [f"{count_names([c.name for c in all_failed], 'check')} failed"]
+        text = clip(codes.open_questions(questions), MOST_WORDS - 8).rstrip(".")
+        sentence = write_sentences("draft", text, besides if all_failed else [])
         variants = dict.fromkeys(row.variant for row in rows)
         return tuple(Verdict(variant, "draft", sentence) for variant in variants)
-    notes = f"; {early}, but only one look, at the end, is valid" if early else ""
+    notes = [f"{early}, but only one look, at the end, is valid"] if early else []
     if other_failed := [check.name for check in all_failed if check not in failed]:
-        notes += f"; {fmt.listing(other_failed)} failed, which touches other metrics only"
+        notes += [f"{count_names(other_failed, 'check')} failed, for other metrics only"]
     if warned := [check.name for check in trust if check.status == "warn"]:
-        notes += f"; note the warning on {fmt.listing(warned)}"
+        notes += [f"{count_names(warned, 'check')} warned"]
     compared = sum(row.role == "goal" and row.p_adjusted is not None for row in rows)
     by_name, verdicts = {metric.name: metric for metric in metrics}, []
     for variant in dict.fromkeys(row.variant for row in rows):
@@ -88,83 +91,145 @@ def decide(
             [row for row in rows if row.variant == variant and row.role == role]
             for role in ("goal", "guardrail")
         )
-        case = _VerdictInput(goals, guardrails, failed, by_name, moved or {}, compared)
-        decision, clause = _decision(case)
-        sentence = f"{codes.describe_code(decision).upper()}: {clause}{'' if failed else notes}."
+        for most in (_MOST_ROWS, 1, 0):
+            case = _VerdictInput(goals, guardrails, failed, by_name, moved or {}, compared, most)
+            decision, clause, own_notes = _decision(case)
+            sentence = write_sentences(decision, clause, [*own_notes, *notes * (not failed)])
+            if len(sentence.split()) <= MOST_WORDS:
+                break
         verdicts.append(Verdict(variant, decision, sentence))
     return tuple(verdicts)
 
 
-def _decision(case: _VerdictInput) -> tuple[Decision, str]:
-    """Decide on a variant, and say what the decision rests on."""
+MOST_WORDS = 45
+"""Words of a verdict at most."""
+
+_MOST_ROWS = 2
+"""Rows of a kind that a verdict names; it counts more of them."""
+
+
+def write_sentences(decision: Decision, clause: str, notes: Sequence[str] = ()) -> str:
+    """Write a verdict: the decision and why, then what to bear in mind.
+
+    Example:
+        >>> write_sentences("ship", "ctr is better", ["duplicates warned"])
+        'SHIP: ctr is better. Note: duplicates warned.'
+    """
+    label = "" if notes and notes[0].startswith("Caution: ") else "Note: "
+    sentences = [clause, *([label + "; ".join(notes)] if notes else [])]
+    ended = (text if text.endswith("?") else f"{text}." for text in sentences)
+    return f"{codes.describe_code(decision).upper()}: {' '.join(ended)}"
+
+
+def clip(text: str, words: int) -> str:
+    """Cut a text to so many words, at the end of a clause where there is one.
+
+    Example:
+        >>> clip("3 of 4 users, on all days, come twice", 6), clip("one two three", 2)
+        ('3 of 4 users, on all …', 'one two …')
+    """
+    parts = text.split()
+    if len(parts) <= words:
+        return text
+    cut = " ".join(parts[:words])
+    ends = [found.start() for found in re.finditer(r"; |: | \(", cut)]
+    whole = [end for end in ends if cut.count("(", 0, end) == cut.count(")", 0, end)]
+    return cut[: whole[-1]] if whole and whole[-1] > len(cut) / 2 else f"{cut} …"
+
+
+def count_names(names: Sequence[str], noun: str, most: int = 2) -> str:
+    """Name a few things, and count more of them.
+
+    Example:
+        >>> count_names(["a", "b"], "goal"), count_names(["a", "b", "c"], "goal", 1)
+        ('a and b', 'a and 2 more goals')
+    """
+    more = len(names) - most
+    if more <= 0:
+        return fmt.listing(names)
+    counted = f"{more} {'more ' * bool(most)}{noun}{'s' * (more > 1)}"
+    return fmt.listing([*names[:most], counted])
+
+
+def _decision(case: _VerdictInput) -> tuple[Decision, str, list[str]]:
+    """Decide on a variant, say what the decision rests on, and what to bear in mind."""
     if case.failed:
-        return "do_not_trust", _do_not_trust(case)
+        return "do_not_trust", _do_not_trust(case), _also_failed(case)
     gains = _gains(case)
     harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
     if harms:
-        return "do_not_ship", fmt.listing(harms) + f", although {gains} got better" * bool(gains)
+        harmed = count_names(harms, "worse metric", max(case.most - bool(gains), 1))
+        return "do_not_ship", harmed + f", although {gains} got better" * bool(gains), []
+    moved = [_explain_moved_ratio(case, row) for row in case.goals if _is_moved(row)]
     if gains and all(row.status in HELD for row in case.guardrails):
-        return "ship", _ship(case)
-    return "keep_running", _keep_running(case)
+        return "ship", *_ship(case, moved)
+    if not case.goals:
+        return "keep_running", "no metric is a goal, so there is nothing to decide on", []
+    if not gains:
+        return "keep_running", _open_goals(case), []
+    waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
+    least = count_names(waiting, "open guardrail", max(case.most - 1, 1))
+    return "keep_running", f"{gains}, but {least}", moved[: case.most]
 
 
 def _do_not_trust(case: _VerdictInput) -> str:
-    first, *rest = case.failed
-    # The verdict is one sentence; the trust section has the whole message.
+    first = case.failed[0]
+    # The trust section has the whole message.
     sentence = re.split(r"\.\s+(?=[A-Z])", first.message)[0].rstrip(". ")
-    also = f"; {fmt.listing([check.name for check in rest])} also failed" if rest else ""
-    return f"{codes.check_name(first.name)}: {sentence}{also}"
+    return clip(f"{codes.check_name(first.name)}: {sentence}", 14 + 8 * case.most)
 
 
-def _ship(case: _VerdictInput) -> str:
-    held = ", ".join(case.name(row) for row in case.guardrails)
-    guard = (
-        f", guardrails held ({held})"
-        if held
-        else "; caution: no guardrail was set, so harm to other metrics was not tested"
+def _also_failed(case: _VerdictInput) -> list[str]:
+    rest = [check.name for check in case.failed[1:]]
+    return [f"{count_names(rest, 'check', case.most)} also failed"] if rest else []
+
+
+def _ship(case: _VerdictInput, moved: Sequence[str]) -> tuple[str, list[str]]:
+    names = [case.name(row) for row in case.guardrails]
+    held = f"guardrails held ({', '.join(names)})"
+    if len(names) > _MOST_ROWS:
+        held = f"all {len(names)} guardrails held"
+    notes = (
+        [] if names else ["Caution: no guardrail was set, so harm to other metrics was not tested"]
     )
     open_goals = [case.name(r) for r in case.goals if r.status != "better" and not _is_moved(r)]
-    still = f"; {fmt.listing(open_goals)} not shown to be better" if open_goals else ""
-    return f"{_gains(case)}{guard}{still}{_note_moved_goals(case)}"
-
-
-def _keep_running(case: _VerdictInput) -> str:
-    if not case.goals:
-        return "no metric is a goal, so there is nothing to decide on"
-    gains = _gains(case)
-    if not gains:
-        return _open_goals(case)
-    waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
-    return f"{gains}, but {fmt.listing(waiting)}{_note_moved_goals(case)}"
+    if open_goals:
+        verb = "is" if len(open_goals) == 1 else "are"
+        notes.append(f"{count_names(open_goals, 'goal', case.most)} {verb} not shown to be better")
+    return _gains(case) + f", {held}" * bool(names), [*notes, *moved[: case.most]]
 
 
 # Reasons of an unclear row that say more than its interval.
 _HAS_WORDS = ("denominator_moved", "not_after_correction")
 
-# Open goals that a sentence names at most; the scorecard has all.
-_MOST_GOALS = 4
-
 
 def _gains(case: _VerdictInput) -> str:
     """Name the goals that are better; empty where none is."""
     better = [_describe_row(case, row) for row in case.goals if row.status == "better"]
-    return fmt.listing(better) if better else ""
+    return count_names(better, "goal", case.most) if better else ""
+
+
+def _name_row(case: _VerdictInput, row: Row) -> str:
+    return "guardrail " * (row.role == "guardrail") + case.name(row)
+
+
+def _describe_move(case: _VerdictInput, row: Row) -> str:
+    """Say by how much a value rose or fell, from the smaller to the larger end."""
+    effect, rises = case.effect(row), (row.difference or 0.0) > 0
+    ends = (effect.low, effect.high) if rises else (effect.high, effect.low)
+    low, high = (end.lstrip("+-") for end in ends)
+    return f"{'rose' if rises else 'fell'} by {low} to {high}{effect.unit}"
 
 
 def _describe_row(case: _VerdictInput, row: Row) -> str:
     effect, moved = case.effect(row), case.moved.get((row.metric, row.variant))
-    name = "guardrail " * (row.role == "guardrail") + case.name(row)
+    name = _name_row(case, row)
     moved_text = "" if moved is None or _is_moved(row) else f" ({moved})"
     return f"{name} {effect.text}{moved_text}" if effect else name
 
 
 def _is_moved(row: Row) -> bool:
     return row.reason == "denominator_moved"
-
-
-def _note_moved_goals(case: _VerdictInput) -> str:
-    """Name goals whose denominator moved, so that they cannot decide."""
-    return "".join(f"; {_explain_moved_ratio(case, row)}" for row in case.goals if _is_moved(row))
 
 
 def _explain_moved_ratio(case: _VerdictInput, row: Row) -> str:
@@ -188,7 +253,7 @@ def _harm(case: _VerdictInput, row: Row) -> str:
         return f"{text} is worse"
     margin = _margin(metric)
     if harm[0] > metric.margin:
-        return f"{text} lies wholly beyond its {margin} margin"
+        return f"{_name_row(case, row)} {_describe_move(case, row)}, all beyond the {margin} margin"
     likely = "likely but not proven" if harm[1] > metric.margin else "not ruled out"
     return f"{text} is worse, and a loss beyond its {margin} margin is {likely}"
 
@@ -205,7 +270,7 @@ def _waiting(case: _VerdictInput, row: Row) -> str:
     if _is_moved(row):
         return _explain_moved_ratio(case, row)
     if not case.effect(row) or row.status != "unclear":
-        return _no_number(case, row)
+        return f"{_name_row(case, row)} {_no_number(case, row)}"
     metric = case.metric(row)
     if metric.within is not None:
         return (
@@ -217,7 +282,7 @@ def _waiting(case: _VerdictInput, row: Row) -> str:
 
 
 def _open_goals(case: _VerdictInput) -> str:
-    """Name undecided goals with their intervals, then the other goals."""
+    """Say what is known of goals of which none is better: a few by name, the others counted."""
     wide = {
         case.name(row): effect.span
         for row in case.goals
@@ -226,34 +291,62 @@ def _open_goals(case: _VerdictInput) -> str:
     # Only the first says the verb.
     verbs = ["could be anywhere ", *[""] * len(wide)]
     spans = [f"{name} {verb}{wide[name]}" for name, verb in zip(wide, verbs, strict=False)]
-    if len(spans) > _MOST_GOALS + 1:
-        spans[_MOST_GOALS:] = [f"{len(spans) - _MOST_GOALS} more goals are as open"]
+    if (more := len(spans) - case.most) > 0:
+        which = "more " * bool(case.most) + ("goal is" if more == 1 else "goals are")
+        spans[case.most :] = [f"{more} {which} undecided"]
+    chance = [r for r in case.goals if case.effect(r) and r.reason == "not_after_correction"]
+    others: dict[str, list[str]] = {}
+    for row in case.goals:
+        if case.name(row) not in wide and row not in chance:
+            subject, predicate = _describe_settled_goal(case, row)
+            others.setdefault(predicate, []).append(subject)
     settled = [
-        _describe_settled_goal(case, row) for row in case.goals if case.name(row) not in wide
+        f"{count_names(names, 'goal', max(case.most, 1))} {_agree(predicate, len(names))}"
+        for predicate, names in others.items()
     ]
-    return ", ".join([*spans, *settled])
+    return ", ".join([*spans, *_describe_chance(case, chance), *settled])
 
 
-def _describe_settled_goal(case: _VerdictInput, row: Row) -> str:
-    effect = case.effect(row)
-    if _is_moved(row):
-        return _explain_moved_ratio(case, row)
-    if effect and row.reason == "not_after_correction":
+def _describe_chance(case: _VerdictInput, rows: Sequence[Row]) -> Iterator[str]:
+    """Say that goals look better or worse, but not after the correction."""
+    if len(rows) == 1:
+        (row,) = rows
         way = "lower" if (row.difference or 0) < 0 else "higher"
-        return (
-            f"{case.name(row)} looks {way} ({effect.estimate}), but not after correcting for "
-            f"{case.compared} comparisons (p {fmt.p_value(row.p_adjusted)})"
+        yield (
+            f"{case.name(row)} looks {way} ({case.effect(row).estimate}), but not after correcting "
+            f"for {case.compared} comparisons (p {fmt.p_value(row.p_adjusted)})"
         )
-    if effect and row.status in HELD:
-        return f"{_describe_row(case, row)} is {codes.describe_code(row.status)}"
-    return _no_number(case, row)
+    elif rows:
+        lower = sum((row.difference or 0) < 0 for row in rows)
+        ways = [(len(rows) - lower, "higher"), (lower, "lower")]
+        (first, way), *rest = [pair for pair in ways if pair[0]]
+        text = f"{first} {'goal looks' if first == 1 else 'goals look'} {way}"
+        text += "".join(f" and {count} {other}" for count, other in rest)
+        yield f"{text}; none survives correction for {case.compared} comparisons"
+
+
+def _agree(predicate: str, count: int) -> str:
+    """Make a verb agree with several subjects."""
+    plural = {"has": "have", "is": "are", "does": "do"}
+    verb, _, rest = predicate.partition(" ")
+    return predicate if count == 1 else f"{plural.get(verb, verb)} {rest}"
+
+
+def _describe_settled_goal(case: _VerdictInput, row: Row) -> tuple[str, str]:
+    """Return what is said of a goal as subject and predicate."""
+    if _is_moved(row):
+        subject = _describe_row(case, row)
+        return subject, f"cannot decide: {case.moved.get((row.metric, row.variant), '')}"
+    if case.effect(row) and row.status in HELD:
+        return _describe_row(case, row), f"is {codes.describe_code(row.status)}"
+    return case.name(row), _no_number(case, row)
 
 
 def _no_number(case: _VerdictInput, row: Row) -> str:
+    """Say why a row has no number to judge, as a predicate."""
     what = {"too_little_data": "has too little data", "untrusted": "is not to be trusted"}
-    name = "guardrail " * (row.role == "guardrail") + case.name(row)
     why = f" ({codes.describe_code(row.reason)})" if row.reason else ""
     if row.status == "too_little_data" and row.reason in codes.WITHOUT_SPREAD:
-        return f"{name} does not vary{why}"
+        return f"does not vary{why}"
     missing = "is unclear" if case.effect(row) else "has no effect estimate"
-    return f"{name} {what.get(row.status, missing)}{why}"
+    return f"{what.get(row.status, missing)}{why}"

@@ -10,11 +10,12 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
 from abeval.inference.comparison import LARGE_UNIT_SHARE
 from abeval.inference.context import accounting, experiment_info
+from abeval.inference.verdict import MOST_WORDS, clip, count_names, write_sentences
 from abeval.interleaving.checks import run_checks
 from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
 from abeval.logs.run import Inputs, open_run
 from abeval.metrics.definition import Metric
-from abeval.results import Check, Status, Verdict, codes
+from abeval.results import Check, Decision, Status, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
 from abeval.results.power import Plan, Plans
@@ -185,30 +186,36 @@ def _verdict(
 ) -> Verdict:
     """Decide on a ranker, as the verdict of an A/B test does."""
     control, failed = experiment.control, [c for c in checks if c.status == "fail"]
+
+    def build(decision: Decision, clause: str, notes: Sequence[str] = ()) -> Verdict:
+        return Verdict(name, decision, write_sentences(decision, clause, notes))
+
     if experiment.questions:
-        return Verdict(name, "draft", f"DRAFT: {codes.open_questions(experiment.questions)}.")
+        text = clip(codes.open_questions(experiment.questions), MOST_WORDS)
+        return build("draft", text.rstrip("."))
     if failed:
-        also = f"; {fmt.listing([c.name for c in failed[1:]])} also failed" if failed[1:] else ""
-        text = f"DO NOT TRUST: {failed[0].name}: {failed[0].message}{also}."
-        return Verdict(name, "do_not_trust", text)
+        others = count_names([check.name for check in failed[1:]], "check")
+        also = [f"{others} also failed"] if others else []
+        message = clip(failed[0].message.split("; ")[0].rstrip("."), MOST_WORDS - 15)
+        return build("do_not_trust", f"{failed[0].name}: {message}", also)
     goals = [r for r in rows if (r.base, r.ranker, r.role) == (control, name, "goal")]
-    warned = [check.name for check in checks if check.status == "warn"]
-    end = f"; note the warning on {fmt.listing(warned)}." if warned else "."
+    warned = count_names([check.name for check in checks if check.status == "warn"], "check")
+    notes = [f"{warned} warned"] if warned else []
 
     def list_goals(*statuses: str) -> str:
         selected = [row for row in goals if not statuses or row.status in statuses]
-        return fmt.listing(
-            [f"{r.metric} {r.preference_text or codes.describe_reason(r.reason)}" for r in selected]
-        )
+        texts = [
+            f"{r.metric} {r.preference_text or codes.describe_reason(r.reason)}" for r in selected
+        ]
+        return count_names(texts, "goal")
 
     if worse := list_goals("worse"):
-        text = f"DO NOT SHIP: users prefer {control} to {name}: {worse}{end}"
-        return Verdict(name, "do_not_ship", text)
+        return build("do_not_ship", f"users prefer {control} to {name}: {worse}", notes)
     if better := list_goals("better"):
-        text = f"SHIP: users prefer {name} to {control}: {better}; confirm it by an A/B test{end}"
-        return Verdict(name, "ship", text)
-    text = f"UNDECIDED: no preference is shown between {name} and {control}: {list_goals()}{end}"
-    return Verdict(name, "keep_running", text)
+        notes = ["confirm it by an A/B test", *notes]
+        return build("ship", f"users prefer {name} to {control}: {better}", notes)
+    text = f"no preference is shown between {name} and {control}: {list_goals()}"
+    return build("keep_running", text, notes)
 
 
 def _notes(settings: Interleaving, log: InterleavedLog) -> Iterator[str]:

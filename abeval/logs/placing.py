@@ -179,7 +179,7 @@ def _find_periods_of_plan(
     ]
 
 
-def _number_split_periods(
+def number_split_periods(
     experiment: Experiment, first_ms: arrays.Integers, split_periods: SplitPeriods
 ) -> NDArray[np.int16]:
     """Number the split period in which each unit entered, 0 if unknown."""
@@ -309,7 +309,7 @@ def assign_units(run: Run, schema: LogSchema, cells: LogCells) -> UnitAssignment
     analysed = arrays.Units(
         hash=hashes,
         variant=arm.astype(np.int8),
-        split_period=_number_split_periods(experiment, first_ms, split_periods),
+        split_period=number_split_periods(experiment, first_ms, split_periods),
         is_new=is_new[:-1],
         first_ms=first_ms,
         segments=segments,
@@ -331,10 +331,16 @@ def assign_units(run: Run, schema: LogSchema, cells: LogCells) -> UnitAssignment
     )
 
 
-def find_observed_units(cells: LogCells, names: Sequence[str]) -> ObservedUnits:
-    """Find units with an impression that counts in the period, and their variants."""
+def find_observed_units(
+    cells: LogCells, names: Sequence[str], rows: arrays.Indices | slice | None = None
+) -> ObservedUnits:
+    """Find the units of some cells, and their variants.
+
+    Without `rows`, they are the units with an impression that counts in the period.
+    """
     code = units.find_name_indices((kind.variant for kind in cells.kinds), names)
-    rows = arrays.find_rows(cells.counts & cells.in_period)
+    if rows is None:
+        rows = arrays.find_rows(cells.counts & cells.in_period)
     unit, variant, first = cells.unit[rows], code[cells.kind[rows]], cells.first_ms[rows]
     start = arrays.run_starts(unit)
     first_ms = arrays.reduce_runs(np.minimum, first, start)

@@ -408,10 +408,11 @@ def logged_view(experiment: Experiment, schema: LogSchema) -> str:
     """Write every impression with click, dwell, components, segments and cuts.
 
     Components are `c_…`, segments `s_…`, cuts `k_…`. Components that could fail are computed only
-    for impressions that count.
+    for impressions that count, and for those of units that were not exposed.
     """
     keep = experiment.logs.rows.dwell_without_click == "keep"
     dwell = "dwell_seen" if keep else "case when click = 1 then dwell_seen else 0 end"
+    valid = "set_aside is null"
     segments_and_cuts = zip(
         _part_columns(schema), (*schema.segments.values(), *schema.cuts.values()), strict=True
     )
@@ -421,7 +422,7 @@ def logged_view(experiment: Experiment, schema: LogSchema) -> str:
         *(f"{sql} as {name}" for name, sql in segments_and_cuts),
         # Rows that are set aside form cells of their own, whose number of rows alone is read.
         *(
-            f"{sql if never_fails(sql) else f'case when counts then {sql} else 0 end'} as {name}"
+            f"{sql if never_fails(sql) else f'case when {valid} then {sql} else 0 end'} as {name}"
             for sql, name in schema.components.items()
         ),
         *(f"case when counts then {sql} end as {name}" for sql, name in schema.events.items()),

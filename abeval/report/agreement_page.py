@@ -446,8 +446,8 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
     after="catalog",
     gated=True,
     lead=(
-        "Whether offline and online say the same, and why not. Causes that were found come first, "
-        "by the share of the gap that closes without them; p after Holm over all causes checked."
+        "Whether offline and online agree, and why not. Causes found come first, ordered by how "
+        "much of the gap they explain (Holm-adjusted p)."
     ),
 )
 def _causes_part(study: Study) -> Iterator[Block]:

@@ -10,11 +10,13 @@ from markupsafe import Markup
 from abeval.report import agreement_page as agreement
 from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
+from abeval.report.banner import conclude_replay
 from abeval.report.figures import Block, Closed, FigureView, colour_indices, group_by_metric
 from abeval.report.next_step import ORDER, describe_size, sort_rows, verdict_lines
 from abeval.report.parts import page_part
 from abeval.report.tables import Cell, DisplayRow, TextTable, format_lift, format_share, full
 from abeval.report.time_page import choose_scale, list_effect_series, units_view
+from abeval.report.worth import expect_less, worth_lines
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
@@ -25,6 +27,9 @@ from abeval.results.trust import AAResult, worst_first
 
 _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""
+
+_SAID = 60
+"""A verdict that has so many characters of a message says it, perhaps shorter."""
 
 
 def _move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
@@ -44,6 +49,8 @@ def _verdict_part(study: Study) -> Iterator[Block]:
             yield assets.block("lines.html", lines=lines, said=trust_lines)
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
             yield _move_title_to_lead(table)
+        elif study.replay is not None and (lines := tuple(conclude_replay(study.replay))):
+            yield assets.block("lines.html", lines=lines, said=())
         return
     judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     axis, rows = _make_row_views(result, judged[:_MOST_ROWS])
@@ -51,7 +58,8 @@ def _verdict_part(study: Study) -> Iterator[Block]:
     order = colour_indices(result.experiment)
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
     labelled_lines = [
-        *_expect_less(result),
+        *worth_lines(result),
+        *expect_less(result),
         *(("Offline", line) for line in agreement.standing_lines(study)),
     ]
     # A message that a verdict says is not said again, nor is one step of all variants.
@@ -72,7 +80,7 @@ def _verdict_part(study: Study) -> Iterator[Block]:
         guarded=any(row.role == "guardrail" for row in judged),
         sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
         tally=tables.tally(result.trust),
-        open_checks=[(c.name, "" if c.message in sentences else c.message) for c in unmet],
+        open_checks=[(c.name, "" if c.message[:_SAID] in sentences else c.message) for c in unmet],
         left_out=study.left_out,
     )
 
@@ -92,23 +100,6 @@ def _splits(result: Result) -> dict[str, str]:
         + " then ".join(fmt.percent(plan[variant.name] / sum(plan.values())) for plan in plans)
         for variant in variants
     }
-
-
-def _expect_less(result: Result) -> list[tuple[str, str]]:
-    """Warn of the winner's curse for a variant that ships."""
-    shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
-    ends = [
-        f"{fmt.quote_name(result.label(row.metric))} "
-        # The end nearer to no effect is the cautious one.
-        f"{lift.high if row.direction == 'decrease' else lift.low}"
-        for row in result.scorecard
-        if row.variant in shipping and row.role == "goal" and row.status == "better"
-        if (lift := format_lift(row))
-    ]
-    if not ends:
-        return []
-    why = "a lift that is chosen because it is significant is too large on average"
-    return [("Expect less", f"{why}. To be cautious, plan with {fmt.listing(ends[:3])}.")]
 
 
 def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, str], Markup]:
@@ -260,10 +251,7 @@ def _quality_part(result: Result) -> Iterator[Block]:
     short="Power",
     result="outlook",
     after="cuts",
-    lead=(
-        "The smallest lift that a row finds with {power} by its own test, if units keep coming as "
-        "they did."
-    ),
+    lead=("The smallest lift detected with {power} power, if traffic stays as it was."),
 )
 def _power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
     """Draw the detectable effect of each metric against days."""

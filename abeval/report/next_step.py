@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
@@ -99,14 +99,41 @@ def verdict_lines(
     ]
     if len(lines) > 1 and len({(line.word, line.sentence) for line in lines}) == 1:
         return (lines[0]._replace(variant=""),), ""
-    shared = _shared_clauses([line.sentence for line in lines])
-    distinct_lines = (
-        line._replace(sentence=_end_sentence(line.sentence.removesuffix(shared))) for line in lines
+    parts = [split_note(line.sentence) for line in lines]
+    shared = parts[0].notes if len(lines) > 1 else ()
+    for part in parts:
+        shared = tuple(note for note in shared if note in part.notes)
+    told = (
+        line._replace(sentence=part.without(shared))
+        for line, part in zip(lines, parts, strict=True)
     )
-    clauses = shared.removeprefix("; ")
-    return tuple(distinct_lines), _end_sentence(
-        f"{clauses[:1].upper()}{clauses[1:]}"
-    ) if shared else ""
+    return tuple(told), f"Note: {'; '.join(shared)}." if shared else ""
+
+
+class _Said(NamedTuple):
+    """A verdict as what decides, and what to bear in mind, with the label of that."""
+
+    lead: str
+    label: str
+    notes: tuple[str, ...]
+
+    def without(self, shared: tuple[str, ...]) -> str:
+        """Write the verdict again, without some notes."""
+        own = "; ".join(note for note in self.notes if note not in shared)
+        return f"{self.lead} {self.label}: {own}." if own else self.lead
+
+
+def split_note(sentence: str) -> _Said:
+    """Split a verdict into what decides, and what to bear in mind.
+
+    Example:
+        >>> split_note("ctr is better. Note: duplicates warned.").notes
+        ('duplicates warned',)
+    """
+    found = re.search(r"(?<=[.?]) (Note|Caution): (.*)\.$", sentence)
+    if found is None:
+        return _Said(sentence, "", ())
+    return _Said(sentence[: found.start()], found[1], tuple(found[2].split("; ")))
 
 
 def _headline(result: Result, verdict: Verdict, step: str) -> str:
@@ -117,26 +144,6 @@ def _headline(result: Result, verdict: Verdict, step: str) -> str:
     guards = any(r.role == "guardrail" and r.variant == verdict.variant for r in result.scorecard)
     # Without a guardrail nothing was watched for harm, which the reader must know at once.
     return word + ", NO GUARDRAIL SET" * (verdict.decision == "ship" and not guards)
-
-
-_CLAUSE_END = re.compile(r"; (?![^()]*\))")
-"""Between clauses; a semicolon inside brackets ends none."""
-
-
-def _shared_clauses(sentences: Sequence[str]) -> str:
-    """Return the last clauses that all sentences share; empty for one sentence."""
-    if len(sentences) < 2:
-        return ""
-    clauses = [_CLAUSE_END.split(sentence) for sentence in sentences]
-    count = 0
-    # At least one clause stays with each sentence.
-    while all(len(c) > count + 1 for c in clauses) and len({c[-1 - count] for c in clauses}) == 1:
-        count += 1
-    return "; " + "; ".join(clauses[0][-count:]) if count else ""
-
-
-def _end_sentence(text: str) -> str:
-    return text if text.endswith(("?", ".")) else f"{text}."
 
 
 def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> str:
@@ -150,7 +157,7 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
     """Recommend a step for one variant."""
     if empty := [fmt.quote_name(v.name) for v in result.experiment.variants if v.units == 0]:
         why = "were units assigned to it, and how does the log write its name?"
-        return Step("repair", f"Find out why nobody is in {fmt.listing(empty)}: {why}")
+        return Step("repair", f"Find out why no unit is in {fmt.listing(empty)}: {why}")
     best, variant = best_first(result)[0], fmt.quote_name(verdict.variant)
     match verdict.decision:
         case "ship" if verdict.variant != best.variant:
@@ -217,10 +224,11 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     # A randomisation test holds its level for any number of units.
     if least < _MIN_UNITS and "randomisation" not in (row.method or ""):
         few = (
-            f"{fmt.quote_name(small)} has {least}; to judge {question.name} at all "
-            f"takes {_MIN_UNITS}"
+            f"{fmt.quote_name(small)} has {least}. {question.name} needs at least {_MIN_UNITS} "
+            "to be tested"
         )
-        return Step(more, f"Get more units{question.new_test_note}: {few}, to decide far more.")
+        plan = "Plan a new test with more" if question.is_over else "Run on to have more"
+        return Step(more, f"Too few units: {few}, and far more to be decided. {plan}.")
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""
         return Step(more, f"{run_on}{size}. {question.name} has too little data.")
@@ -325,7 +333,7 @@ def _goal(question: _Question, word: str, rejection: str) -> Step:
         more = f" More days bring no {question.clusters}: assign more of them." * bool(
             question.clusters
         )
-        return Step("run_on", f"{question.until}: this test can see {seen} so far{then}.{more}")
+        return Step("run_on", f"{question.until}: it can detect {seen} so far{then}.{more}")
     stop = (
         rejection if word == "do_not_ship" else f"Stop and {rejection[:1].lower()}{rejection[1:]}"
     )
@@ -347,7 +355,7 @@ def _goal(question: _Question, word: str, rejection: str) -> Step:
     ):
         uses = '[inference] adjust = "cuped", or --covariate of a table, makes use of it'
         more = f"{covariates} was known before: {uses} and may see less. {more}"
-    return Step(word, f"{stop}. This test can see {seen}. {more}.")
+    return Step(word, f"{stop}. This test can detect {seen}. {more}.")
 
 
 def _list_covariates(result: Result) -> str:
@@ -420,7 +428,7 @@ def describe_size(ahead: "MetricOutlook") -> str | None:
     Example:
         >>> from abeval.results.power import MetricOutlook
         >>> describe_size(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
-        '112 days in all, 8 times this test'
+        '112 days in all (8 times as long)'
     """
     if ahead.days is None:
         units = ahead.target_units
@@ -429,5 +437,5 @@ def describe_size(ahead: "MetricOutlook") -> str | None:
         return None
     # A whole number of days stays whole, whatever its last binary digit.
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
-    longer = f", {times:.2g} times this test" if times > 1 else ""
+    longer = f" ({times:.2g} times as long)" if times > 1 else ""
     return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"

@@ -12,6 +12,7 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.analysis_page import group_rows_by_role
+from abeval.report.banner import list_verdict_lines
 from abeval.report.figures import Block, FigureView, Interval, MetricBlocks, list_figures
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.parts import Part, load_parts
@@ -276,10 +277,12 @@ def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
     return _sections_html(
         "Interleaving",
         result.experiment.display_name,
-        [part for part in result_tables.parts if isinstance(part, str)],
+        # The banner says the verdicts, which come first.
+        [part for part in result_tables.parts if isinstance(part, str)][len(result.verdicts) :],
         Section.build(preferences, *_intervals(spots, "share of all credit", 0.0)),
         *map(Section.build, other_tables),
         Section("notes", "How to read it", sentences=result_tables.notes),
+        lines=list_verdict_lines(result.verdicts),
     )
 
 

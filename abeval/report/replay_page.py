@@ -210,7 +210,7 @@ def tabulate_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[Tex
     ]
     heads = [*(["model"] if len(rivals) > 1 else []), "metric", *names.values()]
     first, model = rivals[0]
-    lead = f"{model} - {first}, paired by unit" if first and len(rivals) == 1 else "each model"
+    lead = f"{model} minus {first}, paired by unit" if first and len(rivals) == 1 else "each model"
     texts = (f"{p.name}: {p.where} ({fmt.count(p.units)} units)" for p in result.parts)
     description = f"{lead}. {'; '.join(texts)}."
     kinds: list[Kind] = ["number" if head in names.values() else "name" for head in heads]
@@ -255,7 +255,7 @@ def _tabulate_lines(result: ReplayResult, title: str, lines: Sequence[_Line]) ->
         for names, default in ((firsts, "baseline"), (models, "value"))
     )
     level = fmt.level(result.alpha)
-    lead = f"{model} - {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
+    lead = f"{model} minus {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
     every = table(
         title,
         lead,
@@ -491,8 +491,8 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
     after="offline",
     lead=(
         "Click rate against predicted score. Above the dashed line a model predicts too little, "
-        "below it too much. Points are as large as their rows are many, with the interval of "
-        "their rate."
+        "below it too much. Point size shows the number of rows; bars are intervals of "
+        "the rate."
     ),
 )
 def _calibration_part(result: ReplayResult) -> Iterator[FigureView]:

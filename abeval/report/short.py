@@ -80,14 +80,14 @@ def _decision(plan: "DecisionPlan") -> str:
     if plan.units is None or plan.ship is None:
         return f"No plan for the decision on {metrics}: {codes.describe_reason(plan.reason)}."
     size = f"{plan.units:,.0f} units" + ("" if plan.days is None else f", {plan.days:.1f} days")
-    none = f"where nothing moves it ships in {plan.ship_none:.1%} and stops in {plan.stop_none:.1%}"
+    none = f"{plan.ship_none:.1%} if nothing moves (and {plan.stop_none:.1%} to stop)"
     if plan.mde is None:
         why = codes.describe_reason(plan.reason)
-        return f"{size}: ships in {plan.ship:.1%} at most ({why}); {none}."
+        return f"{size}: chance to ship {plan.ship:.1%} at most ({why}); {none}."
     first_goal = "" if plan.goals == 1 else f" ({plan.ship_one:.1%} if only the first goal does)"
     return (
-        f"The decision on {metrics}, {size}: it ships in {plan.ship:.1%} if every goal moves by "
-        f"{plan.mde:.2%} and no guardrail does{first_goal}; {none}."
+        f"The decision on {metrics}, {size}: chance to ship {plan.ship:.1%} if every goal moves "
+        f"by {plan.mde:.2%} and no guardrail does{first_goal}; {none}."
     )
 
 

@@ -142,9 +142,9 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
     after="dwell",
     gated=True,
     lead=(
-        "GAUC weighs the AUC of each {unit} by its impressions. It needs clicked and unclicked "
-        "impressions of the same one. If the variants leave out different ones, their GAUCs are "
-        "not comparable."
+        "GAUC weighs the AUC of each {unit} by its impressions. It counts only those with both "
+        "clicked and unclicked impressions. If the variants leave out different ones, their GAUCs "
+        "are not comparable."
     ),
 )
 def _gauc_part(result: Result) -> Iterator[Block]:

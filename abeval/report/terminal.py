@@ -15,6 +15,7 @@ from rich.text import Text
 from abeval.report import tables
 from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
 from abeval.report.tables import ROLES, Kind, Tables, TextTable, fit_rows
+from abeval.report.worth import worth_lines
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -158,6 +159,7 @@ def _verdicts(
         yield Text(plain(shared))
     if len(lines) > 1:
         yield Text(ORDER, "dim")
+    yield from (Text(plain(f"{name}: {words}")) for name, words in worth_lines(result))
     yield from (Text(plain(f"Offline: {line}")) for line in offline)
     info = result.experiment
     units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)

@@ -232,13 +232,12 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
         return ""
     naive = next((look.day for look in looks if look.fixed_declares != "unclear"), None)
     valid = next((look.day for look in looks if look.always_declares != "unclear"), None)
-    early = "never looked significant" if naive is None else f"looked significant on {naive}"
-    late = "it never was" if valid is None else f"it was on {valid}"
+    early = f"{naive or 'never'} if checked daily (not valid)"
+    late = f"{valid or 'never'} with a band valid at every look"
     planned = [look for look in looks if look.bound is not None]
     day = next((look.day for look in planned if look.planned_declares != "unclear"), None)
-    ended = "it never was" if day is None else f"it was on {day}"
-    at_looks = f" At the {len(planned)} planned looks, {ended}." if planned else ""
-    return f"Checked daily without correction, this {early}. With correction, {late}.{at_looks}"
+    at_looks = f", {day or 'never'} at the {len(planned)} planned looks" if planned else ""
+    return f"First significant: {early}, {late}{at_looks}."
 
 
 @page_part(

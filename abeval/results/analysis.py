@@ -179,6 +179,37 @@ class SlotQuarter(Frozen):
     p_value: float
 
 
+class Worth(effects.VariantRecord):
+    """What a goal's total would change by if all traffic of the test had the variant.
+
+    Control's daily total, scaled to all units of all variants, times the lift: the difference per
+    unit, times those units, over the days of the log. Of a ratio, the difference times the
+    denominators of all variants, which are taken not to change. Without times, of the whole log.
+
+    Attributes:
+        what: What adds up, such as `clicks`, in `unit`.
+        same: Of a ratio, the denominator that stays the same, such as `impressions`; else empty.
+        days: Days of the log, parts of days included; None without times.
+        control: The total if all traffic had control.
+        change: Its change, with the interval of the difference.
+        expected: The change after shrinking the lift towards past ones; None without a history.
+        past: Number of past effects behind `expected`.
+    """
+
+    what: str
+    unit: str
+    same: str
+    days: float | None
+    control: float
+    change: float
+    change_low: float
+    change_high: float
+    expected: float | None = None
+    expected_low: float | None = None
+    expected_high: float | None = None
+    past: int | None = None
+
+
 class Account(Frozen):
     """Rows of one log: `read = used + the sum of set_aside`."""
 
@@ -228,6 +259,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
     cluster_costs: tuple[ClusterCost, ...] = ()
     slot_quarters: tuple[SlotQuarter, ...] = ()
     schedule: Schedule = Schedule()
+    worth: tuple[Worth, ...] = ()
 
     @property
     def progress(self) -> str:
@@ -245,7 +277,10 @@ class Result(Tabled[effects.Row], DrawnRecord):
             parts.append(f"day {now.day}" + (f" of {now.days}" if now.days else ""))
         if now.look is not None:
             look = f"look {now.look}" if now.on_plan else f"an unplanned look after {now.look - 1}"
-            parts.append(f"{look} of {now.looks}{self._describe_look()}")
+            text = f"{look} of {now.looks}{self._describe_look()}"
+            # At the end only the verdict matters; the evidence has the boundary.
+            is_final = now.look == now.looks and now.next_look is None
+            parts.append(f"final look ({now.look} of {now.looks})" if is_final else text)
         decisions = {verdict.decision for verdict in self.verdicts}
         # A variant that ships early ends the test, and so do losses of all.
         is_over = "ship" in decisions or decisions == {"do_not_ship"}

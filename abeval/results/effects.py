@@ -80,6 +80,8 @@ class Row(VariantRecord, Numbers, kw_only=True):
         lift_method: Method of the lift's interval: `fieller`, `delta`, `log_delta`, `jackknife`, or
             the id of a test with its own interval.
         few_units_decide: Whether one unit holds more than a tenth of a ratio's denominator.
+        site_lift: Lift of all traffic, with units and times without an exposure; None if every
+            unit is exposed, or if it cannot be known.
     """
 
     FIRST: ClassVar = ("metric", "kind", "role", "direction", "variant", *Numbers.FIRST)
@@ -97,6 +99,9 @@ class Row(VariantRecord, Numbers, kw_only=True):
     draws: int | None = None
     seed: int | None = None
     few_units_decide: bool = False
+    site_lift: float | None = None
+    site_lift_low: float | None = None
+    site_lift_high: float | None = None
 
 
 class SliceRow(VariantRecord, Numbers, kw_only=True):

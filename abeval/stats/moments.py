@@ -248,6 +248,17 @@ class Moments:
         copy.__dict__.update(self.__dict__, **values)
         return copy
 
+    def shift(self, *steps: float) -> Moments:
+        """Add a constant to each of the first variables, of every unit.
+
+        Example:
+            >>> Moments.of([1, 2], [5, 7]).shift(3).mean.tolist()
+            [4.5, 6.0]
+        """
+        mean = self.mean.copy()
+        mean[: len(steps)] += steps
+        return self._copy(mean=mean)
+
     def pick(self, *indices: int) -> Moments:
         """Pick the variables at these indices, in their order.
 

@@ -41,7 +41,7 @@ def test_an_analysis_fits_25_lines(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(lines) <= 25
     text = " ".join(" ".join(lines).split())
     assert lines[0].startswith("SHIP: ctr")
-    assert "day 14 of 14 (2026-09-14 to 2026-09-27), look 2 of 2: ctr p 4e-08 is below its" in text
+    assert "day 14 of 14 (2026-09-14 to 2026-09-27), final look (2 of 2)" in text
     assert "Not checked: served (--all says what each needs)" in lines
     assert "Next: Roll out treatment." in lines
     assert "Goals ctr +13.1% [+8.2%, +18.2%] <0.001 better" in text

@@ -211,9 +211,10 @@ def test_at_the_planned_end_next_decides(name: str) -> None:
     assert study.analysis is not None
     mde = study.analysis["ctr"].mde or 0
     assert step.startswith(
-        f"Stop and keep a. This test can see ±{100 * mde:.2g}% of ctr. If smaller effects matter, "
+        f"Stop and keep a. This test can detect ±{100 * mde:.2g}% of ctr. "
+        "If smaller effects matter, "
     )
-    longer = r"takes about \d+ days in all, [\d.]+ times this test"
+    longer = r"takes about \d+ days in all \([\d.]+ times as long\)"
     assert re.search(longer, step)
     anew = "which this test may run on" if "always" in name else "in a new test"
     assert step.endswith(f"{anew}.")
@@ -233,7 +234,7 @@ def test_on_the_way_next_names_the_day_and_what_the_row_can_see(name: str, start
     study, step = seen(name)
     assert study.analysis is not None
     mde = study.analysis["ctr"].mde or 0
-    assert step.startswith(f"{start}this test can see ±{100 * mde:.2g}% of ctr so far, ±")
+    assert step.startswith(f"{start}it can detect ±{100 * mde:.2g}% of ctr so far, ±")
     end = re.search(r"±([\d.]+)% at the planned end\.$", step)
     assert end is not None
     assert float(end[1]) < 100 * mde
@@ -313,7 +314,7 @@ def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
     assert np.mean(by_square) < 0.85
     ended = defined(World(planned=10)).study(logs=first)
     step = next_step(ended.analysis, ended.outlook)
-    assert "times this test, in a new test" in step
+    assert "times as long), in a new test" in step
 
 
 @pytest.mark.whole

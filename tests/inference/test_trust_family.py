@@ -161,7 +161,7 @@ def test_lost_clicks_touch_ctr_and_not_impressions() -> None:
     assert result["impressions_per_user"].status != "untrusted"
     (verdict,) = result.verdicts
     assert verdict.decision != "do_not_trust"
-    assert "clicks_set_aside failed, which touches other metrics only" in verdict.sentence
+    assert "clicks_set_aside failed, for other metrics only" in verdict.sentence
     assert result.trusted
 
 

@@ -100,7 +100,7 @@ def test_the_ratio_decides_what_its_total_says_too(
 
 def test_a_denominator_that_moved_by_little_takes_no_effect_away() -> None:
     result = judged(users(5, views=0.02, clicks=0.04, n=60_000, mean=200), GOAL)
-    assert "note the warning on denominators" in result.verdicts[0].sentence
+    assert "denominators warned" in result.verdicts[0].sentence
     assert result["ctr"].status == "better"
 
 

@@ -47,7 +47,7 @@ BETTER = "although ctr +5.9% [+3.1%, +8.7%] got better"
         ),
         (
             (row(),),
-            "SHIP: ctr +5.9% [+3.1%, +8.7%]; caution: no guardrail was set, so harm to other "
+            "SHIP: ctr +5.9% [+3.1%, +8.7%]. Caution: no guardrail was set, so harm to other "
             "metrics was not tested.",
         ),
         (
@@ -57,8 +57,8 @@ BETTER = "although ctr +5.9% [+3.1%, +8.7%] got better"
         ),
         (
             (row(), DWELL, SESSIONS),
-            "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user); "
-            "dwell_per_user not shown to be better.",
+            "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user). "
+            "Note: dwell_per_user is not shown to be better.",
         ),
         (
             (row(), LATENCY),
@@ -67,8 +67,8 @@ BETTER = "although ctr +5.9% [+3.1%, +8.7%] got better"
         ),
         (
             (row(), replace(LATENCY, **effect(0.055, 0.0275, 182.0))),
-            "DO NOT SHIP: guardrail latency_ms +5.5% [+2.8%, +8.2%] lies wholly beyond its 2% "
-            f"margin, {BETTER}.",
+            "DO NOT SHIP: guardrail latency_ms rose by 2.8% to 8.2%, all beyond the 2% margin, "
+            f"{BETTER}.",
         ),
         (
             (CTR_WORSE, SESSIONS),
@@ -163,7 +163,7 @@ def test_a_failed_check_comes_before_every_number() -> None:
 
 def test_all_failed_checks_are_named() -> None:
     checks = tuple(Check(name, "fail", None, None, f"{name} is off.") for name in ("a", "b", "c"))
-    assert sentence(row(), trust=checks) == "DO NOT TRUST: a: a is off; b and c also failed."
+    assert sentence(row(), trust=checks) == "DO NOT TRUST: a: a is off. Note: b and c also failed."
 
 
 def test_only_what_touches_a_goal_or_a_guardrail_stops_a_variant() -> None:
@@ -176,8 +176,8 @@ def test_only_what_touches_a_goal_or_a_guardrail_stops_a_variant() -> None:
             sentence(*rows, trust=(of(touched),)) == "DO NOT TRUST: clicks_set_aside: 30% are late."
         )
     assert sentence(*rows, trust=(of("gauc"),)) == (
-        "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user); "
-        "clicks_set_aside failed, which touches other metrics only."
+        "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user). "
+        "Note: clicks_set_aside failed, for other metrics only."
     )
 
 
@@ -191,8 +191,8 @@ def test_of_a_failed_check_only_the_first_sentence_is_said() -> None:
 
 def test_a_warning_does_not_decide_and_is_named() -> None:
     assert sentence(row(), SESSIONS, trust=TRUST) == (
-        "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user); "
-        "note the warning on duplicates."
+        "SHIP: ctr +5.9% [+3.1%, +8.7%], guardrails held (sessions_per_user). "
+        "Note: duplicates warned."
     )
 
 
@@ -237,18 +237,18 @@ def test_a_margin_is_broken_only_by_a_whole_interval_beyond_it() -> None:
         0.02: "is worse, and a loss beyond its 2% margin is not ruled out",
         0.0201: "is worse, and a loss beyond its 2% margin is likely but not proven",
         0.03: "is worse, and a loss beyond its 2% margin is likely but not proven",
-        0.0301: "lies wholly beyond its 2% margin",
+        0.0301: "rose by 2.0% to 4.0%, all beyond the 2% margin",
     }
     for lift, expected in words.items():
         worse = replace(LATENCY, status="worse", **effect(lift, 0.01, 182.0))
-        assert sentence(row(), worse).endswith(f"] {expected}, {BETTER}.")
+        assert sentence(row(), worse).endswith(f" {expected}, {BETTER}.")
     edge = replace(LATENCY, status="worse", **effect(0.03, 0.01, 182.0) | {"lift_low": 0.02})
     assert "likely but not proven" in sentence(row(), edge)
 
 
 def test_a_guardrail_that_should_rise_breaks_its_margin_by_falling() -> None:
     fallen = replace(SESSIONS, status="worse", **effect(-0.03, 0.005, 3.2))
-    said = "guardrail sessions_per_user -3.00% [-3.50%, -2.50%] lies wholly beyond its 2% margin"
+    said = "guardrail sessions_per_user fell by 2.50% to 3.50%, all beyond the 2% margin"
     assert said in sentence(row(), fallen)
 
 
@@ -264,4 +264,4 @@ def test_names_that_read_as_words_stand_in_quotes(label: str, said: str) -> None
 def test_an_early_end_is_said_of_every_decision() -> None:
     for rows in ((row(), SESSIONS), (CTR_OPEN,), (CTR_WORSE,)):
         (verdict,) = decide(PASS, rows, METRICS, early="the log ends on day 5 of 14")
-        assert "; the log ends on day 5 of 14, but only one look" in verdict.sentence
+        assert " Note: the log ends on day 5 of 14, but only one look" in verdict.sentence

@@ -115,7 +115,7 @@ def _class(element: Any) -> str:
 def test_a_failed_check_is_named_beside_the_questions(file: Path) -> None:
     weights = {"a": {"weight": 2}, "b": {}, "c": {}}
     draft = drafted(file).replace(variants=weights).analyze()
-    assert {v.sentence for v in draft.verdicts} == {f"{SAID.rstrip('.')}; srm failed."}
+    assert {v.sentence for v in draft.verdicts} == {f"{SAID} Note: srm failed."}
     assert {row.status for row in draft.scorecard} == {"untrusted"}
     assert "units where" in as_text(draft)
 

@@ -342,8 +342,8 @@ def test_fields_of_structs_are_columns_by_dotted_names(
     [
         (
             {"a": {}, "treatmnt": {}},
-            "nobody is in 'treatmnt', but the impressions have variants that the experiment does "
-            "not name: 'treatment' (120 rows); 'treatmnt' is likely 'treatment'",
+            "no unit was assigned to 'treatmnt', but the impressions have variants that the "
+            "experiment does not name: 'treatment' (120 rows); 'treatmnt' is likely 'treatment'",
             '[variants.treatmnt] of = ["treatment"]',
         ),
         (
@@ -353,7 +353,8 @@ def test_fields_of_structs_are_columns_by_dotted_names(
         ),
         (
             {"a": {}, "treatment": {}, "challenger": {}},
-            "nobody is in 'challenger': the impressions have rows of the other variants only",
+            "no unit was assigned to 'challenger': the impressions have rows of other variants "
+            "only",
             "leave out of [variants] what has not started",
         ),
     ],

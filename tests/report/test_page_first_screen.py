@@ -150,8 +150,8 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
     row = study("without_effect").analysis["ctr", best_first[0]]  # type: ignore[index]
     detected = f"{float(f'{100 * row.mde:.2g}'):g}"
     assert re.fullmatch(
-        rf"Stop and keep A\. This test can see ±{detected}% of ctr of {best_first[0]}\. If smaller "
-        r"effects matter, ±\d+% takes about \d+ days in all, [\d.]+ times this test, "
+        rf"Stop and keep A\. This test can detect ±{detected}% of ctr of {best_first[0]}\. If "
+        r"smaller effects matter, ±\d+% takes about \d+ days in all \([\d.]+ times as long\), "
         r"in a new test\.",
         shown.actions[0],
     )
@@ -177,22 +177,23 @@ def test_a_variant_without_units_is_named_before_any_chi_square() -> None:
     # It holds for all variants, so it is one line.
     (verdict,) = shown.verdicts
     assert verdict.startswith(
-        "DO NOT TRUST srm (sample ratio mismatch): nobody is in 'forgotten': "
+        "DO NOT TRUST srm (sample ratio mismatch): no unit was assigned to 'forgotten': "
     )
-    assert "chi-square" not in shown.text.split("nobody is in 'forgotten'")[0]
+    assert "chi-square" not in shown.text.split("no unit was assigned to 'forgotten'")[0]
     assert "p = 0)" not in shown.text
-    assert shown.actions[0].startswith("Find out why nobody is in forgotten")
-    assert shown.text.count("nobody is in 'forgotten'") == 1
+    assert shown.actions[0].startswith("Find out why no unit is in forgotten")
+    assert shown.text.count("no unit was assigned to 'forgotten'") == 1
 
 
 def test_sixteen_units_are_too_little_and_it_says_how_many_are_not() -> None:
     shown = screen("sixteen_units")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("pilot UNDECIDED, TEST ANEW ctr has too little data")
-    few = "pilot has 16; to judge ctr at all takes 30, to decide far more."
-    assert shown.actions == (f"Get more units, in a new test: {few}",)
+    assert verdict.startswith("pilot UNDECIDED, TEST ANEW ctr and clicks_per_user have")
+    few = "Too few units: pilot has 16. ctr needs at least 30 to be tested"
+    assert shown.actions == (f"{few}, and far more to be decided. Plan a new test with more.",)
     assert all(
-        re.search(rf"{INTERVAL} too little data(margin 5%)?$", row.text) for row in shown.rows
+        re.search(rf"{INTERVAL} ?\S+ → \S+ too little data(margin 5%)?$", row.text)
+        for row in shown.rows
     )
     # Where there is too little data, nobody knows what could be seen.
     assert 'class="detectable"' not in page_html(study("sixteen_units"))
@@ -215,9 +216,9 @@ def test_hostile_names_are_read_as_they_are() -> None:
 def test_seventy_two_rows_say_how_many_units_are_too_few() -> None:
     shown = screen("small_csv")
     (verdict,) = shown.verdicts
-    assert verdict.startswith("treatment UNDECIDED, TEST ANEW ctr has too little data")
-    few = "treatment has 8; to judge ctr at all takes 30, to decide far more."
-    assert shown.actions == (f"Get more units, in a new test: {few}",)
+    assert verdict.startswith("treatment UNDECIDED, TEST ANEW ctr and clicks_per_user have")
+    few = "Too few units: treatment has 8. ctr needs at least 30 to be tested"
+    assert shown.actions == (f"{few}, and far more to be decided. Plan a new test with more.",)
     assert "e+" not in shown.text
     page = words(parse(whole(page_html(study("small_csv")))).all("header")[0])
     assert page.count("2026-03-02") == page.count("day 3 of 3 (2026-03-02 to 2026-03-04)") == 1

@@ -98,7 +98,8 @@ def test_terminal_markdown_and_page_have_the_same_tables(full):
 
 def test_every_part_of_the_result_is_on_the_page(page):
     sections = [s.attributes["id"] for s in parse(page).all("section")]
-    assert sections == ["offline", "calibration"]
+    assert sections == ["verdict", "offline", "calibration"]
+    assert "OFFLINE ONLY" in section(page, "verdict")
     said = section(page, "offline")
     assert "100% of 240" in said
     assert "items repeated in a request" in said

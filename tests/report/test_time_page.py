@@ -94,9 +94,8 @@ def test_what_daily_looks_would_have_declared_is_in_words(result, page):
     assert [look.day for look in bounded] == ["2026-09-20", "2026-09-27"]
     planned = next(look.day for look in bounded if look.planned_declares != "unclear")
     assert (
-        f"Checked daily without correction, this looked significant on {days[0]}. "
-        f"With correction, it was on {days[1]}. "
-        f"At the 2 planned looks, it was on {planned}."
+        f"First significant: {days[0]} if checked daily (not valid), "
+        f"{days[1]} with a band valid at every look, {planned} at the 2 planned looks."
     ) in page
 
 

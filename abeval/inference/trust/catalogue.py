@@ -3,7 +3,7 @@
 from functools import cache
 
 from abeval.errors import ExperimentError
-from abeval.inference.trust import groups, hours, influence, rows, shares, split
+from abeval.inference.trust import groups, hours, influence, rows, shares, split, untriggered
 from abeval.inference.trust.finding import TrustCheck
 from abeval.plugins import load_entry_points
 
@@ -29,6 +29,7 @@ CHECKS: tuple[TrustCheck, ...] = (
     groups.pre_period,
     groups.denominators,
     groups.missing_values,
+    untriggered.untriggered,
     groups.aa_check,
     rows.before_exposure,
     rows.missing_days,

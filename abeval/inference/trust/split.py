@@ -226,7 +226,7 @@ class _SplitTest(NamedTuple):
     ),
     states={
         "nobody": {
-            "alarm": "nobody is in {empty}: the {log} have rows of the other variants only",
+            "alarm": "no unit was assigned to {empty}: the {log} have rows of other variants only",
             "remedy": (
                 "leave out of [variants] what has not started; else look for {log} that are "
                 "missing, and at the assignment"
@@ -234,8 +234,8 @@ class _SplitTest(NamedTuple):
         },
         "unnamed": {
             "alarm": (
-                "nobody is in {empty}, but the {log} have variants that the experiment does not "
-                "name: {unnamed}{meant}"
+                "no unit was assigned to {empty}, but the {log} have variants that the experiment "
+                "does not name: {unnamed}{meant}"
             ),
             "remedy": (
                 "write the names under [variants] as the {log} have them, or which of these names "
@@ -248,8 +248,8 @@ class _SplitTest(NamedTuple):
                 "segments{seen}"
             ),
             "remedy": (
-                "look for a wrong weight, a redirect, a slow page that is left, or a filter of "
-                "bots in one variant{also}"
+                "look for a wrong weight, a redirect, users leaving a slow page, or bot filtering "
+                "in one variant{also}"
             ),
         },
         "entry day": {

@@ -1,0 +1,71 @@
+"""Check the trigger: units that were not exposed must not differ between variants."""
+
+from dataclasses import replace
+
+from abeval.aggregates.sums import NEVER_EXPOSED, UNEXPOSED, pool_moments
+from abeval.inference.compare import Analysis
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
+from abeval.inference.means_and_ratios import compare_within
+from abeval.inference.trust.finding import RawCheck, TrustCheck
+from abeval.results import format as fmt
+from abeval.stats.moments import Moments
+
+_SHARE = "share of units not exposed"
+_NAMED = 0.01
+
+
+@TrustCheck(
+    "untriggered",
+    absent="the logs show no assigned unit that was never exposed, with its variant",
+    calm="{units:,} units that were never exposed show no difference between variants",
+    alarm="units that were never exposed differ between variants: {listed}",
+    remedy=(
+        "look at what decides an exposure: it must be the same in every variant, and the treatment "
+        "must not reach other units; until then analyze without [logs.exposures]"
+    ),
+)
+def untriggered(analysis: Analysis) -> RawCheck | None:
+    """Test whether never exposed units are as many, and alike, in all variants.
+
+    Source: Deng & Hu (2015); Fabijan et al. (2019), Diagnosing sample ratio mismatch.
+    """
+    comparisons, units = _compare_never_exposed(analysis)
+    p_values = adjusted_p_values(comparisons)
+    if not p_values:
+        return None
+    least = max(_NAMED, min(p_values.values()))
+    listed = [
+        f"{name} of {variant} {comparison.treatment:.4g} against {comparison.control:.4g} "
+        f"(p = {p_values[name, variant]:.2g})"
+        for (name, variant), comparison in comparisons.items()
+        if p_values.get((name, variant), 1.0) <= least
+    ]
+    slots = {"units": units, "listed": fmt.listing(listed)}
+    return RawCheck(min(p_values.values()), slots=slots)
+
+
+def _compare_never_exposed(analysis: Analysis) -> tuple[dict[Key, Comparison], int]:
+    """Compare the metrics of never exposed units, and their share of all units."""
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    rule, comparisons, units = Rule(experiment.alpha), dict[Key, Comparison](), 0
+    for metric in analysis.metrics:
+        if NEVER_EXPOSED not in aggregates.cells(metric.name, UNEXPOSED):
+            continue
+        never = analysis.moments(metric, UNEXPOSED, NEVER_EXPOSED)
+        counts = {name: of_all.n for name, of_all in pool_moments(never).items()}
+        plain = replace(metric, covariates=(), test=None)
+        share = replace(plain, kind="mean", unit="share", value=None, per=None)
+        for variant in experiment.treatments:
+            arms = Arms(experiment.control, variant)
+            comparisons[metric.name, variant] = compare_within(plain, never, arms, rule)
+            if not units:
+                of_arms = {n: _share(counts.get(n, 0), aggregates.count_units(n)) for n in arms}
+                comparisons[_SHARE, variant] = compare_within(share, [of_arms], arms, rule)
+        units = units or sum(counts.values())
+    return comparisons, units
+
+
+def _share(never: int, exposed: int) -> Moments:
+    """Return moments of being never exposed, over the assigned units of a variant."""
+    n = never + exposed
+    return Moments.from_sums(n, [never, n], [[never, never], [never, n]], (1.0, 1.0))

@@ -1,0 +1,90 @@
+"""Say what a goal's total would change by if all traffic had a variant."""
+
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+
+from abeval.aggregates.sums import pool_moments
+from abeval.inference.compare import Analysis
+from abeval.inference.context import partial_days
+from abeval.metrics.definition import ColumnTerm, Metric, RowTerm
+from abeval.results.analysis import Worth
+from abeval.results.effects import Row
+
+_DAY_MS = 86_400_000
+
+
+def compute_worth(analysis: Analysis, rows: Sequence[Row]) -> Iterator[Worth]:
+    """Yield the worth of each goal that adds up, and can be believed.
+
+    A difference per unit counts from each unit's entry, as its total does. So units that come late,
+    ramps and uneven splits need no correction: those totals are of all units.
+    """
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    if experiment.questions or experiment.is_unit_table or aggregates.clusters is not None:
+        return
+    metrics, days = {metric.name: metric for metric in analysis.metrics}, count_days(analysis)
+    for row in rows:
+        metric, control = metrics[row.metric], row.control
+        change, low, high = row.difference, row.difference_low, row.difference_high
+        if row.role != "goal" or row.status == "untrusted" or row.reason == "denominator_moved":
+            continue
+        if not _adds_up(metric) or None in (control, change, low, high):
+            continue
+        sides = pool_moments(analysis.moments(metric)).values()
+        size = sum(side.n * (1.0 if metric.per is None else side.mean[1]) for side in sides)
+        scale = float(size) / (days or 1.0)
+        top, _, below = metric.formula.partition(" / ")
+        yield Worth(
+            metric=row.metric,
+            variant=row.variant,
+            what=_name_total(top, metric),
+            unit="" if metric.unit == "share" else metric.unit,
+            same="" if metric.per is None else below.replace("Σ ", ""),
+            days=days,
+            control=scale * (control or 0.0),
+            change=scale * (change or 0.0),
+            change_low=scale * (low or 0.0),
+            change_high=scale * (high or 0.0),
+        )
+
+
+def count_days(analysis: Analysis) -> float | None:
+    """Count the days behind the totals, of a day that the log cuts its part; None without times.
+
+    With a period they count from its start, whenever the first unit came.
+    """
+    days, period = analysis.aggregates.days, analysis.experiment.period
+    if not days:
+        return None
+    partial, before = set(partial_days(analysis.experiment, days)), 0.0
+    if period is not None:
+        partial.discard(days[0].day)
+        start = period.bounds[0]
+        before = (datetime.fromisoformat(days[0].day) - start) / timedelta(days=1)
+    return before + sum(
+        (day.last_ms - day.first_ms) / _DAY_MS
+        if day.day in partial and day.first_ms is not None and day.last_ms is not None
+        else 1.0
+        for day in days
+    )
+
+
+def _adds_up(metric: Metric) -> bool:
+    """Tell whether values are parts of a total: sums of a unit's rows, or shares of rows."""
+    if metric.cap is not None or metric.source.is_average or "score" in metric.needs:
+        return False
+    if metric.kind == "ratio":
+        return isinstance(metric.value, RowTerm) and isinstance(metric.per, RowTerm)
+    if metric.kind != "mean" or metric.unit == "share":
+        return False
+    if metric.per_unit is not None:
+        is_sum = all(value.combine == "sum" for value in metric.per_unit.values)
+        return is_sum and not metric.per_unit.is_timed
+    return metric.source.daily and metric.value != ColumnTerm("c_days")
+
+
+def _name_total(top: str, metric: Metric) -> str:
+    """Name what a numerator sums; a metric whose numerator is a formula is named itself."""
+    name = top.replace("Σ ", "")
+    return name if re.fullmatch(r"[^\W\d][\w ]*", name) else metric.label or metric.name

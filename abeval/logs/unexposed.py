@@ -1,0 +1,100 @@
+"""Find what the log has of assigned units while they were not exposed.
+
+With a log of exposures, only exposed units are analysed. The rest of the traffic says how much of
+the site the experiment touched, and proves that the trigger is right: nothing reached those units,
+so they must not differ between variants (Deng & Hu 2015).
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from abeval.logs import unit_arrays as arrays
+from abeval.logs import units
+from abeval.logs.cells import IN_PERIOD, LogCells
+from abeval.logs.placing import (
+    UnitAssignment,
+    find_observed_units,
+    lookup,
+    number_split_periods,
+)
+from abeval.logs.run import Run
+
+
+class Unexposed(NamedTuple):
+    """Hold the sums of impressions without an exposure, by unit.
+
+    Attributes:
+        units: Analysed units with impressions before their exposure, and units never exposed.
+        sums: `c_1`, … → sums over those impressions of the period, shape (units,).
+        is_never: Whether each unit was never exposed.
+    """
+
+    units: arrays.Units
+    sums: Mapping[str, arrays.Integers]
+    is_never: NDArray[np.bool_]
+
+
+def find_unexposed(run: Run, cells: LogCells, assignment: UnitAssignment) -> Unexposed | None:
+    """Find the assigned units' impressions without exposure; None without any.
+
+    Units that neither the log nor the rule gives a variant of the experiment are left out. If that
+    is every unit that was never exposed, nobody knows which were assigned: None.
+    """
+    if run.experiment.logs.exposures is None or assignment.units.clusters is not None:
+        return None
+    unexposed = [k.set_aside == "not_exposed" and k.phase == IN_PERIOD for k in cells.kinds]
+    rows = np.flatnonzero(np.array(unexposed, dtype=bool)[cells.kind])
+    is_never = assignment.candidate_index == arrays.NONE
+    variant = lookup(assignment.units.variant.astype(np.int64), assignment.unit_index)
+    never = rows[is_never[cells.unit[rows]]]
+    if len(never):
+        hashes, of_never, is_unknown = _find_variants(run, cells, never)
+        if is_unknown and (of_never == arrays.NONE).all():
+            # The log tells no variant of any unit that was never exposed.
+            return None
+        variant[units.find_hash_indices(hashes, cells.hashes)] = of_never
+    rows = rows[variant[cells.unit[rows]] != arrays.NONE]
+    if not len(rows):
+        return None
+    start = arrays.run_starts(cells.unit[rows])
+    unit = cells.unit[rows][start]
+    zeros = np.zeros(len(unit), dtype=np.int8)
+    first_ms = arrays.reduce_runs(np.minimum, cells.first_ms[rows], start)
+    return Unexposed(
+        units=arrays.Units(
+            hash=cells.hashes[unit],
+            variant=variant[unit].astype(np.int8),
+            split_period=number_split_periods(run.experiment, first_ms, assignment.split_periods),
+            is_new=zeros,
+            first_ms=first_ms,
+            segments={},
+            covariates={},
+            crosses=zeros.astype(bool),
+        ),
+        sums={name: arrays.sum_runs(column[rows], start) for name, column in cells.sums.items()},
+        is_never=is_never[unit],
+    )
+
+
+def _find_variants(
+    run: Run, cells: LogCells, rows: arrays.Indices
+) -> tuple[arrays.Integers, arrays.Codes, bool]:
+    """Find the variants of units that were never exposed, by the log, else by the rule.
+
+    Also tell whether there are units of which nobody knows the variant.
+    """
+    experiment = run.experiment
+    logged = {kind.variant for kind in cells.kinds if kind.variant is not None}
+    seen = find_observed_units(cells, sorted(logged | {*experiment.variants}), rows)
+    of_crossovers = arrays.NONE if experiment.cleaning.crossover == "exclude" else seen.first
+    variant = np.where(seen.crosses, of_crossovers, seen.low)
+    rule, by_rule = experiment.assignment_rule, experiment.cleaning.crossover == "as_assigned"
+    if rule is not None:
+        expected = units.apply_rule(run.engine, rule, seen.hashes, seen.names)
+        variant = np.where(by_rule | (seen.low == arrays.NONE), expected, variant)
+    arms = units.find_name_indices(seen.names, experiment.variants)
+    is_unknown = rule is None and bool((seen.low == arrays.NONE).any())
+    return seen.hashes, lookup(arms, variant), is_unknown

@@ -1,0 +1,53 @@
+"""Write the verdict of interleaving and replays as lines of the banner that all pages share."""
+
+from collections.abc import Sequence
+
+from abeval.offline.metrics import find_direction
+from abeval.report.tables import VerdictLine
+from abeval.results import Verdict
+from abeval.results import format as fmt
+from abeval.results.replay import POOLED, PairRow, ReplayResult
+
+
+def list_verdict_lines(verdicts: Sequence[Verdict]) -> list[VerdictLine]:
+    """Write a line for each verdict that has no next step of its own."""
+    several = len(verdicts) > 1
+    return [
+        VerdictLine(verdict.variant * several, verdict.decision, word, sentence, place)
+        for place, verdict in enumerate(verdicts, start=1)
+        for word, _, sentence in (verdict.sentence.partition(": "),)
+    ]
+
+
+def conclude_replay(result: ReplayResult) -> list[VerdictLine]:
+    """Count the metrics by which each model is surely better or worse than its baseline.
+
+    An offline metric decides nothing, so the line has no decision.
+    """
+    traffics, lines = [pair.traffic for pair in result.pairs], list[VerdictLine]()
+    traffic = POOLED if POOLED in traffics else next(iter(traffics), "")
+    for model in result.models:
+        pairs = [p for p in result.pairs if (p.model, p.traffic) == (model.name, traffic)]
+        signs = [_find_sign(pair) for pair in pairs]
+        if not pairs:
+            continue
+        text = (
+            f"{fmt.quote_name(model.name)} is better than {fmt.quote_name(pairs[0].control)} by "
+            f"{signs.count(1)} of {len(signs)} offline metrics, worse by {signs.count(-1)}; the "
+            "others do not tell."
+        )
+        lines.append(VerdictLine("", "", "OFFLINE ONLY", text, action="Decide by an A/B test."))
+    return lines[:_MOST]
+
+
+_MOST = 3
+"""Most models on the first screen."""
+
+
+def _find_sign(pair: PairRow) -> int:
+    """Return 1 if the interval is on the better side of zero, -1 on the worse, else 0."""
+    low, high, good = pair.low or 0.0, pair.high or 0.0, find_direction(pair.metric)
+    # Which way is better by a metric with a target, two values alone do not say.
+    if low * high <= 0 or good.startswith("toward"):
+        return 0
+    return (1 if low > 0 else -1) * (-1 if good == "decrease" else 1)

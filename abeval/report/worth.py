@@ -1,0 +1,85 @@
+"""Write what a variant is worth: a goal's total if all traffic had it."""
+
+import math
+from collections.abc import Sequence
+
+from abeval.report.next_step import best_first
+from abeval.report.tables import format_lift
+from abeval.results import format as fmt
+from abeval.results.analysis import Result, Worth
+
+_MOST = 3
+"""Most totals on the first screen; the JSON has all of them."""
+
+_COMPUTED = "Computed as control's daily total, scaled to all traffic, times the lift."
+
+
+def worth_lines(result: Result) -> list[tuple[str, str]]:
+    """Write what variants are worth, best first, each line with its label."""
+    order = [verdict.variant for verdict in best_first(result)]
+    worths = sorted(result.worth, key=lambda worth: order.index(worth.variant))
+    lines = [describe_worth(result, worth) for worth in worths[:_MOST]]
+    if lines:
+        lines[-1] += f" {_COMPUTED}"
+    return [("Worth", line) for line in lines]
+
+
+def describe_worth(result: Result, worth: Worth) -> str:
+    """Write the change of a total, its share of all traffic, and what to expect.
+
+    Example:
+        >>> import abeval
+        >>> result = abeval.load("sample_logs/experiment.toml").analyze()
+        >>> describe_worth(result, result.worth[0])
+        'If all traffic had treatment: +94 clicks a day [61, 128], at the same impressions.'
+    """
+    change = _round((worth.change, worth.change_low, worth.change_high))
+    same = f", at the same {worth.same}" if worth.same else ""
+    text = (
+        f"If all traffic had {fmt.quote_name(worth.variant)}: {change[0]} "
+        f"{f'{worth.unit} of ' * bool(worth.unit)}{worth.what} "
+        f"{'in this log' if worth.days is None else 'a day'} {change[1]}{same}."
+    )
+    if worth.expected is not None:
+        ends = worth.expected, worth.expected_low or 0.0, worth.expected_high or 0.0
+        expected = _round(ends)
+        text += f" Judged by {worth.past} past effects, expect {expected[0]} {expected[1]}."
+    row = next(
+        r for r in result.scorecard if (r.metric, r.variant) == (worth.metric, worth.variant)
+    )
+    if site := fmt.lift(row.site_lift, row.site_lift_low, row.site_lift_high):
+        text += f" That is {site.text} of all traffic, exposed or not."
+    return text
+
+
+def _round(ends: Sequence[float]) -> tuple[str, str]:
+    """Write a value and its interval, to two digits of the interval's half-width.
+
+    Example:
+        >>> _round((1053.2, 642.0, 1431.9)), _round((0.53, -0.2, 1.3))
+        (('+1,050', '[640, 1,430]'), ('+0.53', '[-0.20, 1.30]'))
+    """
+    half = (max(ends) - min(ends)) / 2 or abs(ends[0]) or 1.0
+    places = 1 - math.floor(math.log10(half))
+    value, low, high = (round(end, places) for end in ends)
+    decimals = max(places, 0)
+    return f"{value:+,.{decimals}f}", f"[{low:,.{decimals}f}, {high:,.{decimals}f}]"
+
+
+def expect_less(result: Result) -> list[tuple[str, str]]:
+    """Warn of the winner's curse for a variant that ships, where no history says what to expect."""
+    shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
+    shrunk = {(w.metric, w.variant) for w in result.worth if w.expected is not None}
+    ends = [
+        f"{fmt.quote_name(result.label(row.metric))} "
+        # The end nearer to no effect is the cautious one.
+        f"{lift.high if row.direction == 'decrease' else lift.low}"
+        for row in result.scorecard
+        if row.variant in shipping and row.role == "goal" and row.status == "better"
+        if (row.metric, row.variant) not in shrunk
+        if (lift := format_lift(row))
+    ]
+    if not ends:
+        return []
+    why = "Significant lifts tend to be overestimates"
+    return [("Expect less", f"{why}. To be cautious, plan with {fmt.listing(ends[:3])}.")]
