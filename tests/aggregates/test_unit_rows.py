@@ -240,7 +240,7 @@ FIRST = (0, True, 0, 0, 0, 1, "x", 1, 0.5, 0.5, 1, True)
 
 
 @pytest.mark.whole
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(ROW, max_size=60), st.booleans())
 def test_ids_of_any_type_and_blocks_of_any_size_give_the_same(drawn, by_day):
     frame, answers = table([FIRST, *drawn]), []
@@ -251,7 +251,7 @@ def test_ids_of_any_type_and_blocks_of_any_size_give_the_same(drawn, by_day):
 
 
 @pytest.mark.whole
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(ROW, max_size=60), st.sampled_from(["varchar", "bigint"]))
 def test_the_own_category_counts_and_else_that_of_the_item(drawn, ids):
     frame = table([FIRST, *drawn])
@@ -272,7 +272,7 @@ def test_the_own_category_counts_and_else_that_of_the_item(drawn, ids):
 
 
 @pytest.mark.whole
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(ROW, max_size=60))
 def test_rows_that_do_not_count_and_units_that_are_not_analysed_add_nothing(drawn):
     def read_sums(rows: pd.DataFrame) -> dict[str, object]:
@@ -341,7 +341,7 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
 
 
 @pytest.mark.whole
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(ROW, max_size=60))
 def test_a_window_is_what_a_log_of_its_days_is(drawn):
     first, last = ((*FIRST[:2], time, *FIRST[3:]) for time in (BACK - 3 * DAY, BACK + 3 * DAY))

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.engines.duckdb import DuckDBEngine
@@ -58,6 +58,7 @@ HOURS = st.integers(-40 * 60, 60 * 60).map(lambda minutes: timedelta(minutes=min
 
 
 @pytest.mark.whole
+@settings(max_examples=40)
 @given(
     st.lists(HOURS, min_size=1, max_size=30, unique=True),
     st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata", "Australia/Lord_Howe"]),
