@@ -62,6 +62,9 @@
   const plainText = (text) => new DOMParser().parseFromString(String(text), "text/html").documentElement.textContent;
   const list = (holder, figure) => {
     const lines = figure.data.filter((trace) => Array.isArray(trace.customdata));
+    const tools = element("div", "", { class: "tools" });
+    tools.append(pictures(holder, figure));
+    holder.after(tools);
     if (!lines.length) return;
     const details = element("details", "", { class: "data" });
     details.append(element("summary", "Show data"));
@@ -81,7 +84,30 @@
       details.append(wide);
       offerCopies(details);
     });
-    holder.after(details);
+    tools.prepend(details);
+  };
+
+  // A figure as a file, on white, with its title.
+  const pictures = (holder, figure) => {
+    const row = element("div", "", { class: "pictures" });
+    const article = holder.closest("article");
+    const text = article?.querySelector("h3")?.textContent.trim() ?? "";
+    for (const format of ["png", "svg"]) {
+      const button = element("button", format.toUpperCase(), { type: "button", "aria-label": `Save as ${format.toUpperCase()}: ${text}` });
+      button.addEventListener("click", () => {
+        const { layout } = figure;
+        const titled = {
+          ...layout,
+          title: { text: text.replaceAll("&", "&amp;").replaceAll("<", "&lt;"), x: 0.01, xanchor: "left", y: 0.98, yanchor: "top" },
+          margin: { ...layout.margin, t: layout.margin.t + 36 },
+          paper_bgcolor: "#ffffff",
+        };
+        const size = { width: 1000, height: layout.height + 36, scale: 2 };
+        window.Plotly.downloadImage({ data: figure.data, layout: titled }, { format, filename: article?.id || "figure", ...size });
+      });
+      row.append(button);
+    }
+    return row;
   };
 
   const pause = () => new Promise((go) => { setTimeout(go, 0); });
@@ -129,7 +155,7 @@
 
   // A metric that is chosen is built, then drawn.
   document.addEventListener("shown", async () => {
-    for (const block of document.querySelectorAll(".of-metric:not([hidden])")) await build(block);
+    for (const panel of document.querySelectorAll(".panel:not([hidden])")) await build(panel);
     await drawAll(document).catch(refuse);
     // A figure that was away while the window changed has its old width.
     for (const holder of document.querySelectorAll(".js-plotly-plot")) {
@@ -162,8 +188,9 @@
       if (part < 0) return;
       await reveal(part, parts);
     }
-    document.dispatchEvent(new CustomEvent("choose", { detail: {} }));
     const there = document.getElementById(id);
+    const tab = there?.closest(".tab")?.dataset.tab;
+    document.dispatchEvent(new CustomEvent("choose", { detail: tab ? { tab } : {} }));
     if (there && !there.classList.contains("view")) there.scrollIntoView();
   };
   window.addEventListener("hashchange", follow);

@@ -5,7 +5,7 @@
   const PAGE = window.matchMedia("(max-width: 1000px)").matches ? 12 : 24;
   const buttons = new Map();
   const whole = new Set();
-  const rowsOf = (table) => [...table.tBodies].flatMap((body) => [...body.rows]);
+  const rowsOf = (table) => [...table.tBodies].flatMap((body) => [...body.rows].filter((row) => !row.matches(".opened")));
 
   const shorten = (table) => {
     const left = rowsOf(table).filter((row) => !row.hidden && !row.parentElement.hidden);

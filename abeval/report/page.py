@@ -12,7 +12,14 @@ from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.analysis_page import group_rows_by_role
-from abeval.report.figures import Block, FigureView, Interval, MetricBlocks, list_figures
+from abeval.report.figures import (
+    Block,
+    FigureView,
+    Interval,
+    MetricBlocks,
+    find_metric_info,
+    list_figures,
+)
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.parts import Part, load_parts
 from abeval.report.short import off_policy_value, tabulate
@@ -35,32 +42,55 @@ _MOST_DAYS = 5_000
 """Most rows by day in the JSON that a page offers for download."""
 
 
+class Tab(NamedTuple):
+    """A tab of the panel of a metric."""
+
+    id: str
+    name: str
+    lead: str
+    blocks: tuple[Block, ...]
+
+
+class Panel(NamedTuple):
+    """All that is known of one metric; `is_first` is shown without scripts."""
+
+    metric: str
+    name: str
+    tabs: tuple[Tab, ...]
+    is_first: bool
+
+
 def page_html(study: Study) -> str:
     """Write the page of a study."""
-    built = tuple(_build_parts(study))
+    every = tuple(_build_parts(study))
+    parts = tuple(part for part in every if part.view != "metric")
     return assets.render_page(
         "study.html",
-        draws=any(any(list_figures(part.blocks)) for part in built),
+        draws=any(any(list_figures(part.blocks)) for part in every),
         study=study,
         asked=codes.open_questions(study.questions),
-        parts=built,
-        chosen=_initial_metric(study, built),
+        parts=parts,
+        views=list(dict.fromkeys(part.view for part in parts)),
+        panels=_build_panels(study, every),
         title=study.name if study.analysis is None else study.analysis.experiment.display_name,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
     )
 
 
-def _initial_metric(study: Study, built: Sequence[Part]) -> str:
-    """Choose the metric that is shown first: the first goal with a figure."""
-    goals = () if study.analysis is None else study.analysis.scorecard
-    plotted_metrics = [
-        block.metric for part in built for block in part.blocks if isinstance(block, MetricBlocks)
-    ]
-    goal_metrics = [
-        row.metric for row in goals if row.role == "goal" and row.metric in plotted_metrics
-    ]
-    return next(iter([*goal_metrics, *plotted_metrics]), "")
+def _build_panels(study: Study, parts: Sequence[Part]) -> tuple[Panel, ...]:
+    """Collect the tabs of each metric, metrics in the order of the scorecard."""
+    rows = () if study.analysis is None else study.analysis.scorecard
+    tabs: dict[str, list[Tab]] = {row.metric: [] for row in sorted(rows, key=lambda row: row.role != "goal")}
+    for part in parts:
+        for block in part.blocks:
+            if isinstance(block, MetricBlocks):
+                tab = Tab(part.id, part.short, part.lead, block.blocks)
+                tabs.setdefault(block.metric, []).append(tab)
+    return tuple(
+        Panel(metric, find_metric_info(study, metric).display_name, tuple(found), i == 0)
+        for i, (metric, found) in enumerate((m, found) for m, found in tabs.items() if found)
+    )
 
 
 def _build_parts(study: Study) -> Iterator[Part]:

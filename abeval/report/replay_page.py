@@ -423,7 +423,7 @@ _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
     title="Offline replay",
     short="Offline",
     result="replay",
-    after="position",
+    after="causes",
     lead="The models on the same log.",
 )
 def offline_part(result: ReplayResult) -> Iterator[Block]:
@@ -433,17 +433,15 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
     rivals, traffic = pair_with_baseline(result), [*units.items()]
     yield assets.block("offline.html", result=result, rivals=rivals, traffics=traffic)
     short_metrics = _choose_short_metrics(result)
-    for title, family_metrics, side_by_side in families(
-        result, main_traffic(result), short_metrics
+    for i, (title, family_metrics, side_by_side) in enumerate(
+        families(result, main_traffic(result), short_metrics)
     ):
-        yield side_by_side
+        blocks: list[Block] = []
         if figure := _family_figure(result, family_metrics):
-            takeaway = f"{title}: differences as shares of the baseline's value, by traffic"
-            yield FigureView("", takeaway, figure, ("family", title))
-        same = [family for family in every if family.title == title]
-        count, traffic_tables = len(same[0].metrics), tuple(family.table for family in same)
-        yield Closed(f"{title}: all {count} metrics, on every traffic", traffic_tables)
-        over_k = tuple(
+            name = f"{title}: differences as shares of the baseline's value, by traffic"
+            blocks.append(FigureView(name, "", figure, ("family", title)))
+        blocks += (family.table for family in every if family.title == title)
+        blocks += (
             FigureView(
                 name,
                 elbows,
@@ -453,8 +451,10 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
             for name, elbows, curve_group in curves(result)
             if _find_family(curve_group[0].metric) == title
         )
-        if over_k:
-            yield Closed(f"{title}: over k", over_k)
+        # The first family is what most readers come for.
+        if i == 0:
+            yield side_by_side
+        yield Closed(f"{title}: every metric on every traffic", (*blocks,))
     yield from tabulate_parts(result, short_metrics)
     yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
@@ -495,9 +495,9 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
         "their rate."
     ),
 )
-def _calibration_part(result: ReplayResult) -> Iterator[FigureView]:
+def _calibration_part(result: ReplayResult) -> Iterator[Block]:
     """Draw calibration, one figure per traffic and kind of bins."""
     groups = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), bins in groups.items():
-        title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
-        yield FigureView(title, "", _calibration_figure(bins), key)
+        title, key = f"traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
+        yield Closed(title, (FigureView(f"Calibration, {title}", "", _calibration_figure(bins), key),))

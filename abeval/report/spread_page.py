@@ -1,13 +1,20 @@
 """Build the page parts on distributions: `dwell`, `gauc` and `catalog`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from abeval.report import figures as fig
 from abeval.report import tables
-from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.figures import Block, FigureView, MetricBlocks
 from abeval.report.parts import page_part
-from abeval.report.tables import TextTable, drop_empty, format_lift, format_share, interval
-from abeval.results import codes
+from abeval.report.tables import (
+    TextTable,
+    drop_empty,
+    format_difference,
+    format_lift,
+    format_share,
+    interval,
+)
+from abeval.results import Row, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, UnitAucs
@@ -48,23 +55,27 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
 
 @page_part(
     "dwell",
-    view="explore",
-    title="Distribution of dwell",
-    short="Dwell",
+    view="metric",
+    title="Distribution",
     result="analysis",
-    after="replays",
-    gated=True,
+    after="cuts",
     lead=(
         "A mean can rise while most visits get shorter: each quantile is compared with its own "
         "{level} interval, without adjustment for their number."
     ),
 )
-def _dwell_part(result: Result) -> Iterator[Block]:
+def _dwell_part(result: Result) -> Iterator[MetricBlocks]:
     """Show the distributions of dwell and of the values of quantile metrics."""
-    values = list(dict.fromkeys(spread.value for spread in result.spreads))
-    for value in sorted(values, key=lambda name: name != _DWELL):
-        views = tuple(_value_views(result, value))
-        yield from views if value == values[0] else [Closed(value, views)]
+    for value in dict.fromkeys(spread.value for spread in result.spreads):
+        yield MetricBlocks(_find_metric(result, value), tuple(_value_views(result, value)))
+
+
+def _find_metric(result: Result, value: str) -> str:
+    """Find the first metric that is made of a value; the first of all if none names it."""
+    # Dwell is not named in the formulas of its metrics as people call it.
+    word = "dwell" if value == _DWELL else value
+    made = (info.name for info in result.metrics if word in f"{info.name} {info.formula}")
+    return next(made, result.metrics[0].name)
 
 
 def _value_views(result: Result, value: str) -> Iterator[FigureView]:
@@ -81,7 +92,7 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     }
     # Dwell and prices are skewed: a log scale shows them, if there are no zeros.
     is_positive = all(x > 0 for record in spreads for x in record.quantiles)
-    across = {"type": "log", "dtick": "D2"} if is_positive else {}
+    across = fig.log_axis(x for s in spreads for x in s.quantiles) if is_positive else {}
     axes = f"{value} ({unit})" if unit else value, "impressions below", across, _PART
     medians = {record.variant: record.quantiles[record.levels.index(0.5)] for record in spreads}
     medians_text = fmt.listing([f"{fmt.mean(x, unit)} in {name}" for name, x in medians.items()])
@@ -135,19 +146,23 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
 
 @page_part(
     "gauc",
-    view="explore",
-    title="GAUC by unit",
-    short="GAUC",
+    view="metric",
+    title="AUC by unit",
     result="analysis",
     after="dwell",
-    gated=True,
     lead=(
         "GAUC weighs the AUC of each {unit} by its impressions. It needs clicked and unclicked "
         "impressions of the same one. If the variants leave out different ones, their GAUCs are "
         "not comparable."
     ),
 )
-def _gauc_part(result: Result) -> Iterator[Block]:
+def _gauc_part(result: Result) -> Iterator[MetricBlocks]:
+    """Put what is known of single AUCs into the panel of GAUC."""
+    if blocks := tuple(_gauc_blocks(result)):
+        yield MetricBlocks("gauc", blocks)
+
+
+def _gauc_blocks(result: Result) -> Iterator[Block]:
     """Show the distribution of AUC by unit, and the units without one."""
     aucs, unit = result.unit_aucs, result.experiment.unit
     order = fig.colour_indices(result.experiment)
@@ -230,57 +245,102 @@ def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
 
 @page_part(
     "catalog",
-    view="explore",
-    title="Use of the catalogue",
-    short="Catalogue",
+    view="metric",
+    title="Catalogue",
     result="analysis",
     after="gauc",
-    gated=True,
     lead=(
-        "More traffic covers more of the catalogue by itself, so variants are compared at equal "
-        "numbers of units. The further a Lorenz curve hangs below the dashed line, the fewer "
-        "items have most of the impressions."
+        "Treatment minus control. More traffic covers more of the catalogue by itself, so variants "
+        "are compared at equal numbers of units; the bar is the {level} interval of the scorecard."
     ),
 )
-def _catalog_part(result: Result) -> Iterator[Block]:
-    """Show how much of the catalogue each variant uses."""
-    if not result.catalogue_uses:
+def _catalog_part(result: Result) -> Iterator[MetricBlocks]:
+    """Show how the variants use the catalogue, as differences from control."""
+    uses = {use.variant: use for use in result.catalogue_uses}
+    control = uses.pop(result.experiment.control, None)
+    metric = next((info.name for info in result.metrics if info.name in _CATALOGUE), "")
+    if control is None or not uses or not metric:
         return
-    uses, unit = result.catalogue_uses, result.experiment.unit
-    order = fig.colour_indices(result.experiment)
-    units: fig.Series = {
-        use.variant: [
-            fig.Point(at, 100 * share, f"units {fmt.count(at)}, coverage {fmt.percent(share)}")
+    unit, everyone = result.experiment.unit, (control, *uses.values())
+    covered, shared = dict(zip(control.units, control.coverage, strict=True)), {}
+    for name, use in uses.items():
+        shared[name] = [
+            fig.Point(
+                at,
+                100 * (share - covered[at]),
+                f"{fmt.count(at)} units: {fmt.percent(share)} against {fmt.percent(covered[at])}",
+            )
             for at, share in zip(use.units, use.coverage, strict=True)
+            if at in covered
         ]
-        for use in uses
-    }
-    up = {"rangemode": "tozero"}
-    yield FigureView(
-        "Coverage at equal traffic",
-        _coverage_sentence(uses, unit),
-        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, order=order),
+    rows = {row.variant: row for row in result.scorecard if row.metric == "coverage"}
+    at_end = {name: (points[-1].x, rows[name]) for name, points in shared.items() if name in rows}
+    view = FigureView(
+        "Coverage at equal traffic, treatment minus control",
+        _coverage_sentence(everyone, unit),
+        _difference_figure(result, shared, f"units ({unit})", "coverage", at_end),
         ("catalog", "coverage"),
     )
-    items: fig.Series = {
-        use.variant: [
-            fig.Point(100 * x, 100 * y, f"items {fmt.percent(x)}, impressions {fmt.percent(y)}")
-            for x, y in zip(use.item_shares, use.impression_shares, strict=True)
+    curves = {
+        name: [
+            fig.Point(
+                100 * x,
+                100 * (theirs - ours),
+                f"the {fmt.percent(x)} of items least shown: {fmt.percent(theirs)} of impressions "
+                f"against {fmt.percent(ours)}",
+            )
+            for x, theirs, ours in zip(
+                use.item_shares, use.impression_shares, control.impression_shares, strict=True
+            )
         ]
-        for use in uses
+        for name, use in uses.items()
     }
-    titles = ("items, least shown first", "impressions")
-    equal = [fig.draw_dashed_line((0, 100), (0, 100))]
-    yield FigureView(
-        "Lorenz curve of impressions over items",
-        _gini(result, uses),
-        fig.lines(items, *titles, _PART, _PART, "lines", order=order, shapes=equal),
+    lorenz = FigureView(
+        "Lorenz curve, treatment minus control",
+        _gini(result, everyone),
+        _difference_figure(result, curves, "items, least shown first (%)", "impressions"),
         ("catalog", "lorenz"),
         ", ".join(
             f"{use.variant}: {fmt.count(use.shown)} of {fmt.count(use.items)} items shown"
-            for use in uses
+            for use in everyone
         ),
     )
+    yield MetricBlocks(metric, (view, lorenz))
+
+
+_CATALOGUE = ("coverage", "gini", "entropy")
+"""Metrics whose panel has the catalogue: the first that there is."""
+
+
+def _difference_figure(
+    result: Result,
+    series: fig.Series,
+    across: str,
+    up: str,
+    judged: Mapping[str, tuple[float | str, Row]] | None = None,
+) -> fig.Figure:
+    """Draw differences of shares from control; `judged` are rows of the scorecard, with their x."""
+    bars = {name: (x, interval(row, "difference", 100)) for name, (x, row) in (judged or {}).items()}
+    ends = [p.y for points in series.values() for p in points]
+    ends += [end for _, numbers in bars.values() for end in numbers if end is not None]
+    order = fig.colour_indices(result.experiment)
+    drawn = fig.lines(series, across, up, order=order)
+    drawn["layout"]["yaxis"] |= fig.effect_axis(ends, " pp", up)
+    drawn["data"] += [
+        fig.scatter(
+            [f"{name}, scorecard: {format_difference(judged[name][1], 'share').text}"],
+            x=[x],
+            y=[numbers[0]],
+            error_y=fig.error_bars([numbers], fig.colour(order[name]), 2.2),
+            mode="markers",
+            name=fig.label(name),
+            showlegend=False,
+            marker={"color": fig.colour(order[name]), "size": 9},
+        )
+        for name, (x, numbers) in bars.items()
+        if judged and numbers[0] is not None
+    ]
+    return drawn
 
 
 def _coverage_sentence(uses: Sequence[CatalogueUse], unit: str) -> str:
