@@ -18,7 +18,8 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
     beside the result.
 
     Raises:
-        abeval.errors.AbevalError: The file cannot be written there, or is no page.
+        abeval.errors.AbevalError: The file cannot be written there, is no page, or its name says
+            that it is something else, such as a PDF.
     """
     check_page(path)
     # Pages import Jinja, which the terminal does not need.
@@ -28,7 +29,16 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
 
 def check_page(path: Path) -> None:
-    """Refuse to replace a file that is not a page, such as a log."""
+    """Refuse a name that is not one of a page, and to replace a file that is none."""
+    if path.suffix.lower() not in (".html", ".htm") and (path.is_file() or not path.exists()):
+        what = f"the report is an HTML page, and {path} is not the name of one"
+        page = path.with_suffix(".html").name
+        hints = {
+            ".pdf": f"write {page}, and print it to PDF in a browser",
+            ".png": f"write {page}, whose figures have a PNG button, or use figures[…].write_image",
+            ".svg": f"write {page}, whose figures have an SVG button, or use figures[…].write_image",
+        }
+        raise AbevalError(what, hints.get(path.suffix.lower(), f"name it {page}"))
     if not path.is_file():
         return
     with suppress(OSError), path.open("rb") as page_file:

@@ -366,29 +366,30 @@ def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) 
     # The metric of the conclusion is drawn last, above all others.
     rows.sort(key=lambda row: (row.offline != explanation.offline, -abs(row.offline_strength or 0)))
     traces, named = [], list[float]()
-    across = [end for row in rows for end in (row.offline_strength, row.online_strength)]
-    axis = fig.effect_axis([1.5, -1.5, *across])
+    rows = [row for row in rows if row.offline_strength is not None]
+    drawn = {
+        row.offline: (row.offline_strength, _strength_on_own_traffic(row), row.online_strength)
+        for row in rows[:_MAX_LINES]
+    }
+    axis = fig.effect_axis([1.5, -1.5, *(end for ends in drawn.values() for end in ends)])
     room = 0.05 * (axis["range"][1] - axis["range"][0])
-    for row in rows[:_MAX_LINES]:
-        strengths = (row.offline_strength, _strength_on_own_traffic(row), row.online_strength)
+    for offline, strengths in drawn.items():
         points = [(x, y) for x, y in zip(_STATIONS, strengths, strict=True) if y is not None]
-        if row.offline_strength is None or len(points) < 2:
-            continue
-        is_concluded = row.offline == explanation.offline
+        is_concluded = offline == explanation.offline
         tone = fig.colour(colour_index) if is_concluded else fig.GREY
         # A name beside another one could not be read.
-        is_free = all(abs(row.offline_strength - y) > room for y in named)
-        named += [row.offline_strength] * is_free
+        is_free = all(abs(points[0][1] - y) > room for y in named)
+        named += [points[0][1]] * is_free
         traces.append(
             fig.scatter(
-                [f"{row.offline}, {x}: {y:+.2f}" for x, y in points],
+                [f"{offline}, {x}: {y:+.2f}" for x, y in points],
                 x=[x for x, _ in points],
                 y=[y for _, y in points],
                 mode="lines+markers+text",
-                text=[fig.label(row.offline) * is_free] + [""] * (len(points) - 1),
+                text=[fig.label(offline) * is_free] + [""] * (len(points) - 1),
                 textposition="middle left",
                 cliponaxis=False,
-                name=fig.label(row.offline),
+                name=fig.label(offline),
                 line={"color": tone, "width": 3 if is_concluded else 1.5},
                 marker={"color": tone, "size": 9 if is_concluded else 6},
             )
@@ -399,7 +400,7 @@ def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) 
         {"l": 130, "t": 16},
         showlegend=False,
         xaxis={"type": "category", "range": [-0.15, 2.15], "showgrid": False},
-        yaxis={**axis, "side": "right", "title": {"text": "half-widths of the interval"}},
+        yaxis={**axis, **fig.axis("half-widths of the interval"), "side": "right"},
         shapes=[fig.line_at("y", at, dash="dot") for at in (-1, 1)],
     )
     figure["layout"]["margin"]["r"] = 70
@@ -428,15 +429,17 @@ def _bill_view(gap: Gap, colour_index: int) -> FigureView:
     ]
     tone = fig.colour(colour_index)
     texts = [_points(*(None if n is None else n / 100 for n in ends)) for _, ends in bars]
+    # Beside a bar its number would cross the interval.
+    labels = [
+        f"{fig.label(name)}<br>{fmt.typographic(text.partition(' ')[0])}"
+        for (name, _), text in zip(bars, texts, strict=True)
+    ]
     trace = fig.scatter(
         [f"{name}: {text}" for (name, _), text in zip(bars, texts, strict=True)],
-        x=[name for name, _ in bars],
+        x=labels,
         y=values,
         base=bases,
         error_y=fig.error_bars([ends for _, ends in bars], fig.GREY, 1.4),
-        text=[fmt.typographic(text.partition(" ")[0]) for text in texts],
-        textposition="outside",
-        cliponaxis=False,
         width=[0.55] * len(bars),
         marker={"color": [tone, *[fig.GREY] * (len(bars) - 2), tone]},
     )

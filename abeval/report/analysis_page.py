@@ -137,7 +137,7 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
     title="Trust checks",
     short="Trust",
     result="analysis",
-    after="calibration",
+    after="offline",
     printed=True,
     lead=(
         "Whether the numbers below can be believed at all. A failed check that touches a goal, a "
@@ -168,7 +168,24 @@ def _scorecard_part(study: Study) -> Iterator[Block]:
     if result := study.analysis:
         roles = group_rows_by_role(result)
         yield assets.block("scorecard.html", result=result, opens="explore", roles=roles)
+        if forest := _forest_figure(result):
+            view = FigureView("Every lift", "", forest, ("forest",))
+            yield Closed("The forest as a picture", (view,))
         yield from (Closed(table.title, (table,)) for table in tables.tables(result))
+
+
+def _forest_figure(result: Result) -> fig.Figure | None:
+    """Draw every lift with its interval, in the order of the scorecard; None without any."""
+    rows = [row for row in sort_rows(result, result.scorecard) if row.lift is not None]
+    names = list(dict.fromkeys(row.metric for row in rows))
+    series: dict[str, list[fig.Spot]] = {}
+    for row in rows:
+        text = f"{result.label(row.metric)}, {row.variant}: {format_lift(row).text}"
+        spot = fig.Spot(names.index(row.metric), tables.interval(row, "lift", 100), text)
+        series.setdefault(row.variant, []).append(spot)
+    axis = fig.effect_axis(fig.list_ends(series), "%")
+    labels, order = [result.label(name) for name in names], colour_indices(result.experiment)
+    return fig.forest(labels, series, order, **axis) if series else None
 
 
 @page_part(

@@ -113,14 +113,14 @@
   const pause = () => new Promise((go) => { setTimeout(go, 0); });
 
   // One figure at a time, what is on the screen first, so that the page can be read meanwhile.
-  const drawAll = async (inside) => {
+  const drawAll = async (inside, within = "*") => {
     const { figures } = await data;
     await ready;
     const away = (holder) => {
       const box = holder.getBoundingClientRect();
       return box.bottom < 0 || box.top > window.innerHeight ? Math.abs(box.top) : 0;
     };
-    const places = waiting(inside).map((holder) => [away(holder), holder]);
+    const places = waiting(inside).filter((holder) => holder.closest(within)).map((holder) => [away(holder), holder]);
     places.sort((one, other) => one[0] - other[0]);
     for (const [, holder] of places) {
       if (!holder.dataset.drawn) {
@@ -233,7 +233,26 @@
     URL.revokeObjectURL(plain.href);
   });
 
-  drawAll(document)
+  // Paper has figures of views that are not on the screen: they are drawn unseen, in their place.
+  const drawPrinted = async () => {
+    root.classList.add("measured");
+    await drawAll(document, ".printed");
+    root.classList.remove("measured");
+  };
+
+  // The page is not loaded before: a browser that prints at once, without a reader, waits for them.
+  const pending = document.createElement("iframe");
+  pending.hidden = true;
+  document.body.append(pending);
+  pending.contentDocument.open();
+  const finish = () => {
+    pending.contentDocument?.close();
+    pending.remove();
+  };
+
+  drawPrinted()
+    .finally(finish)
+    .then(() => drawAll(document))
     .then(follow)
     .then(() => { root.dataset.figures = "ready"; })
     .catch(refuse);

@@ -218,13 +218,14 @@
   if (fields.length && choices) choices.append(element("form", { class: "choose", "aria-label": "What is shown" }, ...fields));
   sortButtons();
 
+  const scrollToMetric = () =>
+    tables.flatMap(rowsOf).find((row) => row.dataset.metric === state.metric)?.scrollIntoView();
   document.addEventListener("choose", (event) => choose(event.detail));
   window.addEventListener("hashchange", () => {
     const isThere = read();
     apply();
     if (isThere) write();
-    const row = tables.flatMap(rowsOf).find((one) => one.dataset.metric === state.metric);
-    if (idOf() === "explore" && row && state.metric) row.scrollIntoView();
+    if (idOf() === "explore" && state.metric) scrollToMetric();
     else if (views.some((view) => view.id === idOf())) window.scrollTo(0, 0);
   });
   document.addEventListener("built", (event) => {
@@ -235,4 +236,5 @@
   const isThere = read();
   apply();
   if (isThere) write();
+  if (idOf() === "explore" && state.metric) scrollToMetric();
 })();

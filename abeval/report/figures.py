@@ -63,7 +63,10 @@ EFFECT_AXIS: Mapping[str, Any] = {
 }
 """Signed numbers, and a strong line at zero."""
 
-DAYS: Mapping[str, object] = {"type": "date", "tickformat": "%a %d %b", "showgrid": False}
+DAYS: Mapping[str, object] = {
+    **{"type": "date", "tickformat": "%a %d %b", "showgrid": False},
+    "ticklabelstandoff": 6,
+}
 
 Figure = dict[str, Any]
 """Its traces as `data`, and its `layout`."""
@@ -219,22 +222,31 @@ def list_ends(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
     return (end for spots in series.values() for spot in spots for end in spot.value)
 
 
-def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: object) -> Figure:
+def forest(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[Spot]],
+    order: Mapping[str, int] | None = None,
+    **xaxis: object,
+) -> Figure:
     """Draw values with horizontal intervals, one row per name from the top down.
 
-    The series of a row are below each other.
+    The series of a row are below each other; `order` gives their places in `COLOURS`.
     """
-    count = len(series)
+    count, places = len(series), order or {name: i for i, name in enumerate(series)}
     traces = [
         scatter(
             [spot.text for spot in spots],
             x=[spot.value[0] for spot in spots],
             # Series share a row: each is shifted a little so that none covers another.
             y=[spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
-            error_x=error_bars([spot.value for spot in spots], colour(i), 1.4),
+            error_x=error_bars([spot.value for spot in spots], colour(places[name]), 1.4),
             mode="markers",
             name=label(name),
-            marker={"color": colour(i), "size": 7, "symbol": symbol(i)},
+            marker={
+                "color": colour(places[name]),
+                "size": 7,
+                "symbol": symbol(places[name]),
+            },
         )
         for i, (name, spots) in enumerate(series.items())
     ]
@@ -305,7 +317,7 @@ def lines(
             texts=[f"{name}, {point.text}" for point in points],
         )
         traces.append(trace)
-    bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
+    bottom = {**axis(label(across), 6, showgrid=False, separatethousands=True), **(xaxis or {})}
     left = value_axis(label(up), **(yaxis or {}))
     if is_effect:
         bounds, arrows = frame([point for points in series.values() for point in points])
@@ -414,7 +426,7 @@ def effect_axis(ends: Iterable[float | None], suffix: str = "", title: str = "")
     """Make an axis of effects that spans all ends and zero, with round ticks."""
     bounds = _axis_range([end for end in ends if end is not None], 0.06)
     ticks = {} if bounds is None else {"range": bounds, **_signed_ticks(bounds, suffix)}
-    return {**EFFECT_AXIS, "title": {"text": label(title)}, **ticks}
+    return {**EFFECT_AXIS, **axis(label(title)), **ticks}
 
 
 def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:
@@ -435,12 +447,14 @@ def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) ->
 
 def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
     """Make an axis with a title."""
-    return {"title": {"text": title, "standoff": standoff}, **more}
+    font = {"size": LAYOUT["font"]["size"]}
+    return {"title": {"text": title, "standoff": standoff, "font": font}, **more}
 
 
 def value_axis(title: str, **more: object) -> dict[str, object]:
     """Make an axis of values, with a grid and no line at zero."""
-    style = {"gridcolor": GRID, "zeroline": False, "nticks": 7, "separatethousands": True}
+    style = {"gridcolor": GRID, "zeroline": False, "nticks": 7}
+    style |= {"separatethousands": True, "automargin": True}
     return {**axis(title), **style, **more}
 
 

@@ -9,6 +9,7 @@
 
   const shorten = (table) => {
     const left = rowsOf(table).filter((row) => !row.hidden && !row.parentElement.hidden);
+    if (left.some((row, i) => i >= PAGE && row.matches(".picked"))) whole.add(table);
     const shown = whole.has(table) || left.length <= PAGE + 4 ? left.length : PAGE;
     left.forEach((row, i) => row.classList.toggle("beyond", i >= shown));
     const button = buttons.get(table);

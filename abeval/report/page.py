@@ -3,11 +3,13 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import singledispatch
+from functools import cache, singledispatch
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
+from abeval.errors import AbevalError
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_page as history
@@ -151,7 +153,7 @@ def _drop_heavy_rows(study: Study) -> tuple[Study, list[str]]:
 class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     """The figures of a result, by part, metric and variant if there are several.
 
-    Plain Plotly figures, to show, change and save.
+    Plotly figures, to show, change and save: `write_image` needs the extra `images`.
 
     Example:
         >>> import abeval
@@ -164,27 +166,31 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
         views = (
             view for part in _build_parts(build_study(result)) for view in list_figures(part.blocks)
         )
-        self._drawn = {view.key: view.figure for view in views}
+        self._views = {view.key: view for view in views}
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
-        """Return the figure of a key.
+        """Return the figure of a key, with its title.
 
         Raises:
             KeyError: There is none; it says which there are.
         """
         figure_key = (key,) if isinstance(key, str) else key
-        if figure_key not in self._drawn:
+        if figure_key not in self._views:
             raise KeyError(f"{figure_key!r}; there are {', '.join(map(repr, self)) or 'none'}")
         # Plotly, which a page does not need, makes a copy that its taker may change.
-        import plotly.graph_objects as go
-
-        return go.Figure(self._drawn[figure_key])
+        view = self._views[figure_key]
+        figure = _saved_figure()(view.figure)
+        title = {"text": fig.label(view.title), "x": 0.01, "y": 0.98, "yanchor": "top"}
+        # On the page the title is a heading: here it needs room of its own.
+        top = view.figure["layout"]["margin"]["t"] + _TITLE
+        figure.update_layout(title=title, margin={"t": top}, height=figure.layout.height + _TITLE)
+        return figure
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return iter(self._drawn)
+        return iter(self._views)
 
     def __len__(self) -> int:
-        return len(self._drawn)
+        return len(self._views)
 
     def __repr__(self) -> str:
         return f"Figures({', '.join(map(repr, self))})"
@@ -341,4 +347,33 @@ def _intervals(
     figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, **fig.value_axis(axis))
     figure["layout"]["shapes"] = [] if reference is None else [fig.line_at("x", reference)]
     if rows:
-        yield FigureView("", "", figure, ("drawn",))
+        yield FigureView(f"Estimates and intervals, {axis}", "", figure, ("drawn",))
+
+
+_TITLE = 36
+"""Height of a title, in pixels."""
+
+
+@cache
+def _saved_figure() -> "type[go.Figure]":
+    """Make the type of the figures: Plotly's, whose pictures say what they need."""
+    import plotly.graph_objects as go
+
+    class Figure(go.Figure):  # type: ignore[misc] (Plotly is not typed)
+        def to_image(self, *args: object, **options: object) -> bytes:
+            _require_kaleido()
+            image: bytes = super().to_image(*args, **options)
+            return image
+
+        def write_image(self, *args: object, **options: object) -> None:
+            _require_kaleido()
+            super().write_image(*args, **options)
+
+    return Figure
+
+
+def _require_kaleido() -> None:
+    if find_spec("kaleido") is None:
+        what = "a picture of a figure needs the package kaleido"
+        hint = 'pip install "abeval-logs[images]", or use the PNG button of the page'
+        raise AbevalError(what, hint)

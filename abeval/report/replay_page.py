@@ -8,7 +8,7 @@ from typing import NamedTuple
 from abeval.offline.metrics import DEFINITIONS
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.figures import Beside, Block, Closed, FigureView
 from abeval.report.parts import page_part
 from abeval.report.tables import (
     Cell,
@@ -414,7 +414,12 @@ def _family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure |
     return fig.forest(metrics, series, **across) if series else None
 
 
-_BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
+_BINNED = {"mass": "Bins of equal counts", "width": "Bins of equal widths"}
+
+_CALIBRATION = (
+    "Above the dashed line a model predicts too little, below it too much. Points are as large as "
+    "their rows are many, with the interval of their rate."
+)
 
 
 @page_part(
@@ -430,12 +435,11 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models by family, a table and a figure each; the rest is closed."""
     metrics, units = list_metrics(result), {r.traffic: r.units for r in result.rows}
     every = [family for t in units for family in families(result, t, metrics)]
-    rivals, traffic = pair_with_baseline(result), [*units.items()]
-    yield assets.block("offline.html", result=result, rivals=rivals, traffics=traffic)
+    rivals, traffic = pair_with_baseline(result), main_traffic(result)
+    yield assets.block("offline.html", result=result, rivals=rivals, traffics=[*units.items()])
     short_metrics = _choose_short_metrics(result)
-    for i, (title, family_metrics, side_by_side) in enumerate(
-        families(result, main_traffic(result), short_metrics)
-    ):
+    quoted = [name for name in quote_metrics(short_metrics) if _find_family(name) == _find_family(short_metrics[0])]
+    for i, (title, family_metrics, _) in enumerate(families(result, traffic, short_metrics)):
         blocks: list[Block] = []
         if figure := _family_figure(result, family_metrics):
             name = f"{title}: differences as shares of the baseline's value, by traffic"
@@ -453,9 +457,11 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
         )
         # The first family is what most readers come for.
         if i == 0:
-            yield side_by_side
+            yield from (family.table for family in families(result, traffic, quoted))
         yield Closed(f"{title}: every metric on every traffic", (*blocks,))
     yield from tabulate_parts(result, short_metrics)
+    if calibrations := tuple(_calibration_views(result)):
+        yield Closed("Calibration: click rate against score", (_CALIBRATION, Beside(calibrations)))
     yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
 
@@ -483,21 +489,9 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
     return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
 
 
-@page_part(
-    "calibration",
-    view="explore",
-    title="Calibration",
-    result="replay",
-    after="offline",
-    lead=(
-        "Click rate against predicted score. Above the dashed line a model predicts too little, "
-        "below it too much. Points are as large as their rows are many, with the interval of "
-        "their rate."
-    ),
-)
-def _calibration_part(result: ReplayResult) -> Iterator[Block]:
+def _calibration_views(result: ReplayResult) -> Iterator[FigureView]:
     """Draw calibration, one figure per traffic and kind of bins."""
     groups = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), bins in groups.items():
-        title, key = f"traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
-        yield Closed(title, (FigureView(f"Calibration, {title}", "", _calibration_figure(bins), key),))
+        title, key = f"Calibration on traffic of {traffic}", ("calibration", traffic, kind)
+        yield FigureView(title, f"{_BINNED[kind]}.", _calibration_figure(bins), key)

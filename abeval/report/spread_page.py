@@ -7,6 +7,7 @@ from abeval.report import tables
 from abeval.report.figures import Block, FigureView, MetricBlocks
 from abeval.report.parts import page_part
 from abeval.report.tables import (
+    Kind,
     TextTable,
     drop_empty,
     format_difference,
@@ -188,7 +189,8 @@ def _gauc_blocks(result: Result) -> Iterator[Block]:
         yield FigureView("AUCs of single units", _below_chance(aucs), figure, ("gauc", "units"))
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for variant_aucs in aucs for fate in _fates(variant_aucs))
-    yield from drop_empty(TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates))
+    kinds: tuple[Kind, ...] = ("name", "words", *("number",) * 5)
+    yield from drop_empty(TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates, kinds))
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:

@@ -176,7 +176,7 @@ def _cumulative_part(study: Study) -> Iterator[MetricBlocks]:
     stability = () if study.time is None else study.time.stability
     verdicts = {_series_key(row): codes.describe_code(row.verdict) for row in stability}
     for plot in _plots(study, "calendar", "cumulative"):
-        figure = plot.draw("up to the day", mode="lines", shape="band", margin={"b": 34})
+        figure = plot.draw("up to the day", mode="lines", shape="band")
         for cell in plot.series:
             # Of several variants, the dots of single days would hide the lines.
             dots = () if len(plot.series) > 1 else cell.select_rows("calendar", "daily")
