@@ -41,7 +41,8 @@
     for (const table of tables) {
       const rows = rowsOf(table);
       rows.sort((one, other) => (key ? compared(one, other, key, sign) : places.get(one) - places.get(other)));
-      table.tBodies[0].append(...rows);
+      // A row that moves loses the focus.
+      if (rowsOf(table).some((row, i) => row !== rows[i])) table.tBodies[0].append(...rows);
       for (const head of table.tHead.querySelectorAll("th[data-sort]")) {
         if (head.dataset.sort === key) head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
         else head.removeAttribute("aria-sort");
