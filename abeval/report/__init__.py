@@ -35,8 +35,8 @@ def check_page(path: Path) -> None:
         page = path.with_suffix(".html").name
         hints = {
             ".pdf": f"write {page}, and print it to PDF in a browser",
-            ".png": f"write {page}, whose figures have a PNG button, or use figures[…].write_image",
-            ".svg": f"write {page}, whose figures have an SVG button, or use figures[…].write_image",
+            ".png": f"write {page}: its figures have a PNG button; or use figures[…].write_image",
+            ".svg": f"write {page}: its figures have an SVG button; or use figures[…].write_image",
         }
         raise AbevalError(what, hints.get(path.suffix.lower(), f"name it {page}"))
     if not path.is_file():

@@ -1,7 +1,7 @@
 """Build the page parts of an agreement: causes, quadrant, traffic, positions."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from abeval.offline.metrics import find_direction
 from abeval.report import assets, tables

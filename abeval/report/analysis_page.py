@@ -185,7 +185,7 @@ def _forest_figure(result: Result) -> fig.Figure | None:
         series.setdefault(row.variant, []).append(spot)
     axis = fig.effect_axis(fig.list_ends(series), "%")
     labels, order = [result.label(name) for name in names], colour_indices(result.experiment)
-    return fig.forest(labels, series, order, **axis) if series else None
+    return fig.forest(labels, series, axis, order) if series else None
 
 
 @page_part(

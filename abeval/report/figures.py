@@ -205,7 +205,10 @@ def scatter(texts: Sequence[str] | None = None, **entries: object) -> Trace:
     if texts is None:
         return {"type": "scatter", **entries}
     # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
-    hover = {"customdata": [label(typographic(text)) for text in texts], "hovertemplate": "%{customdata}<extra></extra>"}
+    hover = {
+        "customdata": [label(typographic(text)) for text in texts],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
     return {"type": "scatter", **hover, **entries}
 
 
@@ -225,8 +228,8 @@ def list_ends(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
 def forest(
     names: Sequence[str],
     series: Mapping[str, Sequence[Spot]],
+    xaxis: Mapping[str, object],
     order: Mapping[str, int] | None = None,
-    **xaxis: object,
 ) -> Figure:
     """Draw values with horizontal intervals, one row per name from the top down.
 

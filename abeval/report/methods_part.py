@@ -68,7 +68,9 @@ def _definition_part(study: Study) -> Iterator[MetricBlocks]:
             rows=rows,
             several=several,
             methods=[*map(describe_method, dict.fromkeys(r.method for r in rows if r.method))],
-            lifts={r.lift_method: lifts.get(r.lift_method, lifts[""]) for r in rows if r.lift_method},
+            lifts={
+                r.lift_method: lifts.get(r.lift_method, lifts[""]) for r in rows if r.lift_method
+            },
             decided=_describe_decision_rule(rows[0], result),
             ran=ran,
             command=f"abeval tools sql EXPERIMENT {shlex.quote(metric)}",
@@ -76,9 +78,7 @@ def _definition_part(study: Study) -> Iterator[MetricBlocks]:
         yield MetricBlocks(metric, (html,))
 
 
-@page_part(
-    "methods", view="evidence", title="Methods and settings", short="Methods", after="aa"
-)
+@page_part("methods", view="evidence", title="Methods and settings", short="Methods", after="aa")
 def methods_part(study: Study) -> Iterator[Block]:
     """Build the part: settings, how to read it, the file, SQL, versions."""
     result, provenance = study.analysis, study.provenance

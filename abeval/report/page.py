@@ -83,7 +83,9 @@ def page_html(study: Study) -> str:
 def _build_panels(study: Study, parts: Sequence[Part]) -> tuple[Panel, ...]:
     """Collect the tabs of each metric, metrics in the order of the scorecard."""
     rows = () if study.analysis is None else study.analysis.scorecard
-    tabs: dict[str, list[Tab]] = {row.metric: [] for row in sorted(rows, key=lambda row: row.role != "goal")}
+    tabs: dict[str, list[Tab]] = {
+        row.metric: [] for row in sorted(rows, key=lambda row: row.role != "goal")
+    }
     for part in parts:
         for block in part.blocks:
             if isinstance(block, MetricBlocks):
@@ -344,7 +346,7 @@ def _intervals(
 ) -> Iterator[FigureView]:
     """Draw values with intervals, one row per name, and maybe a reference line."""
     spots = [fig.Spot(i, ends, f"{name}: {text}") for i, (name, ends, text) in enumerate(rows)]
-    figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, **fig.value_axis(axis))
+    figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, fig.value_axis(axis))
     figure["layout"]["shapes"] = [] if reference is None else [fig.line_at("x", reference)]
     if rows:
         yield FigureView(f"Estimates and intervals, {axis}", "", figure, ("drawn",))
@@ -359,7 +361,7 @@ def _saved_figure() -> "type[go.Figure]":
     """Make the type of the figures: Plotly's, whose pictures say what they need."""
     import plotly.graph_objects as go
 
-    class Figure(go.Figure):  # type: ignore[misc] (Plotly is not typed)
+    class Figure(go.Figure):  # type: ignore[misc]  # Plotly is not typed
         def to_image(self, *args: object, **options: object) -> bytes:
             _require_kaleido()
             image: bytes = super().to_image(*args, **options)

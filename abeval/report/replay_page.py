@@ -411,7 +411,7 @@ def _family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure |
             spot = fig.Spot(metrics.index(pair.metric), rescale(100, *share), text)
             series.setdefault(name, []).append(spot)
     across = fig.effect_axis(fig.list_ends(series), "%")
-    return fig.forest(metrics, series, **across) if series else None
+    return fig.forest(metrics, series, across) if series else None
 
 
 _BINNED = {"mass": "Bins of equal counts", "width": "Bins of equal widths"}
@@ -438,7 +438,11 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
     rivals, traffic = pair_with_baseline(result), main_traffic(result)
     yield assets.block("offline.html", result=result, rivals=rivals, traffics=[*units.items()])
     short_metrics = _choose_short_metrics(result)
-    quoted = [name for name in quote_metrics(short_metrics) if _find_family(name) == _find_family(short_metrics[0])]
+    quoted = [
+        name
+        for name in quote_metrics(short_metrics)
+        if _find_family(name) == _find_family(short_metrics[0])
+    ]
     for i, (title, family_metrics, _) in enumerate(families(result, traffic, short_metrics)):
         blocks: list[Block] = []
         if figure := _family_figure(result, family_metrics):

@@ -190,7 +190,9 @@ def _gauc_blocks(result: Result) -> Iterator[Block]:
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for variant_aucs in aucs for fate in _fates(variant_aucs))
     kinds: tuple[Kind, ...] = ("name", "words", *("number",) * 5)
-    yield from drop_empty(TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates, kinds))
+    yield from drop_empty(
+        TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates, kinds)
+    )
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
@@ -322,7 +324,9 @@ def _difference_figure(
     judged: Mapping[str, tuple[float | str, Row]] | None = None,
 ) -> fig.Figure:
     """Draw differences of shares from control; `judged` are rows of the scorecard, with their x."""
-    bars = {name: (x, interval(row, "difference", 100)) for name, (x, row) in (judged or {}).items()}
+    bars = {
+        name: (x, interval(row, "difference", 100)) for name, (x, row) in (judged or {}).items()
+    }
     ends = [p.y for points in series.values() for p in points]
     ends += [end for _, numbers in bars.values() for end in numbers if end is not None]
     order = fig.colour_indices(result.experiment)

@@ -137,7 +137,9 @@ class TimePlot(NamedTuple):
     def say(self, sentences: Mapping[str, str]) -> str:
         """Join a sentence of each variant, named where there are several."""
         several = len(self.series) > 1
-        return " ".join(f"{f'{name}: ' * several}{text}" for name, text in sentences.items() if text)
+        return " ".join(
+            f"{f'{name}: ' * several}{text}" for name, text in sentences.items() if text
+        )
 
 
 def _plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
@@ -145,7 +147,9 @@ def _plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iter
     for metric, series in fig.group(list_effect_series(study), lambda cell: cell.metric).items():
         rows = {cell.variant: cell.select_rows(axis, kind) for cell in series}
         kept = {
-            name: of for name, of in rows.items() if any(r.lift is not None or not lifts for r in of)
+            name: variant_rows
+            for name, variant_rows in rows.items()
+            if any(row.lift is not None or not lifts for row in variant_rows)
         }
         if kept:
             yield TimePlot(metric, series[0].info, series, kept)
@@ -174,7 +178,9 @@ def _metrics_part(study: Study) -> Iterator[Block]:
 def _cumulative_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw cumulative effects, with the band that is valid at every look."""
     stability = () if study.time is None else study.time.stability
-    verdicts = {_series_key(row): codes.describe_code(row.verdict) for row in stability}
+    verdicts = {
+        _series_key(row): f"{codes.describe_code(row.verdict).capitalize()}. " for row in stability
+    }
     for plot in _plots(study, "calendar", "cumulative"):
         figure = plot.draw("up to the day", mode="lines", shape="band")
         for cell in plot.series:
@@ -184,16 +190,10 @@ def _cumulative_part(study: Study) -> Iterator[MetricBlocks]:
             rows = plot.rows.get(cell.variant, ())
             figure["data"] += _always_valid(cell, rows, plot.scale)
         takeaway = {
-            cell.variant: " ".join(
-                filter(None, (_verdict_word(verdicts.get(cell[:2], "")), _looks_sentence(cell.looks)))
-            )
+            cell.variant: f"{verdicts.get(cell[:2], '')}{_looks_sentence(cell.looks)}"
             for cell in plot.series
         }
         yield plot.view("cumulative", "effect up to each day", plot.say(takeaway), figure)
-
-
-def _verdict_word(verdict: str) -> str:
-    return f"{verdict.capitalize()}." if verdict else ""
 
 
 def _draw_days(days: Sequence[Point], colour_index: int) -> list[fig.Trace]:
@@ -206,9 +206,7 @@ def _draw_days(days: Sequence[Point], colour_index: int) -> list[fig.Trace]:
     return [fig.scatter(x=x, y=y, marker=mark, **style)] if days else []
 
 
-def _always_valid(
-    cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale
-) -> list[fig.Trace]:
+def _always_valid(cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale) -> list[fig.Trace]:
     """Draw the always-valid band; on a figure of lifts, relative to control."""
     is_lift, tone = scale.field == "lift", fig.colour(cell.colour_index)
     controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
@@ -264,7 +262,9 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
     planned = [look for look in looks if look.bound is not None]
     ended = first(look.day for look in planned if look.planned_declares != "unclear")
     at_looks = f"; at the {len(planned)} planned looks, {ended}" if planned else ""
-    return f"Significant at daily looks without correction {naive}, with correction {valid}{at_looks}."
+    return (
+        f"Significant at daily looks without correction {naive}, with correction {valid}{at_looks}."
+    )
 
 
 @page_part(
@@ -318,9 +318,7 @@ def _entry_part(study: Study) -> Iterator[MetricBlocks]:
         yield plot.view("entry", "effect by days since entry", plot.say(takeaway), figure)
 
 
-def _decay(
-    rows: Sequence[WindowRow], fit: Novelty | None, cell: EffectSeries
-) -> list[fig.Trace]:
+def _decay(rows: Sequence[WindowRow], fit: Novelty | None, cell: EffectSeries) -> list[fig.Trace]:
     """Draw the fitted decay of relative effects since entry."""
     if fit is None or fit.word is None or fit.scale != "relative":
         return []
@@ -354,7 +352,7 @@ def _novelty_sentence(fit: Novelty | None) -> str:
 )
 def _clock_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw effects by hour and by weekday."""
-    rhythms = fig.group(() if study.time is None else study.time.rhythms, lambda test: test.by)
+    rhythms = () if study.time is None else study.time.rhythms
     for axis, title in (("hour", "effect by hour of the day"), ("weekday", "effect by weekday")):
         for plot in _plots(study, axis):
             figure = plot.draw("", {"type": "category"}, "start", mode="markers")
@@ -362,8 +360,8 @@ def _clock_part(study: Study) -> Iterator[MetricBlocks]:
                 test.variant: f"Not tested: {test.reason}."
                 if test.p_value is None
                 else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
-                for test in rhythms.get(axis, ())
-                if test.metric == plot.metric
+                for test in rhythms
+                if (test.by, test.metric) == (axis, plot.metric)
             }
             yield plot.view(axis, title, plot.say(takeaway), figure)
 
