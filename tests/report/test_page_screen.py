@@ -200,7 +200,7 @@ def test_paper_is_the_same_whatever_view_was_shown(
         shown = [part for part in PARTS if page.locator(f"#{part}").is_visible()]
         seen.append(shown)
         assert page.evaluate(screens.BLANK) == 0
-    assert seen == [["verdict", "trust"]] * 3
+    assert seen == [["verdict", "scorecard", "trust"]] * 3
     # Whatever the width of the paper: a drawing is as wide as its place, not as the screen was.
     page.evaluate("document.body.style.width = '600px'")
     edges = page.locator(".figure .main-svg").evaluate_all(
