@@ -242,7 +242,7 @@ def test_a_panel_opens_and_shows_its_tabs_by_keyboard(visit: Callable[..., Any])
     assert page.url.endswith("#explore?metric=m00&tab=segments")
     # The next metric opens on the same tab.
     open_metric(page, "m37")
-    page.locator(f".panel:visible .segments", has_text="m37").wait_for()
+    page.locator(".panel:visible .segments", has_text="m37").wait_for()
     again = visit(page.url[page.url.index("#") :])
     assert again.locator(".panel:visible .segments").is_visible()
 

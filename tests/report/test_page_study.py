@@ -347,9 +347,7 @@ def test_a_metric_leads_to_its_panel(study: Study, parsed: Page) -> None:
     assert study.analysis is not None
     (lifts,) = parsed.all("section", id="scorecard")
     rows = [e for e in parsed.all("tr") if "data-metric" in e.attributes]
-    links = [
-        a.attributes["href"] for a in parsed.all("a") if any(row in a.inside for row in rows)
-    ]
+    links = [a.attributes["href"] for a in parsed.all("a") if any(row in a.inside for row in rows)]
     assert all(lifts in row.inside for row in rows)
     metrics = dict.fromkeys(row.metric for row in study.analysis.scorecard)
     assert sorted(links) == sorted(f"#explore?metric={quote(name)}" for name in metrics)
