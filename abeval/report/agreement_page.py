@@ -71,22 +71,26 @@ def bill_tables(result: Agreement) -> Iterator[TextTable]:
     for gap in (explanation.gap for explanation in result.explanations):
         if gap is None or gap.promised is None:
             continue
-        rows: list[tuple[str, Gap | GapPart, str]] = [
-            ("promised", gap, "promised"),
-            *((codes.describe_code(part.name), part, "points") for part in gap.causes),
-            ("not explained", gap, "unexplained"),
-            ("came", gap, "came"),
-        ]
         yield table(
             f"What was promised and what came{f', {gap.variant}' * several}",
             f"the lift of {gap.metric} that {'past experiments' if gap.predictor else _ORDER} "
             f"promised{f' by {gap.predictor}' * bool(gap.predictor)}, and what each cause "
             f"took of it, with {fmt.level(result.alpha)} intervals.",
-            rows,
+            _list_steps(gap),
             ("part", lambda row: row[0]),
             ("points", lambda row: _points(*tables.interval(row[1], row[2])), "number"),
             ("p", lambda row: _p_value(row[1]), "number"),
         )
+
+
+def _list_steps(gap: Gap) -> list[tuple[str, Gap | GapPart, str]]:
+    """List the steps from promise to result: name, record, and field of its points."""
+    return [
+        ("promised", gap, "promised"),
+        *((codes.describe_code(part.name), part, "points") for part in gap.causes),
+        ("not explained", gap, "unexplained"),
+        ("came", gap, "came"),
+    ]
 
 
 def _p_value(part: Gap | GapPart) -> str:
@@ -405,20 +409,17 @@ def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) 
     )
     figure["layout"]["margin"]["r"] = 70
     count = sum(row.standing == "conflict" for row in rows)
-    takeaway = f"{count} of {len(rows)} offline metrics contradict {explanation.online}."
+    takeaway = (
+        f"{count} of {len(rows)} offline metrics contradict {explanation.online}. More is better; "
+        "between the dotted lines an interval contains zero."
+    )
     title = f"From offline to {explanation.online} online, {explanation.variant}"
     return FigureView(title, takeaway, figure, ("slope", explanation.variant))
 
 
 def _bill_view(gap: Gap, colour_index: int) -> FigureView:
     """Draw what was promised, what each cause took or gave, and what came, as a waterfall."""
-    steps: list[tuple[str, Gap | GapPart, str]] = [
-        ("promised", gap, "promised"),
-        *((codes.describe_code(part.name), part, "points") for part in gap.causes),
-        ("not explained", gap, "unexplained"),
-        ("came", gap, "came"),
-    ]
-    bars = [(name, tables.interval(part, field, 100)) for name, part, field in steps]
+    bars = [(name, tables.interval(part, field, 100)) for name, part, field in _list_steps(gap)]
     values = [value or 0.0 for _, (value, _, _) in bars]
     bases = [0.0, *(sum(values[:i]) for i in range(1, len(bars) - 1)), 0.0]
     reached = [
@@ -447,7 +448,7 @@ def _bill_view(gap: Gap, colour_index: int) -> FigureView:
     axes = {"xaxis": {"type": "category", "showgrid": False}, "yaxis": axis}
     figure = fig.figure([trace | {"type": "bar"}], 340, {"t": 16}, showlegend=False, **axes)
     title = f"From the promised to the measured lift of {gap.metric}, {gap.variant}"
-    return FigureView(title, "", figure, ("bill", gap.variant))
+    return FigureView(title, "What each cause gave or took.", figure, ("bill", gap.variant))
 
 
 def standing_lines(study: Study) -> tuple[str, ...]:
@@ -497,9 +498,8 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
     after="definition",
     gated=True,
     lead=(
-        "Left: each offline metric in half-widths of its {level} interval, turned so that more is "
-        "better; between the dotted lines an interval contains zero. Right: from the promised lift "
-        "to the one that came. Causes by their share of the gap; p after Holm over all of them."
+        "Whether offline and online say the same, and why not. Causes that were found come first, "
+        "by the share of the gap that closes without them; p after Holm over all causes checked."
     ),
 )
 def _causes_part(study: Study) -> Iterator[Block]:

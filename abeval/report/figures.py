@@ -481,11 +481,10 @@ def draw_dashed_line(
 
 
 class Closed(NamedTuple):
-    """Blocks that are shown when opened; `is_open` opens them from the start."""
+    """Blocks that are shown when opened."""
 
     summary: str
     blocks: tuple["Block", ...]
-    is_open: bool = False
 
 
 class MetricBlocks(NamedTuple):

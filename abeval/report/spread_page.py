@@ -15,7 +15,7 @@ from abeval.report.tables import (
     format_share,
     interval,
 )
-from abeval.results import Row, codes
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, UnitAucs
@@ -262,91 +262,87 @@ def _catalog_part(result: Result) -> Iterator[MetricBlocks]:
     """Show how the variants use the catalogue, as differences from control."""
     uses = {use.variant: use for use in result.catalogue_uses}
     control = uses.pop(result.experiment.control, None)
-    metric = next((info.name for info in result.metrics if info.name in _CATALOGUE), "")
-    if control is None or not uses or not metric:
+    # The panel of the first metric of the catalogue has it.
+    names = [info.name for info in result.metrics if info.name in ("coverage", "gini", "entropy")]
+    if control is None or not uses or not names:
         return
     unit, everyone = result.experiment.unit, (control, *uses.values())
-    covered, shared = dict(zip(control.units, control.coverage, strict=True)), {}
-    for name, use in uses.items():
-        shared[name] = [
-            fig.Point(
-                at,
-                100 * (share - covered[at]),
-                f"{fmt.count(at)} units: {fmt.percent(share)} against {fmt.percent(covered[at])}",
-            )
-            for at, share in zip(use.units, use.coverage, strict=True)
-            if at in covered
-        ]
-    rows = {row.variant: row for row in result.scorecard if row.metric == "coverage"}
-    at_end = {name: (points[-1].x, rows[name]) for name, points in shared.items() if name in rows}
-    view = FigureView(
-        "Coverage at equal traffic, treatment minus control",
-        _coverage_sentence(everyone, unit),
-        _difference_figure(result, shared, f"units ({unit})", "coverage", at_end),
-        ("catalog", "coverage"),
+    coverage = _draw_differences(
+        result,
+        {use.variant: dict(zip(use.units, use.coverage, strict=True)) for use in everyone},
+        (f"units ({unit})", "coverage"),
     )
-    curves = {
-        name: [
-            fig.Point(
-                100 * x,
-                100 * (theirs - ours),
-                f"the {fmt.percent(x)} of items least shown: {fmt.percent(theirs)} of impressions "
-                f"against {fmt.percent(ours)}",
+    for row in (row for row in result.scorecard if row.metric == "coverage"):
+        # What the scorecard judges stands at the end, with its interval.
+        ends, tone = interval(row, "difference", 100), fig.colour(_colour(result, row.variant))
+        coverage["data"].append(
+            fig.scatter(
+                [f"{row.variant}, scorecard: {format_difference(row, 'share').text}"],
+                x=[min(use.units[-1] for use in everyone)],
+                y=[ends[0]],
+                error_y=fig.error_bars([ends], tone, 2.2),
+                mode="markers",
+                name=fig.label(row.variant),
+                showlegend=False,
+                marker={"color": tone, "size": 9},
             )
-            for x, theirs, ours in zip(
-                use.item_shares, use.impression_shares, control.impression_shares, strict=True
-            )
-        ]
-        for name, use in uses.items()
-    }
-    lorenz = FigureView(
-        "Lorenz curve, treatment minus control",
-        _gini(result, everyone),
-        _difference_figure(result, curves, "items, least shown first (%)", "impressions"),
-        ("catalog", "lorenz"),
-        ", ".join(
-            f"{use.variant}: {fmt.count(use.shown)} of {fmt.count(use.items)} items shown"
+        )
+        reach = [*coverage["layout"]["yaxis"]["range"], *ends]
+        coverage["layout"]["yaxis"] |= fig.effect_axis(reach, " pp", "coverage")
+    lorenz = _draw_differences(
+        result,
+        {
+            use.variant: {
+                100 * x: y for x, y in zip(use.item_shares, use.impression_shares, strict=True)
+            }
             for use in everyone
+        },
+        ("items, least shown first (%)", "impressions"),
+    )
+    shown = (
+        f"{use.variant}: {fmt.count(use.shown)} of {fmt.count(use.items)} items shown"
+        for use in everyone
+    )
+    title, sentence = "Coverage at equal traffic, treatment minus control", _gini(result, everyone)
+    views = (
+        FigureView(title, _coverage_sentence(everyone, unit), coverage, ("catalog", "coverage")),
+        FigureView(
+            "Lorenz curve, treatment minus control",
+            sentence,
+            lorenz,
+            ("catalog", "lorenz"),
+            ", ".join(shown),
         ),
     )
-    yield MetricBlocks(metric, (view, lorenz))
+    yield MetricBlocks(names[0], views)
 
 
-_CATALOGUE = ("coverage", "gini", "entropy")
-"""Metrics whose panel has the catalogue: the first that there is."""
+def _colour(result: Result, variant: str) -> int:
+    return fig.colour_indices(result.experiment).get(variant, 1)
 
 
-def _difference_figure(
-    result: Result,
-    series: fig.Series,
-    across: str,
-    up: str,
-    judged: Mapping[str, tuple[float | str, Row]] | None = None,
+def _draw_differences(
+    result: Result, curves: Mapping[str, Mapping[float, float]], titles: tuple[str, str]
 ) -> fig.Figure:
-    """Draw differences of shares from control; `judged` are rows of the scorecard, with their x."""
-    bars = {
-        name: (x, interval(row, "difference", 100)) for name, (x, row) in (judged or {}).items()
+    """Draw shares of each variant minus those of control at the same x, in points."""
+    control = curves[result.experiment.control]
+    series = {
+        name: [
+            fig.Point(
+                x,
+                100 * (share - control[x]),
+                f"{x:,.6g}: {fmt.percent(share)} against {fmt.percent(control[x])}",
+            )
+            for x, share in curve.items()
+            if x in control
+        ]
+        for name, curve in curves.items()
+        if name != result.experiment.control
     }
-    ends = [p.y for points in series.values() for p in points]
-    ends += [end for _, numbers in bars.values() for end in numbers if end is not None]
-    order = fig.colour_indices(result.experiment)
-    drawn = fig.lines(series, across, up, order=order)
-    drawn["layout"]["yaxis"] |= fig.effect_axis(ends, " pp", up)
-    drawn["data"] += [
-        fig.scatter(
-            [f"{name}, scorecard: {format_difference(judged[name][1], 'share').text}"],
-            x=[x],
-            y=[numbers[0]],
-            error_y=fig.error_bars([numbers], fig.colour(order[name]), 2.2),
-            mode="markers",
-            name=fig.label(name),
-            showlegend=False,
-            marker={"color": fig.colour(order[name]), "size": 9},
-        )
-        for name, (x, numbers) in bars.items()
-        if judged and numbers[0] is not None
-    ]
-    return drawn
+    figure = fig.lines(series, *titles, order=fig.colour_indices(result.experiment))
+    ends = [point.y for points in series.values() for point in points]
+    figure["layout"]["yaxis"] |= fig.effect_axis(ends, " pp", titles[1])
+    return figure
 
 
 def _coverage_sentence(uses: Sequence[CatalogueUse], unit: str) -> str:
