@@ -307,7 +307,9 @@ def lines(
         if shape == "band" and intervals:
             # A band replaces the bars.
             bars = {}
-            traces.append(band([x for x, _ in x_intervals], intervals, tone, f"{name}, interval"))
+            area = band([x for x, _ in x_intervals], intervals, tone, f"{name}, interval")
+            # A legend of lines alone leaves the figure its height.
+            traces.append(area | {"showlegend": False})
         marks = [f"{mark}-open" if point.hollow else mark for point in points]
         trace = scatter(
             x=[label(p.x) if isinstance(p.x, str) else p.x for p in points],

@@ -342,6 +342,35 @@ def test_the_report_is_written_whole(tmp_path: Path) -> None:
         write_report(result("ship"), tmp_path / "no" / "report.html")
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("r.pdf", "print it to PDF in a browser"),
+        ("r.png", "PNG button"),
+        ("r.txt", "name it r.html"),
+        ("r", "name it r.html"),
+    ],
+)
+def test_a_report_that_is_no_page_is_refused_and_says_what_to_do(
+    tmp_path: Path, name: str, hint: str
+) -> None:
+    with pytest.raises(AbevalError, match="is an HTML page") as refused:
+        result("ship").report(tmp_path / name)
+    assert hint in str(refused.value.hint)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_picture_without_its_package_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abeval.report.page.find_spec", lambda name: None)
+    forest = result("ship").figures["forest"]
+    assert forest.layout.title.text == "Every lift"
+    with pytest.raises(AbevalError, match="needs the package kaleido") as refused:
+        forest.write_image(tmp_path / "forest.png")
+    assert 'pip install "abeval-logs[images]"' in str(refused.value.hint)
+
+
 def test_where_there_is_no_lift_the_difference_stands() -> None:
     row = builders.row(lift=None, lift_low=None, lift_high=None, reason="control_near_zero")
     text = whole(page_html(build_study(builders.result(scorecard=(row,), daily=(), segments=()))))
