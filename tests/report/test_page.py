@@ -346,7 +346,7 @@ def test_the_report_is_written_whole(tmp_path: Path) -> None:
     ("name", "hint"),
     [
         ("r.pdf", "print it to PDF in a browser"),
-        ("r.png", "PNG button"),
+        ("r.png", "button PNG"),
         ("r.txt", "name it r.html"),
         ("r", "name it r.html"),
     ],
