@@ -400,7 +400,7 @@ def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) 
         )
     figure = fig.figure(
         [*reversed(traces)],
-        340,
+        300,
         {"l": 130, "t": 16},
         showlegend=False,
         xaxis={"type": "category", "range": [-0.15, 2.15], "showgrid": False},
@@ -446,7 +446,7 @@ def _bill_view(gap: Gap, colour_index: int) -> FigureView:
     )
     axis = fig.effect_axis(reached, "%")
     axes = {"xaxis": {"type": "category", "showgrid": False}, "yaxis": axis}
-    figure = fig.figure([trace | {"type": "bar"}], 340, {"t": 16}, showlegend=False, **axes)
+    figure = fig.figure([trace | {"type": "bar"}], 300, {"t": 16}, showlegend=False, **axes)
     title = f"From the promised to the measured lift of {gap.metric}, {gap.variant}"
     return FigureView(title, "What each cause gave or took.", figure, ("bill", gap.variant))
 

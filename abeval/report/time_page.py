@@ -230,7 +230,6 @@ def _always_valid(cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale) -
             y=[bounds[side] for bounds in ends],
             mode="lines",
             name=f"{fig.label(cell.variant)}, always valid",
-            legendgroup=f"always {cell.colour_index}",
             showlegend=False,
             line={"color": tone, "width": 1.6, "dash": "dash"},
             **({"hoverinfo": "skip"} if side > 1 else {}),
