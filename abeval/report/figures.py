@@ -66,6 +66,8 @@ EFFECT_AXIS: Mapping[str, Any] = {
 DAYS: Mapping[str, object] = {
     **{"type": "date", "tickformat": "%a %d %b", "showgrid": False},
     "ticklabelstandoff": 6,
+    # On a phone and on paper some days have no label, and none is turned.
+    "tickangle": 0,
 }
 
 Figure = dict[str, Any]
