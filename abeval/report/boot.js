@@ -45,6 +45,8 @@
     holder.replaceChildren();
     return window.Plotly.newPlot(holder, figure.data, figure.layout, config)
       .then(() => {
+        // What is changed before it is drawn whole stays blank.
+        holder.dataset.drawn = "whole";
         frame(holder);
         holder.on("plotly_afterplot", () => frame(holder));
         list(holder, figure);
@@ -158,7 +160,7 @@
     for (const panel of document.querySelectorAll(".panel:not([hidden])")) await build(panel);
     await drawAll(document).catch(refuse);
     // A figure that was away while the window changed has its old width.
-    for (const holder of document.querySelectorAll(".js-plotly-plot")) {
+    for (const holder of document.querySelectorAll(".js-plotly-plot[data-drawn=whole]")) {
       const away = holder.offsetParent === null || holder.closest("details:not([open])");
       if (!away && holder.clientWidth !== holder._fullLayout.width) await window.Plotly.Plots.resize(holder);
     }

@@ -83,7 +83,7 @@
       const names = JSON.parse(figure.dataset.key).slice(figure.closest(".panel") ? 2 : 1);
       figure.hidden = names.map(printed).some(ofOther);
     }
-    inside.querySelectorAll(".js-plotly-plot").forEach(showLines);
+    inside.querySelectorAll(".js-plotly-plot[data-drawn=whole]").forEach(showLines);
   };
   // In a figure of all variants, the lines of one and of control.
   const showLines = (holder) => {
