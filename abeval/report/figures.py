@@ -420,7 +420,7 @@ def log_axis(values: Iterable[float]) -> dict[str, object]:
     low, high = floor(log10(min(every))), ceil(log10(max(every)))
     steps = [float(f"{s}e{power}") for power in range(low, high + 1) for s in (1, 2, 5)]
     below = max((s for s in steps if s <= min(every)), default=min(steps))
-    ticks = [s for s in steps if below <= s and s <= 2.5 * max(every)]
+    ticks = [s for s in steps if below <= s < 2.5 * max(every)]
     if len(ticks) > _MOST_TICKS:
         ticks = [s for s in ticks if f"{s:e}"[0] == "1"]
     return {"type": "log", "tickvals": ticks, "ticktext": [typographic(f"{s:,.6g}") for s in ticks]}
