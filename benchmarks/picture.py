@@ -28,9 +28,9 @@ class Picture(NamedTuple):
 
 PICTURES = {
     "decision": Picture("sample"),
-    "explore": Picture("many", "#heat", "#heat"),
+    "explore": Picture("sample", "#explore?metric=ctr", "[data-role=goal]"),
     "trust": Picture("failed_trust", "#trust", "#trust"),
-    "offline": Picture("conflict", "#quadrant", "#quadrant"),
+    "offline": Picture("conflict", "#causes", "#causes"),
     "stability": Picture("sample", "#stability", "#stability"),
     "history": Picture("thirty"),
 }

@@ -18,7 +18,8 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
     beside the result.
 
     Raises:
-        abeval.errors.AbevalError: The file cannot be written there, or is no page.
+        abeval.errors.AbevalError: The file cannot be written there, is no page, or its name says
+            that it is something else, such as a PDF.
     """
     check_page(path)
     # Pages import Jinja, which the terminal does not need.
@@ -28,15 +29,24 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
 
 
 def check_page(path: Path) -> None:
-    """Refuse to replace a file that is not a page, such as a log."""
-    if not path.is_file():
+    """Refuse a name that is not one of a page, and to replace a file that is none."""
+    if path.is_file():
+        with suppress(OSError), path.open("rb") as page_file:
+            # Every page begins with its doctype, which no log does.
+            start = page_file.read(200).lstrip()
+            if start and not start.lower().startswith(b"<!doctype html"):
+                what = f"the report would replace {path}, which is not an HTML page"
+                raise AbevalError(what, "name another file, or remove this one first")
+    elif path.exists():
+        # A device or a pipe has any name.
         return
-    with suppress(OSError), path.open("rb") as page_file:
-        # Every page begins with its doctype, which no log does.
-        start = page_file.read(200).lstrip()
-        if start and not start.lower().startswith(b"<!doctype html"):
-            what = f"the report would replace {path}, which is not an HTML page"
-            raise AbevalError(what, "name another file, or remove this one first")
+    if path.suffix.lower() not in (".html", ".htm"):
+        page, kind = path.with_suffix(".html").name, path.suffix[1:].lower()
+        hints = {"pdf": f"write {page}, and print it to PDF in a browser"}
+        button = f"write {page}: its figures have a button {kind.upper()}; or use write_image"
+        hints |= dict.fromkeys(("png", "svg"), button)
+        what = f"the report is an HTML page, and {path} is not the name of one"
+        raise AbevalError(what, hints.get(kind, f"name it {page}"))
 
 
 def summary_html(result: Record) -> str:

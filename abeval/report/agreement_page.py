@@ -1,12 +1,12 @@
 """Build the page parts of an agreement: causes, quadrant, traffic, positions."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from abeval.offline.metrics import find_direction
 from abeval.report import assets, tables
 from abeval.report import figures as fig
-from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.figures import Beside, Block, Closed, FigureView
 from abeval.report.parts import page_part
 from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, format_lift, table
 from abeval.results import codes
@@ -71,22 +71,26 @@ def bill_tables(result: Agreement) -> Iterator[TextTable]:
     for gap in (explanation.gap for explanation in result.explanations):
         if gap is None or gap.promised is None:
             continue
-        rows: list[tuple[str, Gap | GapPart, str]] = [
-            ("promised", gap, "promised"),
-            *((codes.describe_code(part.name), part, "points") for part in gap.causes),
-            ("not explained", gap, "unexplained"),
-            ("came", gap, "came"),
-        ]
         yield table(
             f"What was promised and what came{f', {gap.variant}' * several}",
             f"the lift of {gap.metric} that {'past experiments' if gap.predictor else _ORDER} "
             f"promised{f' by {gap.predictor}' * bool(gap.predictor)}, and what each cause "
             f"took of it, with {fmt.level(result.alpha)} intervals.",
-            rows,
+            _list_steps(gap),
             ("part", lambda row: row[0]),
             ("points", lambda row: _points(*tables.interval(row[1], row[2])), "number"),
             ("p", lambda row: _p_value(row[1]), "number"),
         )
+
+
+def _list_steps(gap: Gap) -> list[tuple[str, Gap | GapPart, str]]:
+    """List the steps from promise to result: name, record, and field of its points."""
+    return [
+        ("promised", gap, "promised"),
+        *((codes.describe_code(part.name), part, "points") for part in gap.causes),
+        ("not explained", gap, "unexplained"),
+        ("came", gap, "came"),
+    ]
 
 
 def _p_value(part: Gap | GapPart) -> str:
@@ -248,18 +252,6 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
     return why, f"Decide by the online result. To know why, add {missing}, and run again."
 
 
-@page_part(
-    "traffics",
-    view="explore",
-    title="Models by traffic",
-    short="Traffics",
-    result="agreement",
-    after="quadrant",
-    lead=(
-        "The logged difference is what dashboards show: each model on its own traffic. It is the "
-        "sum of what the model changes on the same traffic, and what the traffic changes."
-    ),
-)
 def _traffics_part(result: Agreement) -> tuple[TextTable, ...]:
     """Tabulate models by traffic, the logged difference and off-policy backtests."""
     return (*_matrix(result), *tables.drop_empty(_backtests(result)))
@@ -355,48 +347,108 @@ def share_of_gap(cause: Cause) -> str:
     return "" if cause.accounts_for is None else fmt.percent(cause.accounts_for)
 
 
-_STRENGTHS = ("offline_strength", "online_strength")
+_STATIONS = ("control's traffic", "its own traffic", "online")
 
-_MAX_LABELS = 12
-"""Most points that have their names beside them; others show it on hovering."""
+_MAX_LINES = 8
+"""Most offline metrics in a slope chart: the one of the conclusion, then the clearest."""
 
 
-def _quadrant_figure(rows: Sequence[AgreementRow], colour_index: int) -> fig.Figure:
-    """Draw offline against online strength, in half-widths of the intervals."""
-    plotted_rows = [
-        row for row in rows if all(getattr(row, name) is not None for name in _STRENGTHS)
-    ]
-    # The axes reach beyond ±1, where an interval begins to exclude zero.
-    across, up = ([1.5, -1.5, *(getattr(row, name) for row in plotted_rows)] for name in _STRENGTHS)
-    is_named = sum(row.standing in ("conflict", "agree") for row in rows) <= _MAX_LABELS
-    traces = []
-    for i, name in enumerate(_STANDING_WORDS):
-        standing_rows = [row for row in plotted_rows if row.standing == name]
-        names = {
-            "text": [fig.label(row.offline) for row in standing_rows],
-            "textposition": "top center",
-        }
-        # Filled: both sides moved. Hollow: at least one did not.
-        mark = fig.symbol(i) + "-open" * (i > 1)
-        points = fig.scatter(
-            [f"{row.offline} and {row.online}: {name}" for row in standing_rows],
-            x=[row.offline_strength for row in standing_rows],
-            y=[row.online_strength for row in standing_rows],
-            mode="markers+text" if is_named and i < 2 else "markers",
-            name=name,
-            marker={"color": fig.colour(colour_index), "symbol": mark, "size": 9},
-            **(names if is_named and i < 2 else {}),
+def _strength_on_own_traffic(row: AgreementRow) -> float | None:
+    """Return the offline difference on the variant's traffic, in half-widths, more is better."""
+    cell = next((other for other in row.others if other.traffic == row.variant), None)
+    if cell is None or cell.difference is None or cell.low is None or cell.high is None:
+        return None
+    sign = {"increase": 1, "decrease": -1}.get(find_direction(row.offline), 0)
+    reach = (cell.high - cell.low) / 2
+    return sign * cell.difference / reach if sign and reach else None
+
+
+def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) -> FigureView:
+    """Draw offline metrics from control's traffic over the variant's own to the effect online."""
+    pair = (explanation.variant, explanation.online)
+    rows = [row for row in result.rows if (row.variant, row.online) == pair]
+    # The metric of the conclusion is drawn last, above all others.
+    rows.sort(key=lambda row: (row.offline != explanation.offline, -abs(row.offline_strength or 0)))
+    traces, named = [], list[float]()
+    rows = [row for row in rows if row.offline_strength is not None]
+    drawn = {
+        row.offline: (row.offline_strength, _strength_on_own_traffic(row), row.online_strength)
+        for row in rows[:_MAX_LINES]
+    }
+    axis = fig.effect_axis([1.5, -1.5, *(end for ends in drawn.values() for end in ends)])
+    room = 0.05 * (axis["range"][1] - axis["range"][0])
+    for offline, strengths in drawn.items():
+        points = [(x, y) for x, y in zip(_STATIONS, strengths, strict=True) if y is not None]
+        is_concluded = offline == explanation.offline
+        tone = fig.colour(colour_index) if is_concluded else fig.GREY
+        # A name beside another one could not be read.
+        is_free = all(abs(points[0][1] - y) > room for y in named)
+        named += [points[0][1]] * is_free
+        traces.append(
+            fig.scatter(
+                [f"{offline}, {x}: {y:+.2f}" for x, y in points],
+                x=[x for x, _ in points],
+                y=[y for _, y in points],
+                mode="lines+markers+text",
+                text=[fig.label(offline) * is_free] + [""] * (len(points) - 1),
+                textposition="middle left",
+                cliponaxis=False,
+                name=fig.label(offline),
+                line={"color": tone, "width": 3 if is_concluded else 1.5},
+                marker={"color": tone, "size": 9 if is_concluded else 6},
+            )
         )
-        # An empty trace would still have an entry in the legend.
-        traces += [points] * bool(standing_rows)
-    return fig.figure(
-        traces,
-        380,
-        {"b": 48},
-        xaxis=fig.effect_axis(across, title="offline, on control's traffic"),
-        yaxis=fig.effect_axis(up, title="online"),
-        shapes=[fig.line_at(axis, at, dash="dot") for at in (-1, 1) for axis in "xy"],
+    figure = fig.figure(
+        [*reversed(traces)],
+        300,
+        {"l": 130, "t": 16},
+        showlegend=False,
+        xaxis={"type": "category", "range": [-0.15, 2.15], "showgrid": False},
+        yaxis={**axis, **fig.axis("half-widths of the interval"), "side": "right"},
+        shapes=[fig.line_at("y", at, dash="dot") for at in (-1, 1)],
     )
+    figure["layout"]["margin"]["r"] = 70
+    count = sum(row.standing == "conflict" for row in rows)
+    takeaway = (
+        f"{count} of {len(rows)} offline metrics contradict {explanation.online}. More is better; "
+        "between the dotted lines an interval contains zero."
+    )
+    title = f"From offline to {explanation.online} online, {explanation.variant}"
+    return FigureView(title, takeaway, figure, ("slope", explanation.variant))
+
+
+def _bill_view(gap: Gap, colour_index: int) -> FigureView:
+    """Draw what was promised, what each cause took or gave, and what came, as a waterfall."""
+    bars = [(name, tables.interval(part, field, 100)) for name, part, field in _list_steps(gap)]
+    values = [value or 0.0 for _, (value, _, _) in bars]
+    bases = [0.0, *(sum(values[:i]) for i in range(1, len(bars) - 1)), 0.0]
+    reached = [
+        base + end
+        for base, (_, ends) in zip(bases, bars, strict=True)
+        for end in ends
+        if end is not None
+    ]
+    tone = fig.colour(colour_index)
+    texts = [_points(*(None if n is None else n / 100 for n in ends)) for _, ends in bars]
+    # Beside a bar its number would cross the interval.
+    labels = [
+        f"{fig.label(name)}<br>{fmt.typographic(text.partition(' ')[0])}"
+        for (name, _), text in zip(bars, texts, strict=True)
+    ]
+    trace = fig.scatter(
+        [f"{name}: {text}" for (name, _), text in zip(bars, texts, strict=True)],
+        x=labels,
+        y=values,
+        base=bases,
+        error_y=fig.error_bars([ends for _, ends in bars], fig.GREY, 1.4),
+        width=[0.55] * len(bars),
+        marker={"color": [tone, *[fig.GREY] * (len(bars) - 2), tone]},
+    )
+    axis = fig.effect_axis(reached, "%")
+    axes = {"xaxis": {"type": "category", "showgrid": False}, "yaxis": axis}
+    figure = fig.figure([trace | {"type": "bar"}], 300, {"t": 16}, showlegend=False, **axes)
+    title = f"From the promised to the measured lift of {gap.metric}, {gap.variant}"
+    return FigureView(title, "What each cause gave or took.", figure, ("bill", gap.variant))
 
 
 def standing_lines(study: Study) -> tuple[str, ...]:
@@ -441,9 +493,9 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
 @page_part(
     "causes",
     view="explore",
-    title="Offline meets online",
+    title="Offline against online",
     short="Agreement",
-    after="catalog",
+    after="definition",
     gated=True,
     lead=(
         "Whether offline and online agree, and why not. Causes found come first, ordered by how "
@@ -451,62 +503,30 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
     ),
 )
 def _causes_part(study: Study) -> Iterator[Block]:
-    """Show what offline and online say together, and every cause.
-
-    The bill is here unless it is first on the page.
-    """
+    """Show offline beside online, the bill of their gap, every cause, and the rest closed."""
     result = study.agreement
     if result is None:
         return
-    if study.analysis is not None:
-        yield from bill_tables(result)
     sentences = [conclusion.sentence for conclusion in conclude_variants(result)]
+    for i, explanation in enumerate(result.explanations, 1):
+        gap = explanation.gap
+        bill = () if gap is None or gap.promised is None else (_bill_view(gap, i),)
+        yield Beside((_slope_view(result, explanation, i), *bill))
     formatters = {"share_of_gap": share_of_gap, "number": number}
     yield assets.block("causes.html", sentences=sentences, result=result, **formatters)
+    # The bill is a table too, where it is not first on the page.
+    bills = tuple(bill_tables(result)) if study.analysis is not None else ()
+    for name, blocks in (
+        ("The bill as a table", bills),
+        (f"All {len(result.rows)} pairs of metrics", tables.drop_empty(_pair_table(result))),
+        ("Models by traffic", _traffics_part(result)),
+        ("Clicks by position", tuple(_position_views(result))),
+    ):
+        if blocks:
+            yield Closed(name, (*blocks,))
 
 
-@page_part(
-    "quadrant",
-    view="explore",
-    title="Offline against online",
-    short="Quadrant",
-    result="agreement",
-    after="causes",
-    gated=True,
-    lead=(
-        "Each offline metric, on control's traffic, against each goal online, both in half-widths "
-        "of their {level} intervals and turned so that more is better. Inside the dotted lines an "
-        "interval contains zero; upper left and lower right contradict each other."
-    ),
-)
-def _quadrant_part(result: Agreement) -> Iterator[Block]:
-    """Draw offline metrics against goals, one figure per variant; list all pairs."""
-    rows_by_variant = fig.group(result.rows, lambda row: row.variant)
-    for i, (variant, variant_rows) in enumerate(rows_by_variant.items()):
-        # A test without a goal still shows its pairs.
-        plotted_rows = [row for row in variant_rows if row.role == "goal"] or variant_rows
-        count = sum(row.standing == "conflict" for row in plotted_rows)
-        takeaway = f"{count} of {len(plotted_rows)} pairs of metrics contradict each other."
-        title, key = f"Offline against online, {variant}", ("quadrant", variant)
-        yield FigureView(title, takeaway, _quadrant_figure(plotted_rows, i + 1), key)
-    for pairs in tables.drop_empty(_pair_table(result)):
-        yield Closed(f"{pairs.title}, all metrics ({len(pairs.rows)})", (pairs,))
-
-
-@page_part(
-    "position",
-    view="explore",
-    title="Clicks by position",
-    short="Position",
-    result="agreement",
-    after="traffics",
-    gated=True,
-    lead=(
-        "Clicks fall on what is shown on top. Where the variants differ at each position, the "
-        "items are better; where one shows more on top, its clicks are helped by the place."
-    ),
-)
-def _position_part(agreement: Agreement) -> Iterator[Block]:
+def _position_views(agreement: Agreement) -> Iterator[Block]:
     """Compare click rates of the variants by position."""
     rates = tuple(dict.fromkeys(agreement.positions))
     totals = Counter[str]()
@@ -527,7 +547,10 @@ def _position_part(agreement: Agreement) -> Iterator[Block]:
         figure = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
         first = min(rate.position for rate in rates)
         on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
-        text = f"At position {first}: {fmt.listing(on_top)}."
+        text = (
+            f"At position {first}: {fmt.listing(on_top)}. Where the variants differ at each "
+            "position, the items are better; where one shows more on top, the place helps it."
+        )
         yield FigureView("CTR by position", text, figure, ("position", "ctr"))
 
 

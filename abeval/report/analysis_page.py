@@ -11,7 +11,7 @@ from abeval.report import agreement_page as agreement
 from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
 from abeval.report.banner import conclude_replay
-from abeval.report.figures import Block, Closed, FigureView, colour_indices, group_by_metric
+from abeval.report.figures import Block, Closed, FigureView, MetricBlocks, colour_indices
 from abeval.report.next_step import ORDER, describe_size, sort_rows, verdict_lines
 from abeval.report.parts import page_part
 from abeval.report.tables import Cell, DisplayRow, TextTable, format_lift, format_share, full
@@ -128,7 +128,7 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
     title="Trust checks",
     short="Trust",
     result="analysis",
-    after="calibration",
+    after="offline",
     printed=True,
     lead=(
         "Whether the numbers below can be believed at all. A failed check that touches a goal, a "
@@ -146,22 +146,37 @@ def _trust_part(result: Result) -> Iterator[Block]:
     "scorecard",
     view="explore",
     title="Every lift",
-    after="verdict",
+    after="metrics",
     gated=True,
+    printed=True,
     lead=(
-        "Lift is the difference over control, with its {level} interval. The drawing: thin line, "
-        "the interval that decides after adjustment; thick, the {level} interval; thickest, the "
-        "50% interval. Filled dot: decided. Shaded: beyond a guardrail's margin. Small ticks: the "
-        "smallest lift that this test would detect 80% of the time. Arrows: the interval "
-        "continues. Choose a metric by its name."
+        "A metric opens by its name: its time, segments, distribution, method and SQL. Lift is the "
+        "difference over control, with its {level} interval."
     ),
 )
 def _scorecard_part(study: Study) -> Iterator[Block]:
     """Show all rows, by role."""
     if result := study.analysis:
-        opens, roles = _opens(study), group_rows_by_role(result)
-        yield assets.block("scorecard.html", result=result, opens=opens, roles=roles)
-        yield from tables.tables(result)
+        roles = group_rows_by_role(result)
+        yield assets.block("scorecard.html", result=result, opens="explore", roles=roles)
+        if forest := _forest_figure(result):
+            view = FigureView("Every lift", "", forest, ("forest",))
+            yield Closed("The forest as a picture", (view,))
+        yield from (Closed(table.title, (table,)) for table in tables.tables(result))
+
+
+def _forest_figure(result: Result) -> fig.Figure | None:
+    """Draw every lift with its interval, in the order of the scorecard; None without any."""
+    rows = [row for row in sort_rows(result, result.scorecard) if row.lift is not None]
+    names = list(dict.fromkeys(row.metric for row in rows))
+    series: dict[str, list[fig.Spot]] = {}
+    for row in rows:
+        text = f"{result.label(row.metric)}, {row.variant}: {format_lift(row).text}"
+        spot = fig.Spot(names.index(row.metric), tables.interval(row, "lift", 100), text)
+        series.setdefault(row.variant, []).append(spot)
+    axis = fig.effect_axis(fig.list_ends(series), "%")
+    labels, order = [result.label(name) for name in names], colour_indices(result.experiment)
+    return fig.forest(labels, series, axis, order) if series else None
 
 
 @page_part(
@@ -177,54 +192,45 @@ def _scorecard_part(study: Study) -> Iterator[Block]:
     ),
 )
 def _heat_part(study: Study) -> Iterator[Block]:
-    """Show the lifts of all metrics in all segments and cuts."""
+    """Show the lifts of all metrics in all segments and cuts, and the tests over them."""
     if result := study.analysis:
-        yield from heat_blocks(result, [*result.segments, *cut_rows(result)], _opens(study))
-
-
-def _opens(study: Study) -> str:
-    """Return the id of the page part that a metric's name links to."""
-    if study.time is not None and study.time.windows:
-        return "cumulative"
-    return "daily" if study.analysis is not None and study.analysis.daily else "explore"
+        yield from heat_blocks(result, [*result.segments, *cut_rows(result)])
+        if test_tables := tables.segment_tables(result):
+            yield Closed("Tests over segments", test_tables)
+        if mix_tables := tables.split_tables(result):
+            yield Closed("Within cells and by mix", mix_tables)
 
 
 @page_part(
     "segments",
-    view="explore",
+    view="metric",
     title="Segments",
     result="analysis",
     after="windows",
-    gated=True,
     lead=(
         "Exploratory: many looks at the same data, without adjustment. A difference between "
         "segments here is a question, not an answer."
     ),
 )
-def _segments_part(result: Result) -> Iterator[Block]:
+def _segments_part(result: Result) -> tuple[Block, ...]:
     """Show effects by segment."""
-    yield from slice_blocks(result, result.segments)
-    if test_tables := tables.segment_tables(result):
-        yield Closed("Tests over segments", test_tables)
+    return slice_blocks(result, result.segments)
 
 
 @page_part(
     "cuts",
-    view="explore",
+    view="metric",
     title="Cuts",
     result="analysis",
     after="segments",
-    gated=True,
     lead=(
         "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
         "is Holm's over the cells of a cut."
     ),
 )
-def _cuts_part(result: Result) -> Iterator[Block]:
+def _cuts_part(result: Result) -> tuple[Block, ...]:
     """Show effects by cut; one unit may be in several cells of a cut."""
-    yield from slice_blocks(result, cut_rows(result))
-    if mix_tables := tables.split_tables(result):
-        yield Closed("Within cells and by mix", mix_tables)
+    return slice_blocks(result, cut_rows(result))
 
 
 @page_part(
@@ -246,45 +252,31 @@ def _quality_part(result: Result) -> Iterator[Block]:
 
 @page_part(
     "power",
-    view="explore",
+    view="metric",
     title="Detectable effect",
     short="Power",
     result="outlook",
-    after="cuts",
+    after="catalog",
     lead=("The smallest lift detected with {power} power, if traffic stays as it was."),
 )
-def _power_part(outlook: PowerOutlook) -> tuple[Block, ...]:
+def _power_part(outlook: PowerOutlook) -> Iterator[MetricBlocks]:
     """Draw the detectable effect of each metric against days."""
-    views: list[tuple[str, Block]] = []
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
-    for metric, metric_outlooks in fig.group(
-        outlook.metrics, lambda metric_outlook: metric_outlook.metric
-    ).items():
-        takeaway = " ".join(
-            filter(
-                None,
-                (
-                    _outlook_sentence(metric_outlook, len(metric_outlooks) > 1)
-                    for metric_outlook in metric_outlooks
-                ),
-            )
-        )
+    for metric, outlooks in fig.group(outlook.metrics, lambda plan: plan.metric).items():
+        sentences = (_outlook_sentence(plan, len(outlooks) > 1) for plan in outlooks)
+        takeaway = " ".join(filter(None, sentences))
         # A single point makes no line.
-        curves = {
-            metric_outlook.variant: metric_outlook
-            for metric_outlook in metric_outlooks
-            if len(metric_outlook.points) > 1
-        }
+        curves = {plan.variant: plan for plan in outlooks if len(plan.points) > 1}
         if curves:
-            figure = _outlook_figure(curves, order)
-            views.append((metric, FigureView("", takeaway, figure, ("power", metric))))
+            title, key = f"{metric}, detectable effect", ("power", metric)
+            view = FigureView(title, takeaway, _outlook_figure(curves, order), key)
+            yield MetricBlocks(metric, (view,))
         elif takeaway:
-            views.append((metric, takeaway))
-    return group_by_metric(views)
+            yield MetricBlocks(metric, (takeaway,))
 
 
 def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
-    """Draw detectable effects by days, a line per variant; mark today."""
+    """Draw detectable effects by days, a line per variant; mark the days of this log."""
     series = {
         name: [fig.Point(x, 100 * y, f"{x:g} days: {fmt.either_way(y)}") for x, y in outlook.points]
         for name, outlook in outlooks.items()
@@ -292,20 +284,20 @@ def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, i
     up = {"tickformat": "~g", "ticksuffix": "%", "rangemode": "tozero"}
     axes = "days", "smallest lift seen", {"rangemode": "tozero"}, up
     marks: dict[str, Any] = {}
-    if (today := next(iter(outlooks.values())).days) is not None:
-        note = {"x": today, "y": 1, "yref": "paper", "text": "today", "showarrow": False}
+    if (days := next(iter(outlooks.values())).days) is not None:
+        note = {"x": days, "y": 1, "yref": "paper", "text": "this log", "showarrow": False}
         marks["annotations"] = [{**note, "xanchor": "left", "yanchor": "top"}]
-        marks["shapes"] = [fig.line_at("x", today, width=1.5)]
+        marks["shapes"] = [fig.line_at("x", days, width=1.5)]
     return fig.lines(series, *axes, order=order, **marks)
 
 
 def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
-    """Write the effect detectable today, and how long a smaller one takes."""
+    """Write the effect that this log detects, and how long a smaller one takes."""
     prefix = f"{outlook.variant}: " if several else ""
     if outlook.mde is None:
         return f"{prefix}{codes.describe_reason(outlook.reason)}." if outlook.reason else ""
     size = describe_size(outlook)
-    seen = f"{prefix}{fmt.either_way(outlook.mde)} so far"
+    seen = f"{prefix}{fmt.either_way(outlook.mde)} in this log"
     return (
         f"{seen}." if size is None else f"{seen}, {fmt.either_way(outlook.target)} in about {size}."
     )
@@ -323,14 +315,19 @@ def _aa_part(study: Study) -> Iterator[Block]:
     """Show the replays of every metric."""
     if (aa := study.aa) and aa.metrics:
         off = aa.off()
-        yield tables.aa_table("", f"off: {fmt.listing(off)}." if off else "", aa.metrics, off)
+
+        def tabulate_replays(rows: Sequence[AAMetric]) -> TextTable:
+            return tables.aa_table("", "", rows, off)
+
+        hold = "tests keep their level"
+        yield from fig.fold_calm(aa.metrics, lambda row: row.metric in off, tabulate_replays, hold)
         refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
         yield from tables.drop_empty(refused)
 
 
 @page_part(
     "replays",
-    view="explore",
+    view="metric",
     title="A/A replays",
     short="A/A",
     result="aa",
@@ -340,9 +337,9 @@ def _aa_part(study: Study) -> Iterator[Block]:
         "and {alpha_share} of them are below {alpha}."
     ),
 )
-def _replays_part(aa: AAResult) -> tuple[Block, ...]:
+def _replays_part(aa: AAResult) -> Iterator[MetricBlocks]:
     """Draw the p-values of each metric's A/A replays."""
-    return group_by_metric((row.metric, _replay_figure(aa, row)) for row in aa.metrics)
+    return (MetricBlocks(row.metric, (_replay_figure(aa, row),)) for row in aa.metrics)
 
 
 def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
@@ -367,9 +364,9 @@ def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
     }
     across = {"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False}
     axes = {"xaxis": across, "yaxis": fig.value_axis("replays")}
-    figure = fig.figure([bars | {"type": "bar"}], 190, {"b": 34}, **axes, **marks)
+    figure = fig.figure([bars | {"type": "bar"}], 240, {"b": 44}, **axes, **marks)
     rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
-    return FigureView("", rejects, figure, ("aa", row.metric))
+    return FigureView(f"{row.metric}, p-values of A/A replays", rejects, figure, ("aa", row.metric))
 
 
 _DECIDED = frozenset({"better", "worse", "equivalent", "non_inferior"})
@@ -494,7 +491,7 @@ def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
 def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate each metric's effects by dimension, on one axis per metric."""
     order = colour_indices(result.experiment)
-    blocks: list[tuple[str, Block]] = []
+    blocks: list[Block] = []
     for name in dict.fromkeys(row.metric for row in rows):
         metric, lines = result.info(name), []
         # One axis for all cells of a metric, so that they can be compared.
@@ -512,15 +509,12 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             dimensions=list(dict.fromkeys(row.slice for row in rows if row.metric == name)),
             axis=glyph.shared_axis([line.mark for line in lines]),
         )
-        blocks.append((name, html))
-    return group_by_metric(blocks)
+        blocks.append(MetricBlocks(name, (html,)))
+    return tuple(blocks)
 
 
-def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[Block, ...]:
-    """Tabulate lifts by metric, variant and cell, one heat map per dimension.
-
-    A metric leads to `opens`, an id of the page.
-    """
+def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+    """Tabulate lifts by metric, variant and cell, one heat map per dimension."""
     blocks: list[Block] = []
     overall_rows = {("", row.metric, row.variant): row for row in result.scorecard}
     for dimension in dict.fromkeys(row.slice for row in rows):
@@ -536,9 +530,8 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow], opens: str) -> tuple[B
             ],
             lifts={**overall_rows, **dimension_rows},
             tone=_tone,
-            opens=opens,
         )
-        blocks.append(Closed(f"By {dimension}", (html,), is_open=not blocks))
+        blocks.append(Closed(f"By {dimension}", (html,)))
     return tuple(blocks)
 
 

@@ -45,6 +45,8 @@
     holder.replaceChildren();
     return window.Plotly.newPlot(holder, figure.data, figure.layout, config)
       .then(() => {
+        // What is changed before it is drawn whole stays blank.
+        holder.dataset.drawn = "whole";
         frame(holder);
         holder.on("plotly_afterplot", () => frame(holder));
         list(holder, figure);
@@ -62,6 +64,9 @@
   const plainText = (text) => new DOMParser().parseFromString(String(text), "text/html").documentElement.textContent;
   const list = (holder, figure) => {
     const lines = figure.data.filter((trace) => Array.isArray(trace.customdata));
+    const tools = element("div", "", { class: "tools" });
+    tools.append(pictures(holder, figure));
+    holder.after(tools);
     if (!lines.length) return;
     const details = element("details", "", { class: "data" });
     details.append(element("summary", "Show data"));
@@ -81,20 +86,43 @@
       details.append(wide);
       offerCopies(details);
     });
-    holder.after(details);
+    tools.prepend(details);
+  };
+
+  // A figure as a file, on white, with its title.
+  const pictures = (holder, figure) => {
+    const row = element("div", "", { class: "pictures" });
+    const article = holder.closest("article");
+    const text = article?.querySelector("h3")?.textContent.trim() ?? "";
+    for (const format of ["png", "svg"]) {
+      const button = element("button", format.toUpperCase(), { type: "button", "aria-label": `Save as ${format.toUpperCase()}: ${text}` });
+      button.addEventListener("click", () => {
+        const { layout } = figure;
+        const titled = {
+          ...layout,
+          title: { text: text.replaceAll("&", "&amp;").replaceAll("<", "&lt;"), x: 0.01, xanchor: "left", y: 0.98, yanchor: "top" },
+          margin: { ...layout.margin, t: layout.margin.t + 36 },
+          paper_bgcolor: "#ffffff",
+        };
+        const size = { width: 1000, height: layout.height + 36, scale: 2 };
+        window.Plotly.downloadImage({ data: figure.data, layout: titled }, { format, filename: article?.id || "figure", ...size });
+      });
+      row.append(button);
+    }
+    return row;
   };
 
   const pause = () => new Promise((go) => { setTimeout(go, 0); });
 
   // One figure at a time, what is on the screen first, so that the page can be read meanwhile.
-  const drawAll = async (inside) => {
+  const drawAll = async (inside, within = "*") => {
     const { figures } = await data;
     await ready;
     const away = (holder) => {
       const box = holder.getBoundingClientRect();
       return box.bottom < 0 || box.top > window.innerHeight ? Math.abs(box.top) : 0;
     };
-    const places = waiting(inside).map((holder) => [away(holder), holder]);
+    const places = waiting(inside).filter((holder) => holder.closest(within)).map((holder) => [away(holder), holder]);
     places.sort((one, other) => one[0] - other[0]);
     for (const [, holder] of places) {
       if (!holder.dataset.drawn) {
@@ -129,10 +157,10 @@
 
   // A metric that is chosen is built, then drawn.
   document.addEventListener("shown", async () => {
-    for (const block of document.querySelectorAll(".of-metric:not([hidden])")) await build(block);
+    for (const panel of document.querySelectorAll(".panel:not([hidden])")) await build(panel);
     await drawAll(document).catch(refuse);
     // A figure that was away while the window changed has its old width.
-    for (const holder of document.querySelectorAll(".js-plotly-plot")) {
+    for (const holder of document.querySelectorAll(".js-plotly-plot[data-drawn=whole]")) {
       const away = holder.offsetParent === null || holder.closest("details:not([open])");
       if (!away && holder.clientWidth !== holder._fullLayout.width) await window.Plotly.Plots.resize(holder);
     }
@@ -162,8 +190,9 @@
       if (part < 0) return;
       await reveal(part, parts);
     }
-    document.dispatchEvent(new CustomEvent("choose", { detail: {} }));
     const there = document.getElementById(id);
+    const tab = there?.closest(".tab")?.dataset.tab;
+    document.dispatchEvent(new CustomEvent("choose", { detail: tab ? { tab } : {} }));
     if (there && !there.classList.contains("view")) there.scrollIntoView();
   };
   window.addEventListener("hashchange", follow);
@@ -206,7 +235,26 @@
     URL.revokeObjectURL(plain.href);
   });
 
-  drawAll(document)
+  // Paper has figures of views that are not on the screen: they are drawn unseen, in their place.
+  const drawPrinted = async () => {
+    root.classList.add("measured");
+    await drawAll(document, ".printed");
+    root.classList.remove("measured");
+  };
+
+  // The page is not loaded before: a browser that prints at once, without a reader, waits for them.
+  const pending = document.createElement("iframe");
+  pending.hidden = true;
+  document.body.append(pending);
+  pending.contentDocument.open();
+  const finish = () => {
+    pending.contentDocument?.close();
+    pending.remove();
+  };
+
+  drawPrinted()
+    .finally(finish)
+    .then(() => drawAll(document))
     .then(follow)
     .then(() => { root.dataset.figures = "ready"; })
     .catch(refuse);

@@ -4,7 +4,7 @@
   const root = document.documentElement;
   const views = [...document.querySelectorAll(".view")];
   const tabs = [...document.querySelectorAll("nav .tabs a")];
-  const tables = [...document.querySelectorAll("#scorecard table.scorecard")];
+  const tables = [...document.querySelectorAll("[data-role] > table.scorecard")];
   const choices = document.querySelector(".choices");
   const distinct = (values) => [...new Set(values)].filter(Boolean);
   const element = (tag, attributes = {}, ...inside) => {
@@ -14,15 +14,11 @@
     return made;
   };
 
-  const rowsOf = (table) => [...table.tBodies[0].rows];
+  const rowsOf = (table) => [...table.tBodies[0].rows].filter((row) => row.dataset.metric);
   const places = new Map(tables.flatMap(rowsOf).map((row, i) => [row, i]));
-  const blocks = [...document.querySelectorAll(".of-metric")];
-  const listed = distinct(blocks.map((block) => block.dataset.metric));
-  const ordered = distinct([...places.keys()].map((row) => row.dataset.metric));
-  const metrics = [...ordered.filter((name) => listed.includes(name)), ...listed.filter((name) => !ordered.includes(name))];
+  const panels = new Map([...document.querySelectorAll(".panel")].map((panel) => [panel.dataset.metric, panel]));
   const variants = distinct([...places.keys()].map((row) => row.dataset.variant));
-  const first = blocks.find((block) => !block.hidden)?.dataset.metric ?? "";
-  const state = { metric: first, variant: "", sort: "" };
+  const state = { metric: "", tab: "", variant: "", sort: "" };
 
   // Sorting: within each role, since a role has its own axis and its own p.
   const STATUSES = ["better", "non_inferior", "equivalent", "unclear", "too_little_data", "worse", "untrusted", "draft"];
@@ -45,7 +41,8 @@
     for (const table of tables) {
       const rows = rowsOf(table);
       rows.sort((one, other) => (key ? compared(one, other, key, sign) : places.get(one) - places.get(other)));
-      table.tBodies[0].append(...rows);
+      // A row that moves loses the focus.
+      if (rowsOf(table).some((row, i) => row !== rows[i])) table.tBodies[0].append(...rows);
       for (const head of table.tHead.querySelectorAll("th[data-sort]")) {
         if (head.dataset.sort === key) head.setAttribute("aria-sort", sign > 0 ? "ascending" : "descending");
         else head.removeAttribute("aria-sort");
@@ -83,30 +80,60 @@
       head.colSpan = state.variant ? 1 : Number(head.dataset.variants);
     }
     for (const figure of inside.querySelectorAll("article[data-key]")) {
-      const names = JSON.parse(figure.dataset.key).slice(figure.closest(".of-metric") ? 2 : 1);
+      const names = JSON.parse(figure.dataset.key).slice(figure.closest(".panel") ? 2 : 1);
       figure.hidden = names.map(printed).some(ofOther);
     }
-    inside.querySelectorAll(".js-plotly-plot").forEach(showLines);
+    inside.querySelectorAll(".js-plotly-plot[data-drawn=whole]").forEach(showLines);
   };
   // In a figure of all variants, the lines of one and of control.
   const showLines = (holder) => {
     if (variants.length < 2 || !holder.data) return;
     const visible = holder.data.map((line) =>
-      !variants.some((name) => ofOther(name) && escaped(name) === printed(line.name ?? "").replace(/, (interval|as planned)$/, "")));
+      !variants.some((name) => ofOther(name) && escaped(name) === printed(line.name ?? "").replace(/, (interval|as planned|always valid)$/, "")));
     if (visible.some((yes, i) => yes !== (holder.data[i].visible ?? true))) window.Plotly.restyle(holder, { visible });
   };
 
-  const showMetric = () => {
-    for (const block of blocks) block.hidden = block.dataset.metric !== state.metric;
-    for (const section of document.querySelectorAll(".view section")) {
-      const own = section.querySelectorAll(":scope .of-metric");
-      section.hidden = own.length > 0 && [...own].every((block) => block.hidden) && !section.querySelector("details.more");
-    }
-    for (const link of document.querySelectorAll(".jump a")) {
-      link.hidden = document.getElementById(link.hash.slice(1))?.hidden ?? false;
-    }
-    for (const row of places.keys()) row.classList.toggle("picked", metrics.length > 1 && row.dataset.metric === state.metric);
+  // A metric opens below its rows; one at a time.
+  const links = () => [...document.querySelectorAll("[data-role] > table .metric > a, .opens a")]
+    .map((link) => [link, link.closest("[data-metric]").dataset.metric]);
+  const place = (panel) => {
+    const row = tables.flatMap(rowsOf).filter((one) => !one.hidden && one.dataset.metric === panel.dataset.metric).pop();
+    if (!row) return;
+    const cell = panel.closest("td") ?? element("td", { colspan: String(row.cells.length) }, panel);
+    const holder = cell.parentElement ?? element("tr", { class: "opened" }, cell);
+    holder.hidden = panel.hidden;
+    if (holder.previousElementSibling !== row) row.after(holder);
   };
+  const showTab = (panel) => {
+    const tabs = [...panel.querySelectorAll(":scope > .tab")];
+    const current = tabs.find((tab) => tab.dataset.tab === state.tab) ?? tabs[0];
+    for (const tab of tabs) tab.hidden = tab !== current;
+    for (const button of panel.querySelectorAll(":scope > .switch button")) {
+      button.setAttribute("aria-pressed", String(button.dataset.tab === current?.dataset.tab));
+    }
+  };
+  const showMetric = () => {
+    for (const [metric, panel] of panels) {
+      panel.hidden = metric !== state.metric;
+      if (!panel.hidden || panel.closest("tr")) place(panel);
+      if (!panel.hidden) showTab(panel);
+    }
+    for (const [link, metric] of links()) {
+      if (!panels.has(metric)) continue;
+      link.setAttribute("aria-expanded", String(metric === state.metric));
+      link.setAttribute("aria-controls", panels.get(metric).id);
+    }
+    for (const row of places.keys()) row.classList.toggle("picked", row.dataset.metric === state.metric);
+  };
+  document.addEventListener("click", (event) => {
+    const tab = event.target.closest?.(".switch button")?.dataset.tab;
+    if (tab) choose({ tab });
+    const link = event.target.closest?.("a[aria-expanded]");
+    if (!link) return;
+    event.preventDefault();
+    const { metric } = link.closest("[data-metric]").dataset;
+    choose({ metric: metric === state.metric ? "" : metric });
+  });
 
   // The address holds what was chosen, so that a link opens the same view. An entry of the history
   // holds all of it: back and forward restore what a link would leave as it is.
@@ -121,7 +148,7 @@
   const write = () => {
     const target = document.getElementById(idOf());
     const id = target && !target.closest("[hidden]") ? target.id : root.dataset.view ?? "";
-    const chosen = Object.entries(state).filter(([key, value]) => value && !(key === "metric" && value === first));
+    const chosen = Object.entries(state).filter(([key, value]) => value && (key !== "tab" || state.metric));
     const text = chosen.length ? `?${new URLSearchParams(chosen)}` : "";
     const address = text || window.location.hash ? `#${encodeURIComponent(id)}${text}` : window.location.href;
     try {
@@ -131,17 +158,22 @@
     }
   };
   const sorts = Object.keys(ORDER).flatMap((key) => [key, `-${key}`]);
-  const allowed = { metric: metrics, variant: ["", ...variants], sort: ["", ...sorts] };
+  const isAllowed = {
+    metric: (name) => name === "" || panels.has(name),
+    tab: () => true,
+    variant: (name) => name === "" || variants.includes(name),
+    sort: (name) => ["", ...sorts].includes(name),
+  };
   const read = () => {
     const [, ...rest] = window.location.hash.split("?");
     const named = new URLSearchParams(window.history.state?.chosen ?? rest.join("?"));
     root.dataset.target = idOf();
     const target = document.getElementById(idOf());
-    const block = target?.closest(".of-metric");
-    if (block) state.metric = block.dataset.metric;
+    const panel = target?.closest(".panel");
+    if (panel) Object.assign(state, { metric: panel.dataset.metric, tab: target.closest(".tab")?.dataset.tab ?? state.tab });
     for (const key of Object.keys(state)) {
       const value = printed(named.get(key) ?? "");
-      if (named.has(key) && allowed[key].includes(value)) state[key] = value;
+      if (named.has(key) && isAllowed[key](value)) state[key] = value;
     }
     // What is packed has no place yet: it writes its address when it is there (boot.js).
     return target !== null || !idOf();
@@ -182,24 +214,28 @@
     control.addEventListener("change", () => choose({ [key]: control.value }));
     return element("div", {}, element("label", { for: control.id }, text), control);
   };
-  const nameOf = (metric) =>
-    [...places.keys()].find((row) => row.dataset.metric === metric)?.querySelector(".metric a")?.textContent ?? metric;
   const fields = [];
-  if (metrics.length > 1) fields.push(field("metric", "Metric", metrics.map((name) => [name, nameOf(name)])));
   if (variants.length > 1) fields.push(field("variant", "Variant", [["", "all"], ...variants.map((v) => [v, v])]));
   if (fields.length && choices) choices.append(element("form", { class: "choose", "aria-label": "What is shown" }, ...fields));
   sortButtons();
 
+  const scrollToMetric = () =>
+    tables.flatMap(rowsOf).find((row) => row.dataset.metric === state.metric)?.scrollIntoView();
   document.addEventListener("choose", (event) => choose(event.detail));
   window.addEventListener("hashchange", () => {
     const isThere = read();
     apply();
     if (isThere) write();
-    if (views.some((view) => view.id === idOf())) window.scrollTo(0, 0);
+    if (idOf() === "explore" && state.metric) scrollToMetric();
+    else if (views.some((view) => view.id === idOf())) window.scrollTo(0, 0);
   });
-  document.addEventListener("built", (event) => showVariants(event.target));
+  document.addEventListener("built", (event) => {
+    showVariants(event.target);
+    if (event.target.matches(".panel")) showTab(event.target);
+  });
   document.addEventListener("drawn", (event) => showLines(event.target));
   const isThere = read();
   apply();
   if (isThere) write();
+  if (idOf() === "explore" && state.metric) scrollToMetric();
 })();

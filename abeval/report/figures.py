@@ -3,7 +3,7 @@
 import html
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor, log10
 from statistics import median_low
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -37,9 +37,11 @@ LAYOUT: Mapping[str, Any] = {
     "plot_bgcolor": "rgba(0,0,0,0)",
     "height": 300,
     "margin": {"l": 72, "r": 16, "t": 34, "b": 44},
-    "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 12.5},
+    "font": {"family": "system-ui, -apple-system, 'Segoe UI', sans-serif", "size": 14},
     "showlegend": True,
     "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+    # As `format.typographic` writes numbers.
+    "separators": ".\u202f",
     # Dragging would catch the finger that scrolls the page.
     "dragmode": False,
     "hovermode": "closest",
@@ -61,7 +63,12 @@ EFFECT_AXIS: Mapping[str, Any] = {
 }
 """Signed numbers, and a strong line at zero."""
 
-DAYS: Mapping[str, object] = {"type": "date", "tickformat": "%a %d %b", "showgrid": False}
+DAYS: Mapping[str, object] = {
+    **{"type": "date", "tickformat": "%a %d %b", "showgrid": False},
+    "ticklabelstandoff": 6,
+    # On a phone and on paper some days have no label, and none is turned.
+    "tickangle": 0,
+}
 
 Figure = dict[str, Any]
 """Its traces as `data`, and its `layout`."""
@@ -200,7 +207,10 @@ def scatter(texts: Sequence[str] | None = None, **entries: object) -> Trace:
     if texts is None:
         return {"type": "scatter", **entries}
     # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
-    hover = {"customdata": list(map(label, texts)), "hovertemplate": "%{customdata}<extra></extra>"}
+    hover = {
+        "customdata": [label(typographic(text)) for text in texts],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
     return {"type": "scatter", **hover, **entries}
 
 
@@ -217,22 +227,31 @@ def list_ends(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
     return (end for spots in series.values() for spot in spots for end in spot.value)
 
 
-def forest(names: Sequence[str], series: Mapping[str, Sequence[Spot]], **xaxis: object) -> Figure:
+def forest(
+    names: Sequence[str],
+    series: Mapping[str, Sequence[Spot]],
+    xaxis: Mapping[str, object],
+    order: Mapping[str, int] | None = None,
+) -> Figure:
     """Draw values with horizontal intervals, one row per name from the top down.
 
-    The series of a row are below each other.
+    The series of a row are below each other; `order` gives their places in `COLOURS`.
     """
-    count = len(series)
+    count, places = len(series), order or {name: i for i, name in enumerate(series)}
     traces = [
         scatter(
             [spot.text for spot in spots],
             x=[spot.value[0] for spot in spots],
             # Series share a row: each is shifted a little so that none covers another.
             y=[spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
-            error_x=error_bars([spot.value for spot in spots], colour(i), 1.4),
+            error_x=error_bars([spot.value for spot in spots], colour(places[name]), 1.4),
             mode="markers",
             name=label(name),
-            marker={"color": colour(i), "size": 7, "symbol": symbol(i)},
+            marker={
+                "color": colour(places[name]),
+                "size": 7,
+                "symbol": symbol(places[name]),
+            },
         )
         for i, (name, spots) in enumerate(series.items())
     ]
@@ -290,7 +309,9 @@ def lines(
         if shape == "band" and intervals:
             # A band replaces the bars.
             bars = {}
-            traces.append(band([x for x, _ in x_intervals], intervals, tone, f"{name}, interval"))
+            area = band([x for x, _ in x_intervals], intervals, tone, f"{name}, interval")
+            # A legend of lines alone leaves the figure its height.
+            traces.append(area | {"showlegend": False})
         marks = [f"{mark}-open" if point.hollow else mark for point in points]
         trace = scatter(
             x=[label(p.x) if isinstance(p.x, str) else p.x for p in points],
@@ -303,7 +324,7 @@ def lines(
             texts=[f"{name}, {point.text}" for point in points],
         )
         traces.append(trace)
-    bottom = {**axis(label(across), 6, showgrid=False), **(xaxis or {})}
+    bottom = {**axis(label(across), 6, showgrid=False, separatethousands=True), **(xaxis or {})}
     left = value_axis(label(up), **(yaxis or {}))
     if is_effect:
         bounds, arrows = frame([point for points in series.values() for point in points])
@@ -388,11 +409,31 @@ def _signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
     return {"tickvals": values, "ticktext": texts}
 
 
+def log_axis(values: Iterable[float]) -> dict[str, object]:
+    """Make a logarithmic axis of positive values, with a tick at 1, 2 and 5 of each power of ten.
+
+    Example:
+        >>> log_axis([3.0, 40.0])["ticktext"]
+        ['2', '5', '10', '20', '50']
+    """
+    every = list(values)
+    low, high = floor(log10(min(every))), ceil(log10(max(every)))
+    steps = [float(f"{s}e{power}") for power in range(low, high + 1) for s in (1, 2, 5)]
+    below = max((s for s in steps if s <= min(every)), default=min(steps))
+    ticks = [s for s in steps if below <= s < 2.5 * max(every)]
+    if len(ticks) > _MOST_TICKS:
+        ticks = [s for s in ticks if f"{s:e}"[0] == "1"]
+    return {"type": "log", "tickvals": ticks, "ticktext": [typographic(f"{s:,.6g}") for s in ticks]}
+
+
+_MOST_TICKS = 12
+
+
 def effect_axis(ends: Iterable[float | None], suffix: str = "", title: str = "") -> dict[str, Any]:
     """Make an axis of effects that spans all ends and zero, with round ticks."""
     bounds = _axis_range([end for end in ends if end is not None], 0.06)
     ticks = {} if bounds is None else {"range": bounds, **_signed_ticks(bounds, suffix)}
-    return {**EFFECT_AXIS, "title": {"text": label(title)}, **ticks}
+    return {**EFFECT_AXIS, **axis(label(title)), **ticks}
 
 
 def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:
@@ -413,12 +454,15 @@ def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) ->
 
 def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
     """Make an axis with a title."""
-    return {"title": {"text": title, "standoff": standoff}, **more}
+    font = {"size": LAYOUT["font"]["size"]}
+    return {"title": {"text": title, "standoff": standoff, "font": font}, **more}
 
 
 def value_axis(title: str, **more: object) -> dict[str, object]:
     """Make an axis of values, with a grid and no line at zero."""
-    return {**axis(title), "gridcolor": GRID, "zeroline": False, "nticks": 7, **more}
+    style = {"gridcolor": GRID, "zeroline": False, "nticks": 7}
+    style |= {"separatethousands": True, "automargin": True}
+    return {**axis(title), **style, **more}
 
 
 def line_at(axis: str, value: float, width: float = 1, dash: str = "dash") -> Trace:
@@ -441,33 +485,36 @@ def draw_dashed_line(
 
 
 class Closed(NamedTuple):
-    """Blocks that are shown when opened; `is_open` opens them from the start."""
+    """Blocks that are shown when opened."""
 
     summary: str
     blocks: tuple["Block", ...]
-    is_open: bool = False
 
 
 class MetricBlocks(NamedTuple):
-    """Blocks that are shown while their metric is chosen."""
+    """Blocks of the panel of a metric."""
 
     metric: str
-    inside: tuple["Block", ...]
+    blocks: tuple["Block", ...]
 
 
-Block = FigureView | TextTable | Closed | MetricBlocks | str
+class Beside(NamedTuple):
+    """Blocks that stand beside each other where there is room."""
+
+    blocks: tuple["Block", ...]
+
+
+Block = FigureView | TextTable | Closed | MetricBlocks | Beside | str
 """What a part of the page consists of; text is a sentence, or markup."""
 
 
 def list_figures(blocks: Iterable[Block]) -> Iterable[FigureView]:
-    """List every figure, those in closed blocks too."""
+    """List every figure, those inside other blocks too."""
     for block in blocks:
-        if isinstance(block, Closed):
-            yield from list_figures(block.blocks)
-        elif isinstance(block, MetricBlocks):
-            yield from list_figures(block.inside)
-        elif isinstance(block, FigureView):
+        if isinstance(block, FigureView):
             yield block
+        elif isinstance(block, Closed | MetricBlocks | Beside):
+            yield from list_figures(block.blocks)
 
 
 def find_metric_info(study: Study, metric: str) -> MetricInfo:
@@ -490,18 +537,15 @@ def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, 
     return groups
 
 
-def group_by_metric(blocks: Iterable[tuple[str, Block]]) -> tuple["MetricBlocks", ...]:
-    """Group blocks by metric, in the order of the metrics."""
-    return tuple(
-        MetricBlocks(metric, tuple(block for _, block in metric_blocks))
-        for metric, metric_blocks in group(blocks, lambda pair: pair[0]).items()
-    )
-
-
-_LONG = 40
-
-
-def fold(table: TextTable) -> Block:
-    """Show a table; close it if it has many rows."""
-    count = len(table.rows)
-    return Closed(f"All {count} rows", (table,)) if count > _LONG else table
+def fold_calm(
+    records: Iterable[Record],
+    needs_reading: Callable[[Record], bool],
+    tabulate: Callable[[Sequence[Record]], TextTable],
+    calm: str,
+) -> Iterator[Block]:
+    """Tabulate the records that need reading; close the table of all others, named `calm`."""
+    groups = group(records, needs_reading)
+    if loud := groups.get(True):
+        yield tabulate(loud)
+    if rest := groups.get(False):
+        yield Closed(f"{len(rest)} {calm}", (tabulate(rest),))

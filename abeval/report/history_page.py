@@ -272,7 +272,7 @@ def _forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
         measured = rescale(100, effect.effect, effect.low, effect.high)
         for name, ends in (("measured", measured), ("shrunk", interval(effect, "shrunk", 100))):
             series[name].append(fig.Spot(i, ends, f"{names[i]}: {ends[0] or 0:+.3g}%"))
-    return fig.forest(names, series, **fig.effect_axis(fig.list_ends(series), "%"))
+    return fig.forest(names, series, fig.effect_axis(fig.list_ends(series), "%"))
 
 
 def _orient_effect(effect: HistoryEffect, scale: float) -> fig.Interval:

@@ -5,10 +5,11 @@
   const PAGE = window.matchMedia("(max-width: 1000px)").matches ? 12 : 24;
   const buttons = new Map();
   const whole = new Set();
-  const rowsOf = (table) => [...table.tBodies].flatMap((body) => [...body.rows]);
+  const rowsOf = (table) => [...table.tBodies].flatMap((body) => [...body.rows].filter((row) => !row.matches(".opened")));
 
   const shorten = (table) => {
     const left = rowsOf(table).filter((row) => !row.hidden && !row.parentElement.hidden);
+    if (left.some((row, i) => i >= PAGE && row.matches(".picked"))) whole.add(table);
     const shown = whole.has(table) || left.length <= PAGE + 4 ? left.length : PAGE;
     left.forEach((row, i) => row.classList.toggle("beyond", i >= shown));
     const button = buttons.get(table);

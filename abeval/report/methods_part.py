@@ -1,12 +1,13 @@
 """Build the page part on methods: definitions, formulas, settings, inputs."""
 
 import csv
+import shlex
 from collections.abc import Iterator
 from functools import cache
 from typing import NamedTuple
 
 from abeval.report import assets
-from abeval.report.figures import Block
+from abeval.report.figures import Block, MetricBlocks, group
 from abeval.report.parts import page_part
 from abeval.results import Row
 from abeval.results import format as fmt
@@ -52,29 +53,43 @@ def describe_method(code: str) -> Method:
     return Method(code, code.replace("_", " "), "", "docs/methods.md")
 
 
-@page_part("methods", view="evidence", title="Methods and definitions", short="Methods", after="aa")
+@page_part("definition", view="metric", title="Method and SQL", result="", after="replays")
+def _definition_part(study: Study) -> Iterator[MetricBlocks]:
+    """Say how each metric is computed, judged and summed."""
+    if (result := study.analysis) is None:
+        return
+    ran = {} if study.provenance is None else dict(study.provenance.queries)
+    lifts = {method.code.removeprefix("lift:"): method.words for method in _methods()}
+    several = len({row.variant for row in result.scorecard}) > 1
+    for metric, rows in group(result.scorecard, lambda row: row.metric).items():
+        html = assets.block(
+            "method.html",
+            metric=result.info(metric),
+            rows=rows,
+            several=several,
+            methods=[*map(describe_method, dict.fromkeys(r.method for r in rows if r.method))],
+            lifts={
+                r.lift_method: lifts.get(r.lift_method, lifts[""]) for r in rows if r.lift_method
+            },
+            decided=_describe_decision_rule(rows[0], result),
+            ran=ran,
+            command=f"abeval tools sql EXPERIMENT {shlex.quote(metric)}",
+        )
+        yield MetricBlocks(metric, (html,))
+
+
+@page_part("methods", view="evidence", title="Methods and settings", short="Methods", after="aa")
 def methods_part(study: Study) -> Iterator[Block]:
-    """Build the part: definitions, methods, settings, the file, SQL, versions."""
+    """Build the part: settings, how to read it, the file, SQL, versions."""
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
         return
-    rows = () if result is None else result.scorecard
-    descriptions = {method.code: method.words for method in _methods()}
-    lifts = dict.fromkeys(row.lift_method for row in rows if row.lift_method)
     yield assets.block(
         "methods.html",
         result=result,
         provenance=provenance,
-        ran=() if provenance is None else dict(provenance.queries),
         alpha=study.alpha,
-        methods=[
-            describe_method(code) for code in dict.fromkeys(row.method for row in rows) if code
-        ],
         settings=() if result is None else [*_settings(study, result)],
-        decided=_describe_decision_rule,
-        lift_words=[
-            (name, descriptions.get(f"lift:{name}", descriptions["lift:"])) for name in lifts
-        ],
     )
 
 

@@ -3,17 +3,26 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import singledispatch
+from functools import cache, singledispatch
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
+from abeval.errors import AbevalError
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.analysis_page import group_rows_by_role
 from abeval.report.banner import list_verdict_lines
-from abeval.report.figures import Block, FigureView, Interval, MetricBlocks, list_figures
+from abeval.report.figures import (
+    Block,
+    FigureView,
+    Interval,
+    MetricBlocks,
+    find_metric_info,
+    list_figures,
+)
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.parts import Part, load_parts
 from abeval.report.short import off_policy_value, tabulate
@@ -36,32 +45,57 @@ _MOST_DAYS = 5_000
 """Most rows by day in the JSON that a page offers for download."""
 
 
+class Tab(NamedTuple):
+    """A tab of the panel of a metric."""
+
+    id: str
+    name: str
+    lead: str
+    blocks: tuple[Block, ...]
+
+
+class Panel(NamedTuple):
+    """All that is known of one metric; `is_first` is shown without scripts."""
+
+    metric: str
+    name: str
+    tabs: tuple[Tab, ...]
+    is_first: bool
+
+
 def page_html(study: Study) -> str:
     """Write the page of a study."""
-    built = tuple(_build_parts(study))
+    every = tuple(_build_parts(study))
+    parts = tuple(part for part in every if part.view != "metric")
     return assets.render_page(
         "study.html",
-        draws=any(any(list_figures(part.blocks)) for part in built),
+        draws=any(any(list_figures(part.blocks)) for part in every),
         study=study,
         asked=codes.open_questions(study.questions),
-        parts=built,
-        chosen=_initial_metric(study, built),
+        parts=parts,
+        views=list(dict.fromkeys(part.view for part in parts)),
+        panels=_build_panels(study, every),
         title=study.name if study.analysis is None else study.analysis.experiment.display_name,
         kicker=_kicker(study),
         downloads=tuple(_downloads(study)),
     )
 
 
-def _initial_metric(study: Study, built: Sequence[Part]) -> str:
-    """Choose the metric that is shown first: the first goal with a figure."""
-    goals = () if study.analysis is None else study.analysis.scorecard
-    plotted_metrics = [
-        block.metric for part in built for block in part.blocks if isinstance(block, MetricBlocks)
-    ]
-    goal_metrics = [
-        row.metric for row in goals if row.role == "goal" and row.metric in plotted_metrics
-    ]
-    return next(iter([*goal_metrics, *plotted_metrics]), "")
+def _build_panels(study: Study, parts: Sequence[Part]) -> tuple[Panel, ...]:
+    """Collect the tabs of each metric, metrics in the order of the scorecard."""
+    rows = () if study.analysis is None else study.analysis.scorecard
+    tabs: dict[str, list[Tab]] = {
+        row.metric: [] for row in sorted(rows, key=lambda row: row.role != "goal")
+    }
+    for part in parts:
+        for block in part.blocks:
+            if isinstance(block, MetricBlocks):
+                tab = Tab(part.id, part.short, part.lead, block.blocks)
+                tabs.setdefault(block.metric, []).append(tab)
+    return tuple(
+        Panel(metric, find_metric_info(study, metric).display_name, tuple(found), i == 0)
+        for i, (metric, found) in enumerate((m, found) for m, found in tabs.items() if found)
+    )
 
 
 def _build_parts(study: Study) -> Iterator[Part]:
@@ -122,7 +156,7 @@ def _drop_heavy_rows(study: Study) -> tuple[Study, list[str]]:
 class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     """The figures of a result, by part, metric and variant if there are several.
 
-    Plain Plotly figures, to show, change and save.
+    Plotly figures, to show, change and save: `write_image` needs the extra `images`.
 
     Example:
         >>> import abeval
@@ -135,27 +169,31 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
         views = (
             view for part in _build_parts(build_study(result)) for view in list_figures(part.blocks)
         )
-        self._drawn = {view.key: view.figure for view in views}
+        self._views = {view.key: view for view in views}
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
-        """Return the figure of a key.
+        """Return the figure of a key, with its title.
 
         Raises:
             KeyError: There is none; it says which there are.
         """
         figure_key = (key,) if isinstance(key, str) else key
-        if figure_key not in self._drawn:
+        if figure_key not in self._views:
             raise KeyError(f"{figure_key!r}; there are {', '.join(map(repr, self)) or 'none'}")
         # Plotly, which a page does not need, makes a copy that its taker may change.
-        import plotly.graph_objects as go
-
-        return go.Figure(self._drawn[figure_key])
+        view = self._views[figure_key]
+        figure = _saved_figure()(view.figure)
+        title = {"text": fig.label(view.title), "x": 0.01, "y": 0.98, "yanchor": "top"}
+        # On the page the title is a heading: here it needs room of its own.
+        top = view.figure["layout"]["margin"]["t"] + _TITLE
+        figure.update_layout(title=title, margin={"t": top}, height=figure.layout.height + _TITLE)
+        return figure
 
     def __iter__(self) -> Iterator[tuple[str, ...]]:
-        return iter(self._drawn)
+        return iter(self._views)
 
     def __len__(self) -> int:
-        return len(self._drawn)
+        return len(self._views)
 
     def __repr__(self) -> str:
         return f"Figures({', '.join(map(repr, self))})"
@@ -311,7 +349,36 @@ def _intervals(
 ) -> Iterator[FigureView]:
     """Draw values with intervals, one row per name, and maybe a reference line."""
     spots = [fig.Spot(i, ends, f"{name}: {text}") for i, (name, ends, text) in enumerate(rows)]
-    figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, **fig.value_axis(axis))
+    figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, fig.value_axis(axis))
     figure["layout"]["shapes"] = [] if reference is None else [fig.line_at("x", reference)]
     if rows:
-        yield FigureView("", "", figure, ("drawn",))
+        yield FigureView(f"Estimates and intervals, {axis}", "", figure, ("drawn",))
+
+
+_TITLE = 36
+"""Height of a title, in pixels."""
+
+
+@cache
+def _saved_figure() -> "type[go.Figure]":
+    """Make the type of the figures: Plotly's, whose pictures say what they need."""
+    import plotly.graph_objects as go
+
+    class Figure(go.Figure):  # type: ignore[misc]  # Plotly is not typed
+        def to_image(self, *args: object, **options: object) -> bytes:
+            _require_kaleido()
+            image: bytes = super().to_image(*args, **options)
+            return image
+
+        def write_image(self, *args: object, **options: object) -> None:
+            _require_kaleido()
+            super().write_image(*args, **options)
+
+    return Figure
+
+
+def _require_kaleido() -> None:
+    if find_spec("kaleido") is None:
+        what = "a picture of a figure needs the package kaleido"
+        hint = 'pip install "abeval-logs[images]", or use the PNG button of the page'
+        raise AbevalError(what, hint)

@@ -12,8 +12,8 @@ from abeval.plugins import load_entry_points
 if TYPE_CHECKING:
     from abeval.report.figures import Block
 
-_View = Literal["decision", "explore", "evidence"]
-"""A tab of the page."""
+_View = Literal["decision", "explore", "evidence", "metric"]
+"""A tab of the page, or a tab of each metric in Explore."""
 
 _GROUP = "abeval.parts"
 """The entry points of packages that declare parts."""
@@ -67,7 +67,8 @@ def page_part(
     """Declare a part of the page by the function that builds its blocks.
 
     The function gets the `Study`, or one result of it, and returns figures, tables and sentences;
-    a part without blocks is not on the page.
+    a part without blocks is not on the page. In the view `metric` they are `MetricBlocks`, each for
+    a metric's panel.
 
     Args:
         id: Its address on the page.

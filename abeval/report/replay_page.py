@@ -8,7 +8,7 @@ from typing import NamedTuple
 from abeval.offline.metrics import DEFINITIONS
 from abeval.report import assets
 from abeval.report import figures as fig
-from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.figures import Beside, Block, Closed, FigureView
 from abeval.report.parts import page_part
 from abeval.report.tables import (
     Cell,
@@ -411,10 +411,15 @@ def _family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure |
             spot = fig.Spot(metrics.index(pair.metric), rescale(100, *share), text)
             series.setdefault(name, []).append(spot)
     across = fig.effect_axis(fig.list_ends(series), "%")
-    return fig.forest(metrics, series, **across) if series else None
+    return fig.forest(metrics, series, across) if series else None
 
 
-_BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
+_BINNED = {"mass": "Bins of equal counts", "width": "Bins of equal widths"}
+
+_CALIBRATION = (
+    "Above the dashed line a model predicts too little, below it too much. Points are as large as "
+    "their rows are many, with the interval of their rate."
+)
 
 
 @page_part(
@@ -423,27 +428,28 @@ _BINNED = {"mass": "bins of equal counts", "width": "bins of equal widths"}
     title="Offline replay",
     short="Offline",
     result="replay",
-    after="position",
+    after="causes",
     lead="The models on the same log.",
 )
 def offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models by family, a table and a figure each; the rest is closed."""
     metrics, units = list_metrics(result), {r.traffic: r.units for r in result.rows}
     every = [family for t in units for family in families(result, t, metrics)]
-    rivals, traffic = pair_with_baseline(result), [*units.items()]
-    yield assets.block("offline.html", result=result, rivals=rivals, traffics=traffic)
+    rivals, traffic = pair_with_baseline(result), main_traffic(result)
+    yield assets.block("offline.html", result=result, rivals=rivals, traffics=[*units.items()])
     short_metrics = _choose_short_metrics(result)
-    for title, family_metrics, side_by_side in families(
-        result, main_traffic(result), short_metrics
-    ):
-        yield side_by_side
+    quoted = [
+        name
+        for name in quote_metrics(short_metrics)
+        if _find_family(name) == _find_family(short_metrics[0])
+    ]
+    for i, (title, family_metrics, _) in enumerate(families(result, traffic, short_metrics)):
+        blocks: list[Block] = []
         if figure := _family_figure(result, family_metrics):
-            takeaway = f"{title}: differences as shares of the baseline's value, by traffic"
-            yield FigureView("", takeaway, figure, ("family", title))
-        same = [family for family in every if family.title == title]
-        count, traffic_tables = len(same[0].metrics), tuple(family.table for family in same)
-        yield Closed(f"{title}: all {count} metrics, on every traffic", traffic_tables)
-        over_k = tuple(
+            name = f"{title}: differences as shares of the baseline's value, by traffic"
+            blocks.append(FigureView(name, "", figure, ("family", title)))
+        blocks += (family.table for family in every if family.title == title)
+        blocks += (
             FigureView(
                 name,
                 elbows,
@@ -453,9 +459,13 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
             for name, elbows, curve_group in curves(result)
             if _find_family(curve_group[0].metric) == title
         )
-        if over_k:
-            yield Closed(f"{title}: over k", over_k)
+        # The first family is what most readers come for.
+        if i == 0:
+            yield from (family.table for family in families(result, traffic, quoted))
+        yield Closed(f"{title}: every metric on every traffic", (*blocks,))
     yield from tabulate_parts(result, short_metrics)
+    if calibrations := tuple(_calibration_views(result)):
+        yield Closed("Calibration: click rate against score", (_CALIBRATION, Beside(calibrations)))
     yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
 
 
@@ -483,21 +493,9 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
     return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
 
 
-@page_part(
-    "calibration",
-    view="explore",
-    title="Calibration",
-    result="replay",
-    after="offline",
-    lead=(
-        "Click rate against predicted score. Above the dashed line a model predicts too little, "
-        "below it too much. Point size shows the number of rows; bars are intervals of "
-        "the rate."
-    ),
-)
-def _calibration_part(result: ReplayResult) -> Iterator[FigureView]:
+def _calibration_views(result: ReplayResult) -> Iterator[FigureView]:
     """Draw calibration, one figure per traffic and kind of bins."""
     groups = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), bins in groups.items():
-        title, key = f"Traffic of {traffic}, {_BINNED[kind]}", ("calibration", traffic, kind)
-        yield FigureView(title, "", _calibration_figure(bins), key)
+        title, key = f"Calibration on traffic of {traffic}", ("calibration", traffic, kind)
+        yield FigureView(title, f"{_BINNED[kind]}.", _calibration_figure(bins), key)

@@ -1,12 +1,20 @@
 """Build the page parts on distributions: `dwell`, `gauc` and `catalog`."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from abeval.report import figures as fig
 from abeval.report import tables
-from abeval.report.figures import Block, Closed, FigureView
+from abeval.report.figures import Block, FigureView, MetricBlocks
 from abeval.report.parts import page_part
-from abeval.report.tables import TextTable, drop_empty, format_lift, format_share, interval
+from abeval.report.tables import (
+    Kind,
+    TextTable,
+    drop_empty,
+    format_difference,
+    format_lift,
+    format_share,
+    interval,
+)
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -48,23 +56,27 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
 
 @page_part(
     "dwell",
-    view="explore",
-    title="Distribution of dwell",
-    short="Dwell",
+    view="metric",
+    title="Distribution",
     result="analysis",
-    after="replays",
-    gated=True,
+    after="cuts",
     lead=(
         "A mean can rise while most visits get shorter: each quantile is compared with its own "
         "{level} interval, without adjustment for their number."
     ),
 )
-def _dwell_part(result: Result) -> Iterator[Block]:
+def _dwell_part(result: Result) -> Iterator[MetricBlocks]:
     """Show the distributions of dwell and of the values of quantile metrics."""
-    values = list(dict.fromkeys(spread.value for spread in result.spreads))
-    for value in sorted(values, key=lambda name: name != _DWELL):
-        views = tuple(_value_views(result, value))
-        yield from views if value == values[0] else [Closed(value, views)]
+    for value in dict.fromkeys(spread.value for spread in result.spreads):
+        yield MetricBlocks(_find_metric(result, value), tuple(_value_views(result, value)))
+
+
+def _find_metric(result: Result, value: str) -> str:
+    """Find the first metric that is made of a value; the first of all if none names it."""
+    # Dwell is not named in the formulas of its metrics as people call it.
+    word = "dwell" if value == _DWELL else value
+    made = (info.name for info in result.metrics if word in f"{info.name} {info.formula}")
+    return next(made, result.metrics[0].name)
 
 
 def _value_views(result: Result, value: str) -> Iterator[FigureView]:
@@ -81,7 +93,7 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     }
     # Dwell and prices are skewed: a log scale shows them, if there are no zeros.
     is_positive = all(x > 0 for record in spreads for x in record.quantiles)
-    across = {"type": "log", "dtick": "D2"} if is_positive else {}
+    across = fig.log_axis(x for s in spreads for x in s.quantiles) if is_positive else {}
     axes = f"{value} ({unit})" if unit else value, "impressions below", across, _PART
     medians = {record.variant: record.quantiles[record.levels.index(0.5)] for record in spreads}
     medians_text = fmt.listing([f"{fmt.mean(x, unit)} in {name}" for name, x in medians.items()])
@@ -135,19 +147,23 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
 
 @page_part(
     "gauc",
-    view="explore",
-    title="GAUC by unit",
-    short="GAUC",
+    view="metric",
+    title="AUC by unit",
     result="analysis",
     after="dwell",
-    gated=True,
     lead=(
         "GAUC weighs the AUC of each {unit} by its impressions. It counts only those with both "
         "clicked and unclicked impressions. If the variants leave out different ones, their GAUCs "
         "are not comparable."
     ),
 )
-def _gauc_part(result: Result) -> Iterator[Block]:
+def _gauc_part(result: Result) -> Iterator[MetricBlocks]:
+    """Put what is known of single AUCs into the panel of GAUC."""
+    if blocks := tuple(_gauc_blocks(result)):
+        yield MetricBlocks("gauc", blocks)
+
+
+def _gauc_blocks(result: Result) -> Iterator[Block]:
     """Show the distribution of AUC by unit, and the units without one."""
     aucs, unit = result.unit_aucs, result.experiment.unit
     order = fig.colour_indices(result.experiment)
@@ -173,7 +189,10 @@ def _gauc_part(result: Result) -> Iterator[Block]:
         yield FigureView("AUCs of single units", _below_chance(aucs), figure, ("gauc", "units"))
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for variant_aucs in aucs for fate in _fates(variant_aucs))
-    yield from drop_empty(TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates))
+    kinds: tuple[Kind, ...] = ("name", "words", *("number",) * 5)
+    yield from drop_empty(
+        TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates, kinds)
+    )
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
@@ -230,57 +249,100 @@ def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
 
 @page_part(
     "catalog",
-    view="explore",
-    title="Use of the catalogue",
-    short="Catalogue",
+    view="metric",
+    title="Catalogue",
     result="analysis",
     after="gauc",
-    gated=True,
     lead=(
-        "More traffic covers more of the catalogue by itself, so variants are compared at equal "
-        "numbers of units. The further a Lorenz curve hangs below the dashed line, the fewer "
-        "items have most of the impressions."
+        "Treatment minus control. More traffic covers more of the catalogue by itself, so variants "
+        "are compared at equal numbers of units; the bar is the {level} interval of the scorecard."
     ),
 )
-def _catalog_part(result: Result) -> Iterator[Block]:
-    """Show how much of the catalogue each variant uses."""
-    if not result.catalogue_uses:
+def _catalog_part(result: Result) -> Iterator[MetricBlocks]:
+    """Show how the variants use the catalogue, as differences from control."""
+    uses = {use.variant: use for use in result.catalogue_uses}
+    control = uses.pop(result.experiment.control, None)
+    # The panel of the first metric of the catalogue has it.
+    names = [info.name for info in result.metrics if info.name in ("coverage", "gini", "entropy")]
+    if control is None or not uses or not names:
         return
-    uses, unit = result.catalogue_uses, result.experiment.unit
-    order = fig.colour_indices(result.experiment)
-    units: fig.Series = {
-        use.variant: [
-            fig.Point(at, 100 * share, f"units {fmt.count(at)}, coverage {fmt.percent(share)}")
-            for at, share in zip(use.units, use.coverage, strict=True)
-        ]
-        for use in uses
-    }
-    up = {"rangemode": "tozero"}
-    yield FigureView(
-        "Coverage at equal traffic",
-        _coverage_sentence(uses, unit),
-        fig.lines(units, f"units ({unit})", "coverage", up, _SHARE, order=order),
-        ("catalog", "coverage"),
+    unit, everyone = result.experiment.unit, (control, *uses.values())
+    coverage = _draw_differences(
+        result,
+        {use.variant: dict(zip(use.units, use.coverage, strict=True)) for use in everyone},
+        (f"units ({unit})", "coverage"),
     )
-    items: fig.Series = {
-        use.variant: [
-            fig.Point(100 * x, 100 * y, f"items {fmt.percent(x)}, impressions {fmt.percent(y)}")
-            for x, y in zip(use.item_shares, use.impression_shares, strict=True)
-        ]
-        for use in uses
-    }
-    titles = ("items, least shown first", "impressions")
-    equal = [fig.draw_dashed_line((0, 100), (0, 100))]
-    yield FigureView(
-        "Lorenz curve of impressions over items",
-        _gini(result, uses),
-        fig.lines(items, *titles, _PART, _PART, "lines", order=order, shapes=equal),
-        ("catalog", "lorenz"),
-        ", ".join(
-            f"{use.variant}: {fmt.count(use.shown)} of {fmt.count(use.items)} items shown"
-            for use in uses
+    for row in (row for row in result.scorecard if row.metric == "coverage"):
+        # What the scorecard judges stands at the end, with its interval.
+        ends, tone = interval(row, "difference", 100), fig.colour(_colour(result, row.variant))
+        coverage["data"].append(
+            fig.scatter(
+                [f"{row.variant}, scorecard: {format_difference(row, 'share').text}"],
+                x=[min(use.units[-1] for use in everyone)],
+                y=[ends[0]],
+                error_y=fig.error_bars([ends], tone, 2.2),
+                mode="markers",
+                name=fig.label(row.variant),
+                showlegend=False,
+                marker={"color": tone, "size": 9},
+            )
+        )
+        reach = [*coverage["layout"]["yaxis"]["range"], *ends]
+        coverage["layout"]["yaxis"] |= fig.effect_axis(reach, " pp", "coverage")
+    lorenz = _draw_differences(
+        result,
+        {
+            use.variant: {
+                100 * x: y for x, y in zip(use.item_shares, use.impression_shares, strict=True)
+            }
+            for use in everyone
+        },
+        ("items, least shown first (%)", "impressions"),
+    )
+    shown = (
+        f"{use.variant}: {fmt.count(use.shown)} of {fmt.count(use.items)} items shown"
+        for use in everyone
+    )
+    title, sentence = "Coverage at equal traffic, treatment minus control", _gini(result, everyone)
+    views = (
+        FigureView(title, _coverage_sentence(everyone, unit), coverage, ("catalog", "coverage")),
+        FigureView(
+            "Lorenz curve, treatment minus control",
+            sentence,
+            lorenz,
+            ("catalog", "lorenz"),
+            ", ".join(shown),
         ),
     )
+    yield MetricBlocks(names[0], views)
+
+
+def _colour(result: Result, variant: str) -> int:
+    return fig.colour_indices(result.experiment).get(variant, 1)
+
+
+def _draw_differences(
+    result: Result, curves: Mapping[str, Mapping[float, float]], titles: tuple[str, str]
+) -> fig.Figure:
+    """Draw shares of each variant minus those of control at the same x, in points."""
+    control = curves[result.experiment.control]
+    series = {
+        name: [
+            fig.Point(
+                x,
+                100 * (share - control[x]),
+                f"{x:,.6g}: {fmt.percent(share)} against {fmt.percent(control[x])}",
+            )
+            for x, share in curve.items()
+            if x in control
+        ]
+        for name, curve in curves.items()
+        if name != result.experiment.control
+    }
+    figure = fig.lines(series, *titles, order=fig.colour_indices(result.experiment))
+    ends = [point.y for points in series.values() for point in points]
+    figure["layout"]["yaxis"] |= fig.effect_axis(ends, " pp", titles[1])
+    return figure
 
 
 def _coverage_sentence(uses: Sequence[CatalogueUse], unit: str) -> str:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from abeval.report import assets, tables
 from abeval.report import figures as fig
-from abeval.report.figures import Block, FigureView, Point, find_metric_info, group_by_metric
+from abeval.report.figures import Block, FigureView, MetricBlocks, Point, find_metric_info
 from abeval.report.parts import page_part
 from abeval.report.short import tabulate
 from abeval.report.tables import excludes_zero, interval, rescale
@@ -18,7 +18,7 @@ from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.study import Study
 from abeval.results.trust import Balance
-from abeval.results.windows import Look, Novelty, Rhythm, TimeResult, WindowRow
+from abeval.results.windows import Look, Novelty, Rhythm, Stability, TimeResult, WindowRow
 
 
 class Scale(NamedTuple):
@@ -65,53 +65,21 @@ def choose_scale(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowR
 
 
 class EffectSeries(NamedTuple):
-    """One metric in one variant over time; `several` if there are other variants.
-
-    `colour_index` is the variant's in `COLOURS`.
-    """
+    """One metric in one variant over time; `colour_index` is the variant's in `COLOURS`."""
 
     metric: str
     variant: str
     info: MetricInfo
-    several: bool
     colour_index: int
     rows: Sequence[WindowRow]
     looks: Sequence[Look]
 
-    def draw_effects(
-        self,
-        rows: Sequence[WindowRow],
-        name: str,
-        across: str = "",
-        xaxis: Mapping[str, object] = fig.DAYS,
-        by: str = "end",
-        **more: Any,  # noqa: ANN401 (as `figures.lines` takes them)
-    ) -> fig.Figure:
-        """Draw effects as one line, at the first or last days of their rows."""
-        scale = choose_scale(self.info, rows)
-        series, order = {name: scale.points(rows, by)}, {name: self.colour_index}
-        axes = (across, scale.field, xaxis, scale.axis)
-        return fig.lines(series, *axes, is_effect=True, order=order, **more)
-
-    def select_rows(self, axis: str, kind: str) -> list[WindowRow]:
-        """List the rows of one axis and kind."""
-        return [row for row in self.rows if row.axis == axis and row.kind == kind]
-
-    def view(
-        self, part: str, title: str, takeaway: str, figure: fig.Figure, *notes: str
-    ) -> tuple[str, FigureView]:
-        """Pair the metric's name with its figure in a part of the page.
-
-        The figure's note is the variant, where there are several, and then `notes`.
-        """
-        variant_key = [self.variant] * self.several
-        note = ", ".join(filter(None, (*variant_key, *notes)))
-        return self.metric, FigureView(
-            title, takeaway, figure, (part, self.metric, *variant_key), note
-        )
+    def select_rows(self, axis: str, kind: str = "") -> list[WindowRow]:
+        """List the rows of one axis, and of one kind if it is given."""
+        return [row for row in self.rows if row.axis == axis and row.kind in (kind or row.kind,)]
 
 
-def _series_key(row: WindowRow | Look | Rhythm) -> tuple[str, str]:
+def _series_key(row: WindowRow | Look | Rhythm | Novelty | Stability) -> tuple[str, str]:
     return row.metric, row.variant
 
 
@@ -122,73 +90,127 @@ def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
     rows = fig.group(study.time.windows, _series_key)
     looks = fig.group(study.time.looks, _series_key)
     order = {name: index for index, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
-    several = len(order) > 1
     if study.analysis is not None:
         # Variants have the same colours on all of the page.
         order = fig.colour_indices(study.analysis.experiment)
     return tuple(
         EffectSeries(
-            m,
-            v,
-            find_metric_info(study, m),
-            several,
-            order.get(v, 1),
-            series_rows,
-            looks.get((m, v), ()),
+            m, v, find_metric_info(study, m), order.get(v, 1), series_rows, looks.get((m, v), ())
         )
         for (m, v), series_rows in rows.items()
     )
 
 
+class TimePlot(NamedTuple):
+    """The rows of one metric on one axis of time, by variant: one figure draws them all."""
+
+    metric: str
+    info: MetricInfo
+    series: Sequence[EffectSeries]
+    rows: Mapping[str, Sequence[WindowRow]]
+
+    @property
+    def scale(self) -> Scale:
+        """Choose the scale that all variants share."""
+        return choose_scale(self.info, [row for rows in self.rows.values() for row in rows])
+
+    def draw(
+        self,
+        across: str = "",
+        xaxis: Mapping[str, object] = fig.DAYS,
+        by: str = "end",
+        **style: Any,  # noqa: ANN401 (as `figures.lines` takes it)
+    ) -> fig.Figure:
+        """Draw the effects of all variants, at the first or last days of their rows."""
+        scale, order = self.scale, {cell.variant: cell.colour_index for cell in self.series}
+        points = {variant: scale.points(rows, by) for variant, rows in self.rows.items()}
+        axes = (across, scale.field, xaxis, scale.axis)
+        return fig.lines(points, *axes, is_effect=True, order=order, **style)
+
+    def view(self, part: str, title: str, takeaway: str, figure: fig.Figure) -> MetricBlocks:
+        """Make the figure a block of the metric's panel."""
+        title = f"{self.info.display_name}, {title}"
+        return MetricBlocks(
+            self.metric, (FigureView(title, takeaway, figure, (part, self.metric)),)
+        )
+
+    def say(self, sentences: Mapping[str, str]) -> str:
+        """Join a sentence of each variant, named where there are several."""
+        several = len(self.series) > 1
+        return " ".join(
+            f"{f'{name}: ' * several}{text}" for name, text in sentences.items() if text
+        )
+
+
+def _plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
+    """Yield the rows of each metric on an axis; with `lifts`, only where there is a lift."""
+    for metric, series in fig.group(list_effect_series(study), lambda cell: cell.metric).items():
+        rows = {cell.variant: cell.select_rows(axis, kind) for cell in series}
+        kept = {
+            name: variant_rows
+            for name, variant_rows in rows.items()
+            if any(row.lift is not None or not lifts for row in variant_rows)
+        }
+        if kept:
+            yield TimePlot(metric, series[0].info, series, kept)
+
+
+@page_part("metrics", view="explore", title="Metrics", after="verdict")
+def _metrics_part(study: Study) -> Iterator[Block]:
+    """List the metrics where no scorecard does; each opens its panel."""
+    if study.analysis is None and (study.time is not None or study.aa is not None):
+        rows = dict.fromkeys(row.metric for row in (study.time.windows if study.time else ()))
+        rows |= dict.fromkeys(row.metric for row in (study.aa.metrics if study.aa else ()))
+        yield assets.block("metrics.html", metrics=[*rows])
+
+
 @page_part(
     "cumulative",
-    view="explore",
-    title="Effect up to each day",
-    short="Over time",
+    view="metric",
+    title="Up to each day",
     after="heat",
-    gated=True,
     lead=(
         "Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
         "band that is valid however often you look. Dots: one day; hollow where the log covers it "
         "in part."
     ),
 )
-def _cumulative_part(study: Study) -> tuple[Block, ...]:
+def _cumulative_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw cumulative effects, with the band that is valid at every look."""
     stability = () if study.time is None else study.time.stability
-    verdicts = {(row.metric, row.variant): codes.describe_code(row.verdict) for row in stability}
-    views = []
-    for cell in list_effect_series(study):
-        if rows := cell.select_rows("calendar", "cumulative"):
-            takeaway, figure = _looks_sentence(cell.looks), _cumulative_figure(cell, rows)
-            verdict = verdicts.get((cell.metric, cell.variant), "")
-            views.append(cell.view("cumulative", cell.info.display_name, takeaway, figure, verdict))
-    return group_by_metric(views)
+    verdicts = {
+        _series_key(row): f"{codes.describe_code(row.verdict).capitalize()}. " for row in stability
+    }
+    for plot in _plots(study, "calendar", "cumulative"):
+        figure = plot.draw("up to the day", mode="lines", shape="band")
+        for cell in plot.series:
+            # Of several variants, the dots of single days would hide the lines.
+            dots = () if len(plot.series) > 1 else cell.select_rows("calendar", "daily")
+            figure["data"] += _draw_days(plot.scale.points(dots), cell.colour_index)
+            rows = plot.rows.get(cell.variant, ())
+            figure["data"] += _always_valid(cell, rows, plot.scale)
+        takeaway = {
+            cell.variant: f"{verdicts.get(cell[:2], '')}{_looks_sentence(cell.looks)}"
+            for cell in plot.series
+        }
+        yield plot.view("cumulative", "effect up to each day", plot.say(takeaway), figure)
 
 
-def _cumulative_figure(cell: EffectSeries, rows: Sequence[WindowRow]) -> fig.Figure:
-    """Draw cumulative and daily effects, with fixed and always-valid bands."""
-    scale, tone = choose_scale(cell.info, rows), fig.colour(cell.colour_index)
-    style: dict[str, Any] = {"mode": "lines", "shape": "band", "margin": {"b": 34}}
-    figure = cell.draw_effects(rows, "up to the day", showlegend=True, **style)
-    if days := scale.points(cell.select_rows("calendar", "daily")):
-        # Their numbers are those of the figure by day.
-        symbols = ["circle" + "-open" * day.hollow for day in days]
-        mark = {"color": tone, "size": 6, "symbol": symbols}
-        x, y = [day.x for day in days], [day.y for day in days]
-        style = {"mode": "markers", "name": "one day", "hoverinfo": "skip"}
-        figure["data"].append(fig.scatter(x=x, y=y, marker=mark, **style))
-    figure["data"] += _always_valid(cell.looks, rows, scale, tone)
-    return figure
+def _draw_days(days: Sequence[Point], colour_index: int) -> list[fig.Trace]:
+    """Draw the effect of each day alone as dots."""
+    # Their numbers are those of the figure by day.
+    symbols = ["circle" + "-open" * day.hollow for day in days]
+    mark = {"color": fig.colour(colour_index), "size": 6, "symbol": symbols}
+    x, y = [day.x for day in days], [day.y for day in days]
+    style = {"mode": "markers", "name": "one day", "hoverinfo": "skip"}
+    return [fig.scatter(x=x, y=y, marker=mark, **style)] if days else []
 
 
-def _always_valid(
-    looks: Sequence[Look], rows: Sequence[WindowRow], scale: Scale, tone: str
-) -> list[fig.Trace]:
+def _always_valid(cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale) -> list[fig.Trace]:
     """Draw the always-valid band; on a figure of lifts, relative to control."""
-    is_lift = scale.field == "lift"
+    is_lift, tone = scale.field == "lift", fig.colour(cell.colour_index)
     controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
-    shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in looks]
+    shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in cell.looks]
     scaled_looks = [(look, scale.factor / share) for look, share in shares if share]
     # The text of a look, with both ends, is that of its lower end alone.
     texts = [
@@ -207,9 +229,8 @@ def _always_valid(
             x=[look.day for look, _ in scaled_looks],
             y=[bounds[side] for bounds in ends],
             mode="lines",
-            name="always valid, for every look",
-            legendgroup="always",
-            showlegend=side == 1,
+            name=f"{fig.label(cell.variant)}, always valid",
+            showlegend=False,
             line={"color": tone, "width": 1.6, "dash": "dash"},
             **({"hoverinfo": "skip"} if side > 1 else {}),
         )
@@ -242,52 +263,56 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
 
 @page_part(
     "windows",
-    view="explore",
-    title="Effect in windows",
-    short="Windows",
-    after="daily",
-    gated=True,
+    view="metric",
+    title="Windows",
+    after="clock",
     lead="Each point is a window that ends on its day; the band is its {level} interval.",
 )
-def _windows_part(study: Study) -> tuple[Block, ...]:
+def _windows_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw the effect in rolling windows of the longest width."""
-    views = []
-    for cell in list_effect_series(study):
-        rows = [row for row in cell.select_rows("calendar", "rolling") if row.lift is not None]
+    for plot in _plots(study, "calendar", "rolling", lifts=True):
         # Short windows are noisy: the page shows the steadiest ones, the JSON has all.
-        most = max((row.days for row in rows), default=0)
-        longest = [row for row in rows if row.days == most]
-        if longest:
-            name, up_to = f"{most} days", "last day of the window"
-            figure = cell.draw_effects(longest, name, up_to, shape="band", showlegend=True)
-            above = sum((row.lift or 0.0) > 0 for row in longest)
-            takeaway = f"Above control in {above} of {len(longest)} windows of {most} days."
-            views.append(cell.view("windows", cell.info.display_name, takeaway, figure))
-    return group_by_metric(views)
+        most = max(row.days for rows in plot.rows.values() for row in rows if row.lift is not None)
+        longest = plot._replace(
+            rows={
+                name: [row for row in rows if row.lift is not None and row.days == most]
+                for name, rows in plot.rows.items()
+            }
+        )
+        above = {
+            name: f"Above control in {sum((row.lift or 0.0) > 0 for row in rows)} of {len(rows)} "
+            f"windows of {most} days."
+            for name, rows in longest.rows.items()
+        }
+        figure = longest.draw("last day of the window", shape="band")
+        yield longest.view("windows", f"effect in windows of {most} days", plot.say(above), figure)
 
 
-def _entry_views(study: Study) -> Iterator[tuple[str, FigureView]]:
+@page_part(
+    "entry",
+    view="metric",
+    title="Since entry",
+    after="daily",
+    lead="Each day since a unit's first exposure on its own, with its {level} interval.",
+)
+def _entry_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw effects by days since entry, with their decay if one was detected."""
     novelty = () if study.time is None else study.time.novelty
-    fits = {(n.metric, n.variant): n for n in novelty}
-    for cell in list_effect_series(study):
-        rows = cell.select_rows("exposure", "daily")
-        if any(row.lift is not None for row in rows):
-            fit, plain = fits.get((cell.metric, cell.variant)), {"zeroline": False}
-            axis = ("days since entry", plain, "start")
-            figure = cell.draw_effects(rows, cell.variant, *axis, mode="markers", height=260)
-            line = figure["data"][0]
-            line["x"] = [int(day) for day in line["x"]]
-            decay = _decay(rows, fit, fig.colour(cell.colour_index))
-            figure["data"] += decay
-            figure["layout"]["showlegend"] = bool(decay)
-            takeaway = _novelty_sentence(fit)
-            yield cell.view(
-                "entry", f"{cell.info.display_name} by days since entry", takeaway, figure
-            )
+    fits = {_series_key(fit): fit for fit in novelty}
+    for plot in _plots(study, "exposure", "daily", lifts=True):
+        figure = plot.draw("days since entry", {"zeroline": False}, "start", mode="markers")
+        for i, line in enumerate(figure["data"][: len(plot.rows)]):
+            # Beside each other, so that none covers another.
+            line["x"] = [int(day) + 0.16 * i for day in line["x"]]
+        takeaway = {}
+        for cell in plot.series:
+            fit = fits.get(cell[:2])
+            takeaway[cell.variant] = _novelty_sentence(fit)
+            figure["data"] += _decay(plot.rows.get(cell.variant, ()), fit, cell)
+        yield plot.view("entry", "effect by days since entry", plot.say(takeaway), figure)
 
 
-def _decay(rows: Sequence[WindowRow], fit: Novelty | None, tone: str) -> list[fig.Trace]:
+def _decay(rows: Sequence[WindowRow], fit: Novelty | None, cell: EffectSeries) -> list[fig.Trace]:
     """Draw the fitted decay of relative effects since entry."""
     if fit is None or fit.word is None or fit.scale != "relative":
         return []
@@ -296,7 +321,7 @@ def _decay(rows: Sequence[WindowRow], fit: Novelty | None, tone: str) -> list[fi
     days = [int(row.start) for row in rows]
     # The model is a + b · exp(-t / tau), fitted to log(1 + lift).
     logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
-    line = {"color": tone, "width": 2}
+    line = {"color": fig.colour(cell.colour_index), "width": 2}
     values, name = [100 * expm1(value) for value in logs], f"{fit.word}, fitted"
     return [fig.scatter(x=days, y=values, mode="lines", name=name, line=line, hoverinfo="skip")]
 
@@ -312,26 +337,27 @@ def _novelty_sentence(fit: Novelty | None) -> str:
     return f"{fit.word.capitalize()}: p {p}; time constant {fit.tau:.2g} days."
 
 
-_CLOCKS = (("hour", "by hour of the day"), ("weekday", "by weekday"))
-
-
-def _clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
+@page_part(
+    "clock",
+    view="metric",
+    title="By hour and weekday",
+    after="entry",
+    lead="Each hour or weekday on its own, with its {level} interval.",
+)
+def _clock_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw effects by hour and by weekday."""
-    rhythms = fig.group(() if study.time is None else study.time.rhythms, _series_key)
-    for cell in list_effect_series(study):
-        tests = rhythms.get((cell.metric, cell.variant), ())
-        for axis, title_suffix in _CLOCKS:
-            if rows := [row for row in cell.rows if row.axis == axis]:
-                category, by = {"type": "category"}, "start"
-                figure = cell.draw_effects(rows, cell.variant, "", category, by, mode="markers")
-                takeaway = " ".join(
-                    f"Not tested: {test.reason}."
-                    if test.p_value is None
-                    else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
-                    for test in tests
-                    if test.by == axis
-                )
-                yield cell.view(axis, f"{cell.info.display_name} {title_suffix}", takeaway, figure)
+    rhythms = () if study.time is None else study.time.rhythms
+    for axis, title in (("hour", "effect by hour of the day"), ("weekday", "effect by weekday")):
+        for plot in _plots(study, axis):
+            figure = plot.draw("", {"type": "category"}, "start", mode="markers")
+            takeaway = {
+                test.variant: f"Not tested: {test.reason}."
+                if test.p_value is None
+                else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
+                for test in rhythms
+                if (test.by, test.metric) == (axis, plot.metric)
+            }
+            yield plot.view(axis, title, plot.say(takeaway), figure)
 
 
 @page_part(
@@ -345,8 +371,15 @@ def _clock_views(study: Study) -> Iterator[tuple[str, FigureView]]:
 )
 def _stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is stable over the days."""
-    for table in tables.drop_empty(stability_table(time, time.stability, show_tests=True)):
-        yield fig.fold(table._replace(title=""))
+
+    def tabulate_stability(rows: Sequence[Stability]) -> tables.TextTable:
+        return stability_table(time, rows, show_tests=True)._replace(title="")
+
+    def has_changed(row: Stability) -> bool:
+        return row.verdict != "stable"
+
+    if time.stability:
+        yield from fig.fold_calm(time.stability, has_changed, tabulate_stability, "are stable")
         yield assets.block("stability.html", notes=tabulate(time).notes)
 
 
@@ -356,29 +389,23 @@ _HALF_DAY = timedelta(hours=12)
 
 @page_part(
     "daily",
-    view="explore",
-    title="Effect by day",
-    short="By day",
+    view="metric",
+    title="By day",
     after="cumulative",
-    gated=True,
     lead=(
         "Each day on its own, with its {level} interval. Shaded: Saturday and Sunday. Hollow: the "
         "log covers only part of the day."
     ),
 )
-def _daily_part(study: Study) -> tuple[Block, ...]:
-    """Show effects by calendar day, by days since entry, and by the clock."""
-    return group_by_metric([*_calendar(study), *_entry_views(study), *_clock_views(study)])
-
-
-def _calendar(study: Study) -> Iterator[tuple[str, FigureView]]:
+def _daily_part(study: Study) -> Iterator[MetricBlocks]:
+    """Draw effects by calendar day."""
     if (result := study.analysis) is None:
         return
     order = fig.colour_indices(result.experiment)
     for metric, rows in fig.group(result.daily, lambda row: row.metric).items():
         info = result.info(metric)
-        title, figure = f"{info.display_name} by day", daily_effect(info, rows, order)
-        yield metric, FigureView(title, _takeaway(rows), figure, ("daily", metric))
+        title, figure = f"{info.display_name}, effect by day", daily_effect(info, rows, order)
+        yield MetricBlocks(metric, (FigureView(title, _takeaway(rows), figure, ("daily", metric)),))
 
 
 def daily_effect(
@@ -425,7 +452,7 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
     axis: dict[str, object] = {**fig.DAYS}
     if days:
         axis["range"] = [_edge(days[0], -1), _edge(days[-1], 1)]
-    if 0 < len(days) <= 10:
+    if 0 < len(days) <= 5:
         axis["tickvals"] = [day.isoformat() for day in days]
     return axis
 
@@ -482,15 +509,21 @@ def _before_part(study: Study) -> Iterator[Block]:
     def value(row: Balance, index: int) -> str:
         return fmt.pair(row.control, row.treatment, find_metric_info(study, row.metric).unit)[index]
 
-    table = tables.bare_table(
-        () if study.time is None else study.time.before,
-        *("metric", "variant"),
-        ("control", lambda row: value(row, 0)),
-        ("treatment", lambda row: value(row, 1)),
-        ("p", lambda row: fmt.p_value(row.p_value)),
-        ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
-    )
-    yield from map(fig.fold, tables.drop_empty(table))
+    def tabulate_balance(rows: Sequence[Balance]) -> tables.TextTable:
+        return tables.bare_table(
+            rows,
+            *("metric", "variant"),
+            ("control", lambda row: value(row, 0)),
+            ("treatment", lambda row: value(row, 1)),
+            ("p", lambda row: fmt.p_value(row.p_value)),
+            ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
+        )
+
+    def is_off(row: Balance) -> bool:
+        return row.p_adjusted is None or row.p_adjusted <= study.alpha
+
+    before = () if study.time is None else study.time.before
+    yield from fig.fold_calm(before, is_off, tabulate_balance, "rows were alike before")
 
 
 @page_part(

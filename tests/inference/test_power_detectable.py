@@ -23,6 +23,7 @@ from abeval.results.study import Study
 from abeval.study import analyze_with_outlook
 from benchmarks.calibration import detectable
 from tests import real_logs
+from tests.report.pages import whole
 
 START = date(2026, 9, 1)
 PLANNED = {"looks": "group_sequential", "planned_looks": [0.25, 0.5, 0.75]}
@@ -179,7 +180,10 @@ def test_scorecard_page_and_power_have_one_number(name: str) -> None:
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["fixed", "three variants, planned looks"])
 def test_the_page_shows_what_lies_ahead_once(name: str) -> None:
-    assert page_html(seen(name).study).count('<section id="power"') == 1
+    study = seen(name).study
+    assert study.outlook is not None
+    tabs = whole(page_html(study)).count('<div class="tab" data-tab="power">')
+    assert tabs == len({plan.metric for plan in study.outlook.metrics})
 
 
 @pytest.mark.parametrize("name", WORLDS)

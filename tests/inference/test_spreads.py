@@ -137,7 +137,8 @@ def test_what_is_not_read_has_no_summary(log: pd.DataFrame) -> None:
 
 def sections(result: Result) -> dict[str, str]:
     page = parse(whole(page_html(build_study(result))))
-    return {e.attributes["id"]: words(e) for e in page.all("section")}
+    tabs = {e.attributes["data-tab"]: words(e) for e in page.all("div", class_="tab")}
+    return {**{e.attributes["id"]: words(e) for e in page.all("section")}, **tabs}
 
 
 def test_the_parts_say_what_to_see(result: Result) -> None:
@@ -150,8 +151,17 @@ def test_the_parts_say_what_to_see(result: Result) -> None:
     keys = {key[0] for key in result.figures}
     assert {"dwell", "gauc", "catalog"} <= keys
     figure = result.figures["catalog", "lorenz"]
-    use = result.catalogue_uses[1]
-    assert [y / 100 for y in figure.data[1].y] == pytest.approx(use.impression_shares)
+    control, use = result.catalogue_uses
+    differences = [
+        theirs - ours
+        for theirs, ours in zip(use.impression_shares, control.impression_shares, strict=True)
+    ]
+    assert [y / 100 for y in figure.data[0].y] == pytest.approx(differences)
+    # The scorecard's interval stands where the variants have equally many units.
+    *_, judged = result.figures["catalog", "coverage"].data
+    row = result["coverage"]
+    assert judged.y[0] == pytest.approx(100 * (row.difference or 0))
+    assert judged.y[0] + judged.error_y.array[0] == pytest.approx(100 * (row.difference_high or 0))
     bars = result.figures["gauc", "units"].data[0]
     first = result.unit_aucs[0]
     assert [round(y * first.units / 100) for y in bars.y] == [b.units for b in first.bins]

@@ -111,8 +111,8 @@ TWICE = """() => {
 }"""
 STOPS = """[...document.querySelectorAll(
     'a[href], button, summary, input, select, [tabindex="0"]')].filter(e => e.checkVisibility())"""
-MUST = ("verdict", "trust", "scorecard", "segments", "methods")
-PRINTED = ("verdict", "trust")
+MUST = ("verdict", "trust", "scorecard", "methods")
+PRINTED = ("verdict", "scorecard", "trust")
 VIEWS = "[...document.querySelectorAll('.view')].map(view => view.id)"
 
 
@@ -197,11 +197,16 @@ def open_all(page: Page) -> None:
             return
 
 
+FIRST_PANEL = "document.querySelector('[data-role] a[aria-expanded=false], .opens a')?.click()"
+
+
 def show(page: Page, view: str) -> None:
-    """Go to a view, if the page has any."""
+    """Go to a view, if the page has any; in Explore, open the first metric."""
     if view:
         page.evaluate("view => { location.hash = view; }", view)
         comes_true(page, f"document.getElementById('{view}').checkVisibility()", 5)
+        if view == "explore" and not page.evaluate("!!document.querySelector('tr.picked')"):
+            page.evaluate(FIRST_PANEL)
 
 
 def screens(

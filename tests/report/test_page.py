@@ -33,14 +33,13 @@ EVERY = pytest.mark.parametrize("name", RESULTS)
 
 
 def scorecard_rows(name: str) -> list[Element]:
-    """Rows of the three role tables, header and full-number rows left out."""
-    return [
-        e
-        for e in page(name).all("tr")
-        if any(a.attributes.get("id") == "scorecard" for a in e.inside)
-        and any(a.attributes.get("class", "").startswith("scorecard") for a in e.inside)
-        and not any(a.tag == "thead" for a in e.inside)
-    ]
+    """Rows of the three role tables."""
+    return [e for e in page(name).all("tr") if "data-metric" in e.attributes]
+
+
+def draws(name: str) -> bool:
+    """Whether a page has figures: the forest, or those of days."""
+    return any(row.lift is not None for row in result(name).scorecard) or bool(result(name).daily)
 
 
 def linked(name: str) -> set[str]:
@@ -54,10 +53,12 @@ def test_sections_have_stable_ids_and_links_that_lead_somewhere(name: str) -> No
     ids = [e.attributes["id"] for e in page(name).elements if "id" in e.attributes]
     assert len(ids) == len(set(ids))
     assert {"verdict", "trust", "scorecard", "accounting", "methods"} <= set(ids)
-    assert ("daily" in ids, "segments" in ids, "heat" in ids) == (
+    assert ("heat" in ids) == bool(result(name).segments)
+    tabs = {e.attributes.get("data-tab") for e in page(name).elements}
+    assert ("daily" in tabs, "segments" in tabs, "definition" in tabs) == (
         bool(result(name).daily),
         bool(result(name).segments),
-        bool(result(name).segments),
+        True,
     )
     assert linked(name) <= set(ids)
 
@@ -76,21 +77,26 @@ def test_three_views_hold_everything(name: str) -> None:
 
 
 @EVERY
-def test_of_every_metric_its_figures_and_only_the_chosen_one_open(name: str) -> None:
-    """The others are packed like what is closed, and built when they are chosen."""
-    blocks = [e for e in page(name).elements if e.attributes.get("class") == "of-metric"]
-    metrics = {row.metric for row in result(name).daily}
-    of_days = [e for e in blocks if any(a.attributes.get("id") == "daily" for a in e.inside)]
-    assert {e.attributes["data-metric"] for e in of_days} == metrics
-    for block in blocks:
-        inside = [e for e in page(name).elements if block in e.inside]
-        assert any(e.tag in ("article", "table") for e in inside)
-    shown = {e.attributes["data-metric"] for e in blocks if "hidden" not in e.attributes}
+def test_each_metric_has_a_panel_and_only_the_first_is_there_without_scripts(name: str) -> None:
+    """The others are packed like what is closed, and built when they are opened."""
+    panels = [e for e in page(name).elements if e.attributes.get("class") == "panel"]
+    metrics = [e.attributes["data-metric"] for e in panels]
+    assert set(metrics) >= {row.metric for row in result(name).scorecard}
+    for panel in panels:
+        inside = [e for e in page(name).elements if panel in e.inside]
+        tabs = [e.attributes["data-tab"] for e in inside if e.attributes.get("class") == "tab"]
+        days = {row.metric for row in result(name).daily}
+        assert ("daily" in tabs) == (panel.attributes["data-metric"] in days)
+        judged = {row.metric for row in result(name).scorecard}
+        assert ("definition" in tabs) == (panel.attributes["data-metric"] in judged)
+        buttons = [e.attributes["data-tab"] for e in inside if e.tag == "button"]
+        assert buttons == tabs
+    shown = [e.attributes["data-metric"] for e in panels if "hidden" not in e.attributes]
     goals = [row.metric for row in result(name).scorecard if row.role == "goal"]
-    assert shown == ({next(m for m in goals if m in metrics)} if metrics else set())
+    assert shown == goals[:1]
     unpacked = parse(html(name))
     for block in unpacked.elements:
-        if block.attributes.get("class") == "of-metric" and "hidden" in block.attributes:
+        if block.attributes.get("class") == "panel" and "hidden" in block.attributes:
             assert [e.tag for e in unpacked.elements if block in e.inside] == ["template"]
 
 
@@ -111,7 +117,7 @@ def test_the_policy_knows_the_scripts_by_hash_and_no_address(name: str) -> None:
     (meta,) = [e for e in page(name).all("meta") if "http-equiv" in e.attributes]
     policy = meta.attributes["content"]
     assert policy.startswith("default-src 'none'; script-src 'sha256-")
-    assert policy.count("'sha256-") == (2 if result(name).daily else 1)
+    assert policy.count("'sha256-") == (2 if draws(name) else 1)
     for script in page(name).all("script"):
         kind = script.attributes.get("type")
         if kind is None:
@@ -126,7 +132,7 @@ def test_the_policy_knows_the_scripts_by_hash_and_no_address(name: str) -> None:
 
 @EVERY
 def test_plotly_is_there_once_or_not_at_all(name: str) -> None:
-    assert len(page(name).all("script", id="plotly-gz")) == (1 if result(name).daily else 0)
+    assert len(page(name).all("script", id="plotly-gz")) == (1 if draws(name) else 0)
     assert len(html(name)) < 650_000
 
 
@@ -334,6 +340,35 @@ def test_the_report_is_written_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(AbevalError, match="does not exist"):
         write_report(result("ship"), tmp_path / "no" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("r.pdf", "print it to PDF in a browser"),
+        ("r.png", "button PNG"),
+        ("r.txt", "name it r.html"),
+        ("r", "name it r.html"),
+    ],
+)
+def test_a_report_that_is_no_page_is_refused_and_says_what_to_do(
+    tmp_path: Path, name: str, hint: str
+) -> None:
+    with pytest.raises(AbevalError, match="is an HTML page") as refused:
+        result("ship").report(tmp_path / name)
+    assert hint in str(refused.value.hint)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_picture_without_its_package_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("abeval.report.page.find_spec", lambda name: None)
+    forest = result("ship").figures["forest"]
+    assert forest.layout.title.text == "Every lift"
+    with pytest.raises(AbevalError, match="needs the package kaleido") as refused:
+        forest.write_image(tmp_path / "forest.png")
+    assert 'pip install "abeval-logs[images]"' in str(refused.value.hint)
 
 
 def test_where_there_is_no_lift_the_difference_stands() -> None:

@@ -47,7 +47,8 @@ def test_scripts_run_under_the_policy(tmp_path: Path) -> None:
 
 def test_figures_of_the_chosen_metric_are_drawn(tmp_path: Path) -> None:
     dom, said = rendered("ship", tmp_path, "#explore?metric=gauc")
-    assert dom.count('class="figure js-plotly-plot"') == 1
+    # Its own, and those that are printed.
+    assert dom.count('class="figure js-plotly-plot"') == 2
     assert 'id="daily-gauc"' in dom
     assert said == ""
 

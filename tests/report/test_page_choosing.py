@@ -119,7 +119,7 @@ def visit(browser: Any, file: Path) -> Iterator[Callable[..., Any]]:
     assert said == []
 
 
-ROWS = """() => [...document.querySelectorAll('#scorecard table.scorecard tbody tr')]
+ROWS = """() => [...document.querySelectorAll('[data-role] > table > tbody > tr[data-metric]')]
     .filter(row => !row.hidden).map(row => [row.querySelector('.metric a').textContent,
         row.querySelector('.variant').textContent])"""
 VIEWS = ("decision", "explore", "evidence")
@@ -149,11 +149,19 @@ def view(page: Any) -> str:
 
 
 def metric(page: Any) -> str:
-    """The metric of all blocks that are shown."""
-    shown = page.locator(".of-metric:not([hidden])")
-    (name,) = set(shown.evaluate_all("e => e.map(block => block.dataset.metric)"))
-    assert page.locator("#choose-metric").input_value() == name
-    return str(name)
+    """The metric whose panel is open, as its rows say; empty if none is."""
+    shown = page.locator(".panel:not([hidden])").evaluate_all("e => e.map(p => p.dataset.metric)")
+    expanded = page.locator("[data-role] .metric a[aria-expanded=true]").evaluate_all(
+        "e => e.map(a => a.closest('tr').dataset.metric)"
+    )
+    assert len(shown) <= 1
+    assert set(expanded) == set(shown)
+    return str(shown[0]) if shown else ""
+
+
+def open_metric(page: Any, name: str) -> None:
+    """Open or close the panel of a metric by its first row that is shown."""
+    page.locator("[data-role] tr:visible .metric a", has_text=name).first.click()
 
 
 def top(page: Any, place: str) -> float:
@@ -162,7 +170,7 @@ def top(page: Any, place: str) -> float:
 
 def lines(page: Any) -> set[str]:
     """The names of the lines of the first figure that is shown."""
-    figure = page.locator(".of-metric:not([hidden]) .js-plotly-plot:visible").first
+    figure = page.locator(".panel:not([hidden]) .js-plotly-plot:visible").first
     figure.wait_for()
     shown = "e => e.data.filter(t => t.visible !== false).map(t => t.name)"
     return set(figure.evaluate(shown))
@@ -199,13 +207,17 @@ def test_an_address_shows_its_view(visit: Callable[..., Any], address: str, show
         assert 0 <= top(page, address) < 900
 
 
-def test_a_metric_is_chosen_from_the_list(visit: Callable[..., Any]) -> None:
+def test_a_metric_opens_below_its_rows_and_closes_again(visit: Callable[..., Any]) -> None:
     page = visit("#explore")
-    assert metric(page) == "m00"
-    page.locator("#choose-metric").select_option(PRINTED)
+    assert metric(page) == ""
+    open_metric(page, "m37")
     assert metric(page) == PRINTED
     assert lines(page) >= {"treatment", "challenger"}
-    assert page.locator(".of-metric:not([hidden]) .segments").is_visible()
+    # It stands between the rows of its metric and those of the next one.
+    before = page.locator(".panel:visible").evaluate(
+        "p => p.closest('tr').previousElementSibling.dataset.metric"
+    )
+    assert before == PRINTED
     again = visit(page.url[page.url.index("#") :])
     assert (view(again), metric(again)) == ("explore", PRINTED)
     # All rows stay; those of the metric are marked.
@@ -213,6 +225,26 @@ def test_a_metric_is_chosen_from_the_list(visit: Callable[..., Any]) -> None:
     picked = page.locator("#scorecard tr.picked .metric a").all_inner_texts()
     assert set(picked) == {PRINTED}
     assert len(picked) == len(VARIANTS)
+    open_metric(page, "m37")
+    assert metric(page) == ""
+    assert page.url.endswith("#explore")
+
+
+def test_a_panel_opens_and_shows_its_tabs_by_keyboard(visit: Callable[..., Any]) -> None:
+    page = visit("#explore")
+    page.locator("[data-role] .metric a", has_text="m00").first.focus()
+    page.keyboard.press("Enter")
+    assert metric(page) == "m00"
+    assert page.evaluate("document.activeElement.getAttribute('aria-expanded')") == "true"
+    page.get_by_role("button", name="Segments").press("Enter")
+    assert page.locator(".panel:visible .segments").is_visible()
+    assert page.locator(".switch button[aria-pressed=true]").all_inner_texts() == ["Segments"]
+    assert page.url.endswith("#explore?metric=m00&tab=segments")
+    # The next metric opens on the same tab.
+    open_metric(page, "m37")
+    page.locator(".panel:visible .segments", has_text="m37").wait_for()
+    again = visit(page.url[page.url.index("#") :])
+    assert again.locator(".panel:visible .segments").is_visible()
 
 
 def test_a_metric_is_chosen_by_its_links(visit: Callable[..., Any]) -> None:
@@ -220,13 +252,13 @@ def test_a_metric_is_chosen_by_its_links(visit: Callable[..., Any]) -> None:
     page.locator(".forest .metric a", has_text="m37").click()
     page.locator("#explore").wait_for()
     assert (view(page), metric(page)) == ("explore", PRINTED)
+    assert 0 <= page.locator("tr.picked").first.bounding_box()["y"] < 900
     page.locator("#choose-variant").select_option("challenger")
-    page.locator("#scorecard .metric a:visible", has_text="m00").first.click()
-    page.locator(".of-metric[data-metric=m00]:visible").first.wait_for()
+    open_metric(page, "m00")
+    page.locator(".panel[data-metric=m00]:visible").first.wait_for()
     # What else was chosen stays.
     assert metric(page) == "m00"
     assert rows(page) == expected("challenger")
-    assert 0 <= top(page, "#daily") < 900
 
 
 def test_a_link_into_another_metric_chooses_it(visit: Callable[..., Any]) -> None:
@@ -234,22 +266,26 @@ def test_a_link_into_another_metric_chooses_it(visit: Callable[..., Any]) -> Non
     assert (view(page), metric(page)) == ("explore", "m23")
     assert 0 <= top(page, "#daily-m23") < 900
     # Again, when all was built before.
-    page.locator("#choose-metric").select_option("m00")
+    open_metric(page, "m00")
     assert metric(visit(page.url[page.url.index("#") :])) == "m00"
     page.evaluate("location.hash = '#daily-m23'")
     page.locator("#daily-m23").wait_for()
     assert metric(page) == "m23"
     page.locator("#daily-m23 .js-plotly-plot .main-svg").first.wait_for()
-    assert page.locator("#daily-m23 .main-svg").first.bounding_box()["width"] > 1000
+    assert page.locator("#daily-m23 .main-svg").first.bounding_box()["width"] > 900
 
 
 def test_a_variant_hides_the_others_and_not_control(visit: Callable[..., Any]) -> None:
     page = visit("#explore")
+    open_metric(page, "m00")
     page.locator("#choose-variant").select_option("a & <b>")
     assert rows(page) == expected("a & <b>")
-    segments = page.locator(".of-metric:not([hidden]) .segments td.variant:visible")
-    assert set(segments.all_inner_texts()) == {"a & <b>"}
     assert lines(page) == {"a &amp; &lt;b&gt;"}
+    page.get_by_role("button", name="Segments").click()
+    segments = page.locator(".panel:not([hidden]) .segments td.variant:visible")
+    assert set(segments.all_inner_texts()) == {"a & <b>"}
+    page.get_by_role("button", name="By day").click()
+    page.locator("#heat summary").first.click()
     # A heat table keeps its columns under their heads.
     heat = page.locator("#heat table").first
     widths = heat.locator("tr:visible").evaluate_all(
@@ -343,7 +379,7 @@ def test_rows_are_sorted(visit: Callable[..., Any], sort: str) -> None:
 
 def test_what_an_address_does_not_know_is_ignored(visit: Callable[..., Any]) -> None:
     page = visit("#explore?metric=nobody&variant=control&sort=-size&view=x")
-    assert (view(page), metric(page)) == ("explore", "m00")
+    assert (view(page), metric(page)) == ("explore", "")
     assert rows(page) == expected()
     assert page.url.endswith("#explore")
     page = visit("#explore?metric=m23&variant=nobody&sort=p")
@@ -364,19 +400,19 @@ def test_back_and_forward_show_what_was_shown(visit: Callable[..., Any]) -> None
     page.locator("nav a[href='#explore']").click()
     page.locator("#explore").wait_for()
     page.locator("#choose-variant").select_option("")
-    page.locator("#choose-metric").select_option("m23")
+    open_metric(page, "m14")
     page.evaluate("location.hash = '#explore?metric=m00'")
-    page.locator(".of-metric[data-metric=m00]:visible").first.wait_for()
+    page.locator(".panel[data-metric=m00]:visible").first.wait_for()
     seen = []
     for _ in range(4):
         page.go_back()
         page.wait_for_timeout(50)
         seen.append((view(page), metric(page), page.locator("#choose-variant").input_value()))
     assert seen == [
-        ("explore", "m23", ""),
-        ("evidence", "m00", "challenger"),
-        ("explore", "m00", "challenger"),
-        ("decision", "m00", ""),
+        ("explore", "m14", ""),
+        ("evidence", "", "challenger"),
+        ("explore", "", "challenger"),
+        ("decision", "", ""),
     ]
     page.go_forward()
     page.wait_for_timeout(50)
@@ -396,7 +432,7 @@ def test_a_phone_can_use_sixty_metrics(visit: Callable[..., Any]) -> None:
     button = page.get_by_role("button", name="Show all 120 rows")
     button.focus()
     page.keyboard.press("Enter")
-    assert page.locator("#scorecard tbody tr:visible").count() == 12 + 12 + 120
+    assert page.locator("#scorecard tr[data-metric]:visible").count() == 12 + 12 + 120
     # The focus goes on where the rows go on.
     assert page.evaluate("document.activeElement.closest('tr') !== null")
 
@@ -405,9 +441,12 @@ def test_without_scripts_everything_is_shown_and_nothing_to_choose(
     visit: Callable[..., Any],
 ) -> None:
     page = visit("#explore?metric=m23", scripts=False)
-    assert page.locator("#scorecard table.scorecard tbody tr:visible").count() == 180
+    assert page.locator("#scorecard tr[data-metric]:visible").count() == 180
     assert page.locator(".choose, .all, thead button").count() == 0
-    for part in ("verdict", "trust", "scorecard", "segments", "methods"):
+    # Of the first goal all tabs are there, one below the other.
+    assert page.locator(".panel:visible .tab:visible").count() == 3
+    assert page.locator(".panel:visible .segments").is_visible()
+    for part in ("verdict", "trust", "scorecard", "methods"):
         assert page.locator(f"#{part}").is_visible()
 
 
@@ -420,6 +459,7 @@ def test_one_metric_and_one_variant_have_no_controls(browser: Any, tmp_path: Pat
     page = browser.new_page()
     page.goto(path.as_uri() + "#explore")
     page.locator("html[data-figures=ready]").wait_for()
-    assert page.locator("#daily").is_visible()
+    page.locator("#scorecard .metric a").click()
+    assert page.locator("#daily-ctr").is_visible()
     assert page.locator(".choose, .all, thead button").all_inner_texts() == []
     page.close()

@@ -185,6 +185,8 @@ def test_paper_has_the_decision_and_trust_at_once(
     # What a failed check hides is hidden on paper too.
     assert (look.rows == 0) == (name == "untrusted")
     assert 1 <= look.sheets <= 4
+    # The units by day, which its text speaks of.
+    assert look.figures == 1
 
 
 def test_paper_is_the_same_whatever_view_was_shown(
@@ -200,7 +202,7 @@ def test_paper_is_the_same_whatever_view_was_shown(
         shown = [part for part in PARTS if page.locator(f"#{part}").is_visible()]
         seen.append(shown)
         assert page.evaluate(screens.BLANK) == 0
-    assert seen == [["verdict", "trust"]] * 3
+    assert seen == [["verdict", "scorecard", "trust"]] * 3
     # Whatever the width of the paper: a drawing is as wide as its place, not as the screen was.
     page.evaluate("document.body.style.width = '600px'")
     edges = page.locator(".figure .main-svg").evaluate_all(
@@ -249,6 +251,52 @@ def test_a_phone_shows_the_verdict_before_it_scrolls(
         "els => els.map(e => e.getBoundingClientRect().bottom)"
     )
     assert 0 < max(tops) <= 844
+    page.context.close()
+
+
+@pytest.mark.parametrize(("width", "screens_at_most"), [(1440, 5), (390, 10)])
+def test_explore_with_a_metric_open_is_a_few_screens(
+    browser: sync_api.Browser, tmp_path: Path, width: int, screens_at_most: int
+) -> None:
+    page, _ = opened(browser, tmp_path, "study", width)
+    screens.show(page, "explore")
+    assert page.locator(".panel:visible").count() == 1
+    height = page.locator("#explore").evaluate("e => e.getBoundingClientRect().height")
+    assert 0 < height <= 900 * screens_at_most
+    page.context.close()
+
+
+SMALL = """() => [...document.querySelectorAll('body *')]
+    .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())
+        && e.checkVisibility() && !e.matches('script, style, .unseen'))
+    .filter(e => parseFloat(getComputedStyle(e).fontSize) < 14)
+    .map(e => `${e.tagName} ${e.textContent.trim().slice(0, 30)}`)"""
+
+
+@pytest.mark.parametrize("name", ["study", "three_variants", "agreement"])
+def test_no_text_is_smaller_than_14_pixels(
+    browser: sync_api.Browser, tmp_path: Path, name: str
+) -> None:
+    page, _ = opened(browser, tmp_path, name, 1440)
+    for view in page.evaluate(screens.VIEWS):
+        screens.show(page, view)
+        screens.open_all(page)
+        for width in (1440, 390):
+            page.set_viewport_size({"width": width, "height": 900})
+            assert page.evaluate(SMALL) == []
+    page.context.close()
+
+
+def test_a_figure_is_saved_with_its_title(browser: sync_api.Browser, tmp_path: Path) -> None:
+    page, _ = opened(browser, tmp_path, "ship", 1440)
+    screens.show(page, "explore")
+    for kind, start in (("PNG", b"\x89PNG"), ("SVG", b"<svg")):
+        with page.expect_download() as waiting:
+            page.locator(".panel:visible .pictures button:visible", has_text=kind).first.click()
+        assert waiting.value.suggested_filename == f"daily-ctr.{kind.lower()}"
+        content = Path(waiting.value.path()).read_bytes()
+        assert content.startswith(start)
+    assert b"ctr, effect by day" in content
     page.context.close()
 
 

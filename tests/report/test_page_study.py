@@ -29,7 +29,7 @@ from abeval.inference.judge import judge
 from abeval.logs.run import open_run
 from abeval.offline.metrics import default_metrics
 from abeval.report.agreement_page import standing_lines
-from abeval.report.figures import Block, Closed, MetricBlocks, list_figures
+from abeval.report.figures import Beside, Block, Closed, MetricBlocks, list_figures
 from abeval.report.markdown import markdown
 from abeval.report.page import _build_parts, page_html
 from abeval.report.parts import load_parts
@@ -77,7 +77,11 @@ def parsed(page: str) -> Page:
 def test_every_part_that_the_sample_has_data_for_is_there(parsed: Page) -> None:
     ids = [e.attributes["id"] for e in parsed.all("section")]
     missing = {part.id for part in load_parts()} - set(ids)
-    assert missing == {"cuts", "design"}
+    # Tabs of panels are no sections; `metrics` stands in where there is no scorecard.
+    tabs = {part.id for part in load_parts() if part.view == "metric"}
+    assert missing == {"design", "metrics", *tabs}
+    shown = {e.attributes["data-tab"] for e in parsed.elements if "data-tab" in e.attributes}
+    assert shown == tabs - {"cuts", "clock"}
     every = [e.attributes["id"] for e in parsed.elements if "id" in e.attributes]
     assert len(every) == len(set(every))
     links = [a.attributes["href"] for a in parsed.all("a")]
@@ -120,7 +124,8 @@ def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -
     assert CliRunner().invoke(app, args).exit_code == 0
     assert read_results(files).to_dict() == build_study(*parts.values()).to_dict()
     ids = {e.attributes["id"] for e in parse(page.read_text(encoding="utf-8")).all("section")}
-    assert {part.id for part in load_parts()} - ids == {"cuts", "design", "power"}
+    sections = {part.id for part in load_parts() if part.view != "metric"}
+    assert sections - ids == {"design", "metrics"}
 
 
 def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study: Study) -> None:
@@ -132,7 +137,7 @@ def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study:
     text = page.read_text(encoding="utf-8")
     assert study.agreement.report(again).read_text(encoding="utf-8") == text
     sections = {e.attributes["id"]: words(e) for e in parse(whole(text)).all("section")}
-    assert list(sections) == ["verdict", "causes", "quadrant", "traffics", "position"]
+    assert list(sections) == ["verdict", "causes"]
     assert sections["verdict"].startswith("What was promised and what came")
     assert "What was promised" not in sections["causes"]
     assert "offline and online contradict each other" in sections["verdict"].lower()
@@ -140,9 +145,41 @@ def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study:
     assert "Why: Position accounts for 100% of the gap: the" in sections["verdict"]
     assert "Next: Decide by the online result. A model looks best" in sections["verdict"]
     assert "1. Position: found, 100% of the gap" in sections["causes"]
-    assert "Logged difference" in sections["traffics"]
-    figure = study.agreement.figures["quadrant", "treatment"]
-    assert "conflict" in {trace.name for trace in figure.data}
+    assert "Logged difference" in sections["causes"]
+    assert {"slope", "bill", "position"} == {key[0] for key in study.agreement.figures}
+
+
+def test_slopes_go_from_control_over_own_traffic_to_the_effect_online(study: Study) -> None:
+    assert study.agreement is not None
+    (concluded,) = study.agreement.explanations
+    figure = study.agreement.figures["slope", "treatment"]
+    rows = {row.offline: row for row in study.agreement.rows if row.online == concluded.online}
+    assert figure.data[-1].name == concluded.offline
+    for trace in figure.data:
+        row = rows[trace.name]
+        ends = dict(zip(trace.x, trace.y, strict=True))
+        assert ends["control's traffic"] == row.offline_strength
+        assert ends["online"] == row.online_strength
+        (own,) = (one for one in row.others if one.traffic == "treatment")
+        if own.low is not None and own.high is not None and "its own traffic" in ends:
+            assert abs(ends["its own traffic"]) == pytest.approx(
+                abs(own.difference or 0) / ((own.high - own.low) / 2)
+            )
+    # A half-width of 1 or more excludes zero: the trap is that the signs differ.
+    assert figure.data[-1].y[0] < -1 < 1 < figure.data[-1].y[1]
+
+
+def test_the_bill_goes_from_what_was_promised_to_what_came(study: Study) -> None:
+    assert study.agreement is not None
+    gap = study.agreement.explanations[0].gap
+    assert gap is not None
+    (bars,) = study.agreement.figures["bill", "treatment"].data
+    steps = [gap.promised, *(part.points for part in gap.causes), gap.unexplained, gap.came]
+    assert list(bars.y) == pytest.approx([100 * (step or 0) for step in steps])
+    # Each bar stands where the one before it ended; the last one from zero, as high as all.
+    tops = [base + y for base, y in zip(bars.base, bars.y, strict=True)]
+    assert list(bars.base) == pytest.approx([0, *tops[:-2], 0])
+    assert tops[-1] == pytest.approx(tops[-2])
 
 
 def test_an_agreement_without_a_cause_names_what_is_missing(study: Study) -> None:
@@ -276,13 +313,13 @@ def test_figures_are_the_numbers_of_the_result(study: Study) -> None:
     rolling = [r for r in time.windows if r.metric == "ctr" and r.kind == "rolling"]
     lines = {trace.name: trace for trace in drawn["windows", "ctr"].data}
     own = [row for row in rolling if row.days == 7 and row.axis == "calendar"]
-    assert list(lines["7 days"].x) == [row.end for row in own]
-    assert list(lines["7 days"].y) == [100 * (row.lift or 0) for row in own]
+    assert list(lines["treatment"].x) == [row.end for row in own]
+    assert list(lines["treatment"].y) == [100 * (row.lift or 0) for row in own]
     power = {trace.name: trace for trace in drawn["power", "ctr"].data}
     points = outlook["ctr"].points
     assert list(power["treatment"].x) == [days for days, _ in points]
     assert list(power["treatment"].y) == [100 * effect for _, effect in points]
-    line = next(t for t in drawn["cumulative", "ctr"].data if t.name == "up to the day")
+    line = next(t for t in drawn["cumulative", "ctr"].data if t.name == "treatment")
     assert line.y[-1] == pytest.approx(100 * (study.analysis["ctr"].lift or 0))
 
 
@@ -306,13 +343,16 @@ def test_every_metric_has_its_figures(study: Study) -> None:
     assert {key[1] for key in keys if key[0] == "aa"} == {row.metric for row in study.aa.metrics}
 
 
-def test_a_metric_leads_to_its_effect_up_to_each_day(study: Study, parsed: Page) -> None:
+def test_a_metric_leads_to_its_panel(study: Study, parsed: Page) -> None:
     assert study.analysis is not None
     (lifts,) = parsed.all("section", id="scorecard")
-    links = [a.attributes["href"] for a in parsed.all("a") if lifts in a.inside]
+    rows = [e for e in parsed.all("tr") if "data-metric" in e.attributes]
+    links = [a.attributes["href"] for a in parsed.all("a") if any(row in a.inside for row in rows)]
+    assert all(lifts in row.inside for row in rows)
     metrics = dict.fromkeys(row.metric for row in study.analysis.scorecard)
-    assert sorted(links) == sorted(f"#cumulative?metric={quote(name)}" for name in metrics)
-    assert parsed.all("section", id="cumulative")
+    assert sorted(links) == sorted(f"#explore?metric={quote(name)}" for name in metrics)
+    panels = [e.attributes["data-metric"] for e in parsed.all("div", class_="panel")]
+    assert sorted(panels) == sorted(metrics)
 
 
 def test_the_page_draws_the_figures_of_the_result_to_four_digits(study: Study, page: str) -> None:
@@ -363,6 +403,8 @@ def test_every_number_of_a_figure_is_one_of_the_results(study: Study) -> None:
         "family": Known(quotients),
         "cumulative": Known(always_ends(study)),
         "srm": Known(entered_shares(study)),
+        "slope": Known(strengths(study)),
+        "catalog": Known(catalogue_differences(study)),
     }
     checked = 0
     for key, figure in study.figures.items():
@@ -391,6 +433,27 @@ def always_ends(study: Study) -> Iterator[float]:
         for end in (look.always_low, look.always_high):
             if end is not None and (look.metric, look.day) in controls:
                 yield end / controls[look.metric, look.day]
+
+
+def strengths(study: Study) -> Iterator[float]:
+    """Offline differences in half-widths of their intervals."""
+    assert study.agreement is not None
+    for one in (one for row in study.agreement.rows for one in row.others):
+        if one.difference is not None and one.low is not None and one.high is not None:
+            strength = one.difference / ((one.high - one.low) / 2)
+            yield from (strength, -strength)
+
+
+def catalogue_differences(study: Study) -> Iterator[float]:
+    """Coverage and impressions of treatment minus those of control, at the same place."""
+    assert study.analysis is not None
+    control, treatment = study.analysis.catalogue_uses
+    covered = dict(zip(control.units, control.coverage, strict=True))
+    for units, share in zip(treatment.units, treatment.coverage, strict=True):
+        if units in covered:
+            yield share - covered[units]
+    for ours, theirs in zip(control.impression_shares, treatment.impression_shares, strict=True):
+        yield theirs - ours
 
 
 def entered_shares(study: Study) -> Iterator[float]:
@@ -452,10 +515,8 @@ def test_every_number_of_a_table_is_one_of_its_record(study: Study) -> None:
 
 def tables_of(blocks: Iterable[Block]) -> Iterator[TextTable]:
     for block in blocks:
-        if isinstance(block, Closed):
+        if isinstance(block, Beside | Closed | MetricBlocks):
             yield from tables_of(block.blocks)
-        elif isinstance(block, MetricBlocks):
-            yield from tables_of(block.inside)
         elif isinstance(block, TextTable):
             yield block
 
@@ -528,7 +589,8 @@ def test_methods_hold_what_makes_the_result_again(study: Study, parsed: Page) ->
         run = CliRunner().invoke(app, ["tools", "sql", name])
         assert run.output == sql
     (methods,) = parsed.all("section", id="methods")
-    assert "Welch 1947" in words(methods)
+    tabs = [e for e in parsed.elements if e.attributes.get("data-tab") == "definition"]
+    assert any("Welch 1947" in words(tab) for tab in tabs)
     assert f"duckdb {dict(study.provenance.versions)['duckdb']}" in words(methods)
     assert study.provenance.experiment.strip() in methods.text
 
@@ -536,9 +598,10 @@ def test_methods_hold_what_makes_the_result_again(study: Study, parsed: Page) ->
 def test_every_metric_leads_to_the_sql_that_summed_it(study: Study, parsed: Page) -> None:
     assert study.analysis is not None
     queries = Path(__file__).parents[2] / "queries"
-    rows = [e for e in parsed.all("tr") if (e.attributes.get("id") or "").startswith("def-")]
-    assert len(rows) == len(study.analysis.metrics)
-    for metric, row in zip(study.analysis.metrics, rows, strict=True):
+    rows = {e.attributes.get("id"): e for e in parsed.all("dl")}
+    for metric in study.analysis.metrics:
+        row = rows[f"def-{metric.name}"]
+        assert f"abeval tools sql EXPERIMENT {metric.name}" in row.text
         (link,) = [a for a in parsed.all("a") if row in a.inside and a.text == metric.query]
         (closed,) = parsed.all("details", id=link.attributes["href"].removeprefix("#"))
         (text,) = [e.text for e in parsed.all("pre") if closed in e.inside]
@@ -580,14 +643,13 @@ def test_methods_say_what_was_set_for_each_row(study: Study, parsed: Page) -> No
     assert study.analysis is not None
     assert study.provenance is not None
     (methods,) = parsed.all("section", id="methods")
-    (table,) = [t for t in parsed.all("table") if "Set for each row" in t.text]
-    lines = [words(e) for e in parsed.all("tr") if table in e.inside][1:]
-    for line, row in zip(lines, study.analysis.scorecard, strict=True):
-        assert line.startswith(f"{row.metric} {row.method} ")
-        assert row.lift_method is not None
-        assert f" {row.lift_method} " in line
-        draws = "none" if row.draws is None else f"{fmt.count(row.draws)}, {row.seed}"
-        assert fmt.typographic(draws) in line
+    for row in study.analysis.scorecard:
+        (tab,) = (words(e) for e in parsed.all("dl", id=f"def-{row.metric}"))
+        assert f"{row.method}: " in tab
+        assert f"{row.lift_method}: " in tab
+        draws = "" if row.draws is None else f"{fmt.count(row.draws)}, seed {row.seed}"
+        assert fmt.typographic(draws) in tab
+        assert ("seed" in tab) == (row.draws is not None)
     said = words(methods)
     for file in study.provenance.inputs:
         rows = duckdb.sql(f"select count(*) from '{FILE.parent / file.path}'").fetchall()
@@ -630,7 +692,10 @@ def test_figures_are_for_taking(study: Study) -> None:
     figure.update_layout(title="mine")
     assert figure.layout.title.text == "mine"
     assert ("windows", "ctr") in study.time.figures
-    assert [key[0] for key in study.analysis.figures][:2] == ["daily", "daily"]
+    assert figure.layout.title.text == "mine"
+    assert [key[0] for key in study.analysis.figures][:2] == ["forest", "daily"]
+    # Each has its title, and room for it.
+    assert all(study.figures[key].layout.title.text for key in study.figures)
     with pytest.raises(KeyError, match="there are"):
         study.time.figures["nothing"]
 

@@ -46,7 +46,7 @@ def test_the_figure_up_to_each_day_is_the_numbers_of_the_result(result, page):
     daily = rows_of(result, "ctr", "calendar", "daily")
     assert drawn["one day"]["y"] == close([100 * row.lift for row in daily])
     rows = rows_of(result, "ctr", "calendar", "cumulative")
-    line, band = drawn["up to the day"], drawn["up to the day, interval"]
+    line, band = drawn["treatment"], drawn["treatment, interval"]
     assert line["x"] == [row.end for row in rows]
     assert line["y"] == close([100 * row.lift for row in rows])
     ends = [*(row.lift_low for row in rows), *(row.lift_high for row in reversed(rows))]
@@ -57,7 +57,7 @@ def test_the_band_that_is_valid_at_every_look_is_a_share_of_control(result, page
     looks = [look for look in result.looks if look.metric == "ctr"]
     control = {r.end: r.control for r in rows_of(result, "ctr", "calendar", "cumulative")}
     every = figures(page)["cumulative-ctr"]["data"]
-    low, high = (trace for trace in every if trace.get("legendgroup") == "always")
+    low, high = (trace for trace in every if trace["name"] == "treatment, always valid")
     assert low["x"] == high["x"] == [look.day for look in looks]
     for trace, name in ((low, "always_low"), (high, "always_high")):
         ends = [getattr(look, name) for look in looks]
@@ -74,8 +74,8 @@ def test_the_band_that_is_valid_at_every_look_is_a_share_of_control(result, page
 def test_windows_are_a_line_and_a_band_of_the_longest_length(result, page):
     rows = [row for row in rows_of(result, "ctr", "calendar", "rolling") if row.days == 7]
     drawn = traces(page, "windows-ctr")
-    line, band = drawn["7 days"], drawn["7 days, interval"]
-    assert "3 days" not in drawn
+    line, band = drawn["treatment"], drawn["treatment, interval"]
+    assert len(line["x"]) == len(rows)
     assert line["x"] == [row.end for row in rows]
     assert line["y"] == close([100 * row.lift for row in rows])
     ends = [*(row.lift_low for row in rows), *(row.lift_high for row in reversed(rows))]
