@@ -51,7 +51,7 @@ def compute_lifts(world: World, seed: int) -> dict[str, Lift]:
     effect = compare(control, treatment)
     variance = control.variance
     shifted = [arm.shift(*rest.means.tolist()) for arm in (a, b)]
-    ratio = fieller(*map(estimate_ratio, shifted))
+    ratio = fieller(estimate_ratio(shifted[0]), estimate_ratio(shifted[1]))
     return {
         "clicks_per_user": dilute_mean(effect, control.value, variance, -variance, rest),
         "ctr": dilute_ratio(ratio, shifted[0], shifted[1], rest, two_sided_quantile(0.05)),
