@@ -221,6 +221,95 @@ class Gained(Frozen):
     reason: str | None = None
 
 
+class Launch(Frozen):
+    """One launch of a quarter and its lift, as measured and as shrunk.
+
+    Attributes:
+        since: First day of the holdout's period on which everybody else had it.
+        share: Share of the period in which they had it, by active units.
+    """
+
+    metric: str
+    experiment: str
+    variant: str
+    since: str
+    share: float
+    measured: float
+    shrunk: float
+    low: float
+    high: float
+
+
+class HoldoutWeek(Frozen):
+    """The lift of everybody else over the holdout, from the first day to the end of a week.
+
+    `plain` is without covariates; `expected` is what the launches let expect of the same days.
+    """
+
+    metric: str
+    end: str
+    days: int
+    lift: float | None
+    low: float | None
+    high: float | None
+    plain: float | None
+    plain_low: float | None
+    plain_high: float | None
+    expected: float
+    expected_low: float
+    expected_high: float
+
+
+class Programme(Frozen):
+    """What the launches of a quarter gained together, beside its holdout.
+
+    All are lifts over the holdout's period, but for `together`. `naive`, `luck`, `wear_off`,
+    `not_live` and `unexplained` add up to `holdout`.
+
+    Attributes:
+        gained: What the quarter gained: of launches and holdout, if they agree.
+        basis: What `gained` rests on; `holdout` where the launches say something else.
+        together: The shrunk lifts of all launches, compounded, as if all were live.
+        expected: What they let expect of the period, tests included.
+        holdout: What was measured over the holdout.
+        p_value: P-value of no difference between `expected` and `holdout`.
+        naive: The lifts as measured, compounded.
+        luck: What shrinking takes away: the winners' luck.
+        wear_off: What is lost after the tests, by `kept`.
+        not_live: What the days before launches lack.
+        unexplained: What is left: overlap of launches, noise, and what else is not known.
+        kept: Share of an effect that is left after its test.
+    """
+
+    metric: str
+    name: str
+    launches: int
+    basis: Literal["both", "holdout", "launches", "none"]
+    reason: str | None = None
+    gained: float | None = None
+    gained_low: float | None = None
+    gained_high: float | None = None
+    together: float | None = None
+    together_low: float | None = None
+    together_high: float | None = None
+    expected: float | None = None
+    expected_low: float | None = None
+    expected_high: float | None = None
+    holdout: float | None = None
+    holdout_low: float | None = None
+    holdout_high: float | None = None
+    p_value: float | None = None
+    naive: float | None = None
+    luck: float | None = None
+    wear_off: float | None = None
+    not_live: float | None = None
+    unexplained: float | None = None
+    unexplained_low: float | None = None
+    unexplained_high: float | None = None
+    kept: float | None = None
+    kept_sd: float | None = None
+
+
 class HistoryReport(Tabled[Prediction], PageRecord):
     """What a history of experiments says, and how many rows were not used."""
 
@@ -238,6 +327,9 @@ class HistoryReport(Tabled[Prediction], PageRecord):
     effects: tuple[HistoryEffect, ...]
     left_out: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = field(default=())
+    programmes: tuple[Programme, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    weeks: tuple[HoldoutWeek, ...] = ()
 
     def effects_frame(self) -> "pd.DataFrame":
         """Return one row per experiment, variant and metric."""
