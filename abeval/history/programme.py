@@ -7,7 +7,7 @@ launch from its first day on, and while an experiment ran, each variant by its s
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -150,7 +150,9 @@ def describe_programme(
     _, all_live = parts.average(parts.days.size)
     launches = [
         Launch(
-            *(metric, *parts.cases[i]),
+            metric=metric,
+            experiment=parts.cases[i][0],
+            variant=parts.cases[i][1],
             since=holdout.windows.days[int(np.argmax(parts.live[i] > 0))],
             share=float(all_live[i]),
             measured=math.expm1(parts.effects[i]),
@@ -158,7 +160,7 @@ def describe_programme(
             low=math.expm1(shrunk.low[i]),
             high=math.expm1(shrunk.high[i]),
         )
-        for i in np.flatnonzero(since)
+        for i in np.flatnonzero(since).tolist()
     ]
     shown = []
     for row, plain in weeks:
@@ -179,7 +181,7 @@ def _conclude(
     bare: Programme, parts: _Parts, last: WindowRow, holdout: Holdout, kept: Kept, reach: float
 ) -> Programme:
     """Combine launches and holdout over the whole period, if they agree."""
-    since = parts.live.any(1).astype(np.float64)
+    since = np.where(parts.live.any(1), 1.0, 0.0)
     nothing = np.zeros_like(since)
     steps = [
         float(since @ parts.effects),
@@ -224,7 +226,8 @@ def _conclude(
     )
 
 
-def _named(name: str, ends: tuple[float, float, float]) -> dict[str, float]:
+def _named(name: str, ends: tuple[float, float, float]) -> dict[str, Any]:
+    """Name a value and the ends of its interval, as fields of a record."""
     return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
 
 
@@ -271,7 +274,12 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
     if missing := [name for name in holdout.launches if name not in {r.experiment for r in rows}]:
         what = f"[holdout] launches: the history has no experiment {missing[0]!r}"
         raise ExperimentError(what + suggest_name(missing[0], {r.experiment for r in rows}))
-    cases = [case for case, effect in measure.effects.items() if effect.value > -1]
+    # The holdout itself may be in the history: it is no launch.
+    cases = [
+        case
+        for case, effect in measure.effects.items()
+        if effect.value > -1 and case[0] != holdout.name
+    ]
     effects = np.array([math.log1p(measure.effects[case].value) for case in cases])
     ses = np.array([measure.effects[c].se / (1 + measure.effects[c].value) for c in cases])
     tested, live = np.zeros((2, len(cases), days.size))

@@ -15,6 +15,7 @@ from abeval.history.predictions import (
     estimate_prediction,
     signal,
 )
+from abeval.history.programme import Holdout, Kept, describe_programme
 from abeval.history.table import StoredRows
 from abeval.results import history as records
 from abeval.stats import shrinkage
@@ -37,6 +38,7 @@ def report(
     metrics: Sequence[str] | None,
     offline: Sequence[str] | None,
     alpha: float,
+    holdout: Holdout | None = None,
 ) -> records.HistoryReport:
     """Report what a history says, with the arguments of `History.report`."""
     history = build_measures(kept.rows)
@@ -54,6 +56,7 @@ def report(
     of_targets = groupby(predictions, key=lambda prediction: prediction.row.target)
     choices = [choose_predictor([*group], alpha) for _, group in of_targets]
     unsigned = () if kept.is_signed else (_UNSIGNED,)
+    quarter = [describe_programme(m, kept.rows, holdout, Kept(), alpha) for m in online if holdout]
     return records.HistoryReport(
         schema_version=records.HISTORY_SCHEMA_VERSION,
         history=str(path),
@@ -66,6 +69,9 @@ def report(
         effects=tuple(e for m in (*before, *online) for e in _effects(m, history, alpha)),
         left_out=tuple(history.left_out.items()),
         notes=(*_notes(history, before, online, predictions), *unsigned),
+        programmes=tuple(programme for programme, _, _ in quarter),
+        launches=tuple(launch for _, launches, _ in quarter for launch in launches),
+        weeks=tuple(week for _, _, weeks in quarter for week in weeks),
     )
 
 

@@ -249,9 +249,9 @@ class HoldoutWeek(Frozen):
     metric: str
     end: str
     days: int
-    lift: float | None
-    low: float | None
-    high: float | None
+    holdout: float | None
+    holdout_low: float | None
+    holdout_high: float | None
     plain: float | None
     plain_low: float | None
     plain_high: float | None

@@ -142,7 +142,13 @@ def measure_quarters(world: Quarter, repetitions: int, seed: int) -> Record:
     )
     sums = rows[:, :3].sum(0)
     shown = sums[1] / sums[0], sums[2] / sums[0], *rows[:, 3:7].mean(0), np.median(rows[:, 7])
-    record = dict(zip(names, (f"{x:.2f}" if i < 2 or i > 5 else float(x) for i, x in enumerate(shown)), strict=True))
+    record = dict(
+        zip(
+            names,
+            (f"{x:.2f}" if i < 2 or i > 5 else float(x) for i, x in enumerate(shown)),
+            strict=True,
+        )
+    )
     return {**world._asdict(), **record}
 
 
@@ -152,7 +158,11 @@ def _judge(world: Quarter, random: np.random.Generator) -> list[float]:
     measure = build_measures(rows).select_side("online")[0]
     se = compute_holdout_se(world)
     holdout = build_holdout(drawn.true + se * float(random.standard_normal()), se)
-    kept = Kept() if world.kept == 1 else Kept(world.kept + 0.05 * float(random.standard_normal()), 0.05)
+    kept = (
+        Kept()
+        if world.kept == 1
+        else Kept(world.kept + 0.05 * float(random.standard_normal()), 0.05)
+    )
     programme, _, _ = describe_programme(measure, rows, holdout, kept, 0.05)
     p = programme
     true = math.expm1(drawn.true)
