@@ -7,6 +7,7 @@ a history and the windows of a holdout.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tests.worlds.launches import (
     compute_holdout_se,
     draw_quarter,
 )
+from tests.worlds.overlap import drawn, shop
 
 
 def measure_quarters(world: Quarter, repetitions: int, seed: int) -> Record:
@@ -64,6 +66,33 @@ def _judge(world: Quarter, random: np.random.Generator) -> list[float]:
     ]
 
 
+class Overlap(NamedTuple):
+    """Two tests on the same units.
+
+    Attributes:
+        interaction: What both together add to the effects of each, as a factor minus one.
+        units: How many there are.
+    """
+
+    interaction: float
+    units: int = 4_000
+
+
+def measure_overlap(world: Overlap, repetitions: int, seed: int) -> Record:
+    """Audit many pairs of tests: how often is an interaction claimed?"""
+    ids = np.array([f"u{i}" for i in range(world.units)])
+    claimed, errors = 0, []
+    for i in range(repetitions):
+        frame, other = drawn(world.interaction, 1_000 * seed + i, ids)
+        rows = shop().audit(logs={"units": frame}, others={"other": other}).interactions
+        claimed += any(row.p_adjusted < 0.01 for row in rows)
+        low, high = np.log1p([rows[0].lift_low, rows[0].lift_high])
+        errors.append((high - low) / 2 / 1.96)
+    se = float(np.median(errors))
+    size = abs(math.log1p(world.interaction)) / se
+    return {**world._asdict(), "in errors": f"{size:.1f}", "claimed, %": claimed / repetitions}
+
+
 PLAIN, WORN = (0.0, 0.0), (-0.02, 0.1)
 TABLES = {
     "quarters": Table(
@@ -75,5 +104,10 @@ TABLES = {
             for share in (0.005, 0.01, 0.02, 0.05)
         ],
         repetitions=500,
-    )
+    ),
+    "overlap": Table(
+        measure_overlap,
+        [Overlap(size) for size in (0.0, -0.05, -0.1, -0.15, -0.2)],
+        repetitions=500,
+    ),
 }
