@@ -10,7 +10,15 @@ from abeval.report.figures import FigureView
 from abeval.report.tables import Tables, TextTable, VerdictLine, interval, rescale, table
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.history import FEWEST, Added, Gained, HistoryEffect, HistoryReport, Prediction
+from abeval.results.history import (
+    FEWEST,
+    Added,
+    Gained,
+    HistoryEffect,
+    HistoryReport,
+    Lasting,
+    Prediction,
+)
 
 _LISTED = 3
 """Most metrics that one sentence names."""
@@ -38,7 +46,10 @@ def tabulate_additions(result: Added, show_all: bool) -> Tables:
 def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
     """Write the verdict and what was learned, then every table with rows."""
     visible_tables = tables.drop_empty(
-        prediction_table(result), sensitivity_table(result), launch_table(result)
+        prediction_table(result),
+        sensitivity_table(result),
+        lasting_table(result),
+        launch_table(result),
     )
     left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)
     lines = (*tables.write_verdict_lines(verdict(result)), *sentences(result))
@@ -327,6 +338,29 @@ def describe_quarter(result: HistoryReport) -> Iterator[str]:
 
 def _points(value: float | None) -> str:
     return f"{100 * (value or 0.0):+.1f}"
+
+
+def lasting_table(result: HistoryReport) -> TextTable:
+    """Tabulate what is left of effects by week since entry."""
+    return table(
+        "Effects that last",
+        "the true effect in a later week since entry, as a share of that in the first.",
+        result.lasting,
+        ("metric", lambda row: row.metric),
+        ("week", lambda row: str(row.week)),
+        ("experiments", lambda row: str(row.experiments), "spare"),
+        ("left", _describe_kept, "number"),
+        ("explains", lambda row: fmt.number(row.explained, ".0%"), "number"),
+        ("error", lambda row: _percent(row.error), "spare"),
+        ("the first week", lambda row: "predicts it" if row.supported else "does not tell it"),
+    )
+
+
+def _describe_kept(row: Lasting) -> str:
+    if row.kept is None:
+        return codes.describe_code(row.reason or "")
+    low, high = (fmt.UNBOUNDED if end is None else f"{end:.0%}" for end in (row.low, row.high))
+    return f"{row.kept:.0%} [{low}, {high}]"
 
 
 def launch_table(result: HistoryReport) -> TextTable:

@@ -12,7 +12,7 @@ from abeval.results.record import Frozen, PageRecord, Tabled
 if TYPE_CHECKING:
     import pandas as pd
 
-Source = Literal["analysis", "replay", "agreement", "preferences"]
+Source = Literal["analysis", "replay", "agreement", "preferences", "windows"]
 _Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online"]
 
@@ -22,7 +22,7 @@ class HistoryRow(Frozen, kw_only=True):
 
     Attributes:
         source: Kind of result that the row comes from: `analysis`, `replay`, `agreement`,
-            `preferences`.
+            `preferences`, `windows`.
         digest: Hash of that result's content and of what was stated when it was added.
         control: The variant, or the model, that `variant` is compared with.
         side: `offline` for what is known before an A/B test, such as preferences; else `online`.
@@ -33,6 +33,8 @@ class HistoryRow(Frozen, kw_only=True):
         se: Standard error of the effect, derived from its interval.
         units: Units of the variant; for a replay, of the traffic.
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
+        week: Of `windows`: the week since entry, 1 the first; effects are mean logs of lifts.
+        covariance: Of `windows`: covariance of the error with that of the first week.
     """
 
     experiment: str
@@ -63,6 +65,8 @@ class HistoryRow(Frozen, kw_only=True):
     reason: str | None = None
     decision: str | None = None
     shipped: bool = False
+    week: int | None = None
+    covariance: float | None = None
 
 
 class AddedSource(Frozen):
@@ -310,6 +314,29 @@ class Programme(Frozen):
     kept_sd: float | None = None
 
 
+class Lasting(Frozen):
+    """How much of the effect in the first week since entry is left in a later one.
+
+    Attributes:
+        kept: True effect in `week` by one in the first week; None with a `reason`.
+        explained: Share of the squared error of predictions of the later effect that the first week
+            removes, in experiments left out of the fit.
+        error: Standard error of such a prediction of a new experiment, as a fraction.
+        supported: Whether the first week predicts the later effect better than nothing does.
+    """
+
+    metric: str
+    week: int
+    experiments: int
+    kept: float | None = None
+    low: float | None = None
+    high: float | None = None
+    explained: float | None = None
+    error: float | None = None
+    supported: bool = False
+    reason: str | None = None
+
+
 class HistoryReport(Tabled[Prediction], PageRecord):
     """What a history of experiments says, and how many rows were not used."""
 
@@ -330,6 +357,7 @@ class HistoryReport(Tabled[Prediction], PageRecord):
     programmes: tuple[Programme, ...] = ()
     launches: tuple[Launch, ...] = ()
     weeks: tuple[HoldoutWeek, ...] = ()
+    lasting: tuple[Lasting, ...] = ()
 
     def effects_frame(self) -> "pd.DataFrame":
         """Return one row per experiment, variant and metric."""

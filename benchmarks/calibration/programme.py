@@ -11,13 +11,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abeval.history.lasting import estimate_lasting, find_kept
 from abeval.history.measures import build_measures
-from abeval.history.programme import Kept, describe_programme
+from abeval.history.programme import describe_programme
 from benchmarks.runner import Record, Table
 from tests.worlds.launches import (
     Quarter,
     build_holdout,
     build_rows,
+    build_week_rows,
     compute_holdout_se,
     draw_quarter,
 )
@@ -28,19 +30,16 @@ def measure_quarters(world: Quarter, repetitions: int, seed: int) -> Record:
     """Judge many quarters of a world: how often intervals hold the truth, and how wide they are."""
     random = np.random.default_rng(1 + seed)
     rows = np.array([_judge(world, random) for _ in range(repetitions)])
-    names = (
-        *("naive/true", "launches/true", "launches, %", "holdout, %", "gained, %"),
-        *("agree, %", "width/holdout"),
-    )
-    sums = rows[:, :3].sum(0)
-    shown = sums[1] / sums[0], sums[2] / sums[0], *rows[:, 3:7].mean(0), np.median(rows[:, 7])
-    record = dict(
-        zip(
-            names,
-            (f"{x:.2f}" if i < 2 or i > 5 else float(x) for i, x in enumerate(shown)),
-            strict=True,
-        )
-    )
+    true, naive, expected = rows[:, :3].sum(0)
+    held, width, kept = rows[:, 3:7].mean(0), np.median(rows[:, 7]), rows[rows[:, 9] > 0, 8]
+    record = {
+        "naive/true": f"{naive / true:.2f}",
+        "launches/true": f"{expected / true:.2f}",
+        **dict(zip(("launches, %", "holdout, %", "gained, %", "agree, %"), held, strict=True)),
+        "width/holdout": f"{width:.2f}",
+        "kept": f"{np.mean(kept):.2f}" if kept.size else "",
+        "found, %": rows[:, 9].mean(),
+    }
     return {**world._asdict(), **record}
 
 
@@ -50,11 +49,8 @@ def _judge(world: Quarter, random: np.random.Generator) -> list[float]:
     measure = build_measures(rows).select_side("online")[0]
     se = compute_holdout_se(world)
     holdout = build_holdout(drawn.true + se * float(random.standard_normal()), se)
-    kept = (
-        Kept()
-        if world.kept == 1
-        else Kept(world.kept + 0.05 * float(random.standard_normal()), 0.05)
-    )
+    lasting = [*estimate_lasting(measure, [*rows, *build_week_rows(drawn)], 0.05)]
+    kept = find_kept(lasting, 0.05)
     programme, _, _ = describe_programme(measure, rows, holdout, kept, 0.05)
     p = programme
     true = math.expm1(drawn.true)
@@ -63,6 +59,7 @@ def _judge(world: Quarter, random: np.random.Generator) -> list[float]:
         *(p.expected_low <= true <= p.expected_high, p.holdout_low <= true <= p.holdout_high),
         *(p.gained_low <= true <= p.gained_high, p.basis == "both"),
         (p.gained_high - p.gained_low) / (p.holdout_high - p.holdout_low),
+        *(kept.value, kept.value != 1),
     ]
 
 

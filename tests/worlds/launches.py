@@ -18,6 +18,9 @@ DAYS, TEST, SHIPPED = 91, 14, 12
 SE = 0.01
 Z = 1.96
 DATES = tuple(str(np.datetime64("2026-07-01") + day) for day in range(DAYS))
+ALIKE = 0.5
+"""Correlation of the errors of two weeks: the same units return."""
+WEEK_SE = SE / math.sqrt((1 + ALIKE) / 2)
 PERSISTENT = 0.5
 """Share of a unit's values that is the same in every two weeks: more days do not average it out."""
 
@@ -39,10 +42,15 @@ class Quarter(NamedTuple):
 
 
 class Drawn(NamedTuple):
-    """One quarter: its tests as seen, what was shipped, and its true log lift."""
+    """One quarter: its tests as seen, what was shipped, and its true log lift.
+
+    `weeks` are the effects of the first and the second week of a test, shape (tests, 2); the second
+    week's stays.
+    """
 
     start: Floats
     seen: Floats
+    weeks: Floats
     shipped: Floats
     true: float
 
@@ -51,12 +59,16 @@ def draw_quarter(world: Quarter, random: np.random.Generator) -> Drawn:
     """Draw experiments until enough are shipped, and what they did to the quarter's days."""
     spread, count = world.spread * SE, 2_000
     true = spread * random.standard_normal(count)
-    seen = true + SE * random.standard_normal(count)
+    left = world.kept + 0.1 * (world.kept < 1) * random.standard_normal(count)
+    noise = random.multivariate_normal(
+        [0, 0], WEEK_SE**2 * np.array([[1, ALIKE], [ALIKE, 1]]), count
+    )
+    weeks = true[:, None] * np.stack([2 - left, left], axis=1) + noise
+    seen = weeks.mean(1)
     shipped = seen > Z * SE
     enough = int(np.flatnonzero(shipped)[SHIPPED - 1]) + 1
-    true, seen, shipped = true[:enough], seen[:enough], shipped[:enough]
+    true, seen, shipped, left = true[:enough], seen[:enough], shipped[:enough], left[:enough]
     start = random.integers(0, DAYS - 2 * TEST, enough)
-    left = world.kept + 0.1 * (world.kept < 1) * random.standard_normal(enough)
     day = np.arange(DAYS)
     tested = (day >= start[:, None]) & (day < start[:, None] + TEST)
     live = shipped[:, None] & (day >= start[:, None] + TEST)
@@ -64,7 +76,7 @@ def draw_quarter(world: Quarter, random: np.random.Generator) -> Drawn:
     mean, sd = world.overlap
     pairs = np.triu(spread * (mean + sd * random.standard_normal((enough, enough))), 1)
     logs += np.einsum("id,ij,jd->d", live.astype(float), pairs, live.astype(float))
-    return Drawn(start, seen, shipped, float(np.log(np.mean(np.exp(logs)))))
+    return Drawn(start, seen, weeks[:enough], shipped, float(np.log(np.mean(np.exp(logs)))))
 
 
 def compute_holdout_se(world: Quarter) -> float:
@@ -98,6 +110,26 @@ def build_rows(drawn: Drawn) -> list[HistoryRow]:
         for i, (start, seen, shipped) in enumerate(
             zip(drawn.start, drawn.seen, drawn.shipped, strict=True)
         )
+    ]
+
+
+def build_week_rows(drawn: Drawn) -> list[HistoryRow]:
+    """Build the rows that a history has of the weeks of the tests."""
+    return [
+        HistoryRow(
+            experiment=f"e{i}",
+            source="windows",
+            variant="new",
+            metric="ctr",
+            side="online",
+            effect=float(effect),
+            se=WEEK_SE,
+            alpha=0.05,
+            week=week,
+            covariance=WEEK_SE**2 * (1.0 if week == 1 else ALIKE),
+        )
+        for i, effects in enumerate(drawn.weeks)
+        for week, effect in enumerate(effects, start=1)
     ]
 
 
