@@ -37,7 +37,7 @@ def measure_quarters(world: Quarter, repetitions: int, seed: int) -> Record:
         "launches/true": f"{expected / true:.2f}",
         **dict(zip(("launches, %", "holdout, %", "gained, %", "agree, %"), held, strict=True)),
         "width/holdout": f"{width:.2f}",
-        "kept": f"{np.mean(kept):.2f}" if kept.size else "",
+        "kept found": f"{np.mean(kept):.2f}" if kept.size else "",
         "found, %": rows[:, 9].mean(),
     }
     return {**world._asdict(), **record}
