@@ -98,7 +98,7 @@ class _Parts(NamedTuple):
 
     `effects` and `ses` are of logs, shape (cases,). `tested` and `live` are the shares of everybody
     else who had each on each day, in its test and after its launch, shape (cases, days); `days` are
-    the weights of the days.
+    the weights of the days. `unmeasured` counts launches without an effect on the metric.
     """
 
     cases: Sequence[Case]
@@ -107,6 +107,7 @@ class _Parts(NamedTuple):
     tested: Floats
     live: Floats
     days: Floats
+    unmeasured: int
 
     def average(self, until: int) -> tuple[Floats, Floats]:
         """Return the mean shares over the first days, in tests and after launches."""
@@ -162,18 +163,16 @@ def describe_programme(
         )
         for i in np.flatnonzero(since).tolist()
     ]
-    shown = []
-    for row, plain in weeks:
-        until = holdout.windows.days.index(row.end) + 1
-        ends = _ends(*parts.expect(*parts.average(until), kept), reach)
-        shown.append(
-            HoldoutWeek(
-                *(metric, row.end, row.days),
-                *(row.lift, row.lift_low, row.lift_high),
-                *(plain.lift, plain.lift_low, plain.lift_high),
-                *ends,
-            )
+    shown = [
+        HoldoutWeek(
+            *(metric, row.end, row.days),
+            *(row.lift, row.lift_low, row.lift_high),
+            *(plain.lift, plain.lift_low, plain.lift_high),
+            **_lift("expected", parts.expect(*parts.average(until), kept), reach),
         )
+        for row, plain in weeks
+        for until in [holdout.windows.days.index(row.end) + 1]
+    ]
     return _conclude(bare, parts, last, holdout, kept, reach), launches, shown
 
 
@@ -182,59 +181,48 @@ def _conclude(
 ) -> Programme:
     """Combine launches and holdout over the whole period, if they agree."""
     since = np.where(parts.live.any(1), 1.0, 0.0)
-    nothing = np.zeros_like(since)
-    steps = [
-        float(since @ parts.effects),
-        shrinkage.total(parts.effects, parts.ses, since).value,
-        kept.value * shrinkage.total(parts.effects, parts.ses, since).value,
-    ]
+    shrunk = shrinkage.total(parts.effects, parts.ses, since).value
     expected = parts.expect(*parts.average(parts.days.size), kept)
-    lifts = [math.expm1(value) for value in (*steps, expected[0])]
-    together = parts.expect(nothing, since, kept)
+    steps = [float(since @ parts.effects), shrunk, kept.value * shrunk, expected[0]]
+    naive, luck, wear_off, not_live = np.diff(np.expm1(steps), prepend=0.0).tolist()
     row = replace(
         bare,
         launches=int(since.sum()),
+        unmeasured=parts.unmeasured,
         reason=None,
-        naive=lifts[0],
-        luck=lifts[1] - lifts[0],
-        wear_off=lifts[2] - lifts[1],
-        not_live=lifts[3] - lifts[2],
+        naive=naive,
+        luck=luck,
+        wear_off=wear_off,
+        not_live=not_live,
         kept=kept.value,
         kept_sd=kept.sd,
-        **_named("together", _ends(*together, reach)),
-        **_named("expected", _ends(*expected, reach)),
+        **_lift("together", parts.expect(0 * since, since, kept), reach),
+        **_lift("expected", expected, reach),
     )
     measured = _measure_log(last, holdout.windows.alpha)
     if holdout.failed or measured is None:
         # Its logs cannot be trusted, or control is near zero.
         why = "untrusted" if holdout.failed else last.reason or "no_lift"
-        gained = _named("gained", _ends(*expected, reach))
-        return replace(row, **gained, basis="launches", reason=why)
+        return replace(row, **_lift("gained", expected, reach), basis="launches", reason=why)
     combined = shrinkage.combine(expected, measured)
     agrees = combined.p_value >= _AGREES
+    apart = measured[0] - expected[0], math.hypot(measured[1], expected[1])
     # The holdout was randomised: where both differ, it holds without what launches assume.
     best = (combined.value, combined.sd) if agrees else measured
-    apart = _ends(measured[0] - expected[0], math.hypot(measured[1], expected[1]), reach)
-    scale = math.exp(expected[0])
     return replace(
         row,
-        **_named("holdout", _ends(*measured, reach)),
-        **_named("unexplained", (scale * apart[0], scale * apart[1], scale * apart[2])),
-        **_named("gained", _ends(*best, reach)),
+        **_lift("holdout", measured, reach),
+        **_lift("unexplained", apart, reach, math.exp(expected[0])),
+        **_lift("gained", best, reach),
         p_value=combined.p_value,
         basis="both" if agrees else "holdout",
     )
 
 
-def _named(name: str, ends: tuple[float, float, float]) -> dict[str, Any]:
-    """Name a value and the ends of its interval, as fields of a record."""
-    return dict(zip((name, f"{name}_low", f"{name}_high"), ends, strict=True))
-
-
-def _ends(value: float, sd: float, reach: float) -> tuple[float, float, float]:
-    """Return a lift and the ends of its interval, from a log."""
-    low, high = value - reach * sd, value + reach * sd
-    return math.expm1(value), math.expm1(low), math.expm1(high)
+def _lift(name: str, log: tuple[float, float], reach: float, scale: float = 1.0) -> dict[str, Any]:
+    """Return a lift and its interval as fields of a record, from a log and its error."""
+    ends = {"": 0.0, "_low": -reach, "_high": reach}
+    return {f"{name}{end}": scale * math.expm1(log[0] + z * log[1]) for end, z in ends.items()}
 
 
 def _measure_log(row: WindowRow, alpha: float) -> tuple[float, float] | None:
@@ -271,9 +259,10 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
         for row in rows
         if row.source == "analysis" and row.metric == metric
     }
-    if missing := [name for name in holdout.launches if name not in {r.experiment for r in rows}]:
-        what = f"[holdout] launches: the history has no experiment {missing[0]!r}"
-        raise ExperimentError(what + suggest_name(missing[0], {r.experiment for r in rows}))
+    launched = {r.experiment for r in rows if r.shipped and (r.end or "9")[:10] >= str(days[0])}
+    if missing := [name for name in holdout.launches if name not in launched]:
+        what = f"[holdout] launches: the history has no experiment {missing[0]!r} that was shipped"
+        raise ExperimentError(what + suggest_name(missing[0], launched), "add it, with --shipped")
     # The holdout itself may be in the history: it is no launch.
     cases = [
         case
@@ -303,4 +292,6 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
             tested[i, days >= since] = 0.0
     there = {row.end: row.units_control for row in _select_windows(holdout.plain, metric, "daily")}
     weights = np.array([float(there.get(str(day), 0)) for day in days])
-    return _Parts(cases, effects, ses, tested, live, weights if weights.any() else weights + 1.0)
+    weights = weights if weights.any() else weights + 1.0
+    unmeasured = len((launched & {*holdout.launches} or launched) - {name for name, _ in cases})
+    return _Parts(cases, effects, ses, tested, live, weights, unmeasured)

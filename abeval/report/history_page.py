@@ -309,6 +309,8 @@ def describe_quarter(result: HistoryReport) -> Iterator[str]:
             fmt.lift(*interval(row, name)).text for name in ("gained", "expected", "holdout")
         )
         launches = f"{row.launches} launch{'es' * (row.launches != 1)}"
+        if row.unmeasured:
+            launches += f" (of {row.unmeasured} more no effect was measured)"
         if row.basis == "launches":
             why = codes.describe_code(row.reason or "")
             yield f"{head}: {gained}, by {launches} alone; the holdout cannot say it ({why})"
@@ -325,7 +327,7 @@ def describe_quarter(result: HistoryReport) -> Iterator[str]:
         steps = (
             ("winners' luck", row.luck),
             ("worn off", row.wear_off),
-            ("days before launch", row.not_live),
+            ("not live yet", row.not_live),
             ("unexplained", row.unexplained),
         )
         points = (f"{100 * (value or 0.0):+.1f} {name}" for name, value in steps)

@@ -277,6 +277,7 @@ class Programme(Frozen):
         expected: What they let expect of the period, tests included.
         holdout: What was measured over the holdout.
         p_value: P-value of no difference between `expected` and `holdout`.
+        unmeasured: Number of launches without an effect on this metric: they are not in the sum.
         naive: The lifts as measured, compounded.
         luck: What shrinking takes away: the winners' luck.
         wear_off: What is lost after the tests, by `kept`.
@@ -289,6 +290,7 @@ class Programme(Frozen):
     name: str
     launches: int
     basis: Literal["both", "holdout", "launches", "none"]
+    unmeasured: int = 0
     reason: str | None = None
     gained: float | None = None
     gained_low: float | None = None

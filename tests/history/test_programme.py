@@ -98,8 +98,15 @@ def test_a_launch_without_a_day_or_a_test_is_refused() -> None:
     with pytest.raises(ExperimentError, match="since when 'e"):
         programme(undated, build_holdout(0.05, 0.02))
     unknown = build_holdout(0.05, 0.02)._replace(launches={"nothing": "2026-09-01"})
-    with pytest.raises(ExperimentError, match="no experiment 'nothing'"):
+    with pytest.raises(ExperimentError, match="no experiment 'nothing' that was shipped"):
         programme(ROWS, unknown)
+
+
+def test_a_launch_that_was_not_measured_is_counted() -> None:
+    other = replace(ROWS[0], experiment="new", metric="visits", shipped=True)
+    measure = build_measures([*ROWS, other]).select_side("online")[0]
+    row, _, _ = describe_programme(measure, [*ROWS, other], build_holdout(0.1, 0.02), Kept(), 0.05)
+    assert (row.launches, row.unmeasured) == (12, 1)
 
 
 def test_too_few_experiments_say_nothing() -> None:
