@@ -14,8 +14,10 @@ import numpy as np
 from abeval.history.lasting import estimate_lasting, find_kept
 from abeval.history.measures import build_measures
 from abeval.history.programme import describe_programme
+from abeval.stats import latent
 from benchmarks.runner import Record, Table
 from tests.worlds.launches import (
+    ALIKE,
     Quarter,
     build_holdout,
     build_rows,
@@ -90,6 +92,41 @@ def measure_overlap(world: Overlap, repetitions: int, seed: int) -> Record:
     return {**world._asdict(), "in errors": f"{size:.1f}", "claimed, %": claimed / repetitions}
 
 
+class Weeks(NamedTuple):
+    """Past experiments with effects in two weeks.
+
+    Attributes:
+        experiments: How many there are.
+        spread: Standard deviation of true effects, in standard errors of a week.
+        kept: What is left of an effect in the second week.
+    """
+
+    experiments: int
+    spread: float
+    kept: float
+
+
+def measure_lasting(world: Weeks, repetitions: int, seed: int) -> Record:
+    """Estimate what is left in many histories, with and without the noise that weeks share."""
+    random = np.random.default_rng(1 + seed)
+    size, shared = world.experiments, np.full(world.experiments, ALIKE)
+    counts = np.zeros(3)
+    for _ in range(repetitions):
+        true = world.spread * random.standard_normal((size, 1)) * [1.0, world.kept]
+        noise = random.multivariate_normal([0, 0], [[1, ALIKE], [ALIKE, 1]], size)
+        x, y = (true + noise).T
+        fitted, apart = (
+            latent.fit(x, np.ones(size), y, np.ones(size), noise=known)
+            for known in (shared, 0 * shared)
+        )
+        slopes = latent.slope(fitted), latent.slope(apart)
+        supported = slopes[0].p_value < 0.05 and latent.held_out(fitted).gain.sum() > 0
+        held = [slope.low <= world.kept <= slope.high for slope in slopes]
+        counts += np.array([*held, supported])
+    names = "interval holds, %", "as if apart, %", "supported, %"
+    return {**world._asdict(), **dict(zip(names, counts / repetitions, strict=True))}
+
+
 PLAIN, WORN = (0.0, 0.0), (-0.02, 0.1)
 TABLES = {
     "quarters": Table(
@@ -99,7 +136,13 @@ TABLES = {
             for spread in (1.0, 2.0)
             for kept, overlap in ((1.0, PLAIN), (0.75, WORN))
             for share in (0.005, 0.01, 0.02, 0.05)
-        ],
+        ]
+        + [Quarter(0.01, spread, 0.75, WORN, 0.75) for spread in (1.0, 2.0)],
+        repetitions=500,
+    ),
+    "lasting": Table(
+        measure_lasting,
+        [Weeks(n, s, k) for n in (12, 40, 150) for s in (1.0, 2.0) for k in (0.0, 0.6, 1.0)],
         repetitions=500,
     ),
     "overlap": Table(

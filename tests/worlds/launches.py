@@ -33,12 +33,14 @@ class Quarter(NamedTuple):
         spread: Standard deviation of true effects, in standard errors of a test.
         kept: Mean share of an effect that is left after its test; each has its own, with .1.
         overlap: Interaction of two launches, a mean and a standard deviation in spreads of effects.
+        idle: Share of experiments without an effect; the others have the more of one.
     """
 
     share: float = 0.02
     spread: float = 1.0
     kept: float = 1.0
     overlap: tuple[float, float] = (0.0, 0.0)
+    idle: float = 0.0
 
 
 class Drawn(NamedTuple):
@@ -59,6 +61,8 @@ def draw_quarter(world: Quarter, random: np.random.Generator) -> Drawn:
     """Draw experiments until enough are shipped, and what they did to the quarter's days."""
     spread, count = world.spread * SE, 2_000
     true = spread * random.standard_normal(count)
+    if world.idle:
+        true *= (random.random(count) >= world.idle) / math.sqrt(1 - world.idle)
     left = world.kept + 0.1 * (world.kept < 1) * random.standard_normal(count)
     noise = random.multivariate_normal(
         [0, 0], WEEK_SE**2 * np.array([[1, ALIKE], [ALIKE, 1]]), count
