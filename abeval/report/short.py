@@ -8,7 +8,7 @@ from abeval.report.tables import REASON_COLUMN, Part, Tables, TextTable, decisiv
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.record import Record
-from abeval.results.trust import worst_first
+from abeval.results.trust import CLAIMED, worst_first
 from abeval.views import view
 
 if TYPE_CHECKING:
@@ -194,14 +194,10 @@ def tabulate_audit(result: "AuditResult", show_all: bool) -> Tables:
     return Tables(tuple(parts))
 
 
-_CLAIMED = 0.01
-"""Level at which an interaction is claimed, after Holm over all that were tested."""
-
-
 def _describe_interactions(result: "AuditResult") -> Iterator[str]:
     """Write which effects differ between variants of another experiment, or that none does."""
     tested = result.interactions
-    claimed = [row for row in tested if row.p_adjusted < _CLAIMED]
+    claimed = [row for row in tested if row.p_adjusted < CLAIMED]
     for row in claimed:
         more = fmt.lift(row.lift, row.lift_low, row.lift_high).text
         if row.lift is None:

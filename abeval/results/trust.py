@@ -251,6 +251,10 @@ class Independence(Frozen):
     cramers_v: float | None
 
 
+CLAIMED = 0.005
+"""Level at which an interaction is claimed, after Holm over all that were tested."""
+
+
 class AuditResult(Tabled[Reassigned]):
     """Whether a log's variants are those of the assignment rule.
 

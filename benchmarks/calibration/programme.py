@@ -14,6 +14,7 @@ import numpy as np
 from abeval.history.lasting import estimate_lasting, find_kept
 from abeval.history.measures import build_measures
 from abeval.history.programme import describe_programme
+from abeval.results.trust import CLAIMED
 from abeval.stats import latent
 from benchmarks.runner import Record, Table
 from tests.worlds.launches import (
@@ -84,7 +85,7 @@ def measure_overlap(world: Overlap, repetitions: int, seed: int) -> Record:
     for i in range(repetitions):
         frame, other = drawn(world.interaction, 1_000 * seed + i, ids)
         rows = shop().audit(logs={"units": frame}, others={"other": other}).interactions
-        claimed += any(row.p_adjusted < 0.01 for row in rows)
+        claimed += any(row.p_adjusted < CLAIMED for row in rows)
         low, high = np.log1p([rows[0].lift_low, rows[0].lift_high])
         errors.append((high - low) / 2 / 1.96)
     se = float(np.median(errors))
