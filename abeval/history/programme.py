@@ -16,6 +16,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
 from abeval.history.measures import Case, Measure
 from abeval.results.analysis import CheckResult
+from abeval.results.codes import open_questions
 from abeval.results.history import HistoryRow, HoldoutWeek, Launch, Programme
 from abeval.results.windows import TimeResult, WindowRow
 from abeval.stats import shrinkage
@@ -84,6 +85,9 @@ def measure_holdout(loaded: LoadedHoldout) -> Holdout:
     if len(experiment.treatments) != 1:
         what = f"{experiment.name!r} has {len(experiment.variants)} variants"
         raise ExperimentError(what, "a holdout is compared with one variant: everybody else")
+    if experiment.questions:
+        what = f"{experiment.name!r} is a draft: {open_questions(experiment.questions)}"
+        raise ExperimentError(what, "answer and remove them")
     launches = {name: str(day)[:10] for name, day in experiment.holdout.launches.items()}
     windows, inference = loaded.windows(), experiment.inference
     plain = windows

@@ -84,10 +84,8 @@ def _every_segment(analysis: Analysis, names: Iterable[str]) -> Iterator[_Segmen
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
     """Test in every segment whether its cells share one effect (Holm)."""
-    alpha, segments = (
-        analysis.experiment.alpha,
-        _every_segment(analysis, analysis.experiment.segment_names),
-    )
+    alpha = analysis.experiment.alpha
+    segments = _every_segment(analysis, analysis.experiment.segment_names)
     tests = [test for cells in segments if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     reversals = multiplicity.adjust([test.reversal_p_value for test in tests], "holm")

@@ -159,3 +159,9 @@ def test_an_experiment_without_a_holdout_is_refused(quarter: tuple[Path, float])
     history = abeval.History(folder / "h.parquet")
     with pytest.raises(ExperimentError, match=r"'e0' has no \[holdout\]"):
         history.report(holdout=abeval.load(folder / "e0.toml"))
+    loaded = abeval.load(folder / "holdout.toml")
+    with pytest.raises(ExperimentError, match="'q3' is a draft"):
+        history.report(holdout=loaded.replace(questions=["is holdout the control?"]))
+    variants = {"holdout": {}, "everyone": {}, "others": {}}
+    with pytest.raises(ExperimentError, match="'q3' has 3 variants"):
+        history.report(holdout=loaded.replace(variants=variants))
