@@ -4,12 +4,12 @@ The first week is a surrogate of a later one. The same units return, so the erro
 correlated; each row of a history has the covariance.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from abeval.history.measures import Measure
+from abeval.history.predictions import finite_or_none, share_removed
 from abeval.history.programme import Kept
 from abeval.results.history import HistoryRow, Lasting
 from abeval.stats import latent
@@ -50,13 +50,12 @@ def _estimate_week(
     except Refusal as refusal:
         return Lasting(metric, week, experiments, reason=refusal.reason)
     slope, held = latent.slope(fitted, alpha), latent.held_out(fitted)
-    error = float(np.sum(((y - held.without) ** 2 - y_se**2) * held.precision))
-    explained = min(float(held.gain.sum()) / error, 1.0) if error > 0 else None
+    explained = share_removed(float(held.gain.sum()), float(held.error.sum()))
     typical = latent.predict(fitted, float(np.mean(x)), float(np.median(x_se)))[1]
     return Lasting(
         *(metric, week, experiments, slope.value),
-        low=slope.low if math.isfinite(slope.low) else None,
-        high=slope.high if math.isfinite(slope.high) else None,
+        low=finite_or_none(slope.low),
+        high=finite_or_none(slope.high),
         explained=explained,
         error=latent.widen(fitted, typical),
         supported=slope.p_value < alpha and explained is not None and explained > 0,

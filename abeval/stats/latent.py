@@ -42,7 +42,8 @@ class HeldOut(NamedTuple):
     `without` uses the other groups alone, `predicted` uses `x` too. `precision` is one over the
     variance of an estimate around the mean of the true effects. `gain` is how much `x` reduces the
     squared prediction error, weighted by `precision`; it is unbiased for true effects. `pull` is
-    the share of `x` that the prediction takes over.
+    the share of `x` that the prediction takes over; `error` is the squared error of `without` that
+    is not noise, weighted alike.
     """
 
     predicted: Floats
@@ -50,6 +51,7 @@ class HeldOut(NamedTuple):
     precision: Floats
     gain: Floats
     pull: Floats
+    error: Floats
 
 
 class Moments(NamedTuple):
@@ -279,8 +281,9 @@ def held_out(fitted: Fit) -> HeldOut:
     predicted = without + pull * (fitted.x - _mean_of_others(fitted, precision, fitted.x))
     # Noise of `y` that is in `x` too makes the prediction look closer than it is.
     closer = (fitted.y - without) ** 2 - (fitted.y - predicted) ** 2 - 2 * pull * fitted.noise
-    gain = precision * closer
-    return HeldOut(predicted, without, precision, gain, pull)
+    # The noise of `y` itself no prediction can remove.
+    error = precision * ((fitted.y - without) ** 2 - fitted.y_se**2)
+    return HeldOut(predicted, without, precision, precision * closer, pull, error)
 
 
 def _mean_of_others(fitted: Fit, weight: Floats, values: Floats) -> Floats:
