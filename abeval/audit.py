@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -12,6 +13,7 @@ from scipy.stats import chi2_contingency, chisquare, fisher_exact
 from statsmodels.stats.multitest import multipletests
 from statsmodels.stats.proportion import proportion_confint
 
+from abeval.aggregates.collect import FindVariants
 from abeval.assignment.draws import Rule
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -86,6 +88,18 @@ def _units(run: Run) -> "pd.Series[str]":
         "join unit_names n on u.unit_id = n.unit_id"
     )
     return pd.Series(rows["variant"].to_numpy(dtype=object), rows["id"].to_numpy(dtype=object))
+
+
+def find_variants(others: Mapping[str, "Rule | pd.Series[str]"]) -> dict[str, FindVariants]:
+    """Make of each other experiment a function from ids of units to variants."""
+    return {
+        name: other.variants if isinstance(other, Rule) else partial(_look_up, other)
+        for name, other in others.items()
+    }
+
+
+def _look_up(variants: "pd.Series[str]", ids: Sequence[str]) -> list[str | None]:
+    return [*variants.reindex(pd.Index(ids))]
 
 
 def _pairs(

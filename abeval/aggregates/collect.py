@@ -1,7 +1,7 @@
 """Collect what the statistics need from an experiment's logs."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,17 +19,17 @@ from abeval.aggregates.source_values import Caps, SourceValues, day_rows
 from abeval.aggregates.sums import EXPOSED_LATER, NEVER_EXPOSED, Group, SumsRow, sum_slices
 from abeval.aggregates.unit_rows import row_sums
 from abeval.aggregates.wanted import MetricPlan, plan_sums, spread_metrics
-from abeval.engines.sql import query, quote, read_int, write_index
+from abeval.engines.sql import Engine, query, quote, read_int, write_index
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
 from abeval.logs.clusters import count_mixed_slots
 from abeval.logs.coarser import count_coarser_ids
-from abeval.logs.prepare import Extra, prepare
+from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.unexposed import find_unexposed
-from abeval.logs.unit_arrays import Labels, Units
+from abeval.logs.unit_arrays import Labels, Units, encode_labels
 from abeval.logs.units import SubBuckets, find_hash_indices, sub_buckets, write_code_names
 from abeval.logs.views import write_variant
 from abeval.metrics.definition import (
@@ -44,6 +44,12 @@ from abeval.metrics.definition import (
 )
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats
+
+FindVariants = Callable[[Sequence[str]], list[str | None]]
+"""From ids of units to the variant of each in an experiment; no text where it has none."""
+
+OUTSIDE = ""
+"""The variant of units that are not in an experiment."""
 
 
 class Collected(NamedTuple):
@@ -71,13 +77,15 @@ def collect_prepared(
     replays: bool = False,
     extra: Sequence[str] | Extra = (),
     units_read: bool = True,
+    others: Mapping[str, FindVariants] | None = None,
 ) -> Collected:
     """Aggregate the logs as `collect` does, and keep what was read.
 
     With `by_bucket`, `buckets` has every metric by sub-bucket, however few the units are.
 
     Windows are computed of the same units `by_day`, A/A `replays` also where the experiment has
-    none; `extra` and `units_read` are as for `prepare`.
+    none; `extra` and `units_read` are as for `prepare`. The variants of `others`, which are
+    experiments of the same units, become segments; `OUTSIDE` are units of none.
     """
     experiment, engine = run.experiment, run.engine
     read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
@@ -89,6 +97,8 @@ def collect_prepared(
         by_arrays=True,
         units_read=units_read,
     )
+    if others:
+        prepared = _label_units(engine, prepared, others)
     accounting.check_some_left(experiment, prepared, engine)
     plan, assignment = plan_sums(experiment, metrics, prepared), prepared.assignment
     units = unit_counts(experiment, assignment.units)
@@ -145,6 +155,22 @@ def collect_prepared(
     # Files may have changed while they were read: better no result than a wrong one.
     accounting.check_all_counted(prepared, counted)
     return Collected(join_small_cells(collected, experiment.privacy.min_units), logs)
+
+
+def _label_units(
+    engine: Engine, prepared: Prepared, others: Mapping[str, FindVariants]
+) -> Prepared:
+    """Make segments of the variants that units have in other experiments."""
+    names = engine.arrays("select unit_id, cast(logged_id as varchar) as id from unit_names")
+    units, unit = prepared.assignment.units, names["unit_id"].astype(np.intp)
+    segments = dict(units.segments)
+    for name, find_variants in others.items():
+        found = find_variants(names["id"].tolist())
+        labels = np.full(len(units.hash), OUTSIDE, dtype=object)
+        labels[unit] = [variant if isinstance(variant, str) else OUTSIDE for variant in found]
+        segments[name] = encode_labels(labels)
+    assignment = replace(prepared.assignment, units=units._replace(segments=segments))
+    return replace(prepared, assignment=assignment)
 
 
 @dataclass

@@ -1,7 +1,7 @@
 """Ask an experiment; most methods hand a `Run` to the room that answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -330,12 +330,16 @@ class LoadedExperiment:
 
         Args:
             others: Name of another experiment → it, or the variant of each unit by unit id: are
-                the two assigned independently?
+                the two assigned independently, and does the effect on a goal or guardrail differ
+                between the other's variants?
 
         Raises:
             ExperimentError: The file has no [assignment], and there are no others.
         """
-        from abeval.audit import audit
+        from abeval.aggregates.collect import collect_prepared
+        from abeval.audit import audit, find_variants
+        from abeval.inference.compare import Analysis
+        from abeval.inference.segments import find_interactions
 
         rules: dict[str, Rule | pd.Series[str]] = {}
         for name, other in (others or {}).items():
@@ -351,7 +355,15 @@ class LoadedExperiment:
                 raise ExperimentError(f"{name!r} has no [assignment]", hint)
             rules[name] = rule
         with open_run(self.experiment, inputs) as run:
-            return audit(run, rules)
+            result = audit(run, rules)
+        judged = [m for m in named_metrics(self.experiment) if m.role != "diagnostic"]
+        # Effects of units that share a cluster are no sums of single units.
+        if not rules or not judged or self.experiment.design is not None:
+            return result
+        with open_run(self.experiment, inputs) as run:
+            aggregates = collect_prepared(run, judged, others=find_variants(rules)).aggregates
+        analysis = Analysis(self.experiment, judged, aggregates)
+        return replace(result, interactions=tuple(find_interactions(analysis, [*rules])))
 
     def off_policy(
         self,

@@ -63,6 +63,11 @@ def report(
         list[str] | None,
         typer.Option(help="An offline metric; repeat for more. Default: those most quoted."),
     ] = None,
+    holdout: Annotated[
+        Path | None,
+        typer.Option(help="An experiment file with [holdout]: what did its period gain?"),
+        options.Reads(is_experiment=options.is_toml),
+    ] = None,
     show_all: options.Whole = False,
     json_file: options.JsonFile = None,
     report: options.ReportFile = None,
@@ -72,8 +77,11 @@ def report(
     Examples:
     abeval history report --history history.parquet
     abeval history report --history history.parquet --report history.html
+    abeval history report --history history.parquet --holdout holdout.toml
     """
+    from abeval.api import load
     from abeval.history.history import History
 
-    result = History(history).report(metrics=metric, offline=offline)
+    loaded = None if holdout is None else load(holdout)
+    result = History(history).report(metrics=metric, offline=offline, holdout=loaded)
     options.show(result, json_file, report, show_all=show_all)

@@ -36,6 +36,7 @@ class Experiment(Section):
     weights: Literal["planned", "observed"] = "planned"
     models: Mapping[Name, sections.Model] = Field(default_factory=dict)
     assignment: sections.AssignmentRule | None = None
+    holdout: sections.HoldoutTable | None = None
     interleaving: sections.Interleaving | None = None
     logs: Logs
     tables: Mapping[Word, LogSource] = Field(default_factory=dict)

@@ -352,6 +352,16 @@ class HoldoutShare(Section):
     share: Annotated[float, Field(ge=0, lt=1)]
 
 
+class HoldoutTable(Section):
+    """Mark control as a holdout: units that got none of the launches of a period.
+
+    `launches` has the day since which everybody else has a launch, by the name of its experiment;
+    without it, a history says what was shipped, each from the end of its test on.
+    """
+
+    launches: Mapping[Name, Moment] = Field(default_factory=dict)
+
+
 class AssignmentRule(Section):
     """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
 

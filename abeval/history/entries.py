@@ -19,15 +19,16 @@ from abeval.results.interleaving import InterleavingResult, PreferenceRow
 from abeval.results.record import list_columns
 from abeval.results.replay import PairRow, ReplayResult
 from abeval.results.study import AcceptedResults, Study, read_result
+from abeval.results.windows import TimeResult, WeekSinceEntry
 from abeval.stats.distributions import quantile, two_sided_quantile
 
-Addable = Result | ReplayResult | Agreement | InterleavingResult
+Addable = Result | ReplayResult | Agreement | InterleavingResult | TimeResult
 """Results that a history takes, alone or from a study."""
 
 _WANTED = AcceptedResults(
-    (study.ANALYSIS, study.REPLAY, study.AGREEMENT, study.PREFERENCES, study.STUDY),
+    (*(study.ANALYSIS, study.REPLAY, study.AGREEMENT), study.PREFERENCES, study.TIME, study.STUDY),
     "it has no effects for a history",
-    "name the JSON of abeval analyze or report, beside it that of agree and replay",
+    "name the JSON of abeval analyze or report, beside it that of agree, replay, windows",
 )
 
 _FIELDS = list_columns(HistoryRow)
@@ -51,7 +52,7 @@ def add(
     name = _get_experiment_name(read[0])
     if twice is not None:
         what = f"two results of the same kind ({twice}) of {name!r} were named"
-        raise ExperimentError(what, "name one of each: analyze, replay, agree")
+        raise ExperimentError(what, "name one of each: analyze, replay, agree, windows")
     with edit_rows(path) as rows:
         put = tuple(_put_source(rows, new) for new in parts if new)
         experiments = len({row.experiment for row in rows})
@@ -118,6 +119,8 @@ def build_rows(result: Addable, shipped: frozenset[str] | None) -> tuple[History
             ]
         case InterleavingResult():
             rows = [*_build_preference_rows(result)]
+        case TimeResult():
+            rows = [_build_week_row(result, week) for week in result.weeks]
     # The digest must not depend on the order of keys.
     text = json.dumps(content, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
     digest = hashlib.sha256(text).hexdigest()[:32]
@@ -186,6 +189,22 @@ def _build_preference_rows(result: InterleavingResult) -> Iterator[HistoryRow]:
                 side="offline",
                 scale="difference",
             )
+
+
+def _build_week_row(result: TimeResult, week: WeekSinceEntry) -> HistoryRow:
+    return HistoryRow(
+        experiment=result.name,
+        source="windows",
+        variant=week.variant,
+        metric=week.metric,
+        side="online",
+        scale="lift" if week.scale == "relative" else "difference",
+        effect=week.effect,
+        se=week.se or None,
+        alpha=result.alpha,
+        week=week.week,
+        covariance=week.covariance,
+    )
 
 
 def _offline(

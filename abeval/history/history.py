@@ -9,6 +9,7 @@ from abeval.calls import explain_methods
 from abeval.errors import ExperimentError
 from abeval.files import check_writable
 from abeval.history.entries import Addable, add
+from abeval.history.programme import LoadedHoldout, measure_holdout
 from abeval.history.report import report
 from abeval.history.table import file_kind, read_rows
 from abeval.results.history import Added, HistoryReport, HistoryRow
@@ -81,18 +82,22 @@ class History:
         metrics: Sequence[str] | None = None,
         offline: Sequence[str] | None = None,
         alpha: float = 0.05,
+        holdout: LoadedHoldout | None = None,
     ) -> HistoryReport:
         """Report which metrics predict others, how often they move, and total gains.
 
         `metrics` are online metrics, by default goals and guardrails. `offline` are offline
         metrics, by default those that most teams quote. `alpha` is the error rate of the intervals.
+        `holdout` is a loaded experiment with a `[holdout]`: what did its period gain?
 
         Raises:
-            ExperimentError: There are too few experiments, or no such metric.
+            ExperimentError: There are too few experiments, no such metric, or no holdout.
+            LogError: A log of the holdout cannot be read.
         """
         check_between("alpha", alpha, 0.0001, 0.5)
         _check_exists(self.path)
-        return report(self.path, read_rows(self.path), metrics, offline, alpha)
+        measured = None if holdout is None else measure_holdout(holdout)
+        return report(self.path, read_rows(self.path), metrics, offline, alpha, measured)
 
 
 def read_past(path: Path) -> tuple[HistoryRow, ...]:

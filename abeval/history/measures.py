@@ -119,7 +119,8 @@ def build_measures(rows: Sequence[HistoryRow]) -> Measures:
     left_out: Counter[str] = Counter()
     groups: dict[tuple[Side, str], tuple[HistoryRow, dict[Case, Effect]]] = {}
     for row in rows:
-        if not analyses.is_other_traffic(row):
+        # Effects by week are of the same units: `lasting.py` reads them.
+        if row.source != "windows" and not analyses.is_other_traffic(row):
             answer = analyses.effect(row)
             if isinstance(answer, str):
                 left_out[answer] += 1

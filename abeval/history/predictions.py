@@ -65,23 +65,23 @@ def estimate_prediction(
     slope = latent.slope(fitted, alpha)
     step, typical = float(np.median(np.abs(x))), float(np.median(x_se))
     held_out = latent.held_out(fitted)
-    # Without the noise of `y` itself, which no prediction can remove.
-    error = ((y - held_out.without) ** 2 - y_se**2) * held_out.precision
     row = replace(
         row,
         correlation=correlation.value,
         low=correlation.low,
         high=correlation.high,
         slope=slope.value,
-        slope_low=_finite_or_none(slope.low),
-        slope_high=_finite_or_none(slope.high),
+        slope_low=finite_or_none(slope.low),
+        slope_high=finite_or_none(slope.high),
         step=step,
         chance=latent.chance_positive(fitted, step, typical),
         chance_loss=latent.chance_positive(fitted, -step, typical),
-        explained=_share(float(held_out.gain.sum()), float(error.sum())),
+        explained=share_removed(float(held_out.gain.sum()), float(held_out.error.sum())),
         quality=correlation.value * math.sqrt(signal(x, x_se)),
     )
-    gains, errors = (dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, error))
+    gains, errors = (
+        dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, held_out.error)
+    )
     return FittedPrediction(row, correlation.p_value, gains, errors, fitted)
 
 
@@ -98,11 +98,12 @@ def signal(effects: Floats, ses: Floats) -> float:
     return variance / (variance + float(np.median(ses)) ** 2)
 
 
-def _finite_or_none(end: float) -> float | None:
+def finite_or_none(end: float) -> float | None:
+    """Return the end of an interval; None without a bound."""
     return end if math.isfinite(end) else None
 
 
-def _share(gain: float, error: float) -> float | None:
+def share_removed(gain: float, error: float) -> float | None:
     """Return gain / error, at most 1; None if the target is all noise."""
     return min(gain / error, 1.0) if error > 0 else None
 
@@ -139,7 +140,7 @@ def choose_predictor(predictions: Sequence[FittedPrediction], alpha: float) -> C
         experiments=len(experiments),
         best=None if best == len(fitted) else fitted[best].row.predictor,
         chosen=int(np.sum(choices == best)),
-        gain=_share(held, error),
+        gain=share_removed(held, error),
         sentence="",
     )
     return replace(choice, sentence=_sentence(choice, fitted, alpha))

@@ -8,6 +8,7 @@ import numpy as np
 
 from abeval.errors import ExperimentError
 from abeval.experiment.problems import suggest_name
+from abeval.history.lasting import estimate_lasting, find_kept
 from abeval.history.measures import Measure, Measures, build_measures
 from abeval.history.predictions import (
     FittedPrediction,
@@ -15,6 +16,7 @@ from abeval.history.predictions import (
     estimate_prediction,
     signal,
 )
+from abeval.history.programme import Holdout, describe_programme
 from abeval.history.table import StoredRows
 from abeval.results import history as records
 from abeval.stats import shrinkage
@@ -37,6 +39,7 @@ def report(
     metrics: Sequence[str] | None,
     offline: Sequence[str] | None,
     alpha: float,
+    holdout: Holdout | None = None,
 ) -> records.HistoryReport:
     """Report what a history says, with the arguments of `History.report`."""
     history = build_measures(kept.rows)
@@ -54,6 +57,13 @@ def report(
     of_targets = groupby(predictions, key=lambda prediction: prediction.row.target)
     choices = [choose_predictor([*group], alpha) for _, group in of_targets]
     unsigned = () if kept.is_signed else (_UNSIGNED,)
+    lasting = [(m, [*estimate_lasting(m, kept.rows, alpha)]) for m in online]
+    quarter = [
+        describe_programme(m, kept.rows, holdout, find_kept(weeks, alpha), alpha)
+        for m, weeks in lasting
+        if holdout
+    ]
+    programmes = tuple(programme for programme, _, _ in quarter)
     return records.HistoryReport(
         schema_version=records.HISTORY_SCHEMA_VERSION,
         history=str(path),
@@ -65,7 +75,11 @@ def report(
         gained=tuple(_sum_gains(m, history, alpha) for m in online),
         effects=tuple(e for m in (*before, *online) for e in _effects(m, history, alpha)),
         left_out=tuple(history.left_out.items()),
-        notes=(*_notes(history, before, online, predictions), *unsigned),
+        notes=(*_notes(history, before, online, predictions, programmes), *unsigned),
+        programmes=programmes,
+        launches=tuple(launch for _, launches, _ in quarter for launch in launches),
+        weeks=tuple(week for _, _, weeks in quarter for week in weeks),
+        lasting=tuple(week for _, weeks in lasting for week in weeks),
     )
 
 
@@ -116,6 +130,7 @@ def _notes(
     before: Sequence[Measure],
     online: Sequence[Measure],
     predictions: Sequence[FittedPrediction],
+    programmes: Sequence[records.Programme],
 ) -> Iterable[str]:
     if predictions:
         yield (
@@ -132,6 +147,11 @@ def _notes(
         "what was gained, and the prior, are those of normal true effects: their intervals are too "
         "narrow where most experiments do nothing and few do much"
     )
+    if any(programme.kept == 1 for programme in programmes):
+        yield (
+            "what was launched is taken to last as it was measured: effects by week since entry "
+            f"of {FEWEST} experiments or more say what wears off (abeval windows, history add)"
+        )
     if not before:
         yield "no offline metrics: add the JSON of abeval replay with that of analyze"
 

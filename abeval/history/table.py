@@ -27,6 +27,9 @@ _COLUMNS: Mapping[str, str] = {
     f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)
 }
 
+_ADDED = ("week", "covariance")
+"""Columns that histories of older versions do not have."""
+
 WAIT = 60.0
 """Seconds to wait for another run that edits the same history."""
 
@@ -135,10 +138,18 @@ def _open_copy(
                 raise ExperimentError(f"{path} is no history: {TABLE} is a view in it", _MEND)
             columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in _COLUMNS.items())
             connection.execute(f"create table if not exists {TABLE} ({columns})")
+            for name in _ADDED:
+                add = f"add column if not exists {quote(name)} {_COLUMNS[name]}"
+                connection.execute(f"alter table {TABLE} {add}")
             signature = f"select comment from duckdb_tables() where table_name = {literal(TABLE)}"
             if kind == "parquet" and copy.exists():
                 file = literal(str(copy))
-                rows = f"select {_COLUMN_LIST} from read_parquet({file})"
+                found = connection.execute(
+                    f"describe select * from read_parquet({file})"
+                ).fetchall()
+                lacks = {*_ADDED} - {name for name, *_ in found}
+                selected = ", ".join(quote(name) for name in _COLUMNS if name not in lacks)
+                rows = f"select {selected} from read_parquet({file})"
                 connection.execute(f"insert into {TABLE} by name {rows}")
                 source = f"from parquet_kv_metadata({file}) where key = {literal(_KEY)}"
                 signature = f"select decode(value) {source}"

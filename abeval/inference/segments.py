@@ -6,12 +6,13 @@ difference is therefore split into changes within cells and changes of their mix
 """
 
 import math
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from abeval.aggregates.collect import OUTSIDE
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
 from abeval.aggregates.sums import SEGMENT, MomentsByPeriod
 from abeval.inference import comparison
@@ -64,10 +65,10 @@ class _SegmentCells(NamedTuple):
         return values is not None and sum(value.variance for value in values) > 0
 
 
-def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[_SegmentCells]:
-    """Yield the cells of every segment that the treatment did not move."""
+def _every_segment(analysis: Analysis, names: Iterable[str]) -> Iterator[_SegmentCells]:
+    """Yield the cells of some segments."""
     rows = [(m, v) for m, v in analysis.rows if m.role != "diagnostic" and m.is_mean_or_ratio]
-    for segment in (name for name in analysis.experiment.segment_names if name not in moved):
+    for segment in names:
         for metric, variant in rows:
             arms = Arms(analysis.experiment.control, variant)
             cells = _SegmentCells(segment, metric, arms, {}, {})
@@ -83,7 +84,8 @@ def _every_segment(analysis: Analysis, moved: Container[str] = ()) -> Iterator[_
 
 def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
     """Test in every segment whether its cells share one effect (Holm)."""
-    alpha, segments = analysis.experiment.alpha, _every_segment(analysis)
+    alpha = analysis.experiment.alpha
+    segments = _every_segment(analysis, analysis.experiment.segment_names)
     tests = [test for cells in segments if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     reversals = multiplicity.adjust([test.reversal_p_value for test in tests], "holm")
@@ -218,9 +220,29 @@ def _mix(cells: _SegmentCells, compared: Sequence[_ComparedCell]) -> composition
 
 
 def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[SegmentContrast]:
-    """Compare the effect in each cell with that in all other cells."""
-    for cells in _every_segment(analysis, moved):
+    """Compare the effect in each cell with that in all other cells.
+
+    Segments that the treatment `moved` are left out.
+    """
+    names = (name for name in analysis.experiment.segment_names if name not in moved)
+    for cells in _every_segment(analysis, names):
         yield from _contrasts(cells, analysis.experiment.alpha)
+
+
+def find_interactions(analysis: Analysis, others: Sequence[str]) -> Iterator[SegmentContrast]:
+    """Compare the effect among units of each variant of other experiments (Holm over all).
+
+    Units are labelled by their variants of the `others` (`collect_prepared`). Of two variants, one
+    contrast says all.
+    """
+    contrasts = []
+    for cells in _every_segment(analysis, others):
+        cells.large.pop(OUTSIDE, None)
+        found = [*_contrasts(cells, analysis.experiment.alpha)]
+        contrasts += found[-1:] if len(found) == 2 else found
+    adjusted = multiplicity.adjust([contrast.p_value for contrast in contrasts], "holm")
+    for contrast, p in zip(contrasts, adjusted, strict=True):
+        yield replace(contrast, p_adjusted=float(p))
 
 
 def _contrasts(cells: _SegmentCells, alpha: float) -> Iterator[SegmentContrast]:

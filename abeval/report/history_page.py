@@ -8,8 +8,17 @@ from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import FigureView
 from abeval.report.tables import Tables, TextTable, VerdictLine, interval, rescale, table
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.history import FEWEST, Added, Gained, HistoryEffect, HistoryReport, Prediction
+from abeval.results.history import (
+    FEWEST,
+    Added,
+    Gained,
+    HistoryEffect,
+    HistoryReport,
+    Lasting,
+    Prediction,
+)
 
 _LISTED = 3
 """Most metrics that one sentence names."""
@@ -36,7 +45,12 @@ def tabulate_additions(result: Added, show_all: bool) -> Tables:
 
 def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
     """Write the verdict and what was learned, then every table with rows."""
-    visible_tables = tables.drop_empty(prediction_table(result), sensitivity_table(result))
+    visible_tables = tables.drop_empty(
+        prediction_table(result),
+        sensitivity_table(result),
+        lasting_table(result),
+        launch_table(result),
+    )
     left_out = (f"left out, {why}: {n:,} rows" for why, n in result.left_out)
     lines = (*tables.write_verdict_lines(verdict(result)), *sentences(result))
     return Tables((*lines, *visible_tables), (*left_out, *result.notes))
@@ -95,6 +109,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
             f"{o.metric}, sum of the {o.shipped} lifts shipped (of {o.effects}): {describe_gain(o)}"
             for o in gained
         ),
+        *describe_quarter(result),
         *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),
         *_list_open_questions(result),
     )
@@ -281,6 +296,108 @@ def _orient_effect(effect: HistoryEffect, scale: float) -> fig.Interval:
         # Changing the sign swaps the ends.
         return -scale * effect.effect, -scale * effect.high, -scale * effect.low
     return scale * effect.effect, scale * effect.low, scale * effect.high
+
+
+def describe_quarter(result: HistoryReport) -> Iterator[str]:
+    """Write what the launches of a quarter gained, and what explains the holdout."""
+    for row in result.programmes:
+        head = f"{row.metric} in the period of {row.name}"
+        if row.basis == "none":
+            yield f"{head}: nothing can be said ({codes.describe_code(row.reason or '')})"
+            continue
+        gained, expected, holdout = (
+            fmt.lift(*interval(row, name)).text for name in ("gained", "expected", "holdout")
+        )
+        launches = f"{row.launches} launch{'es' * (row.launches != 1)}"
+        if row.unmeasured:
+            launches += f" (of {row.unmeasured} more no effect was measured)"
+        if row.basis == "launches":
+            why = codes.describe_code(row.reason or "")
+            yield f"{head}: {gained}, by {launches} alone; the holdout cannot say it ({why})"
+            continue
+        p_value = f"p {fmt.p_value(row.p_value or 0.0)}"
+        if row.basis == "both":
+            alone = f"launches alone {expected}, holdout alone {holdout}, {p_value}"
+            yield f"{head}: {gained}, by {launches} and the holdout, which agree ({alone})"
+        else:
+            yield (
+                f"{head}: {gained}, by the holdout alone: {launches} let expect {expected}, which "
+                f"it refutes ({p_value}); if they overlap, wore off or were luck cannot be known"
+            )
+        steps = (
+            ("winners' luck", row.luck),
+            ("worn off", row.wear_off),
+            ("not live yet", row.not_live),
+            ("unexplained", row.unexplained),
+        )
+        points = (f"{100 * (value or 0.0):+.1f} {name}" for name, value in steps)
+        ends = f"[{_points(row.unexplained_low)}, {_points(row.unexplained_high)}]"
+        yield (
+            f"Why {row.metric} is {_points(row.naive)}% as measured and {_points(row.holdout)}% in "
+            f"the holdout, in points: {', '.join(points)} {ends}"
+        )
+
+
+def _points(value: float | None) -> str:
+    return f"{100 * (value or 0.0):+.1f}"
+
+
+def lasting_table(result: HistoryReport) -> TextTable:
+    """Tabulate what is left of effects by week since entry."""
+    return table(
+        "Effects that last",
+        "the true effect in a later week since entry, as a share of that in the first.",
+        result.lasting,
+        ("metric", lambda row: row.metric),
+        ("week", lambda row: str(row.week)),
+        ("experiments", lambda row: str(row.experiments), "spare"),
+        ("left", _describe_kept, "number"),
+        ("explains", lambda row: fmt.number(row.explained, ".0%"), "number"),
+        ("error", lambda row: _percent(row.error), "spare"),
+        ("the first week", lambda row: "predicts it" if row.supported else "does not tell it"),
+    )
+
+
+def _describe_kept(row: Lasting) -> str:
+    if row.kept is None:
+        return codes.describe_code(row.reason or "")
+    low, high = (fmt.UNBOUNDED if end is None else f"{end:.0%}" for end in (row.low, row.high))
+    return f"{row.kept:.0%} [{low}, {high}]"
+
+
+def launch_table(result: HistoryReport) -> TextTable:
+    """Tabulate the launches of a quarter."""
+    return table(
+        "What the quarter gained",
+        "each launch as measured, and shrunk by the spread of all; live is its share of the days.",
+        result.launches,
+        ("experiment", lambda row: row.experiment),
+        ("metric", lambda row: row.metric),
+        ("since", lambda row: row.since, "spare"),
+        ("live", lambda row: fmt.percent(row.share), "spare"),
+        ("measured", lambda row: f"{_points(row.measured)}%", "number"),
+        ("expect", lambda row: fmt.lift(row.shrunk, row.low, row.high).text, "number"),
+    )
+
+
+def draw_weeks(result: HistoryReport) -> Iterator[FigureView]:
+    """Draw each metric's lift over the holdout by week, beside what launches let expect."""
+    for i, (metric, weeks) in enumerate(fig.group(result.weeks, lambda week: week.metric).items()):
+        names = {"holdout": "holdout", "without covariates": "plain", "launches": "expected"}
+        if all(week.holdout == week.plain for week in weeks):
+            del names["without covariates"]
+        series = {
+            shown: [
+                fig.Point(week.end, ends[0], f"{week.end}: {ends[0]:+.2f}%", ends)
+                for week in weeks
+                if (ends := interval(week, name, 100))[0] is not None
+            ]
+            for shown, name in names.items()
+        }
+        figure = fig.lines(
+            series, "", "lift to that day", yaxis={"ticksuffix": "%"}, is_effect=True
+        )
+        yield FigureView(metric, "From the first day to each week's end.", figure, (f"weeks{i}",))
 
 
 def scatters(result: HistoryReport) -> Iterator[FigureView]:

@@ -339,6 +339,8 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
         Section.build(history.prediction_table(result), *history.scatters(result), more=turned),
         Section.build(history.sensitivity_table(result), more=signal),
         Section("gained", "Gained", f"{gained} {luck}", (*history.forests(result),)),
+        Section.build(history.lasting_table(result)),
+        Section.build(history.launch_table(result), *history.draw_weeks(result)),
         Section("notes", "Notes", sentences=tabulate(result).notes),
         lines=(history.verdict(result),),
     )

@@ -1,5 +1,6 @@
 """Tabulate results other than an analysis: decisive numbers and reasons."""
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from abeval.report import tables
@@ -7,7 +8,7 @@ from abeval.report.tables import REASON_COLUMN, Part, Tables, TextTable, decisiv
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.record import Record
-from abeval.results.trust import worst_first
+from abeval.results.trust import CLAIMED, worst_first
 from abeval.views import view
 
 if TYPE_CHECKING:
@@ -189,8 +190,29 @@ def tabulate_audit(result: "AuditResult", show_all: bool) -> Tables:
             ("independent", lambda pair: _independence(pair.p_adjusted)),
             ("units in both", lambda pair: fmt.count(pair.units), "number"),
         )
-        parts.append(pairs)
+        parts += [pairs, *_describe_interactions(result)]
     return Tables(tuple(parts))
+
+
+def _describe_interactions(result: "AuditResult") -> Iterator[str]:
+    """Write which effects differ between variants of another experiment, or that none does."""
+    tested = result.interactions
+    claimed = [row for row in tested if row.p_adjusted < CLAIMED]
+    for row in claimed:
+        more = fmt.lift(row.lift, row.lift_low, row.lift_high).text
+        if row.lift is None:
+            more = fmt.difference(row.difference, row.difference_low, row.difference_high).text
+        yield (
+            f"INTERACTION: where {row.segment} has {row.cell}, the effect of {row.variant} on "
+            f"{row.metric} is {more} from elsewhere (p {fmt.p_value(row.p_adjusted)}): decide "
+            "both together"
+        )
+    if tested and not claimed:
+        least = fmt.p_value(min(row.p_adjusted for row in tested))
+        names = fmt.listing([*dict.fromkeys(row.metric for row in tested)])
+        yield f"no interaction: effects on {names} do not differ by the other's variant (p {least})"
+    elif not tested and any(pair.p_adjusted is not None for pair in result.pairs):
+        yield "no interaction was tested: no goal or guardrail has units in each pair of variants"
 
 
 def _independence(p: float | None) -> str:

@@ -12,7 +12,7 @@ from abeval.results.record import Frozen, PageRecord, Tabled
 if TYPE_CHECKING:
     import pandas as pd
 
-Source = Literal["analysis", "replay", "agreement", "preferences"]
+Source = Literal["analysis", "replay", "agreement", "preferences", "windows"]
 _Change = Literal["added", "replaced", "unchanged"]
 Side = Literal["offline", "online"]
 
@@ -22,7 +22,7 @@ class HistoryRow(Frozen, kw_only=True):
 
     Attributes:
         source: Kind of result that the row comes from: `analysis`, `replay`, `agreement`,
-            `preferences`.
+            `preferences`, `windows`.
         digest: Hash of that result's content and of what was stated when it was added.
         control: The variant, or the model, that `variant` is compared with.
         side: `offline` for what is known before an A/B test, such as preferences; else `online`.
@@ -33,6 +33,8 @@ class HistoryRow(Frozen, kw_only=True):
         se: Standard error of the effect, derived from its interval.
         units: Units of the variant; for a replay, of the traffic.
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
+        week: Of `windows`: the week since entry, 1 the first; effects are mean logs of lifts.
+        covariance: Of `windows`: covariance of the error with that of the first week.
     """
 
     experiment: str
@@ -63,6 +65,8 @@ class HistoryRow(Frozen, kw_only=True):
     reason: str | None = None
     decision: str | None = None
     shipped: bool = False
+    week: int | None = None
+    covariance: float | None = None
 
 
 class AddedSource(Frozen):
@@ -221,6 +225,120 @@ class Gained(Frozen):
     reason: str | None = None
 
 
+class Launch(Frozen):
+    """One launch of a quarter and its lift, as measured and as shrunk.
+
+    Attributes:
+        since: First day of the holdout's period on which everybody else had it.
+        share: Share of the period in which they had it, by active units.
+    """
+
+    metric: str
+    experiment: str
+    variant: str
+    since: str
+    share: float
+    measured: float
+    shrunk: float
+    low: float
+    high: float
+
+
+class HoldoutWeek(Frozen):
+    """The lift of everybody else over the holdout, from the first day to the end of a week.
+
+    `plain` is without covariates; `expected` is what the launches let expect of the same days.
+    """
+
+    metric: str
+    end: str
+    days: int
+    holdout: float | None
+    holdout_low: float | None
+    holdout_high: float | None
+    plain: float | None
+    plain_low: float | None
+    plain_high: float | None
+    expected: float
+    expected_low: float
+    expected_high: float
+
+
+class Programme(Frozen):
+    """What the launches of a quarter gained together, beside its holdout.
+
+    All are lifts over the holdout's period, but for `together`. `naive`, `luck`, `wear_off`,
+    `not_live` and `unexplained` add up to `holdout`.
+
+    Attributes:
+        gained: What the quarter gained: of launches and holdout, if they agree.
+        basis: What `gained` rests on; `holdout` where the launches say something else.
+        together: The shrunk lifts of all launches, compounded, as if all were live.
+        expected: What they let expect of the period, tests included.
+        holdout: What was measured over the holdout.
+        p_value: P-value of no difference between `expected` and `holdout`.
+        unmeasured: Number of launches without an effect on this metric: they are not in the sum.
+        naive: The lifts as measured, compounded.
+        luck: What shrinking takes away: the winners' luck.
+        wear_off: What is lost after the tests, by `kept`.
+        not_live: What the days before launches lack.
+        unexplained: What is left: overlap of launches, noise, and what else is not known.
+        kept: Share of an effect that is left after its test.
+    """
+
+    metric: str
+    name: str
+    launches: int
+    basis: Literal["both", "holdout", "launches", "none"]
+    unmeasured: int = 0
+    reason: str | None = None
+    gained: float | None = None
+    gained_low: float | None = None
+    gained_high: float | None = None
+    together: float | None = None
+    together_low: float | None = None
+    together_high: float | None = None
+    expected: float | None = None
+    expected_low: float | None = None
+    expected_high: float | None = None
+    holdout: float | None = None
+    holdout_low: float | None = None
+    holdout_high: float | None = None
+    p_value: float | None = None
+    naive: float | None = None
+    luck: float | None = None
+    wear_off: float | None = None
+    not_live: float | None = None
+    unexplained: float | None = None
+    unexplained_low: float | None = None
+    unexplained_high: float | None = None
+    kept: float | None = None
+    kept_sd: float | None = None
+
+
+class Lasting(Frozen):
+    """How much of the effect in the first week since entry is left in a later one.
+
+    Attributes:
+        kept: True effect in `week` by one in the first week; None with a `reason`.
+        explained: Share of the squared error of predictions of the later effect that the first week
+            removes, in experiments left out of the fit.
+        error: Standard error of such a prediction of a new experiment, as a fraction.
+        supported: Whether the first week predicts the later effect better than nothing does.
+    """
+
+    metric: str
+    week: int
+    experiments: int
+    kept: float | None = None
+    low: float | None = None
+    high: float | None = None
+    explained: float | None = None
+    error: float | None = None
+    supported: bool = False
+    reason: str | None = None
+
+
 class HistoryReport(Tabled[Prediction], PageRecord):
     """What a history of experiments says, and how many rows were not used."""
 
@@ -238,6 +356,10 @@ class HistoryReport(Tabled[Prediction], PageRecord):
     effects: tuple[HistoryEffect, ...]
     left_out: tuple[tuple[str, int], ...] = ()
     notes: tuple[str, ...] = field(default=())
+    programmes: tuple[Programme, ...] = ()
+    launches: tuple[Launch, ...] = ()
+    weeks: tuple[HoldoutWeek, ...] = ()
+    lasting: tuple[Lasting, ...] = ()
 
     def effects_frame(self) -> "pd.DataFrame":
         """Return one row per experiment, variant and metric."""

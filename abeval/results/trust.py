@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar, Literal
 
 from abeval.assignment import SUB_BUCKETS
-from abeval.results.effects import VariantRecord
+from abeval.results.effects import SegmentContrast, VariantRecord
 from abeval.results.record import DrawnRecord, Frozen, Tabled
 
 CheckStatus = Literal["pass", "warn", "fail", "skipped"]
@@ -251,6 +251,10 @@ class Independence(Frozen):
     cramers_v: float | None
 
 
+CLAIMED = 0.005
+"""Level at which an interaction is claimed, after Holm over all that were tested."""
+
+
 class AuditResult(Tabled[Reassigned]):
     """Whether a log's variants are those of the assignment rule.
 
@@ -259,6 +263,8 @@ class AuditResult(Tabled[Reassigned]):
         since: First day from which on mismatches are more frequent than before; None if there is no
             such day.
         uniformity: P-value of an even spread of the units over the slots of the last draw.
+        interactions: The effect among units of a variant of another experiment (`segment`, `cell`)
+            against that among its other units; `p_adjusted` is after Holm over all.
     """
 
     ROWS: ClassVar = ("matrix", "logged", "expected")
@@ -276,3 +282,4 @@ class AuditResult(Tabled[Reassigned]):
     days: tuple[AuditDay, ...]
     pairs: tuple[Independence, ...]
     uniformity: float | None
+    interactions: tuple[SegmentContrast, ...] = ()

@@ -159,6 +159,20 @@ class Novelty(VariantRecord):
     reason: str | None = None
 
 
+class WeekSinceEntry(VariantRecord, kw_only=True):
+    """The mean daily effect in a whole week since entry, 1 the first.
+
+    Attributes:
+        covariance: Covariance of its error with that of the first week: the same units return.
+    """
+
+    week: int
+    scale: str
+    effect: float
+    se: float
+    covariance: float
+
+
 class EventRow(VariantRecord):
     """The mean daily effect during a calendar event, outside, and overall."""
 
@@ -203,6 +217,7 @@ class TimeResult(Tabled[Stability], DrawnRecord):
     before: tuple[Balance, ...] = ()
     units: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
+    weeks: tuple[WeekSinceEntry, ...] = ()
 
     def windows_frame(self) -> "pd.DataFrame":
         """Return one row per metric, variant and window."""

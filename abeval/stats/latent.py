@@ -41,13 +41,17 @@ class HeldOut(NamedTuple):
 
     `without` uses the other groups alone, `predicted` uses `x` too. `precision` is one over the
     variance of an estimate around the mean of the true effects. `gain` is how much `x` reduces the
-    squared prediction error, weighted by `precision`; it is unbiased for true effects.
+    squared prediction error, weighted by `precision`; it is unbiased for true effects. `pull` is
+    the share of `x` that the prediction takes over; `error` is the squared error of `without` that
+    is not noise, weighted alike.
     """
 
     predicted: Floats
     without: Floats
     precision: Floats
     gain: Floats
+    pull: Floats
+    error: Floats
 
 
 class Moments(NamedTuple):
@@ -65,6 +69,7 @@ class Fit(NamedTuple):
     out together. The weights of pairs in means (`weight`) and in moments (`share`) sum to 1. The
     groups' `parts` add up to `total`, which noise can make negative. `least` are the standard
     errors of the variances if there are no true effects: noise alone makes variances of this size.
+    `noise` are the covariances of the errors of both metrics.
     """
 
     x: Floats
@@ -77,6 +82,7 @@ class Fit(NamedTuple):
     total: Moments
     parts: Moments
     least: Moments
+    noise: Floats
 
     @property
     def others(self) -> Moments:
@@ -112,7 +118,12 @@ class _Coefficient(NamedTuple):
 
 
 def fit(
-    x: ArrayLike, x_se: ArrayLike, y: ArrayLike, y_se: ArrayLike, groups: ArrayLike | None = None
+    x: ArrayLike,
+    x_se: ArrayLike,
+    y: ArrayLike,
+    y_se: ArrayLike,
+    groups: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
 ) -> Fit:
     """Estimate variances and covariance of true effects from pairs of estimates.
 
@@ -120,7 +131,8 @@ def fit(
     Fuller (1987), moments of effects with known errors. Refusals: `too_few_units` for fewer than
     `FEWEST` experiments; `zero_variance`; `inconsistent`. Arrays have the shape (pairs,): effects
     on two metrics, with positive standard errors; `groups` has the experiment of each pair; without
-    it, each pair is an experiment of its own.
+    it, each pair is an experiment of its own. `noise` has the covariance of both errors, which the
+    same units make; without it, none.
 
     Example:
         >>> offline = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -132,7 +144,9 @@ def fit(
     x_values, x_errors, y_values, y_errors = map(finite, (x, x_se, y, y_se))
     rows = len(x_values)
     codes = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
-    if any(column.shape != (rows,) for column in (x_values, x_errors, y_values, y_errors, codes)):
+    shared = np.zeros(rows) if noise is None else finite(noise)
+    columns = x_values, x_errors, y_values, y_errors, shared, codes
+    if any(column.shape != (rows,) for column in columns):
         raise Refusal("inconsistent", "both metrics need one effect and error for each experiment")
     if len(np.unique(codes)) < FEWEST:
         got = f"{FEWEST} experiments, got {len(np.unique(codes))}"
@@ -152,7 +166,7 @@ def fit(
     from_x, from_y = x_values - weight @ x_values, y_values - weight @ y_values
     terms = (
         weight * from_x**2 / share_sum - share * x_errors**2,
-        weight * from_x * from_y / share_sum,
+        weight * from_x * from_y / share_sum - share * shared,
         weight * from_y**2 / share_sum - share * y_errors**2,
     )
     parts = Moments._make(np.bincount(codes, term) for term in terms)
@@ -160,7 +174,7 @@ def fit(
     x_least, y_least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (x_errors, y_errors))
     ends = x_values, x_errors, y_values, y_errors
     least = Moments(x_least, np.asarray(-np.inf), y_least)
-    return Fit(*ends, codes, weight, share, total, parts, least)
+    return Fit(*ends, codes, weight, share, total, parts, least, shared)
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
@@ -231,7 +245,7 @@ def predict(fitted: Fit, x: float, x_se: float) -> tuple[float, float]:
     between, seen = straight * plain.xx, plain.xx + x_se**2
     # Regression to the mean, by the reliability of the new estimate.
     pull, away = between / seen, x - fitted.weight @ fitted.x
-    errors = fitted.y_se**2 + (pull * fitted.x_se) ** 2
+    errors = fitted.y_se**2 + (pull * fitted.x_se) ** 2 - 2 * pull * fitted.noise
     unsure = np.sum((parts.xy - straight * parts.xx) ** 2) / seen**2
     spread = plain.yy - pull * between
     middle = plain.yy + pull**2 * plain.xx - 2 * pull * between
@@ -245,7 +259,8 @@ def widen(fitted: Fit, se: float) -> float:
     It is at least what predictions of experiments left out miss, and noise may hide as much of the
     spread as it feigns.
     """
-    missed = (fitted.y - held_out(fitted).predicted) ** 2 - fitted.y_se**2
+    held = held_out(fitted)
+    missed = (fitted.y - held.predicted) ** 2 - fitted.y_se**2 + 2 * held.pull * fitted.noise
     return math.sqrt(max(se**2, float(fitted.weight @ missed)) + float(fitted.least.yy))
 
 
@@ -264,9 +279,11 @@ def held_out(fitted: Fit) -> HeldOut:
     pull = between / (others.xx[fitted.groups] + fitted.x_se**2)
     without = _mean_of_others(fitted, precision, fitted.y)
     predicted = without + pull * (fitted.x - _mean_of_others(fitted, precision, fitted.x))
-    closer = (fitted.y - without) ** 2 - (fitted.y - predicted) ** 2
-    gain = precision * closer
-    return HeldOut(predicted, without, precision, gain)
+    # Noise of `y` that is in `x` too makes the prediction look closer than it is.
+    closer = (fitted.y - without) ** 2 - (fitted.y - predicted) ** 2 - 2 * pull * fitted.noise
+    # The noise of `y` itself no prediction can remove.
+    error = precision * ((fitted.y - without) ** 2 - fitted.y_se**2)
+    return HeldOut(predicted, without, precision, precision * closer, pull, error)
 
 
 def _mean_of_others(fitted: Fit, weight: Floats, values: Floats) -> Floats:
@@ -328,7 +345,8 @@ def _test_coefficient(
 def _if_normal(fitted: Fit, coefficient: _Coefficient, values: Floats) -> Floats:
     """Return the variance of the unexplained covariance, for normal effects."""
     plain = fitted.plain
-    between = (values * coefficient.variance(plain))[:, None]
+    # Covariance of the estimates: of true effects, and of noise that both share.
+    between = (values * coefficient.variance(plain))[:, None] + fitted.noise
     steeper = (
         np.maximum(values**2 - coefficient.value**2, 0.0)[:, None] if coefficient.spreads else 0.0
     )

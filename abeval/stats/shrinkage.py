@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.distributions import brentq, check_alpha
+from abeval.stats.distributions import brentq, check_alpha, two_sided
 from abeval.stats.records import Floats, Interval, Refusal, finite
 
 FEWEST = 5
@@ -71,13 +71,28 @@ class Shrunk(NamedTuple):
 
 
 class Total(NamedTuple):
-    """The sum of some estimates as they are, and shrunk, with its interval."""
+    """The sum of some estimates as they are, and shrunk, with its interval.
+
+    `effects` is the number of effects that count.
+    """
 
     naive: float
     value: float
     low: float
     high: float
     effects: int
+    sd: float
+
+
+class Combined(NamedTuple):
+    """Two independent estimates of one number, and the best combination of both.
+
+    `p_value` is that of no difference between them.
+    """
+
+    value: float
+    sd: float
+    p_value: float
 
 
 def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrior:
@@ -113,7 +128,8 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
     """
     values, errors = _check_effects(effects, ses)
     fit = spreads(values, errors)
-    each = [_sum(fit, values[[i]], errors[[i]]) for i in range(len(values))]
+    whole = np.ones(1)
+    each = [_sum(fit, values[[i]], errors[[i]], whole) for i in range(len(values))]
     ends = [_central(mean, sd, weight, alpha) for mean, sd, weight in each]
     return Shrunk(
         np.array([weight @ mean for mean, _, weight in each]),
@@ -125,6 +141,8 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
 
 def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 0.05) -> Total:
     """Sum the true effects of experiments that were chosen by their estimates.
+
+    `chosen` says of each effect whether it counts, or how much of it does.
 
     Effects of all experiments are needed, chosen or not: their spread says how much is noise.
     Source: Efron (2011), "Tweedie's formula and selection bias"; Lee and Shen (KDD 2018), "Winner's
@@ -138,15 +156,34 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
         (0.05, 0.034)
     """
     values, errors = _check_effects(effects, ses)
-    picked = np.asarray(chosen, dtype=bool)
-    if picked.shape != values.shape:
+    counts = np.asarray(chosen, dtype=np.float64)
+    if counts.shape != values.shape:
         raise Refusal("inconsistent", "one choice is needed for each effect")
-    if not picked.any():
-        return Total(0.0, 0.0, 0.0, 0.0, 0)
-    mean, sd, weight = _sum(spreads(values, errors), values[picked], errors[picked])
+    if not counts.any():
+        return Total(0.0, 0.0, 0.0, 0.0, 0, 0.0)
+    mean, sd, weight = _sum(spreads(values, errors), values, errors, counts)
     low, high = _central(mean, sd, weight, alpha)
-    naive = math.fsum(values[picked].tolist())
-    return Total(naive, float(weight @ mean), low, high, int(picked.sum()))
+    naive, value = math.fsum((counts * values).tolist()), float(weight @ mean)
+    spread = math.sqrt(float(weight @ (sd**2 + (mean - value) ** 2)))
+    return Total(naive, value, low, high, int(np.count_nonzero(counts)), spread)
+
+
+def combine(first: tuple[float, float], second: tuple[float, float]) -> Combined:
+    """Combine two independent estimates, each with its standard deviation, by precision.
+
+    The combination does not depend on the difference between them: a test of it selects nothing.
+    Source: Cochran (1954), "The combination of estimates from different experiments".
+
+    Example:
+        >>> combined = combine((0.02, 0.01), (0.04, 0.02))
+        >>> round(combined.value, 3), round(combined.sd, 4), round(combined.p_value, 2)
+        (0.024, 0.0089, 0.37)
+    """
+    precisions = 1 / first[1] ** 2, 1 / second[1] ** 2
+    whole = sum(precisions)
+    value = (precisions[0] * first[0] + precisions[1] * second[0]) / whole
+    apart = (second[0] - first[0]) / math.hypot(first[1], second[1])
+    return Combined(value, whole**-0.5, two_sided(apart))
 
 
 def spreads(effects: Floats, ses: Floats) -> Spreads:
@@ -192,18 +229,21 @@ def _check_effects(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
     return values, errors
 
 
-def _sum(fit: Spreads, values: Floats, errors: Floats) -> tuple[Floats, Floats, Floats]:
-    """Describe the sum of all true effects, given each variance of the prior.
+def _sum(
+    fit: Spreads, values: Floats, errors: Floats, counts: Floats
+) -> tuple[Floats, Floats, Floats]:
+    """Describe the weighted sum of true effects, given each variance of the prior.
 
-    `values` and `errors` are estimates and their standard errors, shape (effects,). Returns mean
-    and standard deviation of the sum, and the weight of each variance, shape (variances,).
+    `values` and `errors` are estimates and their standard errors, `counts` how much of each effect
+    is added, shape (effects,). Returns mean and standard deviation of the sum, and the weight of
+    each variance, shape (variances,).
     """
     noise = errors**2
     # Reliability: the share of an estimate that is kept.
     kept = fit.variance[:, None] / (fit.variance[:, None] + noise)
-    pulled = (1 - kept).sum(1)
-    mean = np.sum(kept * values, axis=1) + pulled * fit.mean
-    variance = np.sum(kept * noise, axis=1) + pulled**2 * fit.mean_variance
+    pulled = (1 - kept) @ counts
+    mean = kept @ (counts * values) + pulled * fit.mean
+    variance = kept @ (counts**2 * noise) + pulled**2 * fit.mean_variance
     return mean, np.sqrt(variance), fit.weight
 
 

@@ -19,6 +19,7 @@ from abeval.results.windows import (
     Novelty,
     Stability,
     TimeResult,
+    WeekSinceEntry,
     WindowRow,
 )
 from abeval.stats.records import Refusal
@@ -47,6 +48,7 @@ class MetricOverTime:
     stability: Stability | None = None
     novelty: Novelty | None = None
     events: tuple[EventRow, ...] = ()
+    weeks: tuple[WeekSinceEntry, ...] = ()
 
 
 def windows(
@@ -103,6 +105,7 @@ def _build_time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
         refused=_explain_refusals(line, metrics),
         notes=tuple(_notes(line, metrics)),
         rhythms=tuple(row for _, tests in clocks for row in tests),
+        weeks=tuple(week for part in parts for week in part.weeks),
         before=balance(experiment, metrics, line.before),
         units={metric.name: metric.unit for metric in metrics},
         questions=tuple(experiment.questions),
@@ -150,7 +153,7 @@ def _follow_windows(
 
 
 def _follow_calendar(
-    line: Timeline, course: axes.Course, since: tuple[Sequence[WindowRow], tuple[Novelty, float]]
+    line: Timeline, course: axes.Course, since: tuple[Sequence[WindowRow], change.Decay]
 ) -> MetricOverTime:
     metric, (rows_since, decay) = course.metric, since
     windows = line.cuts.get((metric.name, course.variant))
@@ -168,7 +171,7 @@ def _follow_calendar(
         sign_share=sign_share,
         significance_share=significance_share,
     )
-    return MetricOverTime([*rows, *rows_since], looks, verdict, decay[0], events)
+    return MetricOverTime([*rows, *rows_since], looks, verdict, decay.row, events, decay.weeks)
 
 
 def _looks(line: Timeline, course: axes.Course, windows: Sequence[axes.Window]) -> tuple[Look, ...]:

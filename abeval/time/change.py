@@ -17,6 +17,7 @@ from abeval.results.windows import (
     Novelty,
     Stability,
     StabilityVerdict,
+    WeekSinceEntry,
     WindowRow,
 )
 from abeval.stats import shapes
@@ -181,21 +182,30 @@ _FITS = 3.841458820694124
 """Chi-square distance within which time constants fit as well as the best, at 95 %."""
 
 
-def find_decay(course: Course) -> tuple[Novelty, float]:
-    """Fit a decay over days since entry, of all units.
+class Decay(NamedTuple):
+    """A decay over days since entry, its size in standard errors, and effects by week.
 
-    Also returns its size in standard errors, 0 if it is not significant.
+    `z` is 0 if it is not significant.
     """
+
+    row: Novelty
+    z: float = 0.0
+    weeks: tuple[WeekSinceEntry, ...] = ()
+
+
+def find_decay(course: Course) -> Decay:
+    """Fit a decay over days since entry, of all units."""
     bare = Novelty(course.metric.name, course.variant, None, None, 0)
     try:
         series = _build_series(course)
         change = _find_change(series)
     except Refusal as refusal:
-        return replace(bare, reason=str(refusal)), 0.0
+        return Decay(replace(bare, reason=str(refusal)))
+    weeks = _list_weeks(course, series)
     decays = [match for match in change.matches if match.shape.kind == "decay"]
     if not decays:
         short = f"{len(series.times)} days since entry are too few for a decay"
-        return replace(bare, days=len(series.times), reason=short), 0.0
+        return Decay(replace(bare, days=len(series.times), reason=short), 0.0, weeks)
     best = max(decays, key=lambda match: abs(match.z))
     # The long run is known over the time constants that fit as well.
     alike = [match.shape for match in decays if match.z**2 >= best.z**2 - _FITS]
@@ -217,7 +227,29 @@ def find_decay(course: Course) -> tuple[Novelty, float]:
         long_run_high=max(at + _Z * se for at, se in ends),
         tau=best.shape.at,
     )
-    return row, abs(best.z) if is_significant else 0.0
+    return Decay(row, abs(best.z) if is_significant else 0.0, weeks)
+
+
+def _list_weeks(course: Course, series: Series) -> tuple[WeekSinceEntry, ...]:
+    """List the mean daily effects of whole weeks since entry, with their errors."""
+    weights = np.zeros((len(series.weeks), len(series.times)))
+    for row, week in zip(weights, series.weeks, strict=True):
+        row[list(week)] = 1 / WEEK
+    effects = weights @ series.windows.effect
+    covariance = weights @ series.windows.covariance @ weights.T
+    return tuple(
+        WeekSinceEntry(
+            metric=course.metric.name,
+            variant=course.variant,
+            week=i + 1,
+            scale=series.windows.scale,
+            effect=float(effects[i]),
+            se=math.sqrt(covariance[i, i]),
+            covariance=float(covariance[i, 0]),
+        )
+        # The day of entry begins the first week, or there is none.
+        for i in range(len(effects) if series.times[0] == 0 else 0)
+    )
 
 
 def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
@@ -262,9 +294,7 @@ _TOLERANCE = 0.05
 """Share of control by which a stable effect may change; or by the effect, if larger."""
 
 
-def judge_stability(
-    course: Course, decay: tuple[Novelty, float]
-) -> tuple[Stability, Series | None]:
+def judge_stability(course: Course, decay: Decay) -> tuple[Stability, Series | None]:
     """Judge the stability of one metric in one variant by calendar day.
 
     Also returns its daily effects, if there are any.
@@ -326,11 +356,11 @@ def _late_less_early(series: Series) -> Floats:
 
 
 def _verdict(
-    series: Series, change: Change, row: Stability, decay: tuple[Novelty, float], unit: str
+    series: Series, change: Change, row: Stability, decay: Decay, unit: str
 ) -> tuple[StabilityVerdict, str]:
     weeks, windows = row.weeks, series.windows
     caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks the same"
-    novelty, z = decay
+    novelty, z, _ = decay
     if z and z >= abs(0.0 if change.shape is None else change.shape.z):
         tau = novelty.tau
         return "settling", f"the effect changes with days since entry, time constant {tau:g} days"

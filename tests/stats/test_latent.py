@@ -34,6 +34,21 @@ def test_the_noise_is_taken_out_of_moments() -> None:
     assert sum(fitted.parts.xy) == pytest.approx(fitted.total.xy)
 
 
+def test_noise_that_both_metrics_share_is_taken_out() -> None:
+    random = np.random.default_rng(2)
+    x, y = random.multivariate_normal([0, 0], [[2.0, 0.8], [0.8, 2.0]], 4_000).T
+    # Of the covariance .8, .5 is noise: true effects of variance 1 have a slope of .3.
+    one, shared = np.ones(4_000), np.full(4_000, 0.5)
+    fitted = latent.fit(x, one, y, one, noise=shared)
+    slope = latent.slope(fitted)
+    assert slope.low < 0.3 < slope.high
+    assert latent.slope(latent.fit(x, one, y, one)).low > 0.6
+    # A prediction from noise that is in its target too must not look better than it is.
+    alone = random.multivariate_normal([0, 0], [[2.0, 0.5], [0.5, 2.0]], 4_000).T
+    none = latent.fit(alone[0], one, alone[1], one, noise=shared)
+    assert abs(latent.held_out(none).gain.mean()) < 0.01
+
+
 def test_an_interval_leaves_zero_where_the_p_value_is_alpha() -> None:
     fitted = latent.fit(*world(11, 40))
     for read in (latent.correlation, latent.slope):

@@ -81,7 +81,7 @@ def test_noise_alone_is_shrunk_to_the_mean() -> None:
 
 def test_nothing_shipped_gained_nothing() -> None:
     total = shrinkage.total(SCHOOLS, ERRORS, np.zeros(8, dtype=bool))
-    assert total == (0.0, 0.0, 0.0, 0.0, 0)
+    assert total == (0.0, 0.0, 0.0, 0.0, 0, 0.0)
 
 
 @pytest.mark.parametrize(
