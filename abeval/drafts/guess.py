@@ -13,6 +13,12 @@ from abeval.stats import srm
 
 _Certainty = Literal["sure", "likely", "not sure"]
 
+_ALWAYS = 0.99
+"""Share of repeated ids with one variant above which the variant is theirs."""
+
+_MOST_WEAK = 6
+"""Most columns without a usual name that are tried as the variant."""
+
 _ONE_VARIANT = 0.9
 """Least share of units with one value for a column to be their variant."""
 
@@ -83,17 +89,37 @@ class Arms(NamedTuple):
     nulls: Mapping[str, int]
 
 
-def inspect_table(engine: Engine, relation: str, origin: Origin) -> Table:
+def inspect_table(
+    engine: Engine, relation: str, origin: Origin, measured: Table | None = None
+) -> Table:
     """Measure a table, and find the ids whose values have one variant each."""
-    table = replace(measure_table(engine, relation), origin=origin)
-    for variant in list_variant_candidates(table)[:1]:
-        ids = [c for c in table.columns if names_id(c) or c.has_role_name("request_id")]
-        ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - _REPEATS]
-        ids = sorted((c for c in ids if c != variant), key=lambda c: c.distinct)[:FEW]
+    table = replace(measured or measure_table(engine, relation), origin=origin)
+    named = list_variant_candidates(table)[:1]
+    first: dict[str, float] | None = None
+    for variant in named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]:
         since = _since(engine, table, variant)
+        ids = sorted(_list_ids(table, variant), key=lambda c: (c.distinct, not names_id(c)))[:FEW]
         constancy = {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
-        table = replace(table, constancy=constancy)
-    return table
+        first = constancy if first is None else first
+        if named or any(share > _ALWAYS for share in constancy.values()):
+            return replace(table, constancy=constancy)
+    return replace(table, constancy=first or {})
+
+
+def _list_ids(table: Table, variant: Column) -> list[Column]:
+    """List the columns whose values may have one variant each: ids that come again."""
+    is_named = {c.name for c in table.columns if names_id(c) or c.has_role_name("request_id")}
+    others = ("item_id", "position", "score", "dwell", *_NO_VARIANT_ROLES)
+    return [
+        c
+        for c in table.columns
+        if c.may_be_id and c != variant and variant.distinct < c.distinct <= c.rows - _REPEATS
+        # Names are many; values of which each has one variant say it as well.
+        if c.name in is_named
+        or (c.distinct > FEW and c.kind != "real" and not c.time_unit)
+        and not c.mentions_role(*others)
+        and not c.has_role_name("time")
+    ]
 
 
 def _since(engine: Engine, table: Table, variant: Column) -> str:
@@ -116,8 +142,12 @@ def _since(engine: Engine, table: Table, variant: Column) -> str:
 def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Table:
     """Make a table of some rows of another table."""
     engine.view(relation, f"select * from {quote(table.relation)} where {where}")
-    both = f"({table.origin.where}) and {where}" if table.origin.where else where
-    return inspect_table(engine, relation, replace(table.origin, where=both))
+    origin = table.origin
+    both = f"({origin.where}) and {where}" if origin.where else where
+    # A log is filtered before its query: a filter of what this makes stands in it.
+    query = f"select *\nfrom (\n{origin.query}\n)\nwhere {where}" if origin.query else ""
+    origin = replace(origin, query=query) if query else replace(origin, where=both)
+    return inspect_table(engine, relation, origin)
 
 
 def names_id(column: Column) -> bool:
@@ -231,9 +261,10 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     plain = [c for c in few if not c.mentions_role(*_NO_VARIANT_ROLES)]
     if weakly:
         # What hardly anybody has is something that units do, such as to follow.
-        fitting = [c for c in plain if c.is_share or any(map(names_control, c.values))]
-        return [c for c in fitting if min(c.values.values()) >= _RARE * c.rows]
-    texts = [c for c in plain if c.kind == "text" and any(map(names_control, c.values))]
+        often = [c for c in plain if min(c.values.values()) >= _RARE * c.rows]
+        likely = [c for c in often if c.is_share or likely_controls(c.values)]
+        return [*likely, *(c for c in often if c not in likely and not c.has_role_name("category"))]
+    texts = [c for c in plain if c.kind == "text" and likely_controls(c.values)]
     candidates = [
         c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
@@ -328,12 +359,17 @@ _LETTERS = ("a", "0")
 def likely_controls(variants: Iterable[str]) -> list[str]:
     """List the variants with a usual name of a control; sure names alone, if any.
 
-    >>> likely_controls(["a", "old"]), likely_controls(["old", "control"])
-    (['old'], ['control'])
+    Words that all variants share say nothing.
+
+    >>> likely_controls(["a", "old"]), likely_controls(["ranker_new", "ranker_old"])
+    (['old'], ['ranker_old'])
     """
-    usual = [*filter(names_control, variants)]
+    values = [*variants]
+    common = set.intersection(*({*words.words(value)} for value in values)) if values else set()
+    bare = {v: "_".join(w for w in words.words(v) if w not in common) or v for v in values}
+    usual = [v for v in values if names_control(v) or names_control(bare[v])]
     usual = [value for value in usual if names_control(value, surely=True)] or usual
-    return [value for value in usual if normalize_name(value) not in _LETTERS] or usual
+    return [value for value in usual if normalize_name(bare[value]) not in _LETTERS] or usual
 
 
 def refutes_equal(units: Mapping[str, int]) -> bool:
@@ -406,16 +442,31 @@ def _constant(
     return float(share or 0)
 
 
+def list_times(table: Table) -> list[Column]:
+    """List the columns of times, those of usual names first."""
+
+    def is_time(column: Column) -> bool:
+        is_named = column.has_role_name("time")
+        return column.kind == "time" or (
+            (column.time_unit is not None and is_named)
+            or (column.is_epoch and not names_id(column))
+            or column.looks == "time"
+        )
+
+    return sorted(filter(is_time, table.columns), key=lambda c: (_rank(c, "time"), c.kind != "time"))
+
+
 def guess_time(table: Table) -> Guess:
     """Guess the time of a row."""
-    for column in sorted(table.columns, key=lambda c: (c.kind != "time", _rank(c, "time"))):
+    for column in list_times(table)[:1]:
         if column.kind == "time":
             return Guess("ts", column, "sure", f"of type {column.type}")
-        if column.has_role_name("time") and column.time_unit is not None:
+        if column.time_unit is not None:
             reason = f"whole numbers since 1970, in {column.time_unit}"
             return Guess("ts", column, "likely", reason)
-        if column.has_role_name("time") and column.looks == "time":
-            return Guess("ts", column, "likely", "text as ISO 8601 writes times")
+        example = f"time: is {column.odd!r} in {column.name} written as {column.time_format}?"
+        question = f"{example} No value shows which is the day" if column.time_format else ""
+        return Guess("ts", column, "likely", "text of times", question)
     return Guess("ts", None, "likely", "no column has times")
 
 

@@ -8,10 +8,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
+from abeval.drafts.match import (
+    MIN_SHARE,
+    Match,
+    find_keys,
+    has_clock,
+    match_columns,
+    measure_join,
+)
+from abeval.drafts.reshape import reshape
 from abeval.drafts.values import guess_values
 from abeval.engines.copies import likely_encodings
 from abeval.engines.duckdb import DuckDBEngine
@@ -31,34 +40,64 @@ def make_tables(
     engine: DuckDBEngine, files: Sequence[Path], folder: Path, read: Mapping[str, str]
 ) -> list[Table]:
     """Make tables of files, each a relation of the engine."""
-    groups: dict[object, tuple[Origin, list[Path]]] = {}
+    groups: dict[Any, tuple[Origin, list[Path]]] = {}
     for file in (member for path in files for member in _members(engine, path, read)):
         for columns, origin in _readings(engine, file, read):
             # Files with the same columns, read alike, are one table.
             key = columns, *origin.read.items()
             groups.setdefault(key, (origin, []))[1].append(file)
+    gone = _columns_of_some(groups)
+    if gone:
+        # Files of one variant each need not have the same columns.
+        origin, *_ = (origin for origin, _ in groups.values())
+        groups = {None: (origin, [file for _, group in groups.values() for file in group])}
     tables = [
-        _table(engine, f"raw_table_{index}", origin, group, folder)
+        _table(engine, f"raw_table_{index}", origin, group, folder, gone)
         for index, (origin, group) in enumerate(groups.values())
     ]
     return [part for table in tables for part in _parts(engine, table, len(tables) == 1)]
 
 
+def _columns_of_some(groups: Mapping[Any, tuple[Origin, list[Path]]]) -> list[str]:
+    """List the columns that only some of the files of a table have.
+
+    Files are of one table if their names say the variant, and most of their columns are the same.
+    """
+    kinds = [{*columns} for columns, *_ in groups]
+    if len(kinds) < 2 or any(len(group) > 1 for _, group in groups.values()):
+        return []
+    union, common = set.union(*kinds), set.intersection(*kinds)
+    reads = [origin.read for origin, _ in groups.values()]
+    if 2 * len(common) < len(union) or any(read != reads[0] for read in reads):
+        return []
+    files = [file for _, group in groups.values() for file in group]
+    variants = _files_by_variant(files, reads[0].get("format", "auto"))
+    return sorted(union - common) if len(variants) == len(files) else []
+
+
 def _table(
-    engine: DuckDBEngine, relation: str, origin: Origin, files: Sequence[Path], folder: Path
+    engine: DuckDBEngine,
+    relation: str,
+    origin: Origin,
+    files: Sequence[Path],
+    folder: Path,
+    gone: Sequence[str],
 ) -> Table:
     """Make one table of files; each file may have the rows of one variant."""
     paths = {"": [str(file) for file in files]}
 
-    def add_table(**entries: object) -> Table:
-        source = {"path": paths.get("", paths), **origin.read, **entries}
+    def add_table(**options: object) -> Table:
+        source = {"path": paths.get("", paths), **origin.read, **options}
         engine.add_log(relation, make_source(source))
+        name, measured, made = reshape(engine, relation, gone)
         relative = {
             variant: [_relative_path(folder, path) for path in group]
             for variant, group in paths.items()
         }
-        name = origin.read.get("table") or _name(files[0])
-        return guess.inspect_table(engine, relation, replace(origin, name=name, paths=relative))
+        called = origin.read.get("table") or _name(files[0])
+        entries = {"name": called, "paths": relative}
+        whole = replace(origin, **entries, query=made.query, why=made.reason)
+        return guess.inspect_table(engine, name, whole, measured)
 
     table = add_table()
     files_by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
@@ -125,6 +164,10 @@ def _reading(
         examples = ", ".join(f"{word!r} in {encoding}" for encoding, word in encodings.items())
         reason = f"it is not UTF-8, and has words such as {examples}"
         columns = change("encoding", next(iter(encodings)), reason, len(encodings) > 1)
+    if files.takes("delimiter") and "delimiter" not in read and "::" in "".join(columns):
+        columns = change("delimiter", "::", "MovieLens writes so", False)
+    if files.takes("header") and "header" not in read and _is_row(engine, relation, columns):
+        columns = change("header", "false", "the first row has values, as the others", False)
     if files.takes("decimal") and "decimal" not in read:
         texts = [name for name, kind in columns.items() if kind == "VARCHAR"]
         commas = decimal_commas(relation, texts, engine.rows)
@@ -132,6 +175,15 @@ def _reading(
             reason = f"{column} has values such as {text}"
             columns = change("decimal", ",", reason, _is_of_thousands(text))
     return tuple(columns), Origin(read=read, reasons=reasons, questions=tuple(questions))
+
+
+def _is_row(engine: Engine, relation: str, columns: Mapping[str, str]) -> bool:
+    """Tell whether the names of the columns are values: no name stands over numbers or times."""
+    sample = f"(select * from {quote(relation)} limit 1000)"
+    kinds = [name for name, kind in columns.items() if not kind.startswith("VARCHAR")]
+    numbers = [name for name in kinds if re.fullmatch(r"-?\d+([.]\d+)?(_\d+)?|\d{4}-\d\d-\d\d.*", name)]
+    ((rows,),) = engine.rows(f"select count(*) from {sample}")
+    return bool(rows) and bool(numbers) and len(numbers) == len(kinds)
 
 
 def _is_of_thousands(number: str) -> bool:
@@ -188,10 +240,11 @@ def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]
 
 def _shorten_paths(files: list[str], format: str) -> list[str]:
     """Replace all files of a folder by the folder."""
+    if len(files) == 1:
+        return files
     top = os.path.commonpath([Path(file).parent for file in files])
     folder = make_source({"path": top, "format": format})
-    is_all = len(files) > 1 and find_files("files", folder, Path()).read == files
-    return [top] if is_all else files
+    return [top] if find_files("files", folder, Path()).read == files else files
 
 
 def _relative_path(folder: Path, path: str) -> str:
@@ -207,22 +260,20 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
     """
     column = next(filter(_types_rows, table.columns), None)
     is_clicked = any(candidate.has_role_name("click") for candidate in table.columns)
-    if (
-        column is None
-        or is_clicked
-        or not any(candidate.has_role_name("unit") for candidate in table.columns)
-    ):
+    has_unit = bool(table.clusters) or any(c.has_role_name("unit") for c in table.columns)
+    if column is None or is_clicked or not has_unit:
         yield table
         return
     type_names = ", ".join(map(repr, column.values))
     rate = _rate_impression_name
     views = sorted(filter(rate, column.values), key=rate, reverse=True)
-    is_coded = column.kind != "text"
-    if is_coded or (is_alone and not views):
+    if column.kind != "text":
         question = f"{column.name}: which of {type_names} is an impression, and which a click?"
-        is_asked = is_coded or any(words.mentions_role(value, "clicks") for value in column.values)
-        yield guess.add_question(table, question) if is_asked else table
+        yield guess.add_question(table, question)
         return
+    # A funnel begins with what most rows are.
+    views = views or ([*column.values][:1] if is_alone else [])
+    is_doubtful = len(views) > 1 or not any(map(rate, views))
     # Names of types of rows need no quotes.
     name = column.name if column.name.isidentifier() else quote(column.name)
     for index, value in enumerate(column.values):
@@ -230,7 +281,8 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         part = guess.filter_rows(engine, table, relation, where)
         part = replace(part, origin=replace(part.origin, name=value))
         question = f"{column.name}: are the impressions {value!r}? The types are {type_names}"
-        yield (guess.add_question(part, question) if len(views) > 1 and value == views[0] else part)
+        is_asked = is_doubtful and value in views[:1]
+        yield guess.add_question(part, question) if is_asked else part
 
 
 def _rate_impression_name(name: str) -> int:
@@ -242,23 +294,21 @@ def _rate_impression_name(name: str) -> int:
 
 def _types_rows(column: Column) -> bool:
     """Tell whether a column has the types of rows, in words or in codes."""
-    if not column.has_role_name("event_type") or not 2 <= column.distinct <= FEW:
+    if not 2 <= column.distinct <= FEW:
         return False
     if column.kind == "text":
-        return any(words.mentions_role(value, *DONE) for value in column.values)
+        does = any(words.mentions_role(value, *DONE) for value in column.values)
+        sees = any(map(_rate_impression_name, column.values))
+        return does and (sees or column.has_role_name("event_type"))
+    if not column.has_role_name("event_type"):
+        return False
     return column.kind == "integer" and words.words(column.name)[1:] == ("type",)
 
 
 Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "events"]
 
-_MIN_JOIN_SHARE = 0.5
-"""Least share of rows or units in the main table for two tables to join."""
-
 _MIN_FOLLOWING_SHARE = 0.1
 """Least share of rows after an impression of their unit for them to be events."""
-
-_JOINS = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
-"""Keys that join a click to its impression, best first; units need times, too."""
 
 
 @dataclass(frozen=True)
@@ -345,97 +395,125 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
         shows = log.shows_rows and not log.is_event and not log.is_clicks
         return name_rank, shows, log.variant is not None, log.table.rows
 
-    logs = [_make_log(engine, table) for table in tables]
-    main = max(logs, key=rank)
-    other_logs = [log for log in logs if log is not main]
-    ids = [c for c in main.table.columns if c.has_role_name("id") and c.distinct == main.table.rows]
-    is_asked = any("impression_id" in log.columns for log in other_logs)
-    is_known = "impression_id" in main.columns or (ids and ids[0] in main.columns.values())
-    if ids and is_asked and not is_known:
-        # The `id` of the impressions is what another table calls the id of an impression.
-        main = replace(main, columns={**main.columns, "impression_id": ids[0]})
-    return main, _classify_logs(engine, other_logs, main)
+    logs = sorted((_make_log(engine, table) for table in tables), key=rank, reverse=True)
+    choice = None
+    # Where names leave it open, the main table is the one that clicks follow.
+    for main in logs if rank(logs[0])[0] == 0 and len(logs) == 2 else logs[:1]:
+        found = _classify_logs(engine, [log for log in logs if log is not main], main)
+        choice = choice or found
+        if any(log.kind == "clicks" for log in found[1]):
+            return found
+    assert choice is not None
+    return choice
 
 
-def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> list[Log]:
-    """Guess the kinds of the other tables; each kind but events once."""
+def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log, list[Log]]:
+    """Guess the kinds of the other tables, each kind but events once.
+
+    Returns the main log, with the columns that clicks name too, and the others.
+    """
     other_logs, taken = list[Log](), {*CANONICAL_COLUMNS, OWN_TABLE}
     # A table named like clicks is the first to be tried as clicks.
     for log in sorted(logs, key=lambda log: not log.is_clicks):
         kinds = {candidate.kind for candidate in other_logs} - {"events", None}
-        readings = (classify(engine, log, main) for classify in (_items, _clicks, _guess_unit_log))
+        matches = match_columns(engine, log.table, main.table)
+        clicks, seen = _clicks(engine, log, main, matches)
+        readings = (_items(log, main, matches), clicks, _guess_unit_log(engine, log, main, matches))
         twice = replace(log, reason="another file has these already")
         choice = next((c for c in readings if c and c.kind not in kinds), twice)
         if choice.kind == "events":
             alias = words.unique_name(taken, words.slug(choice.name))
             choice = replace(choice, alias=alias)
+        if choice is clicks and choice.kind == "clicks":
+            main = replace(main, columns={**main.columns, **seen})
         other_logs.append(choice)
-    return other_logs
+    return main, other_logs
 
 
-def _items(engine: Engine, log: Log, main: Log) -> Log | None:
+def _items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
     """Guess whether each row is an item of the impressions."""
     is_called_so = words.mentions_role(log.name.rstrip("s"), "item_id")
-    ids = [c for c in log.table.columns if is_called_so and c.has_role_name("id")]
-    item = log.columns.get("item_id") or next(iter(ids), None)
-    seen, unit = main.columns.get("item_id"), log.columns.get("unit_id")
-    is_of_units = unit not in (None, item) and "ts" in log.columns
-    if item is None or seen is None or item.distinct < log.table.rows or is_of_units:
-        return None
-    columns = {e: c for e, c in log.columns.items() if e == "category"} | {"item_id": item}
-    items = replace(log, kind="items", columns=columns, reason="each row is an item")
-    share, *_ = _measure_join_shares(engine, main, items, ("item_id",))
-    return items if share >= _MIN_JOIN_SHARE else None
+    seen, units = main.columns.get("item_id"), main.columns.get("unit_id")
+    of_units = {m.column.name for m in matches if units and m.seen.name == units.name}
+    for match in matches if seen is not None and "ts" not in log.columns else ():
+        is_item = match.seen.name == (seen and seen.name) and match.column.distinct == log.table.rows
+        if is_item and (is_called_so or match.is_named_so or match.column.name not in of_units):
+            columns = {e: c for e, c in log.columns.items() if e == "category"}
+            columns |= {"item_id": match.column}
+            return replace(log, kind="items", columns=columns, reason="each row is an item")
+    return None
 
 
-def _clicks(engine: Engine, log: Log, main: Log) -> Log | None:
+def _clicks(
+    engine: Engine, log: Log, main: Log, matches: Sequence[Match]
+) -> tuple[Log | None, Mapping[str, Column]]:
     """Guess whether rows are clicks: most follow an impression of the same keys.
 
-    A table named like clicks that follows no impressions is events, with a question.
+    Returns them with the columns of the impressions that they name. A table named like clicks that
+    follows no impressions is events, with a question.
     """
     is_other = log.is_event or "click" in main.columns
     # There are no more clicks than impressions.
     if log.table.rows > main.table.rows or (is_other and not log.is_clicks):
-        return None
-    both = log.columns.keys() & main.columns.keys()
-    question = "it shares no item, request or impression with the impressions, so it gives no CTR"
-    joins = [j for j in _JOINS if {*j} <= both and ("unit_id" not in j or "ts" in both)]
-    for join in joins:
-        by_time = "unit_id" in join
-        matched_share, after, soon = _measure_join_shares(engine, log, main, join)
-        if (after if by_time else matched_share) < _MIN_JOIN_SHARE:
+        return None, {}
+    question = "no column has the ids of impressions, items or requests, so it gives no CTR"
+    unit, times = main.columns.get("unit_id"), [guess.list_times(t.table)[:3] for t in (log, main)]
+    for key in find_keys(engine, log.table, main.table, matches, unit, times):
+        join = tuple(key.columns)
+        is_by_time, is_bare = join[0] == "unit_id" or len(join) == 1, "item_id" not in join
+        is_by_time &= join != ("impression_id",)
+        if is_by_time and is_bare:
+            # Without an item a click is of the last row before it: of a day, any row may be.
+            is_told = key.times and has_clock(engine, main.table, key.times[1])
+            if not (log.is_clicks and is_told):
+                continue
+        if (key.after if is_by_time else key.matched) < MIN_SHARE:
             question = (
-                f"{matched_share:.0%} of its rows have ids of an impression, {after:.0%} of one "
+                f"{key.matched:.0%} of its rows have ids of an impression, {key.after:.0%} of one "
                 "before, so it gives no CTR: are ids and times written alike in both files?"
             )
             continue
-        keys = " and ".join(log.columns[entry].name for entry in join)
-        reason = f"{matched_share:.1%} of the rows have the {keys} of an impression"
-        names = [e for e in CANONICAL_COLUMNS["clicks"] if by_time or e != "unit_id"]
-        columns = {entry: log.columns[entry] for entry in names if entry in log.columns}
+        columns = {entry: match.column for entry, match in key.columns.items()}
+        seen = {entry: match.seen for entry, match in key.columns.items()}
+        if key.times:
+            columns["ts"], seen["ts"] = key.times
+        if "dwell" in log.columns:
+            columns["dwell"] = log.columns["dwell"]
+        named = " and ".join(match.column.name for match in key.columns.values())
+        reason = f"{key.matched:.1%} of the rows have the {named} of an impression"
         question = "" if log.is_clicks or "dwell" in columns else "are its rows clicks?"
-        if by_time:
-            reason += f", {after:.1%} of one before"
-        if by_time and soon < 0.9 * after:
+        if is_by_time:
+            reason += f", {key.after:.1%} of one before"
+        if is_by_time and is_bare:
+            question = f"it names no item: is each click of the last row of its {named} before it?"
+        elif is_by_time and key.soon < 0.9 * key.after:
             question = (
-                f"{1 - soon / after:.0%} of the clicks come later than 24 hours after their "
-                "impression, and do not count: is attribution_hours longer?"
+                f"{1 - key.soon / key.after:.0%} of the clicks come later than 24 hours after "
+                "their impression, and do not count: is attribution_hours longer?"
             )
-        kept = () if join == joins[0] and not by_time else join
-        log = replace(log, kind="clicks", columns=columns)
-        return replace(log, join=kept, reason=reason, question=question)
-    return replace(_guess_unit_log(engine, log, main), question=question) if log.is_clicks else None
+        log = replace(log, kind="clicks", columns=columns, reason=reason, question=question)
+        return replace(log, join=() if join == ("impression_id",) else join), seen
+    events = _guess_unit_log(engine, log, main, matches)
+    return (replace(events, question=question), {}) if log.is_clicks else (None, {})
 
 
-def _guess_unit_log(engine: Engine, log: Log, main: Log) -> Log:
+def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match]) -> Log:
     """Guess the kind of a table that shares units with the main one."""
     unit, seen = log.columns.get("unit_id"), main.columns.get("unit_id")
+    of_units = [m.column for m in matches if seen is not None and m.seen.name == seen.name]
+    if of_units and (unit is None or unit.name not in {column.name for column in of_units}):
+        unit = of_units[0]
     if unit is None or seen is None:
         return replace(log, reason="no column has units, or items of the impressions")
-    share, after, _ = _measure_join_shares(engine, log, main, ("unit_id",))
-    if share < _MIN_JOIN_SHARE:
-        return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
+    log = replace(log, columns={**log.columns, "unit_id": unit})
     time = log.columns.get("ts")
+    share, after, _ = measure_join(
+        engine,
+        (log.table.relation, [unit], time),
+        (main.table.relation, [seen], main.columns.get("ts")),
+    )
+    if share < MIN_SHARE:
+        return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     expected = (unit, time, *guess.list_variant_candidates(log.table))
     is_bare = time is not None and all(column in expected for column in log.table.columns)
     # A sign-up, before what a unit saw, describes it; of events after it a unit may have one each.
@@ -458,41 +536,13 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log) -> Log:
 def find_casts(log: Log, main: Log) -> dict[str, str]:
     """Find casts for ids that are text in one table and numbers in the other."""
     casts = {}
-    for entry, column in log.columns.items():
+    unit = main.columns["unit_id"].name if "unit_id" in main.columns else ""
+    # Columns of canonical names are ids, too.
+    names = {c.name: c for c in log.table.columns if c.name in (unit, *IDS)}
+    by_name = {"unit_id" if name == unit else name: column for name, column in names.items()}
+    for entry, column in {**by_name, **log.columns}.items():
         seen = main.columns.get(entry, column)
         is_other = (seen.kind == "text") != (column.kind == "text") or column.kind == "real"
         if entry in IDS and is_other:
             casts[column.name] = "varchar" if seen.kind == "text" else "bigint"
     return casts
-
-
-def _measure_join_shares(
-    engine: Engine, clicks: Log, main: Log, join: Sequence[str]
-) -> tuple[float, float, float]:
-    """Measure the shares of clicks that have a matching impression.
-
-    Of any time, of before the click, and of at most a day before it.
-    """
-    rows, impressions = (
-        f"select {', '.join(f'{_text(log.columns[e])} as k_{i}' for i, e in enumerate(join))}, "
-        f"{log.columns['ts'].moment if 'ts' in log.columns else 'cast(null as timestamp)'} as t "
-        f"from {quote(log.table.relation)}"
-        for log in (clicks, main)
-    )
-    keys = " and ".join(f"c.k_{i} = s.k_{i}" for i in range(len(join)))
-    (shares,) = engine.rows(
-        f"with seen as ({impressions}), named as (select distinct * exclude t from seen), "
-        f"tied as (select c.*, s.k_0 is not null as is_known from ({rows}) c left join named s "
-        f"on {keys}) select count_if(is_known) / count(*), count(s.t) / count(*), "
-        "count_if(c.t - s.t <= interval 1 day) / count(*) from tied c "
-        f"asof left join (select * from seen where t is not null) s on {keys} and c.t >= s.t"
-    )
-    matched_share, after, soon = (float(share or 0) for share in shares)
-    return matched_share, after, soon
-
-
-def _text(column: Column) -> str:
-    """Write SQL of an id as text."""
-    name = quote(column.name)
-    # Ids that pandas wrote as 7.0 become whole again.
-    return f"cast({f'cast({name} as bigint)' if column.kind == 'real' else name} as varchar)"

@@ -20,6 +20,7 @@ from abeval.drafts.counts import (
 )
 from abeval.drafts.guess import Arms, Guess, add_question, guess_variant, make_arms, read_arms
 from abeval.drafts.origins import DONE, Kind, Log, choose_main_log, find_casts, make_tables
+from abeval.drafts.reshape import reshape
 from abeval.drafts.values import DOUBT, Models, Period, guess_models, guess_period
 from abeval.drafts.words import slug
 from abeval.engines.duckdb import DuckDBEngine
@@ -27,7 +28,7 @@ from abeval.engines.sql import cast_query, quote
 from abeval.errors import LogError, QueryError
 from abeval.experiment.load import check_read_options, make_source
 from abeval.experiment.problems import spelled_alike, write_join_line
-from abeval.experiment.sources import CANONICAL_COLUMNS, ROW_UNIT
+from abeval.experiment.sources import CANONICAL_COLUMNS, IDS, ROW_UNIT
 from abeval.logs.checks import write_zone_questions
 from abeval.logs.run import extract_reason
 from abeval.metrics.builtin import builtin_metrics
@@ -51,6 +52,11 @@ class _ExperimentFile:
 
     def entry(self, key: str, value: object, note: str = "") -> None:
         """Write an entry, with a comment that says why."""
+        if isinstance(value, str) and "\n" in value and '"""' not in value:
+            # A query of several lines; its comment would be lost behind it.
+            escaped = value.replace("\\", "\\\\")
+            self.lines += [f"# {' '.join(note.split())}", f'{key} = """\n{escaped}\n"""']
+            return
         self.lines.append(
             f"{key} = {_value(value)}" + (f" # {' '.join(note.split())}" if note else "")
         )
@@ -201,9 +207,16 @@ def _write_log(file: _ExperimentFile, log: Log, findings: _Findings) -> None:
         file.entry(key, value, origin.reasons.get(key, "sure: it is named so"))
     if origin.where:
         file.entry("where", origin.where)
-    if casts := find_casts(log, findings.main):
-        query = cast_query(casts, "try_cast")
-        file.entry("query", query, "likely: ids are text in one log, or have a point")
+    casts = find_casts(log, findings.main)
+    query, why = origin.query, origin.why
+    if casts:
+        cast = cast_query(casts, "try_cast")
+        query = cast.replace("from log", f"from (\n{query}\n)") if query else cast
+        why = "; ".join(filter(None, [why, "ids are text in one log, or have a point"]))
+    if query:
+        file.entry("query", query, f"likely: {why}")
+    if "ts" in log.columns and log.columns["ts"].time_format:
+        file.entry("ts_format", log.columns["ts"].time_format, "not sure: no value shows the day")
     if "ts" in log.columns and log.columns["ts"].time_unit:
         file.entry("time_unit", log.columns["ts"].time_unit)
     if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
@@ -355,8 +368,10 @@ def draft(frame: object, name: str = "experiment") -> Draft:
     """
     with closing(DuckDBEngine()) as engine:
         engine.add_frame("raw_impressions", frame)
+        relation, measured, made = reshape(engine, "raw_impressions")
+        origin = Origin(query=made.query, why=made.reason)
         return _draft_tables(
-            engine, [guess.inspect_table(engine, "raw_impressions", Origin())], name
+            engine, [guess.inspect_table(engine, relation, origin, measured)], name
         )
 
 
@@ -414,11 +429,18 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> _Findings:
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     guesses = [unit, variant, time]
-    key = first.columns.get("impression_id")
-    if key is not None and not key.has_role_name("impression_id"):
-        guesses.append(Guess("impression_id", key, "likely", "another log names it"))
+    if any(log.kind == "clicks" for log in others):
+        # What the clicks name was found by its values.
+        columns = {e: c for e, c in first.columns.items() if e in IDS and e != "unit_id"}
+        reason = "the clicks have its values"
+        guesses += [Guess(entry, column, "likely", reason) for entry, column in columns.items()]
+        if "ts" in first.columns and first.columns["ts"] != time.column:
+            guesses[2] = Guess("ts", first.columns["ts"], "likely", "the clicks follow it")
+    entries = {g.entry for g in guesses}
     if not by_unit:
-        canonical = list(guess.guess_log_columns(table, _names(guesses)))
+        canonical = [
+            g for g in guess.guess_log_columns(table, _names(guesses)) if g.entry not in entries
+        ]
         # Without a column of rows, a score is a property of the unit.
         guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
     columns = {g.entry: g.column for g in guesses if g.column is not None}

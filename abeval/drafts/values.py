@@ -39,7 +39,8 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     if clicks is not None and seen is not None:
         name = f"{words.slug(clicks.name)}_per_{words.slug(seen.name)}"
         reason = f"{clicks.name} / {seen.name}"
-        yield Guess("ratio", clicks, "likely", reason, over=seen, name=name)
+        question = next(filter(None, (_missing(c, table) for c in (clicks, seen))), "")
+        yield Guess("ratio", clicks, "likely", reason, question, over=seen, name=name)
         # The two columns are used up: their ratio is the metric.
         values = [c for c in values if c not in (clicks, seen)]
     names = {"".join(words.words(column.name)) for column in free_columns}
