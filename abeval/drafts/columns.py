@@ -137,6 +137,27 @@ class Column:
         return f"try_cast({name} as timestamp)"
 
     @property
+    def is_epoch(self) -> bool:
+        """Tell whether whole numbers are times since 1970, whatever the name: of a few years."""
+        per_second = _PER_SECOND.get(self.time_unit or "", 0)
+        return bool(per_second) and (self.high or 0) - (self.low or 0) < per_second * _FEW_YEARS
+
+    @property
+    def moment(self) -> str:
+        """Write SQL of the column's times as timestamps in UTC."""
+        name = quote(self.name)
+        if self.kind == "integer":
+            per_second = _PER_SECOND[self.time_unit or "s"]
+            return f"make_timestamp(cast({name} * {1e6 / per_second} as bigint))"
+        if self.type == "TIMESTAMP WITH TIME ZONE":
+            return f"{name} at time zone 'UTC'"
+        if self.order:
+            parts = r"\2" if self.order == "day" else r"\1", r"\1" if self.order == "day" else r"\2"
+            iso = rf"\3-{parts[0]}-{parts[1]}"
+            return f"try_cast(regexp_replace({name}, '{_DATE}', '{iso}') as timestamp)"
+        return f"try_cast({name} as timestamp)"
+
+    @property
     def time_format(self) -> str:
         """Write the format of times whose order of day and month their values leave open."""
         if self.order != "either":
@@ -157,6 +178,7 @@ class Origin:
         read: How the files are read, as entries of the log.
         reasons: Entry of `read` that nobody named → how sure it is, and why.
         questions: What a person has to say of the files, and of their rows.
+        formats: Column → the format of its times, where they do not say it themselves.
         query: SQL over `log` that makes the rows, where they need another shape; `why` says it.
     """
 
@@ -166,6 +188,7 @@ class Origin:
     read: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
+    formats: Mapping[str, str] = field(default_factory=dict)
     query: str = ""
     why: str = ""
 
@@ -267,8 +290,7 @@ def measure_table(engine: Engine, relation: str) -> Table:
         different = len(tally) or distinct[name]
         column = Column(name, type, kinds[name], counts[name][0], different, low, high, tally)
         column = replace(column, is_whole=name in are_whole, odd=odd.get(name) or "")
-        order, example = orders.get(name) or ("", "")
-        column = replace(column, order=order or "", odd=column.odd or example or "")
+        column = replace(column, order=orders.get(name) or "")
         columns.append(replace(column, looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
@@ -304,8 +326,7 @@ def _looks(column: str) -> str:
 
 
 def _order(column: str) -> str:
-    """Write SQL of the order of day and month in texts, with an example; null of ISO 8601."""
+    """Write SQL of the order of day and month in texts; null of ISO 8601."""
     first, second = (f"try_cast(regexp_extract({column}, '{_DATE}', {i}) as int)" for i in (1, 2))
     cases = f"when max({second}) > 12 then 'month' when max({first}) > 12 then 'day'"
-    order = f"case {cases} when max({first}) is not null then 'either' end"
-    return f"[{order}, min({column})]"
+    return f"case {cases} when max({first}) is not null then 'either' end"

@@ -464,9 +464,7 @@ def guess_time(table: Table) -> Guess:
         if column.time_unit is not None:
             reason = f"whole numbers since 1970, in {column.time_unit}"
             return Guess("ts", column, "likely", reason)
-        example = f"time: is {column.odd!r} in {column.name} written as {column.time_format}?"
-        question = f"{example} No value shows which is the day" if column.time_format else ""
-        return Guess("ts", column, "likely", "text of times", question)
+        return Guess("ts", column, "likely", "text of times")
     return Guess("ts", None, "likely", "no column has times")
 
 
@@ -476,6 +474,19 @@ def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
         role = next((role for role in _LOG_COLUMNS if column.has_role_name(role)), "")
         if role and _fits(role, column):
             yield Guess(role, column, "likely", "by its name")
+
+
+def guess_clicks(table: Table, guesses: Collection[Guess]) -> Iterator[Guess]:
+    """Guess the clicks of a log by values: the only column of 0 and 1 that rows of a unit mix."""
+    taken = {g.column.name for g in guesses if g.column is not None}
+    shares = [
+        c
+        for c in table.columns
+        if c.is_share and c.name not in taken and not c.mentions_role(*_NO_VARIANT_ROLES)
+    ]
+    if len(shares) == 1 and not any(c.has_role_name("click") for c in table.columns):
+        question = f"click: does {shares[0].name} say whether the row was clicked?"
+        yield Guess("click", shares[0], "not sure", "its values are 0 and 1", question)
 
 
 def _fits(role: str, column: Column) -> bool:

@@ -100,6 +100,18 @@ def _table(
         return guess.inspect_table(engine, name, whole, measured)
 
     table = add_table()
+    is_text = table.origin.read.get("format", "csv") == "csv" and files[0].suffix != ".parquet"
+    times = [c for c in guess.list_times(table) if c.kind in ("time", "text")] if is_text else []
+    if times and not origin.query and times[0].name in engine.columns(relation):
+        source = {"path": paths.get("", paths), **origin.read}
+        formats = find_time_formats(engine, source, times[0].name)
+        if formats:
+            origin = replace(origin, formats={times[0].name: formats[0]})
+        if len(formats) > 1:
+            choices = " or ".join(formats)
+            question = f"time: is {times[0].name} written as {choices}? No value shows the day"
+            origin = replace(origin, questions=(*origin.questions, question))
+        table = replace(table, origin=replace(table.origin, formats=origin.formats, questions=origin.questions))
     files_by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
     if files_by_variant and guess.guess_variant(engine, table).column is None:
         paths = files_by_variant
@@ -110,6 +122,35 @@ def _table(
         # In text files, names of variants are text, such as Yes.
         table = add_table(columns={"variant": variants[0].name})
     return table
+
+
+_CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+_TIMES = tuple(
+    f"{day.replace('/', mark)}{clock}"
+    for clock in _CLOCKS
+    for mark in "/.-"
+    for day in ("%m/%d/%Y", "%d/%m/%Y")
+)
+"""Formats of times in which the day may be before the month, or after it."""
+
+
+def find_time_formats(
+    engine: DuckDBEngine, source: Mapping[str, object], column: str
+) -> list[str]:
+    """Find the formats that read every time of a text column; none if it needs no format."""
+    relation = "raw_events_times"
+    try:
+        engine.add_log(relation, make_source({**source, "columns": {"ts": column}}))
+    except LogError:
+        # Names of variants stay text.
+        engine.add_log(relation, make_source({**source, "columns": {"variant": column}}))
+        text = f"trim({quote(column)})"
+        tests = ", ".join(
+            f"count(try_strptime({text}, {literal(form)})) = count({text})" for form in _TIMES
+        )
+        (fits,) = engine.rows(f"select {tests} from {quote(relation)}")
+        return [form for form, is_so in zip(_TIMES, fits, strict=True) if is_so]
+    return []
 
 
 def _readings(
@@ -181,7 +222,8 @@ def _is_row(engine: Engine, relation: str, columns: Mapping[str, str]) -> bool:
     """Tell whether the names of the columns are values: no name stands over numbers or times."""
     sample = f"(select * from {quote(relation)} limit 1000)"
     kinds = [name for name, kind in columns.items() if not kind.startswith("VARCHAR")]
-    numbers = [name for name in kinds if re.fullmatch(r"-?\d+([.]\d+)?(_\d+)?|\d{4}-\d\d-\d\d.*", name)]
+    is_value = re.compile(r"-?\d+([.]\d+)?(_\d+)?|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*")
+    numbers = [name for name in kinds if is_value.fullmatch(name)]
     ((rows,),) = engine.rows(f"select count(*) from {sample}")
     return bool(rows) and bool(numbers) and len(numbers) == len(kinds)
 

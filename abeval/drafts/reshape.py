@@ -5,6 +5,7 @@ entries of lists become rows, texts such as $1,234.50, 12.5% or \\N become numbe
 """
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ _TYPE_NAME = (
     r"((Nullable|LowCardinality)\()*((U?Int|Float)\d+|String|FixedString\(\d+\)|Date(32|Time|Time64"
     r"\(\d\))?|Decimal.*|Bool|UUID|Enum.*|Array\(.*)\)*"
 )
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 _MONEY = r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?[^\w,.()]*"
 
 
@@ -108,7 +110,7 @@ def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
         bare = str(cell).removeprefix("LowCardinality(").removeprefix("Nullable(")
         kind = next((kind for start, kind in kinds.items() if bare.startswith(start)), "varchar")
         # \N is how ClickHouse writes a null.
-        value = f"nullif({quote(column.name)}, '\\N')"
+        value = f"nullif(cast({quote(column.name)} as varchar), '\\N')"
         replaced.append(f"try_cast({value} as {kind}) as {quote(column.name)}")
     first = quote(table.columns[0].name)
     where = _braced(f"\nwhere {first} is distinct from {literal(str(rows[0][0]))}")
@@ -240,6 +242,8 @@ def json_text(base: str, path: str) -> str:
 def _find_kind(values: Sequence[object]) -> str:
     """Find the type of plain JSON values."""
     kinds = {type(value) for value in values}
+    if kinds == {str} and all(_ISO.match(str(value)) for value in values):
+        return "timestamp"
     if kinds == {bool}:
         return "boolean"
     if kinds == {int} and all(abs(read_int(v)) < 2**63 for v in values if isinstance(v, int)):

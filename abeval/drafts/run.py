@@ -215,8 +215,8 @@ def _write_log(file: _ExperimentFile, log: Log, findings: _Findings) -> None:
         why = "; ".join(filter(None, [why, "ids are text in one log, or have a point"]))
     if query:
         file.entry("query", query, f"likely: {why}")
-    if "ts" in log.columns and log.columns["ts"].time_format:
-        file.entry("ts_format", log.columns["ts"].time_format, "not sure: no value shows the day")
+    if "ts" in log.columns and log.columns["ts"].name in origin.formats:
+        file.entry("ts_format", origin.formats[log.columns["ts"].name], "likely: it reads all")
     if "ts" in log.columns and log.columns["ts"].time_unit:
         file.entry("time_unit", log.columns["ts"].time_unit)
     if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
@@ -437,12 +437,14 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> _Findings:
         if "ts" in first.columns and first.columns["ts"] != time.column:
             guesses[2] = Guess("ts", first.columns["ts"], "likely", "the clicks follow it")
     entries = {g.entry for g in guesses}
+    clicks = [*guess.guess_clicks(table, guesses)] if not by_unit and not others else []
     if not by_unit:
         canonical = [
             g for g in guess.guess_log_columns(table, _names(guesses)) if g.entry not in entries
         ]
         # Without a column of rows, a score is a property of the unit.
         guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
+        guesses += clicks
     columns = {g.entry: g.column for g in guesses if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
     models = guess_models(table, arms, _names(guesses)) if arms and not by_unit else None
