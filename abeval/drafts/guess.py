@@ -116,7 +116,7 @@ def _list_ids(table: Table, variant: Column) -> list[Column]:
         if c.may_be_id and c != variant and variant.distinct < c.distinct <= c.rows - _REPEATS
         # Names are many; values of which each has one variant say it as well.
         if c.name in is_named
-        or (c.distinct > FEW and c.kind != "real" and not c.time_unit)
+        or (c.distinct > FEW and c.kind != "real" and not c.time_unit and c.looks != "time")
         and not c.mentions_role(*others)
         and not c.has_role_name("time")
     ]
@@ -263,12 +263,19 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
         # What hardly anybody has is something that units do, such as to follow.
         often = [c for c in plain if min(c.values.values()) >= _RARE * c.rows]
         likely = [c for c in often if c.is_share or likely_controls(c.values)]
-        return [*likely, *(c for c in often if c not in likely and not c.has_role_name("category"))]
+        # Of two, the variant is the one that splits the rows evenly.
+        others = [c for c in often if c not in likely and not c.has_role_name("category")]
+        return [*likely, *sorted(others, key=lambda c: (c.distinct > 2, _unevenness(c)))]
     texts = [c for c in plain if c.kind == "text" and likely_controls(c.values)]
     candidates = [
         c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
     return sorted(candidates, key=lambda c: (not _likeness(c)[0], _rank(c, "variant")))
+
+
+def _unevenness(column: Column) -> float:
+    """Compute how far the most frequent value is from an equal share."""
+    return max(column.values.values()) * column.distinct / column.rows
 
 
 def _is_tested(column: Column) -> bool:
@@ -319,7 +326,8 @@ def guess_variant(
         reason = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
-    is_plain = not rivals and (any(_likeness(best)) or _is_tested(best))
+    is_even = len(likely_controls(best.values)) == 1 and not refutes_equal(best.values)
+    is_plain = not rivals and (any(_likeness(best)) or _is_tested(best) or is_even)
     if share >= _ONE_VARIANT and (best.has_role_name("variant_sure") or is_plain):
         is_sure = best.has_role_name("variant") and not rivals and not by_row and share > 0.99
         return Guess("variant", best, "sure" if is_sure else "likely", reason)

@@ -70,7 +70,10 @@ def write_id(column: Column) -> str:
 
 
 def match_columns(engine: Engine, table: Table, main: Table) -> list[Match]:
-    """Match columns of ids by their values, the surest first."""
+    """Match columns of ids by their values, the surest first.
+
+    Those of one name are listed whatever their values are.
+    """
     every = max(1, max(table.rows, main.rows) // _MANY)
     kept = f" where hash(v) % {every} = 0" if every > 1 else ""
 
@@ -92,19 +95,18 @@ def match_columns(engine: Engine, table: Table, main: Table) -> list[Match]:
         "group by name) select l.name, s.name, count(*) / any_value(n.n) from l "
         "join s on l.v = s.v join n on n.name = l.name group by all"
     )
-    columns, seen_columns = {c.name: c for c in ids}, {c.name: c for c in seen_ids}
-    matches = [
-        Match(columns[str(a)], seen_columns[str(b)], float(share or 0), _are_named_alike(a, b))
-        for a, b, share in rows
-        if float(share or 0) >= MIN_SHARE
+    shares = {(a, b): float(share or 0) for a, b, share in rows}
+    pairs = [
+        Match(c, s, shares.get((c.name, s.name), 0.0), _are_named_alike(c.name, s.name))
+        for c, s in product(ids, seen_ids)
     ]
+    matches = [m for m in pairs if m.share >= MIN_SHARE or m.is_named_so]
     # A name that agrees counts before a few values that do not.
     return sorted(matches, key=lambda m: (-m.is_named_so, -m.share, -m.column.distinct))
 
 
-def _are_named_alike(name: object, other: object) -> bool:
+def _are_named_alike(first: str, second: str) -> bool:
     """Tell whether two names agree, however they are written."""
-    first, second = str(name), str(other)
     roles = ("unit", "item_id", "request_id", "impression_id")
     return words.join_words(first) == words.join_words(second) or any(
         words.is_role_name(first, r) and words.is_role_name(second, r) for r in roles
@@ -129,7 +131,7 @@ def find_keys(
         unit: The unit's column in `main`.
         times: The columns of times in `table` and in `main`.
 
-    Yields the best key of each kind whose rows match, the clearest kind first.
+    Yields the best key of each kind, the clearest kind first.
     """
     by_role: dict[str, list[Match]] = {}
     for match in matches:
@@ -148,7 +150,7 @@ def find_keys(
         ]
         # The first of the best: names that agree come first.
         best = max(keys, key=lambda k: (round(k.matched, 2), round(k.soon, 2)), default=None)
-        if best is not None and best.matched >= MIN_SHARE:
+        if best is not None:
             yield best
 
 

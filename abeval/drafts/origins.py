@@ -64,13 +64,14 @@ def _columns_of_some(groups: Mapping[Any, tuple[Origin, list[Path]]]) -> list[st
     Files are of one table if their names say the variant, and most of their columns are the same.
     """
     kinds = [{*columns} for columns, *_ in groups]
-    if len(kinds) < 2 or any(len(group) > 1 for _, group in groups.values()):
+    files = [file for _, group in groups.values() for file in group]
+    is_one_each = len(files) == len(kinds) > 1 and all(file.is_file() for file in files)
+    if not is_one_each or len({file.suffix for file in files}) > 1:
         return []
     union, common = set.union(*kinds), set.intersection(*kinds)
     reads = [origin.read for origin, _ in groups.values()]
     if 2 * len(common) < len(union) or any(read != reads[0] for read in reads):
         return []
-    files = [file for _, group in groups.values() for file in group]
     variants = _files_by_variant(files, reads[0].get("format", "auto"))
     return sorted(union - common) if len(variants) == len(files) else []
 
@@ -313,8 +314,13 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
         question = f"{column.name}: which of {type_names} is an impression, and which a click?"
         yield guess.add_question(table, question)
         return
-    # A funnel begins with what most rows are.
-    views = views or ([*column.values][:1] if is_alone else [])
+    if is_alone and not views:
+        first = next(iter(column.values))
+        # A funnel begins with what most rows are; a table of orders does not.
+        if words.mentions_role(first, *DONE):
+            yield table
+            return
+        views = [first]
     is_doubtful = len(views) > 1 or not any(map(rate, views))
     # Names of types of rows need no quotes.
     name = column.name if column.name.isidentifier() else quote(column.name)
@@ -476,6 +482,7 @@ def _items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
     """Guess whether each row is an item of the impressions."""
     is_called_so = words.mentions_role(log.name.rstrip("s"), "item_id")
     seen, units = main.columns.get("item_id"), main.columns.get("unit_id")
+    matches = [match for match in matches if match.share >= MIN_SHARE]
     of_units = {m.column.name for m in matches if units and m.seen.name == units.name}
     for match in matches if seen is not None and "ts" not in log.columns else ():
         is_item = match.seen.name == (seen and seen.name) and match.column.distinct == log.table.rows
@@ -500,14 +507,16 @@ def _clicks(
         return None, {}
     question = "no column has the ids of impressions, items or requests, so it gives no CTR"
     unit, times = main.columns.get("unit_id"), [guess.list_times(t.table)[:3] for t in (log, main)]
+    rows = {"impression_id", "request_id", "item_id"}
+    names_rows = bool(rows & log.columns.keys() & main.columns.keys())
     for key in find_keys(engine, log.table, main.table, matches, unit, times):
         join = tuple(key.columns)
-        is_by_time, is_bare = join[0] == "unit_id" or len(join) == 1, "item_id" not in join
-        is_by_time &= join != ("impression_id",)
+        is_bare = join in (("unit_id",), ("request_id",))
+        is_by_time = is_bare or "unit_id" in join
         if is_by_time and is_bare:
             # Without an item a click is of the last row before it: of a day, any row may be.
-            is_told = key.times and has_clock(engine, main.table, key.times[1])
-            if not (log.is_clicks and is_told):
+            is_told = key.times is not None and has_clock(engine, main.table, key.times[1])
+            if names_rows or not (log.is_clicks and is_told) or log.is_event:
                 continue
         if (key.after if is_by_time else key.matched) < MIN_SHARE:
             question = (
@@ -542,7 +551,8 @@ def _clicks(
 def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match]) -> Log:
     """Guess the kind of a table that shares units with the main one."""
     unit, seen = log.columns.get("unit_id"), main.columns.get("unit_id")
-    of_units = [m.column for m in matches if seen is not None and m.seen.name == seen.name]
+    matched = [m for m in matches if m.share >= MIN_SHARE]
+    of_units = [m.column for m in matched if seen is not None and m.seen.name == seen.name]
     if of_units and (unit is None or unit.name not in {column.name for column in of_units}):
         unit = of_units[0]
     if unit is None or seen is None:

@@ -476,11 +476,10 @@ def _guess_assignment(
     variant = guess_variant(engine, inside)
     if period and (variant.column is None or variant.column.name != period.variant):
         period, inside, variant = None, main, guess_variant(engine, main)
-    if variant.column is None and not any(log.kind for log in other_logs):
-        variant = guess_variant(engine, inside, weakly=True)
     exposures = next((log.table for log in other_logs if log.kind == "exposures"), None)
-    if variant.column is None and exposures is None:
-        variant = guess_variant(engine, inside, by_name=True)
+    for way in ("weakly", "by_name") if exposures is None else ():
+        if variant.column is None:
+            variant = guess_variant(engine, inside, **{way: True})
     if variant.column is not None or exposures is None:
         return variant, read_arms(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
