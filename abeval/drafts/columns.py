@@ -178,6 +178,8 @@ class Origin:
         read: How the files are read, as entries of the log.
         reasons: Entry of `read` that nobody named → how sure it is, and why.
         questions: What a person has to say of the files, and of their rows.
+        is_frame: Whether a frame has the rows, and no file.
+        named: `unit` and `variant` → the column that the caller names.
         formats: Column → the format of its times, where they do not say it themselves.
         query: SQL over `log` that makes the rows, where they need another shape; `why` says it.
     """
@@ -188,6 +190,8 @@ class Origin:
     read: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
+    is_frame: bool = False
+    named: Mapping[str, str] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     query: str = ""
     why: str = ""
@@ -213,6 +217,11 @@ class Table:
     columns: tuple[Column, ...]
     constancy: Mapping[str, float] = field(default_factory=dict)
     origin: Origin = Origin()
+
+    def find_named(self, entry: str) -> Column | None:
+        """Find the column that the caller names for an entry; None if there is none."""
+        name = self.origin.named.get(entry, "").lower()
+        return next((column for column in self.columns if column.name.lower() == name), None)
 
     @property
     def clusters(self) -> list[Column]:

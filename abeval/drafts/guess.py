@@ -165,6 +165,8 @@ def guess_unit(table: Table) -> Guess:
 
     Without such ids it is the best named ids; without any ids, each row.
     """
+    if named := table.find_named("unit"):
+        return Guess("unit", named, "sure", "you name it")
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.has_role_name("unit")]
     id_column = min(ids, key=lambda c: (_rank(c, "unit"), c.name), default=None)
     share = 1.0 if id_column is None else table.constancy.get(id_column.name, 1.0)
@@ -311,6 +313,8 @@ def guess_variant(
 
     `by_name` accepts a usual name even if units have several values; a person is asked.
     """
+    if named := table.find_named("variant"):
+        return Guess("variant", named, "sure", "you name it")
     unit = guess_unit(table)
     candidates = [c for c in list_variant_candidates(table, weakly) if c != unit.column][:FEW]
     shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
@@ -461,7 +465,9 @@ def list_times(table: Table) -> list[Column]:
             or column.looks == "time"
         )
 
-    return sorted(filter(is_time, table.columns), key=lambda c: (_rank(c, "time"), c.kind != "time"))
+    return sorted(
+        filter(is_time, table.columns), key=lambda c: (_rank(c, "time"), c.kind != "time")
+    )
 
 
 def guess_time(table: Table) -> Guess:

@@ -78,7 +78,11 @@ def match_columns(engine: Engine, table: Table, main: Table) -> list[Match]:
     kept = f" where hash(v) % {every} = 0" if every > 1 else ""
 
     def write_values(part: Table) -> tuple[list[Column], str]:
-        ids = [c for c in part.columns if c.may_be_id and c.distinct > 1 and not (c.is_epoch or c.looks == "time")]
+        ids = [
+            c
+            for c in part.columns
+            if c.may_be_id and c.distinct > 1 and not (c.is_epoch or c.looks == "time")
+        ]
         ids = sorted(ids, key=lambda c: -c.distinct)[:_MOST_IDS]
         selects = (
             f"select distinct {literal(c.name)} as name, v from "

@@ -37,9 +37,16 @@ DONE = ("clicks", "outcome", "events")
 
 
 def make_tables(
-    engine: DuckDBEngine, files: Sequence[Path], folder: Path, read: Mapping[str, str]
+    engine: DuckDBEngine,
+    files: Sequence[Path],
+    folder: Path,
+    read: Mapping[str, str],
+    whence: Origin | None = None,
 ) -> list[Table]:
-    """Make tables of files, each a relation of the engine."""
+    """Make tables of files, each a relation of the engine.
+
+    `whence` has the name of their log, and columns that the caller names.
+    """
     groups: dict[Any, tuple[Origin, list[Path]]] = {}
     for file in (member for path in files for member in _members(engine, path, read)):
         for columns, origin in _readings(engine, file, read):
@@ -51,11 +58,24 @@ def make_tables(
         # Files of one variant each need not have the same columns.
         origin, *_ = (origin for origin, _ in groups.values())
         groups = {None: (origin, [file for _, group in groups.values() for file in group])}
+    prefix = "table" if whence is None else whence.name
     tables = [
-        _table(engine, f"raw_table_{index}", origin, group, folder, gone)
+        _table(engine, f"raw_{prefix}_{index}", _join_origins(origin, whence), group, folder, gone)
         for index, (origin, group) in enumerate(groups.values())
     ]
     return [part for table in tables for part in _parts(engine, table, len(tables) == 1)]
+
+
+def _join_origins(origin: Origin, whence: Origin | None) -> Origin:
+    return origin if whence is None else replace(origin, name=whence.name, named=whence.named)
+
+
+def inspect_rows(engine: Engine, relation: str, origin: Origin, is_alone: bool) -> list[Table]:
+    """Make tables of a relation: one, or one for each type of its rows."""
+    name, measured, made = reshape(engine, relation)
+    whole = replace(origin, query=made.query, why=made.reason)
+    table = guess.inspect_table(engine, name, whole, measured)
+    return [*_parts(engine, table, is_alone)]
 
 
 def _columns_of_some(groups: Mapping[Any, tuple[Origin, list[Path]]]) -> list[str]:
@@ -95,7 +115,7 @@ def _table(
             variant: [_relative_path(folder, path) for path in group]
             for variant, group in paths.items()
         }
-        called = origin.read.get("table") or _name(files[0])
+        called = origin.name or origin.read.get("table") or _name(files[0])
         entries = {"name": called, "paths": relative}
         whole = replace(origin, **entries, query=made.query, why=made.reason)
         return guess.inspect_table(engine, name, whole, measured)
@@ -112,7 +132,9 @@ def _table(
             choices = " or ".join(formats)
             question = f"time: is {times[0].name} written as {choices}? No value shows the day"
             origin = replace(origin, questions=(*origin.questions, question))
-        table = replace(table, origin=replace(table.origin, formats=origin.formats, questions=origin.questions))
+        table = replace(
+            table, origin=replace(table.origin, formats=origin.formats, questions=origin.questions)
+        )
     files_by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
     if files_by_variant and guess.guess_variant(engine, table).column is None:
         paths = files_by_variant
@@ -135,9 +157,7 @@ _TIMES = tuple(
 """Formats of times in which the day may be before the month, or after it."""
 
 
-def find_time_formats(
-    engine: DuckDBEngine, source: Mapping[str, object], column: str
-) -> list[str]:
+def find_time_formats(engine: DuckDBEngine, source: Mapping[str, object], column: str) -> list[str]:
     """Find the formats that read every time of a text column; none if it needs no format."""
     relation = "raw_events_times"
     try:
@@ -485,7 +505,9 @@ def _items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
     matches = [match for match in matches if match.share >= MIN_SHARE]
     of_units = {m.column.name for m in matches if units and m.seen.name == units.name}
     for match in matches if seen is not None and "ts" not in log.columns else ():
-        is_item = match.seen.name == (seen and seen.name) and match.column.distinct == log.table.rows
+        is_item = (
+            match.seen.name == (seen and seen.name) and match.column.distinct == log.table.rows
+        )
         if is_item and (is_called_so or match.is_named_so or match.column.name not in of_units):
             columns = {e: c for e, c in log.columns.items() if e == "category"}
             columns |= {"item_id": match.column}

@@ -1,5 +1,6 @@
 """Draft an experiment file for files or a frame, with questions for a person."""
 
+import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,8 +20,15 @@ from abeval.drafts.counts import (
     read_counts,
 )
 from abeval.drafts.guess import Arms, Guess, add_question, guess_variant, make_arms, read_arms
-from abeval.drafts.origins import DONE, Kind, Log, choose_main_log, find_casts, make_tables
-from abeval.drafts.reshape import reshape
+from abeval.drafts.origins import (
+    DONE,
+    Kind,
+    Log,
+    choose_main_log,
+    find_casts,
+    inspect_rows,
+    make_tables,
+)
 from abeval.drafts.values import DOUBT, Models, Period, guess_models, guess_period
 from abeval.drafts.words import slug
 from abeval.engines.duckdb import DuckDBEngine
@@ -178,7 +186,9 @@ def _write_logs(file: _ExperimentFile, findings: _Findings) -> None:
     """Write `[logs]`, and ask about tables that are not used."""
     for log in (findings.main, *sorted(findings.other_logs, key=lambda log: log.kind == "events")):
         origin = log.table.origin
-        source_name = ", ".join(origin.files) + (f" where {origin.where}" if origin.where else "")
+        source_name = (", ".join(origin.files) or origin.name) + (
+            f" where {origin.where}" if origin.where else ""
+        )
         source_name += f", table {origin.name}" if "table" in origin.read else ""
         if log.kind is None:
             file.ask(
@@ -329,6 +339,12 @@ class Draft:
     guesses: tuple[Guess, ...]
     questions: tuple[str, ...]
 
+    def list_logs(self) -> list[str]:
+        """List the logs of the file, as `impressions` or `events.orders`."""
+        logs = tomllib.loads(self.text)["logs"]
+        events = [f"events.{name}" for name in logs.get("events", ())]
+        return [*(log for log in logs if log != "events"), *events]
+
 
 def draft_files(
     files: Sequence[Path],
@@ -357,22 +373,43 @@ def draft_files(
             ) from error
 
 
-def draft(frame: object, name: str = "experiment") -> Draft:
-    """Draft a file for a frame: pandas, Polars, Arrow or a DuckDB relation.
+def draft_frames(
+    logs: Mapping[str, object],
+    named: Mapping[str, str] | None = None,
+    name: str = "experiment",
+    folder: Path | None = None,
+) -> Draft:
+    """Draft a file for logs by name: frames, or paths of files.
 
-    Example:
-        >>> import pandas as pd
-        >>> users = pd.DataFrame({"user_id": range(100), "group": ["control", "new"] * 50})
-        >>> [g.column.name for g in draft(users).guesses if g.entry in ("unit", "variant")]
-        ['user_id', 'group']
+    Args:
+        logs: `impressions` or a table first, then `clicks`, `items`, `exposures`.
+        named: `unit` and `variant` → their columns, where the caller says them.
+        name: The experiment's.
+        folder: Where relative paths start.
+
+    Raises:
+        LogError: A log is not what its name says.
     """
-    with closing(DuckDBEngine()) as engine:
-        engine.add_frame("raw_impressions", frame)
-        relation, measured, made = reshape(engine, "raw_impressions")
-        origin = Origin(query=made.query, why=made.reason)
-        return _draft_tables(
-            engine, [guess.inspect_table(engine, relation, origin, measured)], name
-        )
+    home, tables = folder or Path(), list[Table]()
+    paths = {key: home / log for key, log in logs.items() if isinstance(log, str | Path)}
+    with closing(DuckDBEngine(folder=home)) as engine:
+        sources = [make_source({"path": str(path)}) for path in paths.values()]
+        engine.confine(sources, [str(p) for p in paths.values() if p.is_dir()], with_copies=True)
+        for key, log in logs.items():
+            origin = Origin(name=key, named=named or {}, is_frame=key not in paths)
+            if key in paths:
+                made = make_tables(engine, [paths[key]], home, {}, origin)
+            else:
+                engine.add_frame(f"raw_{key}", log)
+                made = inspect_rows(engine, f"raw_{key}", origin, is_alone=len(logs) == 1)
+            tables += made
+        draft = _draft_tables(engine, tables, name)
+    for key in [*logs][1:]:
+        if key not in draft.list_logs():
+            why = [q for q in draft.questions if f"{key}:" in q or f"{key} is not used" in q]
+            hint = "; ".join(why) or "no column has values of the impressions"
+            raise LogError(f"the {key} do not fit the impressions", hint)
+    return draft
 
 
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:

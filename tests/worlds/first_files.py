@@ -299,7 +299,11 @@ def _segment(seed: int, folder: Path) -> Files:
             "anonymousId": f"a-{r.user:05d}",
             "event": ("Product Viewed", "Product Clicked")[r.does],
             "timestamp": f"{r.time:%Y-%m-%dT%H:%M:%S}Z",
-            "properties": {"product_id": f"sku{r.item}", "position": r.position, "list_id": r.visit},
+            "properties": {
+                "product_id": f"sku{r.item}",
+                "position": r.position,
+                "list_id": r.visit,
+            },
             "context": {"library": {"name": "analytics.js"}, "experiment": {"variant": r.variant}},
         }
         for index, r in enumerate(_events(rows).itertuples())
