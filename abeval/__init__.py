@@ -15,8 +15,8 @@ from abeval.views import VIEWS
 
 if TYPE_CHECKING:
     from abeval import stats
-    from abeval.api import Draft, LoadedExperiment, analyze, analyze_log, analyze_sums, define
-    from abeval.api import draft, load
+    from abeval.api import LoadedExperiment, analyze, analyze_sums, define, load
+    from abeval.api.frames import Draft, analyze_log, draft
     from abeval.assignment.interleaving import Drafted, interleave
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.experiment.added import add_metric, test_statistic
@@ -49,10 +49,8 @@ __all__ += ["Added", "HistoryReport", "Study", "page_part", "read_results"]
 __all__ += ["RawCheck", "TrustCheck", "add_check"]
 
 _NAMES = {
-    "api": (
-        *("Draft", "LoadedExperiment", "analyze", "analyze_log", "analyze_sums", "define"),
-        *("draft", "load"),
-    ),
+    "api": ("LoadedExperiment", "analyze", "analyze_sums", "define", "load"),
+    "api.frames": ("Draft", "analyze_log", "draft"),
     "assignment.interleaving": ("Drafted", "interleave"),
     "errors": ("AbevalError", "ExperimentError", "LogError", "QueryError"),
     "experiment.added": ("add_metric", "test_statistic"),

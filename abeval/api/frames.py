@@ -54,8 +54,8 @@ class Draft(DraftedFile):
 
         Example:
             >>> import pandas as pd
-            >>> rows = {"user": range(400), "group": ["old", "new"] * 200, "revenue": [1, 2, 3, 5] * 100}
-            >>> drafted = draft(pd.DataFrame(rows))
+            >>> rows = {"user": range(400), "group": ["old", "new"] * 200}
+            >>> drafted = draft(pd.DataFrame({**rows, "revenue": [1, 2, 3, 5] * 100}))
             >>> drafted.questions, drafted.analyze()["revenue"].control
             ((), 2.0)
         """

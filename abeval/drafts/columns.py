@@ -1,7 +1,6 @@
 """Measure the columns of a table: types, ranges, values and their counts."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -131,39 +130,9 @@ class Column:
         if self.type == "TIMESTAMP WITH TIME ZONE":
             return f"{name} at time zone 'UTC'"
         if self.order:
-            parts = r"\2" if self.order == "day" else r"\1", r"\1" if self.order == "day" else r"\2"
-            iso = rf"\3-{parts[0]}-{parts[1]}"
+            iso = r"\3-\2-\1" if self.order == "day" else r"\3-\1-\2"
             return f"try_cast(regexp_replace({name}, '{_DATE}', '{iso}') as timestamp)"
         return f"try_cast({name} as timestamp)"
-
-    @property
-    def is_epoch(self) -> bool:
-        """Tell whether whole numbers are times since 1970, whatever the name: of a few years."""
-        per_second = _PER_SECOND.get(self.time_unit or "", 0)
-        return bool(per_second) and (self.high or 0) - (self.low or 0) < per_second * _FEW_YEARS
-
-    @property
-    def moment(self) -> str:
-        """Write SQL of the column's times as timestamps in UTC."""
-        name = quote(self.name)
-        if self.kind == "integer":
-            per_second = _PER_SECOND[self.time_unit or "s"]
-            return f"make_timestamp(cast({name} * {1e6 / per_second} as bigint))"
-        if self.type == "TIMESTAMP WITH TIME ZONE":
-            return f"{name} at time zone 'UTC'"
-        if self.order:
-            parts = r"\2" if self.order == "day" else r"\1", r"\1" if self.order == "day" else r"\2"
-            iso = rf"\3-{parts[0]}-{parts[1]}"
-            return f"try_cast(regexp_replace({name}, '{_DATE}', '{iso}') as timestamp)"
-        return f"try_cast({name} as timestamp)"
-
-    @property
-    def time_format(self) -> str:
-        """Write the format of times whose order of day and month their values leave open."""
-        if self.order != "either":
-            return ""
-        mark = next(filter(None, (re.findall(r"\d([/.-])\d", self.odd))), "/")
-        return mark.join(("%m", "%d", "%Y")) + (" %H:%M:%S" if self.odd.count(":") == 2 else "")
 
 
 @dataclass(frozen=True)

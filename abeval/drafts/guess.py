@@ -116,9 +116,11 @@ def _list_ids(table: Table, variant: Column) -> list[Column]:
         if c.may_be_id and c != variant and variant.distinct < c.distinct <= c.rows - _REPEATS
         # Names are many; values of which each has one variant say it as well.
         if c.name in is_named
-        or (c.distinct > FEW and c.kind != "real" and not c.time_unit and c.looks != "time")
-        and not c.mentions_role(*others)
-        and not c.has_role_name("time")
+        or (
+            (c.distinct > FEW and c.kind != "real" and not c.time_unit and c.looks != "time")
+            and not c.mentions_role(*others)
+            and not c.has_role_name("time")
+        )
     ]
 
 

@@ -13,7 +13,7 @@ from abeval.drafts.columns import FEW, Column, Table
 from abeval.engines.sql import Engine, literal, quote, read_int
 
 MIN_SHARE = 0.5
-"""Least share of rows or values that are in the other table for two columns, or tables, to match."""
+"""Least share of rows or values in the other table for two columns, or tables, to match."""
 
 _MANY = 500_000
 """Rows above which a sample of the values is matched."""
@@ -21,6 +21,12 @@ _MANY = 500_000
 _MOST_IDS = 12
 _MOST_KEYS = 3
 """Most columns of a table, and of these most pairs for one key, that are tried."""
+
+_KEYS: Sequence[Sequence[str]] = (
+    *(("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id")),
+    *(("request_id",), ("unit_id",)),
+)
+"""Keys that tie a click to its impression, the clearest first; units need times, too."""
 
 _NO_KEYS = ("time", "position", "dwell", "description", "before", "variant")
 """Words in the names of columns that tie nothing, whatever their values."""
@@ -142,15 +148,14 @@ def find_keys(
         role = _find_role(engine, main, match.seen, unit)
         if role and (role != "impression_id" or _is_as_unique(match)):
             by_role.setdefault(role, []).append(match)
-    kinds = (("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id"))
-    kinds += (("request_id",), ("unit_id",))
-    for kind in kinds:
+    pairs: list[tuple[Column, ...] | None] = [*product(*times)] if all(times) else [None]
+    for kind in _KEYS:
         choices = [by_role.get(entry, [])[:_MOST_KEYS] for entry in kind]
         keys = [
             _measure_key(engine, table, main, dict(zip(kind, chosen, strict=True)), pair)
             for chosen in product(*choices)
             if len({m.column.name for m in chosen}) == len(kind)
-            for pair in ([*product(*times)] or [None])
+            for pair in pairs
         ]
         # The first of the best: names that agree come first.
         best = max(keys, key=lambda k: (round(k.matched, 2), round(k.soon, 2)), default=None)

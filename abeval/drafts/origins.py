@@ -116,8 +116,7 @@ def _table(
             for variant, group in paths.items()
         }
         called = origin.name or origin.read.get("table") or _name(files[0])
-        entries = {"name": called, "paths": relative}
-        whole = replace(origin, **entries, query=made.query, why=made.reason)
+        whole = replace(origin, name=called, paths=relative, query=made.query, why=made.reason)
         return guess.inspect_table(engine, name, whole, measured)
 
     table = add_table()
@@ -464,15 +463,14 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
         return name_rank, shows, log.variant is not None, log.table.rows
 
     logs = sorted((_make_log(engine, table) for table in tables), key=rank, reverse=True)
-    choice = None
     # Where names leave it open, the main table is the one that clicks follow.
-    for main in logs if rank(logs[0])[0] == 0 and len(logs) == 2 else logs[:1]:
-        found = _classify_logs(engine, [log for log in logs if log is not main], main)
-        choice = choice or found
-        if any(log.kind == "clicks" for log in found[1]):
-            return found
-    assert choice is not None
-    return choice
+    is_open = rank(logs[0])[0] == 0 and len(logs) == 2
+    choices = [
+        _classify_logs(engine, [log for log in logs if log is not main], main)
+        for main in (logs if is_open else logs[:1])
+    ]
+    followed = (c for c in choices if any(log.kind == "clicks" for log in c[1]))
+    return next(followed, choices[0])
 
 
 def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log, list[Log]]:

@@ -1,7 +1,7 @@
 """Write the `query` that makes a plain log of nested columns, slates, and numbers in words.
 
 Every step is a SELECT over the rows of the step before: the fields of nests become columns, the
-entries of lists become rows, texts such as $1,234.50, 12.5% or \\N become numbers and nulls.
+entries of lists become rows, texts such as $1,234.50 or 12.5% become numbers.
 """
 
 import json
@@ -288,7 +288,8 @@ def _unnest_slates(engine: Engine, table: Table) -> tuple[str, str]:
             end = f"greatest(coalesce(len({quote(anchor.name)}), 0), 1)"
             changes.append(f"unnest(range(1, {end} + 1)) as position")
         for entry in clicks[:1]:
-            flags = f"list_transform({quote(anchor.name)}, lambda x: list_contains({quote(entry.name)}, x))"
+            is_clicked = f"lambda x: list_contains({quote(entry.name)}, x)"
+            flags = f"list_transform({quote(anchor.name)}, {is_clicked})"
             changes.append(f"unnest(cast({flags} as integer[])) as click")
         return _select(changes, gone), f"each entry of {anchor.name} is a row"
     return "", ""
@@ -327,7 +328,7 @@ def _compare_lists(
 
 
 def _read_numbers(engine: Engine, table: Table) -> tuple[str, str]:
-    """Make numbers of texts such as $1,234.50 and 12.5%, and nulls of words such as \\N."""
+    """Make numbers of texts such as $1,234.50 and 12.5%, and nulls of words such as NULL."""
     replaced, examples = [], []
     for column in (c for c in table.columns if c.looks == "number" and c.odd):
         name, source = quote(column.name), quote(table.relation)

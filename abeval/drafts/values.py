@@ -153,7 +153,8 @@ def settle_doubts(
     if moved and len(doubtful) < len(outcomes) and variant is not None and arms is not None:
         moved = _find_differing_columns(engine, table, doubtful, variant, arms)
     for guess in guesses:
-        if guess.entry == "text" and has_ctr and not guess.column.mentions_role("outcome", "cost"):
+        is_outcome = guess.column is None or guess.column.mentions_role("outcome", "cost")
+        if guess.entry == "text" and has_ctr and not is_outcome:
             continue
         is_alike = guess in outcomes and guess.column in doubtful and guess.column not in moved
         yield replace(guess, entry="diagnostic", question="") if is_alike else guess

@@ -55,9 +55,11 @@ def _is_right(text: str, folder: Path, files: Files) -> bool:
     path.write_text(text, encoding="utf-8")
     result = load(path).analyze()
     rows = [row for row in result.scorecard if row.metric == "ctr"]
-    found = {row.variant: row.treatment for row in rows}
-    found |= {result.experiment.control: row.control for row in rows}
-    is_right = result.experiment.control == files.control and found.keys() == files.ctr.keys()
+    if not rows:
+        return False
+    control = result.experiment.control
+    found = {row.variant: row.treatment for row in rows} | {control: rows[0].control}
+    is_right = control == files.control and found.keys() == files.ctr.keys()
     return is_right and all(math.isclose(found[v] or 0, files.ctr[v], rel_tol=1e-9) for v in found)
 
 
