@@ -15,6 +15,9 @@ from abeval.engines.sql import Engine, literal, quote, read_int
 MIN_SHARE = 0.5
 """Least share of rows or values in the other table for two columns, or tables, to match."""
 
+ALONE = 0.9
+"""Least share where one column alone ties rows: small numbers are in many columns by chance."""
+
 _MANY = 500_000
 """Rows above which a sample of the values is matched."""
 
@@ -87,7 +90,8 @@ def match_columns(engine: Engine, table: Table, main: Table) -> list[Match]:
         ids = [
             c
             for c in part.columns
-            if c.may_be_id and c.distinct > 1 and not (c.is_epoch or c.looks == "time")
+            if c.may_be_id and not (c.is_epoch or c.looks == "time")
+            if c.distinct > 1 or c.has_role_name("item_id", "request_id", "impression_id")
         ]
         ids = sorted(ids, key=lambda c: -c.distinct)[:_MOST_IDS]
         selects = (

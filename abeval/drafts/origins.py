@@ -13,6 +13,7 @@ from typing import Any, Literal
 from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
 from abeval.drafts.match import (
+    ALONE,
     MIN_SHARE,
     Match,
     find_keys,
@@ -536,7 +537,8 @@ def _clicks(
         if is_by_time and is_bare:
             # Without an item a click is of the last row before it: of a day, any row may be.
             is_told = key.times is not None and has_clock(engine, main.table, key.times[1])
-            if names_rows or not (log.is_clicks and is_told) or log.is_event:
+            is_clicks = log.is_clicks and not log.is_event and not names_rows
+            if not (is_clicks and is_told and key.after >= ALONE):
                 continue
         if (key.after if is_by_time else key.matched) < MIN_SHARE:
             question = (
@@ -571,7 +573,7 @@ def _clicks(
 def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match]) -> Log:
     """Guess the kind of a table that shares units with the main one."""
     unit, seen = log.columns.get("unit_id"), main.columns.get("unit_id")
-    matched = [m for m in matches if m.share >= MIN_SHARE]
+    matched = [m for m in matches if m.share >= (MIN_SHARE if m.is_named_so else ALONE)]
     of_units = [m.column for m in matched if seen is not None and m.seen.name == seen.name]
     if of_units and (unit is None or unit.name not in {column.name for column in of_units}):
         unit = of_units[0]

@@ -35,7 +35,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import cast_query, quote
 from abeval.errors import LogError, QueryError
 from abeval.experiment.load import check_read_options, make_source
-from abeval.experiment.problems import spelled_alike, write_join_line
+from abeval.experiment.problems import spelled_alike, suggest_near_name, write_join_line
 from abeval.experiment.sources import CANONICAL_COLUMNS, IDS, ROW_UNIT
 from abeval.logs.checks import write_zone_questions
 from abeval.logs.run import extract_reason
@@ -403,6 +403,7 @@ def draft_frames(
                 engine.add_frame(f"raw_{key}", log)
                 made = inspect_rows(engine, f"raw_{key}", origin, is_alone=len(logs) == 1)
             tables += made
+        _check_named(tables[0], named or {})
         draft = _draft_tables(engine, tables, name)
     for key in [*logs][1:]:
         if key not in draft.list_logs():
@@ -410,6 +411,16 @@ def draft_frames(
             hint = "; ".join(why) or "no column has values of the impressions"
             raise LogError(f"the {key} do not fit the impressions", hint)
     return draft
+
+
+def _check_named(table: Table, named: Mapping[str, str]) -> None:
+    """Raise if a column that the caller names is not there (`LogError`)."""
+    names = [column.name for column in table.columns]
+    for entry, name in named.items():
+        if table.find_named(entry) is None and name != ROW_UNIT:
+            near = suggest_near_name(name, names)
+            hint = f"it has: {', '.join(names)}"
+            raise LogError(f"{entry}: the log has no column {name!r}{near}", hint)
 
 
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:

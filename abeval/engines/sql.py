@@ -55,13 +55,13 @@ def number_cast(text: str, example: str) -> str | None:
 
     Example:
         >>> number_cast("share", "12.5%")
-        "cast(replace(replace(share, '%', ''), ',', '') as double)"
+        "cast(replace(replace(share, '%', ''), ',', '') as double) / 100"
     """
     if not _MONEY.fullmatch(example.strip()):
         return None
     for mark in [*sorted({*example} - {*"+-.,0123456789"}), ","]:
         text = f"replace({text}, {literal(mark)}, '')"
-    return f"cast({text} as double)"
+    return f"cast({text} as double)" + (" / 100" if "%" in example else "")
 
 
 WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")
