@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table, measure_table
-from abeval.engines.sql import Engine, literal, quote, read_int
+from abeval.engines.sql import MONEY, Engine, literal, quote, read_int
 
 _SAMPLE = 500
 """Rows whose nests are walked."""
@@ -33,7 +33,6 @@ _TYPE_NAME = (
     r"\(\d\))?|Decimal.*|Bool|UUID|Enum.*|Array\(.*)\)*"
 )
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
-_MONEY = r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?[^\w,.()]*"
 
 
 @dataclass(frozen=True)
@@ -335,7 +334,7 @@ def _read_numbers(engine: Engine, table: Table) -> tuple[str, str]:
         odd = engine.rows(
             f"select distinct trim({name}) as v from {source} where try_cast({name} as double) "
             f"is null and {name} is not null and not regexp_full_match(trim({name}), "
-            f"{literal(_MONEY)}) limit {FEW}"
+            f"{literal(MONEY.pattern)}) limit {FEW}"
         )
         nulls = [str(value) for (value,) in odd]
         if any(value.lower() not in words.LISTS["null"] for value in nulls):

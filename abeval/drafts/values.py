@@ -17,7 +17,7 @@ from abeval.drafts.guess import (
     names_control,
     names_id,
 )
-from abeval.engines.sql import Engine, cast_query, number_cast, quote, read_int
+from abeval.engines.sql import Engine, cast_query, quote, read_int
 
 _MOST_VALUES = 20
 """Most columns that are listed as outcomes; more are only counted."""
@@ -59,12 +59,9 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
         ):
             odd = f", but has {column.odd!r}" if column.odd else ""
             what = f"{column.name} is text that looks like numbers{odd}"
-            number = number_cast(quote(column.name), column.odd)
-            query = f"select * replace ({number} as {quote(column.name)}) from log"
-            if number is None:
-                query = cast_query({column.name: "double"}, "try_cast")
+            query = cast_query({column.name: "double"}, "try_cast")
             hint = f'make numbers of it: in its log write query = """{query}"""'
-            if number is None and "," in column.odd:
+            if "," in column.odd:
                 hint = "write them with a point, or name the `decimal` of the log"
             question = f"numbers: {what}: {hint}"
             yield Guess("text", column, "not sure", what, question)

@@ -45,7 +45,8 @@ def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "ca
     return f"select * replace ({casts}) from log"
 
 
-_MONEY = re.compile(r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?[^\w,.()]*")
+MONEY = re.compile(r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?[^\w,.()]*")
+"""Numbers as people write them: $1,234.50 or 12.5%."""
 
 
 def number_cast(text: str, example: str) -> str | None:
@@ -57,7 +58,7 @@ def number_cast(text: str, example: str) -> str | None:
         >>> number_cast("share", "12.5%")
         "cast(replace(replace(share, '%', ''), ',', '') as double) / 100"
     """
-    if not _MONEY.fullmatch(example.strip()):
+    if not MONEY.fullmatch(example.strip()):
         return None
     for mark in [*sorted({*example} - {*"+-.,0123456789"}), ","]:
         text = f"replace({text}, {literal(mark)}, '')"
