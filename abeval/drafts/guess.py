@@ -9,6 +9,7 @@ from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
 from abeval.engines.sql import Engine, count_rows, literal, quote, read_int
 from abeval.errors import LogError
 from abeval.experiment.problems import normalize_name
+from abeval.experiment.sources import ROW_UNIT
 from abeval.stats import srm
 
 _Certainty = Literal["sure", "likely", "not sure"]
@@ -167,7 +168,8 @@ def guess_unit(table: Table) -> Guess:
 
     Without such ids it is the best named ids; without any ids, each row.
     """
-    if named := table.find_named("unit"):
+    named = table.find_named("unit")
+    if named or table.origin.named.get("unit") == ROW_UNIT:
         return Guess("unit", named, "sure", "you name it")
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.has_role_name("unit")]
     id_column = min(ids, key=lambda c: (_rank(c, "unit"), c.name), default=None)

@@ -85,3 +85,10 @@ def test_clicks_of_other_ids_are_refused_with_the_reason() -> None:
 def test_a_column_that_is_not_there_is_named() -> None:
     with pytest.raises(LogError, match="no column 'usr'"):
         abeval.analyze_log(log(ROWS)[0], unit="usr")
+
+
+def test_rows_may_be_the_units() -> None:
+    rows = ROWS.seen[["user", "variant", "click"]]
+    result = abeval.analyze_log(rows, unit="row", variant="variant")
+    assert result.experiment.unit == "row"
+    assert sum(variant.units for variant in result.experiment.variants) == len(rows)
