@@ -113,7 +113,12 @@ def write_experiment_file(name: str, findings: Findings) -> ExperimentFile:
             "[variants.NAME]; if units are assigned by hash, give [assignment] a `salt`"
         )
     else:
-        file.ask(variant.question)
+        control = ""
+        if not findings.arms.is_sure:
+            names = ", ".join(map(repr, findings.arms.units))
+            control = f"control: is it {findings.arms.control!r}? The variants are {names}"
+        # Who knows the column knows its control: that is one question.
+        file.ask("; ".join(filter(None, [variant.question, control])))
         by_name = "likely: by its name" if findings.arms.is_sure else "not sure: the first by name"
         file.entry("control", findings.arms.control, by_name)
         _write_period(file, findings.period)
@@ -136,9 +141,6 @@ def _write_period(file: ExperimentFile, period: Period | None) -> None:
 
 def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> None:
     """Write the variants, and ask what their names and units leave open."""
-    if not arms.is_sure:
-        names = ", ".join(map(repr, arms.units))
-        file.ask(f"control: is it {arms.control!r}? The variants are {names}")
     file.ask(*guess.ask_nulls(arms.nulls, "if it is one, add it to [variants]"))
     file.ask(*guess.ask_weights(arms.units, "weights of 1"))
     for spelled in spelled_alike(arms.units):

@@ -70,7 +70,7 @@ def answer(files: Files, folder: Path) -> Outcome:
     asked = len(draft.questions)
     entries = tomllib.loads(text)
     answered = re.sub(r"(?ms)^questions = \[.*?^\]\n", "", text)
-    if any(question.startswith("control: is it") for question in draft.questions):
+    if any("control: is it" in question for question in draft.questions):
         proposed = f'control = "{entries["control"]}"'
         answered = answered.replace(proposed, f'control = "{files.control}"', 1)
     try:
