@@ -97,32 +97,45 @@ def inspect_table(
     table = replace(measured or measure_table(engine, relation), origin=origin)
     named = list_variant_candidates(table)[:1]
     first: dict[str, float] | None = None
+    units = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
+    has_units = any(c.distinct == table.rows > FEW for c in units)
     for variant in named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]:
-        since = _since(engine, table, variant)
-        ids = sorted(_list_ids(table, variant), key=lambda c: (c.distinct, not names_id(c)))[:FEW]
-        constancy = {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
+        since, constancy = _since(engine, table, variant), dict[str, float]()
+        # Names are many: where none is known, values of which each has one variant say it.
+        for named_so in (True, False):
+            is_open = not has_units and all(share <= _ALWAYS for share in constancy.values())
+            ids = _list_ids(table, variant, named_so) if named_so or is_open else []
+            if ids:
+                constancy |= {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
+        ordered = sorted(table.columns, key=lambda c: (c.distinct, not names_id(c)))
+        constancy = {c.name: constancy[c.name] for c in ordered if c.name in constancy}
         first = constancy if first is None else first
         if named or any(share > _ALWAYS for share in constancy.values()):
             return replace(table, constancy=constancy)
     return replace(table, constancy=first or {})
 
 
-def _list_ids(table: Table, variant: Column) -> list[Column]:
-    """List the columns whose values may have one variant each: ids that come again."""
-    is_named = {c.name for c in table.columns if names_id(c) or c.has_role_name("request_id")}
-    others = ("item_id", "position", "score", "dwell", *_NO_VARIANT_ROLES)
-    return [
+def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
+    """List the columns whose values may have one variant each: ids that come again.
+
+    They are named like ids, or are called something else and have many values.
+    """
+
+    def fits(column: Column) -> bool:
+        is_named = names_id(column) or column.has_role_name("request_id")
+        if named or is_named:
+            return named and is_named
+        others = ("item_id", "position", "score", "dwell", *_NO_VARIANT_ROLES)
+        is_id = column.distinct > FEW and column.kind != "real" and not column.time_unit
+        is_other = column.mentions_role(*others) or column.has_role_name("time")
+        return is_id and column.looks != "time" and not is_other
+
+    again = [
         c
         for c in table.columns
         if c.may_be_id and c != variant and variant.distinct < c.distinct <= c.rows - _REPEATS
-        # Names are many; values of which each has one variant say it as well.
-        if c.name in is_named
-        or (
-            (c.distinct > FEW and c.kind != "real" and not c.time_unit and c.looks != "time")
-            and not c.mentions_role(*others)
-            and not c.has_role_name("time")
-        )
     ]
+    return sorted(filter(fits, again), key=lambda c: c.distinct)[:FEW]
 
 
 def _since(engine: Engine, table: Table, variant: Column) -> str:
