@@ -147,7 +147,6 @@ class Origin:
         read: How the files are read, as entries of the log.
         reasons: Entry of `read` that nobody named → how sure it is, and why.
         questions: What a person has to say of the files, and of their rows.
-        is_frame: Whether a frame has the rows, and no file.
         named: `unit` and `variant` → the column that the caller names.
         formats: Column → the format of its times, where they do not say it themselves.
         query: SQL over `log` that makes the rows, where they need another shape; `why` says it.
@@ -159,7 +158,6 @@ class Origin:
     read: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
-    is_frame: bool = False
     named: Mapping[str, str] = field(default_factory=dict)
     formats: Mapping[str, str] = field(default_factory=dict)
     query: str = ""

@@ -96,7 +96,7 @@ def draft_frames(
         sources = [make_source({"path": str(path)}) for path in paths.values()]
         engine.confine(sources, [str(p) for p in paths.values() if p.is_dir()], with_copies=True)
         for key, log in logs.items():
-            origin = Origin(name=key, named=named or {}, is_frame=key not in paths)
+            origin = Origin(name=key, named=named or {})
             if key in paths:
                 made = make_tables(engine, [paths[key]], home, {}, origin)
             else:
