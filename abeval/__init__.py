@@ -16,8 +16,8 @@ from abeval.views import VIEWS
 if TYPE_CHECKING:
     from abeval import stats
     from abeval.api import LoadedExperiment, analyze, analyze_sums, define, load
+    from abeval.api.frames import Draft, analyze_log, draft
     from abeval.assignment.interleaving import Drafted, interleave
-    from abeval.drafts.run import Draft, draft
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.experiment.added import add_metric, test_statistic
     from abeval.history.history import History
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 __all__ = ["__version__", "stats"]
-__all__ += ["LoadedExperiment", "analyze", "analyze_sums", "define", "load"]
+__all__ += ["LoadedExperiment", "analyze", "analyze_log", "analyze_sums", "define", "load"]
 __all__ += ["add_metric", "test_statistic"]
 __all__ += ["Draft", "Drafted", "draft", "interleave"]
 __all__ += ["AbevalError", "ExperimentError", "LogError", "QueryError"]
@@ -50,8 +50,8 @@ __all__ += ["RawCheck", "TrustCheck", "add_check"]
 
 _NAMES = {
     "api": ("LoadedExperiment", "analyze", "analyze_sums", "define", "load"),
+    "api.frames": ("Draft", "analyze_log", "draft"),
     "assignment.interleaving": ("Drafted", "interleave"),
-    "drafts.run": ("Draft", "draft"),
     "errors": ("AbevalError", "ExperimentError", "LogError", "QueryError"),
     "experiment.added": ("add_metric", "test_statistic"),
     "history.history": ("History",),

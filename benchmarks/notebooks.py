@@ -50,8 +50,13 @@ def draw(page: Page, figure: dict[str, Any]) -> str:
     """Draw a figure's JSON in a browser; return its PNG in base64."""
     layout = figure["layout"]
     size = (layout.get("width") or WIDTH, layout.get("height") or HEIGHT)
+    width, height = (f"{pixels}px" for pixels in size)
     html = plotly.io.to_html(
-        figure, include_plotlyjs=True, config={"staticPlot": True}, default_width=f"{size[0]}px"
+        figure,
+        include_plotlyjs=True,
+        config={"staticPlot": True},
+        default_width=width,
+        default_height=height,
     )
     page.set_content(html)
     page.wait_for_selector(".main-svg")

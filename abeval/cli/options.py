@@ -281,7 +281,10 @@ class Flag(NamedTuple):
     read: Callable[[Any], object] = lambda value: value
 
 
-READ = "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, format=; repeatable."
+READ = (
+    "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, header=, format=; "
+    "repeatable."
+)
 
 
 def parse_read_options(texts: Sequence[str] | None) -> dict[str, str]:

@@ -24,6 +24,9 @@ _KINDS: Mapping[_Kind, tuple[str, ...]] = {
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
+_FEW_YEARS = 5 * 366 * 86_400
+"""Seconds of the longest log; ids of ten digits are further apart."""
+
 _LONGEST = 200
 """Most letters of a text that is shown."""
 
@@ -37,7 +40,8 @@ class Column:
         low: The smallest number; None unless it holds numbers or booleans.
         values: Each value as text with its rows, most frequent first, where there are few.
         is_whole: Whether it holds numbers without a fraction, whatever its type.
-        looks: What most of its values are, if they are text: times of ISO 8601, or numbers.
+        looks: What most of its values are, if they are text: times, numbers, or JSON with entries.
+        order: Of times such as 9/24/2026: which part comes first, or that both may.
         odd: A text that is no number, where most look like numbers.
     """
 
@@ -50,8 +54,9 @@ class Column:
     high: float | None
     values: Mapping[str, int]
     is_whole: bool = False
-    looks: Literal["time", "number", ""] = ""
+    looks: Literal["time", "number", "json", ""] = ""
     odd: str = ""
+    order: Literal["day", "month", "either", ""] = ""
 
     def has_role_name(self, *roles: str) -> bool:
         """Tell whether the column's name is in the list of a role."""
@@ -110,6 +115,12 @@ class Column:
         return next((u for u, n in _PER_SECOND.items() if ends[0] >= n >= ends[1]), None)
 
     @property
+    def is_epoch(self) -> bool:
+        """Tell whether whole numbers are times since 1970, whatever the name: of a few years."""
+        per_second = _PER_SECOND.get(self.time_unit or "", 0)
+        return bool(per_second) and (self.high or 0) - (self.low or 0) < per_second * _FEW_YEARS
+
+    @property
     def moment(self) -> str:
         """Write SQL of the column's times as timestamps in UTC."""
         name = quote(self.name)
@@ -118,6 +129,9 @@ class Column:
             return f"make_timestamp(cast({name} * {1e6 / per_second} as bigint))"
         if self.type == "TIMESTAMP WITH TIME ZONE":
             return f"{name} at time zone 'UTC'"
+        if self.order:
+            iso = r"\3-\2-\1" if self.order == "day" else r"\3-\1-\2"
+            return f"try_cast(regexp_replace({name}, '{_DATE}', '{iso}') as timestamp)"
         return f"try_cast({name} as timestamp)"
 
 
@@ -133,6 +147,9 @@ class Origin:
         read: How the files are read, as entries of the log.
         reasons: Entry of `read` that nobody named → how sure it is, and why.
         questions: What a person has to say of the files, and of their rows.
+        named: `unit` and `variant` → the column that the caller names.
+        formats: Column → the format of its times, where they do not say it themselves.
+        query: SQL over `log` that makes the rows, where they need another shape; `why` says it.
     """
 
     name: str = ""
@@ -141,6 +158,10 @@ class Origin:
     read: Mapping[str, str] = field(default_factory=dict)
     reasons: Mapping[str, str] = field(default_factory=dict)
     questions: tuple[str, ...] = ()
+    named: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict)
+    query: str = ""
+    why: str = ""
 
     @property
     def files(self) -> list[str]:
@@ -164,6 +185,11 @@ class Table:
     constancy: Mapping[str, float] = field(default_factory=dict)
     origin: Origin = Origin()
 
+    def find_named(self, entry: str) -> Column | None:
+        """Find the column that the caller names for an entry; None if there is none."""
+        name = self.origin.named.get(entry, "").lower()
+        return next((column for column in self.columns if column.name.lower() == name), None)
+
     @property
     def clusters(self) -> list[Column]:
         """List the ids whose values have one variant each, the coarsest first."""
@@ -179,6 +205,9 @@ _NEARLY = 0.8
 
 _FIRST = 10_000
 """Number of rows whose text is read."""
+
+_DATE = r"^\s*(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})"
+"""A date that does not begin with the year."""
 
 _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
 
@@ -228,6 +257,8 @@ def measure_table(engine: Engine, relation: str) -> Table:
     like = [name for name in texts if looks[name] == "number"]
     none = "filter (where try_cast({0} as double) is null)"
     odd = measure_columns(like, lambda c: f"min(left({c}, {_LONGEST})) {none.format(c)}")
+    times = [name for name in texts if looks[name] == "time"]
+    orders = measure_columns(times, _order)
     columns = []
     for name, type in types.items():
         tally = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
@@ -235,6 +266,7 @@ def measure_table(engine: Engine, relation: str) -> Table:
         different = len(tally) or distinct[name]
         column = Column(name, type, kinds[name], counts[name][0], different, low, high, tally)
         column = replace(column, is_whole=name in are_whole, odd=odd.get(name) or "")
+        column = replace(column, order=orders.get(name) or "")
         columns.append(replace(column, looks=looks.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
@@ -252,13 +284,25 @@ def _ends(column: str) -> str:
 
 
 def _looks(column: str) -> str:
-    """Write SQL of what most texts of a column look like: times or numbers."""
+    """Write SQL of what most texts of a column look like: times, numbers or JSON with entries."""
     # An id of type UUID is text too.
     column = f"cast({column} as varchar)"
-    is_time = f"try_cast({column} as timestamp) is not null and {column} not similar to '\\d+'"
-    is_number = f"regexp_matches(trim({column}), '{_IS_NUMBER}')"
-    time, number = (
-        f"avg(cast({test} as int)) filter (where {column} is not null) >= {_NEARLY}"
-        for test in (is_time, is_number)
+    tests = {
+        "time": f"(try_cast({column} as timestamp) is not null or regexp_matches({column}, "
+        f"'{_DATE}')) and {column} not similar to '\\d+'",
+        "number": f"regexp_matches(trim({column}), '{_IS_NUMBER}')",
+        "json": f"regexp_matches({column}, '^\\s*[\\[{{]') and json_valid({column})",
+    }
+    cases = " ".join(
+        f"when avg(cast({test} as int)) filter (where {column} is not null) >= {_NEARLY} "
+        f"then '{name}'"
+        for name, test in tests.items()
     )
-    return f"case when {time} then 'time' when {number} then 'number' else '' end"
+    return f"case {cases} else '' end"
+
+
+def _order(column: str) -> str:
+    """Write SQL of the order of day and month in texts; null of ISO 8601."""
+    first, second = (f"try_cast(regexp_extract({column}, '{_DATE}', {i}) as int)" for i in (1, 2))
+    cases = f"when max({second}) > 12 then 'month' when max({first}) > 12 then 'day'"
+    return f"case {cases} when max({first}) is not null then 'either' end"

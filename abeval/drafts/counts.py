@@ -97,7 +97,7 @@ def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> Coun
     variant = next(iter([*chosen, *(c.name for c in list_variant_candidates(table))]), None)
     # Ids of users mean a row per user, not a row per variant.
     has_ids = any(c.has_role_name("unit") and c.distinct > 2 for c in table.columns)
-    if variant is None or not 0 < table.rows <= MOST_ROWS or has_ids:
+    if variant is None or not 0 < table.rows <= MOST_ROWS or has_ids or table.clusters:
         return None
     names = [c.name for c in table.columns if c.name == variant or not _INDEX.fullmatch(c.name)]
     select_list = ", ".join(f"cast({quote(name)} as varchar)" for name in names)
@@ -105,7 +105,7 @@ def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> Coun
     cells = [["" if cell is None else str(cell).strip() for cell in row] for row in read]
     # A blank row, such as the last line of a sheet, is no row.
     rows = [dict(zip(names, row, strict=True)) for row in cells if any(row)]
-    times = [c.name for c in table.columns if c.kind == "time"]
+    times = [c.name for c in table.columns if c.kind == "time" and c.name in names]
     days = times + [name for name in names if words.is_role_name(name, "time", "day")]
     day = next((name for name in days if name != variant), None)
     texts = [n for n in names if n not in (variant, day) and not _is_numbers(rows, n)]

@@ -9,9 +9,16 @@ from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
 from abeval.engines.sql import Engine, count_rows, literal, quote, read_int
 from abeval.errors import LogError
 from abeval.experiment.problems import normalize_name
+from abeval.experiment.sources import ROW_UNIT
 from abeval.stats import srm
 
 _Certainty = Literal["sure", "likely", "not sure"]
+
+_ALWAYS = 0.99
+"""Share of repeated ids with one variant above which the variant is theirs."""
+
+_MOST_WEAK = 6
+"""Most columns without a usual name that are tried as the variant."""
 
 _ONE_VARIANT = 0.9
 """Least share of units with one value for a column to be their variant."""
@@ -83,17 +90,52 @@ class Arms(NamedTuple):
     nulls: Mapping[str, int]
 
 
-def inspect_table(engine: Engine, relation: str, origin: Origin) -> Table:
+def inspect_table(
+    engine: Engine, relation: str, origin: Origin, measured: Table | None = None
+) -> Table:
     """Measure a table, and find the ids whose values have one variant each."""
-    table = replace(measure_table(engine, relation), origin=origin)
-    for variant in list_variant_candidates(table)[:1]:
-        ids = [c for c in table.columns if names_id(c) or c.has_role_name("request_id")]
-        ids = [c for c in ids if variant.distinct < c.distinct <= c.rows - _REPEATS]
-        ids = sorted((c for c in ids if c != variant), key=lambda c: c.distinct)[:FEW]
-        since = _since(engine, table, variant)
-        constancy = {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
-        table = replace(table, constancy=constancy)
-    return table
+    table = replace(measured or measure_table(engine, relation), origin=origin)
+    named = list_variant_candidates(table)[:1]
+    first: dict[str, float] | None = None
+    units = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
+    has_units = any(c.distinct == table.rows > FEW for c in units)
+    for variant in named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]:
+        since, constancy = _since(engine, table, variant), dict[str, float]()
+        # Names are many: where none is known, values of which each has one variant say it.
+        for named_so in (True, False):
+            is_open = not has_units and all(share <= _ALWAYS for share in constancy.values())
+            ids = _list_ids(table, variant, named_so) if named_so or is_open else []
+            if ids:
+                constancy |= {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
+        ordered = sorted(table.columns, key=lambda c: (c.distinct, not names_id(c)))
+        constancy = {c.name: constancy[c.name] for c in ordered if c.name in constancy}
+        first = constancy if first is None else first
+        if named or any(share > _ALWAYS for share in constancy.values()):
+            return replace(table, constancy=constancy)
+    return replace(table, constancy=first or {})
+
+
+def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
+    """List the columns whose values may have one variant each: ids that come again.
+
+    They are named like ids, or are called something else and have many values.
+    """
+
+    def fits(column: Column) -> bool:
+        is_named = names_id(column) or column.has_role_name("request_id")
+        if named or is_named:
+            return named and is_named
+        others = ("item_id", "position", "score", "dwell", *_NO_VARIANT_ROLES)
+        is_id = column.distinct > FEW and column.kind != "real" and not column.time_unit
+        is_other = column.mentions_role(*others) or column.has_role_name("time")
+        return is_id and column.looks != "time" and not is_other
+
+    again = [
+        c
+        for c in table.columns
+        if c.may_be_id and c != variant and variant.distinct < c.distinct <= c.rows - _REPEATS
+    ]
+    return sorted(filter(fits, again), key=lambda c: c.distinct)[:FEW]
 
 
 def _since(engine: Engine, table: Table, variant: Column) -> str:
@@ -116,8 +158,12 @@ def _since(engine: Engine, table: Table, variant: Column) -> str:
 def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Table:
     """Make a table of some rows of another table."""
     engine.view(relation, f"select * from {quote(table.relation)} where {where}")
-    both = f"({table.origin.where}) and {where}" if table.origin.where else where
-    return inspect_table(engine, relation, replace(table.origin, where=both))
+    origin = table.origin
+    both = f"({origin.where}) and {where}" if origin.where else where
+    # A log is filtered before its query: a filter of what this makes stands in it.
+    query = f"select *\nfrom (\n{origin.query}\n)\nwhere {where}" if origin.query else ""
+    origin = replace(origin, query=query) if query else replace(origin, where=both)
+    return inspect_table(engine, relation, origin)
 
 
 def names_id(column: Column) -> bool:
@@ -135,6 +181,9 @@ def guess_unit(table: Table) -> Guess:
 
     Without such ids it is the best named ids; without any ids, each row.
     """
+    named = table.find_named("unit")
+    if named or table.origin.named.get("unit") == ROW_UNIT:
+        return Guess("unit", named, "sure", "you name it")
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.has_role_name("unit")]
     id_column = min(ids, key=lambda c: (_rank(c, "unit"), c.name), default=None)
     share = 1.0 if id_column is None else table.constancy.get(id_column.name, 1.0)
@@ -231,13 +280,21 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     plain = [c for c in few if not c.mentions_role(*_NO_VARIANT_ROLES)]
     if weakly:
         # What hardly anybody has is something that units do, such as to follow.
-        fitting = [c for c in plain if c.is_share or any(map(names_control, c.values))]
-        return [c for c in fitting if min(c.values.values()) >= _RARE * c.rows]
-    texts = [c for c in plain if c.kind == "text" and any(map(names_control, c.values))]
+        often = [c for c in plain if min(c.values.values()) >= _RARE * c.rows]
+        likely = [c for c in often if c.is_share or likely_controls(c.values)]
+        # Of two, the variant is the one that splits the rows evenly.
+        others = [c for c in often if c not in likely and not c.has_role_name("category")]
+        return [*likely, *sorted(others, key=lambda c: (c.distinct > 2, _unevenness(c)))]
+    texts = [c for c in plain if c.kind == "text" and likely_controls(c.values)]
     candidates = [
         c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
     return sorted(candidates, key=lambda c: (not _likeness(c)[0], _rank(c, "variant")))
+
+
+def _unevenness(column: Column) -> float:
+    """Compute how far the most frequent value is from an equal share."""
+    return max(column.values.values()) * column.distinct / column.rows
 
 
 def _is_tested(column: Column) -> bool:
@@ -273,6 +330,8 @@ def guess_variant(
 
     `by_name` accepts a usual name even if units have several values; a person is asked.
     """
+    if named := table.find_named("variant"):
+        return Guess("variant", named, "sure", "you name it")
     unit = guess_unit(table)
     candidates = [c for c in list_variant_candidates(table, weakly) if c != unit.column][:FEW]
     shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
@@ -288,7 +347,8 @@ def guess_variant(
         reason = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
-    is_plain = not rivals and (any(_likeness(best)) or _is_tested(best))
+    is_even = len(likely_controls(best.values)) == 1 and not refutes_equal(best.values)
+    is_plain = not rivals and (any(_likeness(best)) or _is_tested(best) or is_even)
     if share >= _ONE_VARIANT and (best.has_role_name("variant_sure") or is_plain):
         is_sure = best.has_role_name("variant") and not rivals and not by_row and share > 0.99
         return Guess("variant", best, "sure" if is_sure else "likely", reason)
@@ -328,12 +388,17 @@ _LETTERS = ("a", "0")
 def likely_controls(variants: Iterable[str]) -> list[str]:
     """List the variants with a usual name of a control; sure names alone, if any.
 
-    >>> likely_controls(["a", "old"]), likely_controls(["old", "control"])
-    (['old'], ['control'])
+    Words that all variants share say nothing.
+
+    >>> likely_controls(["a", "old"]), likely_controls(["ranker_new", "ranker_old"])
+    (['old'], ['ranker_old'])
     """
-    usual = [*filter(names_control, variants)]
+    values = [*variants]
+    common = set.intersection(*({*words.words(value)} for value in values)) if values else set()
+    bare = {v: "_".join(w for w in words.words(v) if w not in common) or v for v in values}
+    usual = [v for v in values if names_control(v) or names_control(bare[v])]
     usual = [value for value in usual if names_control(value, surely=True)] or usual
-    return [value for value in usual if normalize_name(value) not in _LETTERS] or usual
+    return [value for value in usual if normalize_name(bare[value]) not in _LETTERS] or usual
 
 
 def refutes_equal(units: Mapping[str, int]) -> bool:
@@ -406,16 +471,31 @@ def _constant(
     return float(share or 0)
 
 
+def list_times(table: Table) -> list[Column]:
+    """List the columns of times, those of usual names first."""
+
+    def is_time(column: Column) -> bool:
+        is_named = column.has_role_name("time")
+        return column.kind == "time" or (
+            (column.time_unit is not None and is_named)
+            or (column.is_epoch and not names_id(column))
+            or column.looks == "time"
+        )
+
+    return sorted(
+        filter(is_time, table.columns), key=lambda c: (_rank(c, "time"), c.kind != "time")
+    )
+
+
 def guess_time(table: Table) -> Guess:
     """Guess the time of a row."""
-    for column in sorted(table.columns, key=lambda c: (c.kind != "time", _rank(c, "time"))):
+    for column in list_times(table)[:1]:
         if column.kind == "time":
             return Guess("ts", column, "sure", f"of type {column.type}")
-        if column.has_role_name("time") and column.time_unit is not None:
+        if column.time_unit is not None:
             reason = f"whole numbers since 1970, in {column.time_unit}"
             return Guess("ts", column, "likely", reason)
-        if column.has_role_name("time") and column.looks == "time":
-            return Guess("ts", column, "likely", "text as ISO 8601 writes times")
+        return Guess("ts", column, "likely", "text of times")
     return Guess("ts", None, "likely", "no column has times")
 
 
@@ -425,6 +505,19 @@ def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
         role = next((role for role in _LOG_COLUMNS if column.has_role_name(role)), "")
         if role and _fits(role, column):
             yield Guess(role, column, "likely", "by its name")
+
+
+def guess_clicks(table: Table, guesses: Collection[Guess]) -> Iterator[Guess]:
+    """Guess the clicks of a log by values: the only column of 0 and 1 that rows of a unit mix."""
+    taken = {g.column.name for g in guesses if g.column is not None}
+    shares = [
+        c
+        for c in table.columns
+        if c.is_share and c.name not in taken and not c.mentions_role(*_NO_VARIANT_ROLES)
+    ]
+    if len(shares) == 1 and not any(c.has_role_name("click") for c in table.columns):
+        question = f"click: does {shares[0].name} say whether the row was clicked?"
+        yield Guess("click", shares[0], "not sure", "its values are 0 and 1", question)
 
 
 def _fits(role: str, column: Column) -> bool:

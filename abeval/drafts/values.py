@@ -17,7 +17,7 @@ from abeval.drafts.guess import (
     names_control,
     names_id,
 )
-from abeval.engines.sql import Engine, cast_query, number_cast, quote, read_int
+from abeval.engines.sql import Engine, cast_query, quote, read_int
 
 _MOST_VALUES = 20
 """Most columns that are listed as outcomes; more are only counted."""
@@ -39,7 +39,8 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     if clicks is not None and seen is not None:
         name = f"{words.slug(clicks.name)}_per_{words.slug(seen.name)}"
         reason = f"{clicks.name} / {seen.name}"
-        yield Guess("ratio", clicks, "likely", reason, over=seen, name=name)
+        question = next(filter(None, (_missing(c, table) for c in (clicks, seen))), "")
+        yield Guess("ratio", clicks, "likely", reason, question, over=seen, name=name)
         # The two columns are used up: their ratio is the metric.
         values = [c for c in values if c not in (clicks, seen)]
     names = {"".join(words.words(column.name)) for column in free_columns}
@@ -58,12 +59,9 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
         ):
             odd = f", but has {column.odd!r}" if column.odd else ""
             what = f"{column.name} is text that looks like numbers{odd}"
-            number = number_cast(quote(column.name), column.odd)
-            query = f"select * replace ({number} as {quote(column.name)}) from log"
-            if number is None:
-                query = cast_query({column.name: "double"}, "try_cast")
+            query = cast_query({column.name: "double"}, "try_cast")
             hint = f'make numbers of it: in its log write query = """{query}"""'
-            if number is None and "," in column.odd:
+            if "," in column.odd:
                 hint = "write them with a point, or name the `decimal` of the log"
             question = f"numbers: {what}: {hint}"
             yield Guess("text", column, "not sure", what, question)
@@ -152,6 +150,9 @@ def settle_doubts(
     if moved and len(doubtful) < len(outcomes) and variant is not None and arms is not None:
         moved = _find_differing_columns(engine, table, doubtful, variant, arms)
     for guess in guesses:
+        is_outcome = guess.column is None or guess.column.mentions_role("outcome", "cost")
+        if guess.entry == "text" and has_ctr and not is_outcome:
+            continue
         is_alike = guess in outcomes and guess.column in doubtful and guess.column not in moved
         yield replace(guess, entry="diagnostic", question="") if is_alike else guess
 

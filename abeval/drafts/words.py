@@ -33,8 +33,8 @@ def join_words(name: str) -> str:
     >>> join_words("context.userID")
     'userid'
     """
-    # Of a field such as `context.user_id` the last part counts.
-    return "".join(words(name.rsplit(".", 1)[-1]))
+    # Of a field such as `context.user_id` the last part counts; RecBole writes `user_id:token`.
+    return "".join(words(name.rsplit(".", 1)[-1].partition(":")[0]))
 
 
 def is_role_name(name: str, *roles: str) -> bool:

@@ -165,7 +165,7 @@ def make_encoding_error(log: str, file: str, read_as: str = "UTF-8") -> LogError
 Rows = tuple[Sequence[object], Iterable[Sequence[object]]]
 """The names of columns, and rows."""
 
-_DIALECT = "delim = ',', quote = '\"', escape = '\"'"
+_DIALECT = "header = true, delim = ',', quote = '\"', escape = '\"'"
 _EXACT = 2**53
 """Limit of whole numbers that are exact as doubles, which is all workbooks have."""
 

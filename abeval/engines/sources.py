@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _ENDS = {
     "parquet": (".parquet", ".pq"),
-    "csv": (".csv", ".tsv"),
+    "csv": (".csv", ".tsv", ".txt", ".dat", ".inter", ".tab"),
     "json": (".json", ".jsonl", ".ndjson"),
     "xlsx": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
     "sqlite": (".sqlite", ".sqlite3"),
@@ -37,7 +37,7 @@ _KINDS = {end: kind for kind, ends in _ENDS.items() for end in ends}
 _DELIMITERS = ",;\t|"
 _SQLITE = b"SQLite format 3\0"
 _FOR = {
-    **dict.fromkeys(("delimiter", "decimal", "encoding"), ("csv",)),
+    **dict.fromkeys(("delimiter", "decimal", "encoding", "header"), ("csv",)),
     "sheet": ("xlsx",),
     "table": ("sqlite", "duckdb"),
 }
@@ -123,7 +123,8 @@ def find_files(log: str, source: LogSource, folder: Path) -> Files:
     if kind != "csv":
         return Files(kind, read, empty, variants)
     given = (("delim", source.delimiter), ("decimal_separator", source.decimal))
-    dialect = ", ".join(f"{key} = {literal(value)}" for key, value in given if value is not None)
+    options = [f"{key} = {literal(value)}" for key, value in given if value is not None]
+    dialect = ", ".join([f"header = {source.header is not False}", *options])
     return Files(
         kind, read, empty, variants, dialect, source.encoding or _find_encoding_mark(read[0])
     )

@@ -45,7 +45,8 @@ def cast_query(kinds: Mapping[str, str], cast: Literal["cast", "try_cast"] = "ca
     return f"select * replace ({casts}) from log"
 
 
-_MONEY = re.compile(r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?[^\w,.()]*")
+MONEY = re.compile(r"[-+]?[^\w,.()]*([0-9]+|[0-9]{1,3}(,[0-9]{3})+)([.][0-9]*)?[^\w,.()]*")
+"""Numbers as people write them: $1,234.50 or 12.5%."""
 
 
 def number_cast(text: str, example: str) -> str | None:
@@ -55,13 +56,13 @@ def number_cast(text: str, example: str) -> str | None:
 
     Example:
         >>> number_cast("share", "12.5%")
-        "cast(replace(replace(share, '%', ''), ',', '') as double)"
+        "cast(replace(replace(share, '%', ''), ',', '') as double) / 100"
     """
-    if not _MONEY.fullmatch(example.strip()):
+    if not MONEY.fullmatch(example.strip()):
         return None
     for mark in [*sorted({*example} - {*"+-.,0123456789"}), ","]:
         text = f"replace({text}, {literal(mark)}, '')"
-    return f"cast({text} as double)"
+    return f"cast({text} as double)" + (" / 100" if "%" in example else "")
 
 
 WHOLE = re.compile(r"^(U?(TINYINT|SMALLINT|INTEGER|BIGINT|HUGEINT)|DECIMAL\(\d+,0\))$")

@@ -69,7 +69,7 @@ def text_rows(
     if files.kind == "json":
         return _json_rows(files, types, texts)
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
-    every = "union_by_name = true, header = true, skip = 0, comment = ''"
+    every = "union_by_name = true, skip = 0, comment = ''"
     folders = {name.lower() for name in partitions(files.read)}
     kinds = _as_text("hive_types", [c for c in texts if c.lower() in folders])
     text_types = _as_text("types", [c for c in texts if c.lower() not in folders])

@@ -30,7 +30,7 @@ def _encoding(name: str) -> str | None:
     return None if codec.name in ("utf-8", "utf-8-sig", "ascii") else name
 
 
-READING = ("table", "sheet", "format", "delimiter", "decimal", "encoding")
+READING = ("table", "sheet", "format", "delimiter", "decimal", "encoding", "header")
 """Entries of a log that say how its files are read."""
 
 
@@ -47,6 +47,7 @@ class LogSource(Section):
     delimiter: Annotated[str, Field(min_length=1, max_length=4)] | None = None
     decimal: Literal[".", ","] | None = None
     encoding: Annotated[Name, AfterValidator(_encoding)] | None = None
+    header: bool | None = None
     columns: Mapping[str, Name] = Field(default_factory=dict)
     time_unit: TimeUnit | None = None
     ts_format: Name | None = None

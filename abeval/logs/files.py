@@ -76,7 +76,7 @@ _PARQUET_TYPES = {
 }
 """DuckDB's type → what it is called; whole numbers of any size are one type."""
 
-_OPTIONS = {"csv": "header = true, skip = 0, comment = ''", "json": "sample_size = -1"}
+_OPTIONS = {"csv": "skip = 0, comment = ''", "json": "sample_size = -1"}
 
 
 def read_file_columns(log: str, files: Files) -> Mapping[str, Types]:

@@ -26,7 +26,7 @@ from abeval.report.figures import (
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.parts import Part, load_parts
 from abeval.report.short import off_policy_value, tabulate
-from abeval.report.tables import TextTable, VerdictLine, trim
+from abeval.report.tables import TextTable, VerdictLine, tally, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -207,11 +207,21 @@ def summary(result: Result) -> str:
         result=result,
         lines=[line._replace(action="") for line in lines],
         shared=shared,
-        said=[("Next", next_step(result))],
+        said=[*_facts(result), ("Next", next_step(result))],
         order=ORDER,
         roles=group_rows_by_role(result),
         style=_summary_style(),
     )
+
+
+def _facts(result: Result) -> Iterator[tuple[str, str]]:
+    """Yield what the numbers are of, and whether they can be trusted."""
+    info = result.experiment
+    units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in info.variants)
+    yield "Log", "; ".join(filter(None, (result.so_far, f"{info.unit} units: {units}")))
+    doubtful = [check.name for check in result.trust if check.status in ("fail", "warn")]
+    names = f": {fmt.listing(doubtful)}" if doubtful else ""
+    yield "Trust", f"{tally(result.trust)}{names}"
 
 
 def brief(result: Record) -> str:

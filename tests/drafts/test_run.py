@@ -11,8 +11,9 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.api.frames import draft
 from abeval.cli.main import main
-from abeval.drafts.run import draft, draft_files
+from abeval.drafts.run import draft_files
 from abeval.errors import AbevalError, LogError
 from abeval.experiment.load import parse_experiment
 from tests.drafts.tables import Shape, shapes

@@ -11,7 +11,8 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.drafts.run import Draft, draft, draft_files
+from abeval.api.frames import draft
+from abeval.drafts.run import Draft, draft_files
 from abeval.results.analysis import Result
 from tests.drafts.worlds import WORLDS, World, plain
 

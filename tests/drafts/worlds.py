@@ -254,12 +254,12 @@ def blank_footer() -> World:
 
 
 def rivals() -> World:
-    """Two columns could be the variant: nothing says which."""
+    """Two columns could be the variant: nothing says which, nor which value is control."""
     random, users = _users()
     users["version"] = random.choice(["red", "blue"], len(users))
     users["converted"] = (random.random(len(users)) < 0.1 + 0.05 * users.side).astype(int)
     frame = _named(users, "policy", "p1", "p2")
-    return World(frame, ("variant", "control"), "user_id", {})
+    return World(frame, ("variant",), "user_id", {})
 
 
 WORLDS: dict[str, Callable[[], World]] = {

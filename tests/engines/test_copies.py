@@ -104,7 +104,7 @@ WORLDS: dict[
         {"encoding": "cp1251", "decimal": ",", "delimiter": ";"},
     ),
     "packed.csv.gz": (csv(encoding="cp1251"), CYRILLIC, {"encoding": "windows-1251"}),
-    "tabs.txt": (csv(sep="\t", encoding="utf-16"), CYRILLIC, {"format": "csv"}),
+    "tabs.log": (csv(sep="\t", encoding="utf-16"), CYRILLIC, {"format": "csv"}),
     "jis.csv": (csv(encoding="shift_jis"), KANJI, {"encoding": "shift_jis"}),
     "gb.csv": (csv(encoding="gb18030"), HANZI, {"encoding": "gb18030"}),
     "nested.jsonl": (nested, ("", ""), {}),
@@ -154,7 +154,7 @@ def test_each_kind_of_file_has_the_numbers_of_pandas(
     assert of_file["c"].control == pytest.approx(means.loc["control", "clicks"], rel=1e-12)
 
 
-@pytest.mark.parametrize("name", [name for name in WORLDS if name not in ("two.xlsx", "tabs.txt")])
+@pytest.mark.parametrize("name", [name for name in WORLDS if name not in ("two.xlsx", "tabs.log")])
 def test_init_finds_how_a_file_is_read(name: str, tmp_path: Path, users: pd.DataFrame) -> None:
     file, _ = made(name, tmp_path, users)
     own = draft_files([file], tmp_path)
@@ -174,7 +174,7 @@ def test_init_finds_how_a_file_is_read(name: str, tmp_path: Path, users: pd.Data
         ("semicolons.csv", "column 'amount' is text, such as ", "--read decimal=,"),
         ("cp1251.csv", "is not UTF-8", "likely cp1251, with words such as 'контроль'"),
         ("jis.csv", "is not UTF-8", "likely shift_jis, with words such as 'テスト群'"),
-        ("tabs.txt", "unknown or mixed formats", "--read format=csv"),
+        ("tabs.log", "unknown or mixed formats", "--read format=csv"),
     ],
 )
 def test_what_a_file_needs_is_said(

@@ -1,0 +1,355 @@
+"""Write the `query` that makes a plain log of nested columns, slates, and numbers in words.
+
+Every step is a SELECT over the rows of the step before: the fields of nests become columns, the
+entries of lists become rows, texts such as $1,234.50 or 12.5% become numbers.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from abeval.drafts import words
+from abeval.drafts.columns import FEW, Column, Table, measure_table
+from abeval.engines.sql import MONEY, Engine, literal, quote, read_int
+
+_SAMPLE = 500
+"""Rows whose nests are walked."""
+
+_MOST_FIELDS = 60
+"""Most fields of nests that become columns."""
+
+_TAGS = (("key", "value"), ("name", "value"), ("schema", "data"))
+"""Fields of an entry that name it and hold its value: GA4's parameters, Snowplow's contexts."""
+
+_TYPED_ENDS = ("string_value", "int_value", "float_value", "double_value", "bool_value")
+"""Fields of a value of GA4, of which one is filled."""
+
+_PAIRS = r"\S+-[01]( \S+-[01])*"
+"""Slates as MIND writes them: N12-1 N7-0."""
+
+_TYPE_NAME = (
+    r"((Nullable|LowCardinality)\()*((U?Int|Float)\d+|String|FixedString\(\d+\)|Date(32|Time|Time64"
+    r"\(\d\))?|Decimal.*|Bool|UUID|Enum.*|Array\(.*)\)*"
+)
+_ISO = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
+
+
+@dataclass(frozen=True)
+class Reshaping:
+    """SQL over the rows `log`, and why it is needed; both are empty where it is not."""
+
+    query: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Field:
+    """A value in a nest: its names from the outside in, and its SQL."""
+
+    names: tuple[str, ...]
+    sql: str
+
+
+def reshape(
+    engine: Engine, relation: str, gone: Sequence[str] = ()
+) -> tuple[str, Table, Reshaping]:
+    """Reshape a relation where it needs it; return its name, its columns and the query.
+
+    `gone` are columns that only some of the files have.
+    """
+    query, reasons, table = "", list[str](), measure_table(engine, relation)
+
+    def drop_columns(_engine: Engine, _table: Table) -> tuple[str, str]:
+        reason = f"not all files have {', '.join(gone)}"
+        return (_select([], gone), reason) if gone else ("", "")
+
+    steps: tuple[Callable[[Engine, Table], tuple[str, str]], ...]
+    steps = (drop_columns, _drop_row_of_types, _open_nests, _unnest_slates, _read_numbers)
+    for step in steps:
+        select, reason = step(engine, table)
+        if not select:
+            continue
+        query = select.format(rows=f"(\n{query}\n)" if query else "log")
+        reasons.append(reason)
+        name = f"{relation}_{step.__name__.strip('_')}"
+        engine.view(name, select.format(rows=quote(table.relation)))
+        table = measure_table(engine, name)
+    return table.relation, table, Reshaping(query, "; ".join(reasons))
+
+
+def _braced(sql: str) -> str:
+    """Escape braces, so that `format` keeps them."""
+    return sql.replace("{", "{{").replace("}", "}}")
+
+
+def _select(changes: Sequence[str], gone: Sequence[str], replaced: Sequence[str] = ()) -> str:
+    """Write a SELECT of all columns with changes; the rows stand in braces."""
+    every = f"* exclude ({', '.join(map(quote, gone))})" if gone else "*"
+    lines = ",\n  ".join(replaced)
+    every += f" replace (\n  {lines}\n)" if replaced else ""
+    return _braced("select " + ",\n  ".join([every, *changes])) + "\nfrom {rows}"
+
+
+def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
+    """Leave out the second header of ClickHouse, and give columns the types that it names."""
+    if any(column.kind != "text" for column in table.columns) or len(table.columns) < 2:
+        return "", ""
+    source = quote(table.relation)
+    is_type = " and ".join(
+        f"regexp_full_match({quote(c.name)}, {literal(_TYPE_NAME)})" for c in table.columns
+    )
+    rows = engine.rows(f"select * from {source} where {is_type} limit 2")
+    if len(rows) != 1:
+        return "", ""
+    replaced = []
+    for column, cell in zip(table.columns, rows[0], strict=True):
+        kinds = {"UInt": "ubigint", "Int": "bigint", "Float": "double", "Decimal": "double"}
+        kinds |= {"DateTime": "timestamp", "Date": "date", "Bool": "boolean"}
+        bare = str(cell).removeprefix("LowCardinality(").removeprefix("Nullable(")
+        kind = next((kind for start, kind in kinds.items() if bare.startswith(start)), "varchar")
+        # \N is how ClickHouse writes a null.
+        value = f"nullif(cast({quote(column.name)} as varchar), '\\N')"
+        replaced.append(f"try_cast({value} as {kind}) as {quote(column.name)}")
+    first = quote(table.columns[0].name)
+    where = _braced(f"\nwhere {first} is distinct from {literal(str(rows[0][0]))}")
+    return _select([], [], replaced) + where, "the second row has the types of the columns"
+
+
+def _open_nests(engine: Engine, table: Table) -> tuple[str, str]:
+    """Make columns of the fields of JSON, structs in lists, and maps."""
+    fields, gone = list[_Field](), list[str]()
+    nests = [c for c in table.columns if _is_nest(c) or c.looks == "json"]
+    for column in nests:
+        name = quote(column.name)
+        value = f"to_json({name})"
+        if column.kind == "text":
+            value = f"(case when json_valid({name}) then cast({name} as json) end)"
+        sample = engine.rows(
+            f"select cast({value} as varchar) from {quote(table.relation)} "
+            f"where {name} is not null limit {_SAMPLE}"
+        )
+        values = [json.loads(str(cell)) for (cell,) in sample if cell is not None]
+        inside = [*_walk(values, value, "$", ())]
+        inside = [_Field((column.name, *field.names), field.sql) for field in inside]
+        if inside:
+            fields += inside
+            gone.append(column.name)
+    pairs = _find_pairs(engine, table)
+    for name in pairs:
+        entries = f"string_split({quote(name)}, ' ')"
+        item, click = "regexp_replace(x, '-[01]$', '')", "cast(right(x, 1) as integer)"
+        fields += [
+            _Field((name, "item_id"), f"list_transform({entries}, lambda x: {item})"),
+            _Field((name, "click"), f"list_transform({entries}, lambda x: {click})"),
+        ]
+    gone += pairs
+    taken = {column.name.lower() for column in table.columns if column.name not in gone}
+    changes = []
+    for field in fields[:_MOST_FIELDS]:
+        name = words.unique_name(taken, field.names[-1].lower(), "_".join(field.names[-2:]).lower())
+        changes.append(f"{field.sql} as {quote(name)}")
+    return (_select(changes, gone), f"{', '.join(gone)} has nested values") if changes else ("", "")
+
+
+def _is_nest(column: Column) -> bool:
+    """Tell whether a column has entries with fields, or a map."""
+    is_list = column.type.endswith("[]")
+    return column.type.startswith(("MAP(", "JSON")) or (is_list and "STRUCT(" in column.type)
+
+
+def _find_pairs(engine: Engine, table: Table) -> list[str]:
+    """Find texts that are lists of items with their clicks."""
+    texts = [c.name for c in table.columns if c.kind == "text" and c.distinct > FEW]
+    if not texts:
+        return []
+    tests = ", ".join(
+        f"bool_and(regexp_full_match({c}, '{_PAIRS}')) and bool_or(contains({c}, ' '))"
+        for c in map(quote, texts)
+    )
+    (row,) = engine.rows(f"select {tests} from {quote(table.relation)}")
+    return [name for name, fits in zip(texts, row, strict=True) if fits]
+
+
+def _walk(values: list[object], base: str, path: str, names: tuple[str, ...]) -> Iterator[_Field]:
+    """Yield the plain values in nests, by a sample of their JSON."""
+    values = [value for value in values if value is not None]
+    dicts = [value for value in values if isinstance(value, dict)]
+    lists = [value for value in values if isinstance(value, list)]
+    if not values:
+        return
+    if dicts:
+        keys = [*dict.fromkeys(key for value in dicts for key in value)]
+        filled = [key for key in keys if any(value.get(key) is not None for value in dicts)]
+        if {*keys} <= {*_TYPED_ENDS} and len(filled) > 1:
+            inner = ", ".join(json_text(base, f"{path}.{key}") for key in filled)
+            yield _Field(names, f"coalesce({inner})")
+            return
+        if {*keys} <= {*_TYPED_ENDS} and filled:
+            values = [value.get(filled[0]) for value in dicts]
+            yield from _walk(values, base, f"{path}.{filled[0]}", names)
+            return
+        for key in keys:
+            field = f'{path}."{key}"' if not key.isidentifier() else f"{path}.{key}"
+            yield from _walk([value.get(key) for value in dicts], base, field, (*names, key))
+        return
+    if lists:
+        yield from _walk_list(lists, base, path, names)
+        return
+    sql, kind = json_text(base, path), _find_kind(values)
+    yield _Field(names, sql if kind == "varchar" else f"cast({sql} as {kind})")
+
+
+def _walk_list(
+    lists: list[list[object]], base: str, path: str, names: tuple[str, ...]
+) -> Iterator[_Field]:
+    entries = [entry for entry in (e for value in lists for e in value) if entry is not None]
+    dicts = [entry for entry in entries if isinstance(entry, dict)]
+    if not dicts:
+        if entries and not any(isinstance(entry, list) for entry in entries):
+            kind = _find_kind(entries)
+            sql = f"json_extract_string({base}, '{path}[*]')"
+            yield _Field(names, sql if kind == "varchar" else f"cast({sql} as {kind}[])")
+        return
+    array = base if path == "$" else f"json_extract({base}, '{path}')"
+    array = f"cast({array} as json[])"
+    for tag, held in _TAGS:
+        if all({tag, held} <= entry.keys() for entry in dicts):
+            by_tag: dict[str, list[object]] = {}
+            for entry in dicts:
+                by_tag.setdefault(str(entry[tag]), []).append(entry[held])
+            if len(by_tag) > _MOST_FIELDS:
+                return
+            for name, inner in by_tag.items():
+                test = f"{json_text('x', f'$.{tag}')} = {literal(name)}"
+                first = f"list_filter({array}, lambda x: {test})[1]"
+                yield from _walk(inner, first, f"$.{held}", (*names, name))
+            return
+    for key in dict.fromkeys(key for entry in dicts for key in entry):
+        plain = [e[key] for e in dicts if not isinstance(e.get(key), dict | list | None)]
+        if plain:
+            value, kind = json_text("x", f"$.{key}"), _find_kind(plain)
+            value = value if kind == "varchar" else f"cast({value} as {kind})"
+            yield _Field((*names, key), f"list_transform({array}, lambda x: {value})")
+
+
+def json_text(base: str, path: str) -> str:
+    """Write SQL of a JSON value as text."""
+    return f"json_extract_string({base}, {literal(path)})"
+
+
+def _find_kind(values: Sequence[object]) -> str:
+    """Find the type of plain JSON values."""
+    kinds = {type(value) for value in values}
+    if kinds == {str} and all(_ISO.match(str(value)) for value in values):
+        return "timestamp"
+    if kinds == {bool}:
+        return "boolean"
+    if kinds == {int} and all(abs(read_int(v)) < 2**63 for v in values if isinstance(v, int)):
+        return "bigint"
+    return "double" if kinds <= {int, float} else "varchar"
+
+
+@dataclass(frozen=True)
+class _List:
+    """A column of lists: its SQL, and whether its entries are 0 and 1, or fractions."""
+
+    name: str
+    is_share: bool
+    is_real: bool
+
+
+def _unnest_slates(engine: Engine, table: Table) -> tuple[str, str]:
+    """Make a row of each entry of lists that belong together: items, their clicks."""
+    lists = [*_lists(engine, table)]
+    anchors = [a for a in lists if not a.is_share and not a.is_real]
+    for anchor in sorted(anchors, key=lambda a: not words.is_role_name(a.name, "item_id")):
+        others = [other for other in lists if other is not anchor]
+        equal, within = _compare_lists(engine, table, anchor.name, [o.name for o in others])
+        clicks = [o for o in others if o.name in within and o.name not in equal]
+        if not equal and not clicks:
+            continue
+        gone = [a.name for a in lists]
+        together = [anchor, *(o for o in others if o.name in equal)]
+        taken = {c.name.lower() for c in table.columns if c.name not in gone}
+        items = [a for a in together if not a.is_share and not a.is_real]
+        changes = []
+        for entry in together:
+            name = entry.name
+            if entry.is_share and not words.is_role_name(name, "click"):
+                name = "click" if "click" not in taken else name
+            elif entry is anchor and not any(words.is_role_name(a.name, "item_id") for a in items):
+                name = "item_id"
+            changes.append(
+                f"unnest({quote(entry.name)}) as {quote(words.unique_name(taken, name))}"
+            )
+        if not any(words.is_role_name(name, "position") for name in taken):
+            end = f"greatest(coalesce(len({quote(anchor.name)}), 0), 1)"
+            changes.append(f"unnest(range(1, {end} + 1)) as position")
+        for entry in clicks[:1]:
+            is_clicked = f"lambda x: list_contains({quote(entry.name)}, x)"
+            flags = f"list_transform({quote(anchor.name)}, {is_clicked})"
+            changes.append(f"unnest(cast({flags} as integer[])) as click")
+        return _select(changes, gone), f"each entry of {anchor.name} is a row"
+    return "", ""
+
+
+def _lists(engine: Engine, table: Table) -> Iterator[_List]:
+    columns = [c for c in table.columns if c.type.endswith("[]") and "(" not in c.type]
+    for column in columns:
+        name = quote(column.name)
+        number = "try_cast(v as double)"
+        ((low, high, whole, longest),) = engine.rows(
+            f"select min({number}), max({number}), bool_and({number} = floor({number})), "
+            f"max(n) from (select unnest({name}) as v, len({name}) as n "
+            f"from {quote(table.relation)})"
+        )
+        if longest is not None:
+            is_real = high is not None and not whole
+            yield _List(column.name, (low, high) == (0, 1), bool(is_real))
+
+
+def _compare_lists(
+    engine: Engine, table: Table, anchor: str, others: Sequence[str]
+) -> tuple[set[str], set[str]]:
+    """Find the lists as long as another one, and those whose entries are all in it."""
+    if not others:
+        return set(), set()
+    first = quote(anchor)
+    tests = ", ".join(
+        f"bool_and(len({c}) = len({first})), "
+        f"bool_and(list_has_all({first}::varchar[], {c}::varchar[]))"
+        for c in map(quote, others)
+    )
+    (row,) = engine.rows(f"select {tests} from {quote(table.relation)}")
+    equal = {name for name, fits in zip(others, row[::2], strict=True) if fits}
+    return equal, {name for name, fits in zip(others, row[1::2], strict=True) if fits}
+
+
+def _read_numbers(engine: Engine, table: Table) -> tuple[str, str]:
+    """Make numbers of texts such as $1,234.50 and 12.5%, and nulls of words such as NULL."""
+    replaced, examples = [], []
+    for column in (c for c in table.columns if c.looks == "number" and c.odd):
+        name, source = quote(column.name), quote(table.relation)
+        odd = engine.rows(
+            f"select distinct trim({name}) as v from {source} where try_cast({name} as double) "
+            f"is null and {name} is not null and not regexp_full_match(trim({name}), "
+            f"{literal(MONEY.pattern)}) limit {FEW}"
+        )
+        nulls = [str(value) for (value,) in odd]
+        if any(value.lower() not in words.LISTS["null"] for value in nulls):
+            continue
+        none = ", ".join(map(literal, [*nulls, ""]))
+        ((marked, percents),) = engine.rows(
+            f"select count(*), count_if(contains({name}, '%')) from {source} "
+            f"where try_cast({name} as double) is null and trim({name}) not in ({none})"
+        )
+        value = f"trim({name})"
+        for null in nulls:
+            value = f"nullif({value}, {literal(null)})"
+        if marked:
+            value = f"regexp_replace({value}, '[^-+.0-9]', '', 'g')"
+        number = f"cast({value} as double)" + (" / 100" if percents else "")
+        replaced.append(f"{number} as {name}")
+        examples.append(f"{column.name} has texts such as {column.odd}")
+    return (_select([], [], replaced), "; ".join(examples)) if replaced else ("", "")
