@@ -57,13 +57,27 @@ def _judge(world: Quarter, random: np.random.Generator) -> list[float]:
     programme, _, _ = describe_programme(measure, rows, holdout, kept, 0.05)
     p = programme
     true = math.expm1(drawn.true)
+    launches, alone, gained = (
+        Ends._make(getattr(p, f"{name}{end}") for end in ("_low", "_high"))
+        for name in ("expected", "holdout", "gained")
+    )
     return [
-        *(true, p.naive, p.expected),
-        *(p.expected_low <= true <= p.expected_high, p.holdout_low <= true <= p.holdout_high),
-        *(p.gained_low <= true <= p.gained_high, p.basis == "both"),
-        (p.gained_high - p.gained_low) / (p.holdout_high - p.holdout_low),
+        *(true, float(p.naive or 0), float(p.expected or 0)),
+        *(launches.hold(true), alone.hold(true), gained.hold(true), p.basis == "both"),
+        (gained.high - gained.low) / (alone.high - alone.low),
         *(kept.value, kept.value != 1),
     ]
+
+
+class Ends(NamedTuple):
+    """The ends of an interval."""
+
+    low: float
+    high: float
+
+    def hold(self, value: float) -> bool:
+        """Tell whether a value is between them."""
+        return self.low <= value <= self.high
 
 
 class Overlap(NamedTuple):
@@ -86,7 +100,7 @@ def measure_overlap(world: Overlap, repetitions: int, seed: int) -> Record:
         frame, other = drawn(world.interaction, 1_000 * seed + i, ids)
         rows = shop().audit(logs={"units": frame}, others={"other": other}).interactions
         claimed += any(row.p_adjusted < CLAIMED for row in rows)
-        low, high = np.log1p([rows[0].lift_low, rows[0].lift_high])
+        low, high = (math.log1p(end or 0.0) for end in (rows[0].lift_low, rows[0].lift_high))
         errors.append((high - low) / 2 / 1.96)
     se = float(np.median(errors))
     size = abs(math.log1p(world.interaction)) / se

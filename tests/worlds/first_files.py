@@ -7,9 +7,9 @@ two files, ids and times of several forms, and columns that mean nothing.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -77,7 +77,7 @@ class Rows(NamedTuple):
 
     @property
     def ctr(self) -> dict[str, float]:
-        return self.seen.groupby("variant").click.mean().to_dict()
+        return {str(k): float(v) for k, v in self.seen.groupby("variant").click.mean().items()}
 
     @property
     def clicks(self) -> pd.DataFrame:
@@ -211,8 +211,10 @@ def write_pair(seed: int, folder: Path) -> Files:
     kicks = pd.DataFrame(narrow).reset_index(drop=True)
     files = FILES[rng.integers(len(FILES))]
     forms = rng.integers(0, 5, 2)
-    frames = (impressions, kicks.sample(frac=1, random_state=seed))
-    frames = tuple(f[rng.permutation(f.columns)] for f in frames)
+    frames = [
+        f[rng.permutation(f.columns)]
+        for f in (impressions, kicks.sample(frac=1, random_state=seed))
+    ]
     paths = [
         _write(frame, folder, file, int(form))
         for frame, file, form in zip(frames, files, forms, strict=True)
@@ -242,6 +244,11 @@ def _value(key: str, **value: object) -> dict[str, object]:
     return {"key": key, "value": value}
 
 
+def _iterate(frame: pd.DataFrame) -> Iterator[Any]:
+    """Iterate over rows, whose columns are attributes that no type tells."""
+    return iter(frame.itertuples())
+
+
 def _ga4(seed: int, folder: Path) -> Files:
     """Google Analytics 4 in BigQuery: the variant is in `event_params`."""
     rows = happened(seed, slate=1)
@@ -257,7 +264,7 @@ def _ga4(seed: int, folder: Path) -> Files:
             ],
             "user_pseudo_id": f"{r.user}.17",
         }
-        for r in _events(rows).itertuples()
+        for r in _iterate(_events(rows))
     ]
     path = _json_lines(folder / "events_20260914.jsonl", lines)
     return Files([path], "rank-0", {arms[v]: share for v, share in rows.ctr.items()}, {})
@@ -306,7 +313,7 @@ def _segment(seed: int, folder: Path) -> Files:
             },
             "context": {"library": {"name": "analytics.js"}, "experiment": {"variant": r.variant}},
         }
-        for index, r in enumerate(_events(rows).itertuples())
+        for index, r in enumerate(_iterate(_events(rows)))
     ]
     path = _json_lines(folder / "tracks.jsonl", lines)
     return Files([path], "A", rows.ctr, {})
@@ -316,7 +323,7 @@ def _snowplow(seed: int, folder: Path) -> Files:
     """Snowplow's events: the variant and the item are in the JSON of `contexts`."""
     rows = happened(seed, names=("baseline", "dnn"))
 
-    def write_contexts(r: NamedTuple) -> str:
+    def write_contexts(r: Any) -> str:
         data = [
             {"schema": "iglu:com.acme/ab_test/jsonschema/1-0-0", "data": {"variant": r.variant}},
             {"schema": "iglu:com.acme/product/jsonschema/2-0-0", "data": {"sku": f"s{r.item}"}},
@@ -332,7 +339,7 @@ def _snowplow(seed: int, folder: Path) -> Files:
             "derived_tstamp": events.time,
             "domain_userid": [f"{u:08x}" for u in events.user],
             "domain_sessionidx": events.visit,
-            "contexts": [write_contexts(r) for r in events.itertuples()],
+            "contexts": [write_contexts(r) for r in _iterate(events)],
         }
     )
     return Files([_write(frame, folder, "atomic_events", 2)], "baseline", rows.ctr, {})
@@ -349,11 +356,11 @@ def _amplitude(seed: int, folder: Path) -> Files:
             "event_type": np.where(events.does == 1, "Tile Clicked", "Tile Shown"),
             "event_time": events.time,
             "event_properties": [
-                json.dumps({"tile": f"t{r.item}", "slot": r.position}) for r in events.itertuples()
+                json.dumps({"tile": f"t{r.item}", "slot": r.position}) for r in _iterate(events)
             ],
             "user_properties": [
                 json.dumps({"[Experiment] home_ranker": r.variant, "plan": "free"})
-                for r in events.itertuples()
+                for r in _iterate(events)
             ],
         }
     )
@@ -426,7 +433,7 @@ def _dat(seed: int, folder: Path) -> Files:
     seconds = rows.seen.time.astype("datetime64[s]").astype("int64")
     lines = (
         f"{r.user + 1}::{r.item + 1}::{t}::{r.variant}::{r.click}\n"
-        for r, t in zip(rows.seen.itertuples(), seconds, strict=True)
+        for r, t in zip(_iterate(rows.seen), seconds, strict=True)
     )
     path = folder / "log.dat"
     path.write_text("".join(lines))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -12,7 +12,7 @@ from abeval.history.programme import Holdout
 from abeval.results.history import HistoryRow
 from abeval.results.record import list_columns
 from abeval.results.windows import TIME_SCHEMA_VERSION, TimeResult, WindowRow
-from abeval.stats.records import Floats
+from abeval.stats.records import Floats, Integers
 
 DAYS, TEST, SHIPPED = 91, 14, 12
 SE = 0.01
@@ -50,7 +50,7 @@ class Drawn(NamedTuple):
     week's stays.
     """
 
-    start: Floats
+    start: Integers
     seen: Floats
     weeks: Floats
     shipped: Floats
@@ -148,13 +148,19 @@ def build_holdout(log_lift: float, se: float) -> Holdout:
             ("lift_high", log_lift + width),
         )
     }
-    blank = dict.fromkeys(list_columns(WindowRow))
+    blank: dict[str, Any] = dict.fromkeys(list_columns(WindowRow))
     common = blank | {"metric": "ctr", "variant": "everyone", "axis": "calendar"}
     daily = [
         WindowRow(**common | {"kind": "daily", "end": day, "units_control": 1_000, "units": 9_000})
         for day in DATES
     ]
-    whole = {"kind": "cumulative", "end": DATES[-1], "days": DAYS, "units_control": 1, "units": 9}
+    whole: dict[str, Any] = {
+        "kind": "cumulative",
+        "end": DATES[-1],
+        "days": DAYS,
+        "units_control": 1,
+        "units": 9,
+    }
     result = TimeResult(
         *(TIME_SCHEMA_VERSION, "holdout", 0.05, DATES, (), (), ()),
         *((*daily, WindowRow(**common | whole | lifts)), (), (), (), {}, ()),

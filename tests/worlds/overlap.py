@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pandas as pd
 
@@ -10,7 +12,7 @@ import abeval
 UNITS = np.array([f"u{i}" for i in range(6_000)])
 
 
-def shop(**more: object) -> abeval.LoadedExperiment:
+def shop(**more: Any) -> abeval.LoadedExperiment:
     return abeval.define(
         name="shop",
         unit="user",
