@@ -411,7 +411,7 @@ def find_growth(
     """
     days, cohorts = range(sums.table.days), sums.table.cohorts
     windows = (
-        sums.window(control, range(min(day + 1, cohorts)), (0, day), entered=True) for day in days
+        sums.sum_windows(control, range(min(day + 1, cohorts)), day, [(0, True)])[0] for day in days
     )
     estimates = [_relative(metric, moments) for moments in windows]
     estimated = [estimate for estimate in estimates if estimate is not None]
