@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.status import Status
 
-_Fraction = Callable[[], float | None]
-
 _SHOWN_AFTER = 0.5
 _SOONEST, _LEAST_DONE = 5.0, 0.05
 """Least seconds and share done of a command before its time is estimated."""
@@ -27,25 +25,26 @@ Plan = Sequence[tuple[str, float]]
 """Beginning of a step's name → its usual share, in the order of the steps."""
 
 _READING = (
-    *(("reading the logs", 0.4), ("duplicates", 0.4), ("clicks", 0.3), ("units and days", 0.8)),
-    *(("assignment", 0.2), ("impressions", 1.5), ("sums per unit", 0.6), ("audits", 0.6)),
+    *(("reading the logs", 0.1), ("duplicates", 0.3), ("clicks", 0.2), ("units and days", 0.4)),
+    *(("assignment", 0.2), ("impressions", 2.5), ("sums per unit", 0.4), ("audits", 0.6)),
 )
-_INFERENCE = ("inference", 2.3)
-_WINDOWS = (("windows of", 6.0), ("windows", 1.8))
+_INFERENCE = ("inference", 1.9)
+_WINDOWS = (("windows of", 5.7), ("windows", 0.9))
 _REPLAY = (
-    *(("candidates", 1.0), ("requests", 0.4), ("metrics of", 3.0), ("metrics of", 3.0)),
+    *(("candidates", 0.5), ("requests", 0.5), ("metrics of", 2.2), ("metrics of", 2.2)),
     ("inference", 0.9),
 )
-_CAUSES = ("causes", 8.5)
+_CAUSES = ("causes", 9.9)
 
 PLANS: Mapping[str, Plan] = {
     "analyze": (*_READING, _INFERENCE),
+    "check": (*_READING, ("checks", 0.3)),
     "study": (
-        *(*_READING, ("days of", 0.3), _INFERENCE, *_WINDOWS, ("replays", 1.9)),
-        *(*_REPLAY, _CAUSES, ("writing", 0.5)),
+        *(*_READING, ("days of", 0.3), _INFERENCE, *_WINDOWS, ("replays", 1.4)),
+        *(*_REPLAY, _CAUSES, ("writing", 1.0)),
     ),
     "windows": (*_READING, ("days of", 0.3), *_WINDOWS),
-    "aa": (*_READING, ("replays", 1.9)),
+    "aa": (*_READING, ("replays", 1.4)),
     "power": (*_READING, ("days of", 0.3)),
     "replay": (*_READING, *_REPLAY),
     "replay page": (*_READING, *_REPLAY, _CAUSES, _INFERENCE),
@@ -72,12 +71,10 @@ class Steps:
     """Records the steps of a run, and shows how far it is.
 
     `plan` has the usual steps of the command in their order, by the beginning of their names, and
-    the share of each in its time. `fraction` returns how much of the running statement is done,
-    None if unknown; `seconds` has every step that has ended.
+    the share of each in its time; `seconds` has every step that has ended.
     """
 
     plan: Plan = ()
-    fraction: _Fraction = lambda: None
     seconds: list[tuple[str, float]] = field(default_factory=list)
     name: str | None = None
     _began: float = 0.0
@@ -90,7 +87,6 @@ class Steps:
     def end(self) -> None:
         """End the last step."""
         self(None)
-        self.fraction = lambda: None
 
     def __call__(self, name: str | None) -> None:
         """Begin a step; None ends the last."""
@@ -102,10 +98,6 @@ class Steps:
             if name is not None and name.startswith(start):
                 self._planned, self._before = i, sum(seconds for _, seconds in self.seconds)
                 break
-
-    def watch(self, fraction: _Fraction) -> None:
-        """Show the progress that this function returns, where the command has no plan."""
-        self.fraction = fraction
 
     def estimate_done(self) -> tuple[float, float] | None:
         """Estimate the share of the command that is done, and return its seconds so far.
@@ -129,14 +121,10 @@ class Steps:
         return (before + share * part) / sum(shares), so_far
 
     def __rich__(self) -> str:
-        """Render a bar of the command with the running step and the time left.
-
-        Without a plan, the step and how much of its statement is done.
-        """
+        """Render a bar of the command with the running step and the time left, or the step."""
         name, estimate = self.name or "starting", self.estimate_done()
         if estimate is None:
-            done = self.fraction()
-            return name if done is None else f"{name} [dim]{done:.0%}[/dim]"
+            return name
         done, seconds = estimate
         left, filled = _time_left(seconds, done), round(done * _WIDTH)
         bar = f"[cyan]{'━' * filled}[/cyan][dim]{'━' * (_WIDTH - filled)}[/dim]"

@@ -198,7 +198,7 @@ def analyze(
         of_analysis |= {"report": report, "profile": profile, "format": format != "text"}
         of_analysis |= {"checks": pairs and checks, "gate": pairs and gate}
         _refuse("--checks" if pairs is None else "--pairs", of_analysis)
-        with steps() as step:
+        with steps("check") as step:
             outcome = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
         options.show(outcome, json_file, show_all=show_all)
         if gate and (outcome.questions or any(check.status == "fail" for check in outcome.trust)):
