@@ -1,7 +1,8 @@
 """Show progress on the terminal (stderr)."""
 
+import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from threading import Timer
@@ -10,11 +11,46 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.status import Status
 
-_Fraction = Callable[[], float | None]
-
 _SHOWN_AFTER = 0.5
 _SOONEST, _LEAST_DONE = 5.0, 0.05
-"""Least seconds and share done of a statement before its time is estimated."""
+"""Least seconds and share done of a command before its time is estimated."""
+
+_MOST_OF_A_STEP = 0.95
+"""A step that takes longer than usual waits at this share of itself."""
+
+_WIDTH = 24
+"""Characters of the bar."""
+
+Plan = Sequence[tuple[str, float]]
+"""Beginning of a step's name → its usual share, in the order of the steps."""
+
+_READING = (
+    *(("reading the logs", 0.1), ("duplicates", 0.3), ("clicks", 0.2), ("units and days", 0.4)),
+    *(("assignment", 0.2), ("impressions", 2.5), ("sums per unit", 0.4), ("audits", 0.6)),
+)
+_INFERENCE = ("inference", 1.9)
+_WINDOWS = (("windows of", 5.7), ("windows", 0.9))
+_REPLAY = (
+    *(("candidates", 0.5), ("requests", 0.5), ("metrics of", 2.2), ("metrics of", 2.2)),
+    ("inference", 0.9),
+)
+_CAUSES = ("causes", 9.9)
+
+PLANS: Mapping[str, Plan] = {
+    "analyze": (*_READING, _INFERENCE),
+    "check": (*_READING, ("checks", 0.3)),
+    "study": (
+        *(*_READING, ("days of", 0.3), _INFERENCE, *_WINDOWS, ("replays", 1.4)),
+        *(*_REPLAY, _CAUSES, ("writing", 1.0)),
+    ),
+    "windows": (*_READING, ("days of", 0.3), *_WINDOWS),
+    "aa": (*_READING, ("replays", 1.4)),
+    "power": (*_READING, ("days of", 0.3)),
+    "replay": (*_READING, *_REPLAY),
+    "replay page": (*_READING, *_REPLAY, _CAUSES, _INFERENCE),
+    "agree": (*_READING, *_REPLAY, _CAUSES, _INFERENCE),
+}
+"""Command → its plan; shares are seconds of 2 M impressions with every metric."""
 
 
 def _time_left(seconds: float, done: float) -> str:
@@ -26,29 +62,31 @@ def _time_left(seconds: float, done: float) -> str:
     """
     if seconds < _SOONEST or not _LEAST_DONE <= done < 1:
         return ""
-    left = seconds * (1 - done) / done
+    left = max(seconds * (1 - done) / done, 1.0)
     return f"about {left:.0f} s left" if left < 100 else f"about {left / 60:.0f} min left"
 
 
 @dataclass
 class Steps:
-    """Records the steps of a run, and shows the running one with its progress.
+    """Records the steps of a run, and shows how far it is.
 
-    `fraction` returns how much of the running statement is done, None if unknown; `seconds` has
-    every step that has ended.
+    `plan` has the usual steps of the command in their order, by the beginning of their names, and
+    the share of each in its time; `seconds` has every step that has ended.
     """
 
-    fraction: _Fraction = lambda: None
+    plan: Plan = ()
     seconds: list[tuple[str, float]] = field(default_factory=list)
     name: str | None = None
     _began: float = 0.0
-    _statement: tuple[float, float] = (0.0, 0.0)
-    """When the running statement was first seen, and how much of it was done last."""
+    _planned: int = -1
+    """Index of the running step in the plan, or of the last one that is in it."""
+
+    _before: float = 0.0
+    """Seconds of all steps before that one."""
 
     def end(self) -> None:
         """End the last step."""
         self(None)
-        self.fraction = lambda: None
 
     def __call__(self, name: str | None) -> None:
         """Begin a step; None ends the last."""
@@ -56,37 +94,53 @@ class Steps:
         if self.name is not None:
             self.seconds.append((self.name, now - self._began))
         self.name, self._began = name, now
-        self._statement = (now, 0.0)
+        for i, (start, _) in enumerate(self.plan[self._planned + 1 :], self._planned + 1):
+            if name is not None and name.startswith(start):
+                self._planned, self._before = i, sum(seconds for _, seconds in self.seconds)
+                break
 
-    def watch(self, fraction: _Fraction) -> None:
-        """Show the progress that this function returns."""
-        self.fraction = fraction
+    def estimate_done(self) -> tuple[float, float] | None:
+        """Estimate the share of the command that is done, and return its seconds so far.
+
+        None until a step of the plan has begun. The first step has no clock to be measured by.
+
+        Example:
+            >>> step = Steps(plan=(("reading", 1.0), ("inference", 3.0)))
+            >>> step("reading")
+            >>> (step.estimate_done() or (1.0,))[0]
+            0.0
+        """
+        if self._planned < 0:
+            return None
+        shares = [share for _, share in self.plan]
+        before, share = sum(shares[: self._planned]), shares[self._planned]
+        so_far = sum(seconds for _, seconds in self.seconds) + time.perf_counter() - self._began
+        # A step takes as long as its share says, by the clock of those before it.
+        usual = self._before * share / before if before else math.inf
+        part = min((so_far - self._before) / max(usual, 1e-9), _MOST_OF_A_STEP)
+        return (before + share * part) / sum(shares), so_far
 
     def __rich__(self) -> str:
-        """Render the running step, its progress and the time left."""
-        done, now = self.fraction(), time.perf_counter()
-        name = self.name or "starting"
-        since, before = self._statement
-        if done is None or done < before:
-            # A step may have several statements.
-            since = now
-        self._statement = (since, done or 0.0)
-        if done is None:
+        """Render a bar of the command with the running step and the time left, or the step."""
+        name, estimate = self.name or "starting", self.estimate_done()
+        if estimate is None:
             return name
-        left = _time_left(now - since, done)
-        return f"{name} [dim]{done:.0%}{f' of this query, {left}' if left else ''}[/dim]"
+        done, seconds = estimate
+        left, filled = _time_left(seconds, done), round(done * _WIDTH)
+        bar = f"[cyan]{'━' * filled}[/cyan][dim]{'━' * (_WIDTH - filled)}[/dim]"
+        return f"{bar} {done:.0%} {name}{f' [dim]{left}[/dim]' if left else ''}"
 
 
 @contextmanager
-def steps(*, profile: bool = False) -> Iterator[Steps]:
+def steps(command: str = "", *, profile: bool = False) -> Iterator[Steps]:
     """Show progress; call the yielded object with the name of each step.
 
-    It shows a spinner if stderr is a terminal and the run takes longer than half a second; with
-    `profile`, also a table of seconds per step.
+    It shows the bar of a command of `PLANS` if stderr is a terminal and the run takes longer than
+    half a second; with `profile`, also a table of seconds per step.
     """
     from rich.console import Console
 
-    console, display = Console(stderr=True), Steps()
+    console, display = Console(stderr=True), Steps(PLANS.get(command, ()))
     with show_late(console.status(display)) if console.is_terminal else nullcontext():
         try:
             yield display

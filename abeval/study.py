@@ -44,7 +44,7 @@ from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, select_metrics
 from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.analysis import windows
-from abeval.time.time_sums import find_growth_by_metric
+from abeval.time.time_sums import DailyLogs, find_growth_by_metric, load_given_days
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
@@ -123,12 +123,16 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
     metrics = named_metrics(experiment)
     with record_queries() as queries, open_run(experiment, inputs) as run:
         collected, schema = _collect_aggregates(run, metrics)
-        first = analyze_with_outlook(run, collected)
-        analysis = cast("Result", first.analysis)
-        read = collected.logs
-        time, no_time = _try_to_make(
-            "effects over time", lambda: windows(run, metrics, WIDTHS, (), read=read)
+        daily, no_time = _try_to_make(
+            "effects over time", lambda: load_given_days(collected.logs, metrics)
         )
+        first = analyze_with_outlook(run, collected, daily)
+        analysis = cast("Result", first.analysis)
+        time = None
+        if daily is not None:
+            time, no_time = _try_to_make(
+                "effects over time", lambda: windows(run, metrics, WIDTHS, (), daily=daily)
+            )
         run.step("replays")
         sums = collected.aggregates
         replays, no_aa = _try_to_make(
@@ -148,10 +152,12 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
     )
 
 
-def analyze_with_outlook(run: Run, collected: Collected) -> Study:
+def analyze_with_outlook(run: Run, collected: Collected, daily: DailyLogs | None) -> Study:
     """Compute the analysis and its power outlook."""
     experiment, metrics = run.experiment, named_metrics(run.experiment)
-    growths, none = _try_to_make("growth by day", lambda: find_growth_by_metric(collected, metrics))
+    growths, none = _try_to_make(
+        "growth by day", lambda: find_growth_by_metric(collected, metrics, daily)
+    )
     outlook = power_outlook(Analysis(experiment, metrics, collected.aggregates), growths or {})
     analysis = judge_aggregates(experiment, collected.aggregates, run.step)
     return Study(analysis=analysis, outlook=outlook, left_out=none)

@@ -1,7 +1,8 @@
 """Time commands as whole processes, start and imports included.
 
 What is timed is a module of `benchmarks/times/` with `SIZE`, `write_log(folder, size)` and
-`list_commands(folder)`: each side is a process, and sides take turns.
+`list_commands(folder)`: each side is a process, and sides take turns. Its `list_summary(costs)`, if
+it has one, stands in place of the table of medians.
 """
 
 import argparse
@@ -113,4 +114,6 @@ def time_sides(options: argparse.Namespace) -> None:
     costs = take_turns(chosen, folder, options.rounds)
     load = f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     sys.stdout.write(f"medians of {options.rounds} rounds, {load}\n\n")
-    sys.stdout.write("\n".join(write_table(list_records(costs))) + "\n")
+    # What compares its sides says so in a table of its own.
+    records = getattr(module, "list_summary", list_records)(costs)
+    sys.stdout.write("\n".join(write_table(records)) + "\n")

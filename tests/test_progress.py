@@ -1,6 +1,5 @@
 """What the person at the terminal sees while something runs."""
 
-import threading
 import time
 from typing import cast
 
@@ -8,8 +7,7 @@ import pytest
 from rich.console import Console
 from rich.status import Status
 
-from abeval.engines.duckdb import DuckDBEngine
-from abeval.progress import Steps, show_late, steps
+from abeval.progress import PLANS, Steps, show_late, steps
 
 
 def shown(display: Steps) -> str:
@@ -19,61 +17,57 @@ def shown(display: Steps) -> str:
     return captured.get().strip()
 
 
-def test_the_line_names_the_step_and_how_far_it_is() -> None:
+def test_without_a_plan_the_line_names_the_step() -> None:
     display = Steps()
     assert shown(display) == "starting"
     display("units and days")
     assert shown(display) == "units and days"
-    display.watch(lambda: 0.574)
-    assert shown(display) == "units and days 57%"
 
 
-def test_the_time_left_is_that_of_the_running_statement_once_it_is_known(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    now, display = 100.0, Steps()
+PLAN = (("reading", 1.0), ("metrics of", 2.0), ("metrics of", 2.0), ("inference", 5.0))
+
+
+def test_a_planned_command_has_one_bar_with_what_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, display = 100.0, Steps(PLAN)
     monkeypatch.setattr("abeval.progress.time.perf_counter", lambda: now)
-    display("units")
     seen = []
-    for seconds, done in ((2, 0.2), (4, 0.4), (20, 0.5), (1, 0.1), (9, 0.5), (1, None), (7, 0.7)):
+    for seconds, name in ((0, "reading"), (4, "metrics of a"), (8, "metrics of b"), (8, "other")):
         now += seconds
-        display.watch(lambda done=done: done)
-        seen.append(shown(display))
+        display(name)
+        seen.append(shown(display).split(" ", 1)[1])
+    now += 10
+    seen.append(shown(display).split(" ", 1)[1])
     assert seen == [
-        "units 20%",
-        "units 40% of this query, about 9 s left",
-        "units 50% of this query, about 26 s left",
-        # Another statement, and one after a pause.
-        "units 10%",
-        "units 50% of this query, about 9 s left",
-        "units",
-        "units 70% of this query, about 3 s left",
+        "0% reading",
+        "10% metrics of a",
+        "30% metrics of b about 28 s left",
+        # A step that the plan does not have moves the bar on within the one before it.
+        "49% other about 21 s left",
+        "49% other about 31 s left",
     ]
+    assert shown(display).startswith("━" * 24)
 
 
-def test_a_running_statement_says_how_far_it_is() -> None:
-    engine = DuckDBEngine()
-    sql, progress = (
-        "select count(distinct i % 7919) from range(30000000) r(i)",
-        engine.make_progress_probe(),
-    )
-    running = threading.Thread(target=lambda: engine.rows(sql))
-    running.start()
-    seen = set()
-    while running.is_alive():
-        seen.add(progress())
-        running.join(0.02)
-    engine.close()
-    assert progress() is None
-    assert any(done is not None and 0 < done <= 1 for done in seen)
+def test_a_slow_step_does_not_pass_its_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, display = 0.0, Steps(PLAN)
+    monkeypatch.setattr("abeval.progress.time.perf_counter", lambda: now)
+    display("reading")
+    shares = []
+    for _ in range(3):
+        now += 1_000
+        shares.append(display.estimate_done())
+    assert all(done is not None and done[0] <= 0.1 for done in shares)
 
 
-def test_an_engine_shows_nothing_itself(capfd: pytest.CaptureFixture[str]) -> None:
-    engine = DuckDBEngine()
-    engine.make_progress_probe()
-    engine.rows("select count(distinct i % 7919) from range(3000000) r(i)")
-    engine.close()
-    assert capfd.readouterr() == ("", "")
+@pytest.mark.parametrize("command", PLANS)
+def test_every_plan_names_steps_that_a_command_takes(command: str) -> None:
+    starts = [start for start, _ in PLANS[command]]
+    display = Steps(PLANS[command])
+    for start in starts:
+        display(f"{start} and more")
+    done = display.estimate_done()
+    assert done is not None
+    assert 0 < done[0] < 1
 
 
 class Spinner:

@@ -19,7 +19,7 @@ _Product = tuple[int, ...]
 _BLOCK = 1 << 16
 """Rows to multiply at once, so that products stay in the processor's cache."""
 
-_CELLS = 1 << 17
+_CELLS = 1 << 20
 """Rows times columns of a block whose every two columns are multiplied."""
 
 _WORD = 1 << 63
@@ -85,13 +85,28 @@ def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
     rows = max(1, _CELLS // len(columns))
     for start in range(0, len(columns[0]), rows):
         block = np.stack([column[start : start + rows] for column in columns]).astype(np.int64)
-        _, most = factor = _measure(block)
-        # Products of many columns are faster in doubles, which are exact for whole numbers.
-        if len(columns) > _FEW and block.shape[1] * most**2 < _WHOLE:
-            doubles = block.astype(np.float64)
-            gram += (doubles @ doubles.T).astype(np.int64)
+        factor = _measure(block)
+        if len(columns) > _FEW:
+            gram += _multiply_digits(*factor)
         else:
             gram += _add_exactly(partial(np.einsum, "in,jn->ij"), [factor, factor], block.shape[1])
+    return gram
+
+
+def _multiply_digits(block: Integers, most: int) -> NDArray[np.object_]:
+    """Add up the product of every two rows of a block exactly, none above `most`."""
+    # Doubles multiply faster, and exactly as long as sums stay below 2^53: larger values are split
+    # into digits of so many bits.
+    bits = (_WHOLE.bit_length() - 2 - block.shape[1].bit_length()) // 2
+    digits, size = max(1, -(-most.bit_length() // bits)), len(block)
+    lower = [(block >> bits * i) & ((1 << bits) - 1) for i in range(digits - 1)]
+    doubles = np.concatenate([*lower, block >> bits * (digits - 1)]).astype(np.float64)
+    products = (doubles @ doubles.T).astype(np.int64).reshape(digits, size, digits, size)
+    gram = np.zeros((size, size), dtype=object)
+    for power in range(2 * digits - 1):
+        pairs = [(i, power - i) for i in range(digits) if 0 <= power - i < digits]
+        total = np.sum([products[i, :, j] for i, j in pairs], axis=0)
+        gram += total.astype(object) << bits * power
     return gram
 
 

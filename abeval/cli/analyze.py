@@ -205,7 +205,7 @@ def analyze(
         of_analysis |= {"report": report, "profile": profile, "format": format != "text"}
         of_analysis |= {"checks": pairs and checks, "gate": pairs and gate}
         _refuse("--checks" if pairs is None else "--pairs", of_analysis)
-        with steps() as step:
+        with steps("check") as step:
             outcome = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
         options.show(outcome, json_file, show_all=show_all)
         if gate and (outcome.questions or any(check.status == "fail" for check in outcome.trust)):
@@ -228,14 +228,16 @@ def analyze(
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
     if brief and format != "text":
         raise ExperimentError("--brief and --format both say what is printed", "give one")
-    with steps(profile=profile) as step:
+    has_logs = connect is None and sums is None and loaded.sums is None
+    has_study = bool(report) and has_logs and not loaded.is_table
+    with steps("study" if has_study else "analyze", profile=profile) as step:
         study = None
         if connect is not None:
             result = loaded.analyze(step=step, connect=connect)
         elif sums is not None and loaded.sums is None:
             result = loaded.from_sums(sums)
         # A report of logs has all that they allow, which takes longer than the analysis.
-        elif report and loaded.sums is None and not loaded.is_table:
+        elif has_study:
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
         else:

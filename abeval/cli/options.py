@@ -418,7 +418,7 @@ def command_from_method(
 
         arguments = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
         page = values.get("report")
-        with steps() as step:
+        with steps(f"{method} page" if for_page and page else method) as step:
             if for_page and page:
                 # Only the page shows the others, and they take time of their own.
                 result, *more = for_page(loaded, **arguments, step=step)

@@ -165,21 +165,6 @@ class DuckDBEngine(Logs, Engine):
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
         return self._wait(lambda: fetch(self._connection.execute(sql)))
 
-    def make_progress_probe(self) -> Callable[[], float | None]:
-        """Return a function that tells how much of the running statement is done."""
-
-        def done() -> float | None:
-            with suppress(duckdb.Error):
-                percent = self._connection.query_progress()
-                return percent / 100 if percent >= 0 else None
-            return None
-
-        # DuckDB measures progress only if its progress bar is on, which not every place allows.
-        with suppress(duckdb.Error):
-            self._run("set enable_progress_bar_print = false")
-            self._run("set enable_progress_bar = true")
-        return done
-
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """Write the local timestamp of an epoch-milliseconds expression."""
         utc = f"make_timestamp({milliseconds} * 1000)"

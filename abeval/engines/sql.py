@@ -1,12 +1,12 @@
 """Write pieces of SQL, read the queries of `queries/`, define an engine."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
 
 from abeval.errors import QueryError
 
@@ -241,10 +241,6 @@ class Engine(Protocol):
         """
         return
 
-    def make_progress_probe(self) -> "Callable[[], float | None]":
-        """Return a function that tells how much of a statement is done, if known."""
-        return lambda: None
-
     def close(self) -> None:
         """Release memory and files."""
 
@@ -263,11 +259,3 @@ def count_rows(engine: Engine, relation: str) -> int:
 def read_int(cell: Cell) -> int:
     """Read a cell as a whole number; 0 if it is null."""
     return int(cell or 0)
-
-
-@runtime_checkable
-class Watcher(Protocol):
-    """Display progress."""
-
-    def watch(self, fraction: "Callable[[], float | None]") -> None:
-        """Show the progress that this function returns."""

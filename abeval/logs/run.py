@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
 from abeval.engines.sources import list_logs, name_relation
-from abeval.engines.sql import Engine, Watcher, count_rows
+from abeval.engines.sql import Engine, count_rows
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
@@ -121,8 +121,6 @@ def open_run(
         connection, choice = inputs.get("connection"), inputs.get("engine")
         engine = open_engine(experiment.engine, folder, connection, choice)
     with closing(engine):
-        if isinstance(step, Watcher):
-            step.watch(engine.make_progress_probe())
         extra_sources = (LogSource.model_construct(path=path) for path in reads)
         frames = inputs.get("logs") or {}
         # A frame stands for the files of its log, which are not read.

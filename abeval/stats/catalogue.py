@@ -77,7 +77,8 @@ def spread_of_sets(totals: _Totals, catalogue_size: int, functionals: Sequence[_
     sums = totals.sum(axis=1, dtype=np.float64)
     if not sums.all():
         raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
-    return np.stack([_SET_FUNCTIONALS[name](totals, sums, catalogue_size) for name in functionals])
+    levels = _count_levels(totals)
+    return np.stack([_SET_FUNCTIONALS[name](*levels, sums, catalogue_size) for name in functionals])
 
 
 def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
@@ -92,29 +93,40 @@ def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size:
     return np.asarray(chances.ravel()[index].sum(axis=1) / catalogue_size)
 
 
-def _ginis(totals: _Totals, sums: Floats, catalogue_size: int) -> Floats:
-    # Twice the rank i of an item, less n + 1: items without a column are the first.
-    rank = 2.0 * np.arange(catalogue_size - totals.shape[1], catalogue_size) + 1 - catalogue_size
-    return np.asarray(_sort(totals) @ rank / (catalogue_size * sums))
+# Whole totals up to so many times the items are counted by place, larger ones by sorting.
+_FEW_LEVELS = 8
 
 
-def _sort(totals: _Totals) -> NDArray[np.number]:
-    """Sort each row: the totals of items in one set of groups."""
-    # NumPy sorts whole numbers of 16 bits by radix, which is faster.
-    if totals.max(initial=0) < 1 << 16:
-        whole = totals.astype(np.uint16)
-        if np.array_equal(whole, totals):
-            return np.sort(whole, axis=1, kind="stable")
-    return np.sort(totals, axis=1)
+def _count_levels(totals: _Totals) -> tuple[Floats, Integers]:
+    """Count the items of each total in each set; shapes (levels,), (sets, levels)."""
+    places = totals.astype(np.intp)
+    size = int(places.max(initial=0)) + 1
+    if size <= _FEW_LEVELS * totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
+        levels = np.arange(size, dtype=np.float64)
+    else:
+        found, places = np.unique(totals, return_inverse=True)
+        levels, size = found.astype(np.float64), len(found)
+    rows = places.reshape(totals.shape)
+    return levels, np.stack([np.bincount(row, minlength=size) for row in rows])
 
 
-def _entropies(totals: _Totals, sums: Floats, _: int) -> Floats:
+def _ginis(levels: Floats, counts: Integers, sums: Floats, catalogue_size: int) -> Floats:
+    # Items without a column are the first; equal ones share the ranks that they take up together:
+    # the sum of 2 i - n - 1 over them.
+    items = counts.sum(axis=1, keepdims=True)
+    before = np.cumsum(counts, axis=1) - counts + (catalogue_size - items)
+    ranks = counts * (2 * before + counts - catalogue_size)
+    return np.asarray(ranks @ levels / (catalogue_size * sums))
+
+
+def _entropies(levels: Floats, counts: Integers, sums: Floats, _: int) -> Floats:
     # The logarithm of an item that is never shown counts 0 times.
-    logs = np.log(np.where(totals > 0, totals, 1), dtype=np.float64)
-    return np.asarray(np.log(sums) - np.einsum("ij,ij->i", totals, logs) / sums)
+    return np.asarray(
+        np.log(sums) - counts @ (levels * np.log(np.where(levels > 0, levels, 1))) / sums
+    )
 
 
-_SET_FUNCTIONALS: Mapping[_Spread, Callable[[_Totals, Floats, int], Floats]] = {
+_SET_FUNCTIONALS: Mapping[_Spread, Callable[[Floats, Integers, Floats, int], Floats]] = {
     "gini": _ginis,
     "entropy": _entropies,
 }
@@ -295,27 +307,36 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
 
 def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], Floats]) -> Floats:
     """Evaluate sets of groups, the rows of `members`; shape (functionals, sets)."""
+    whole = arm.counts.sum(axis=0)
 
     def evaluate_chunk(start: int) -> Floats:
         chunk = slice(start, start + _CHUNK)
-        return evaluate(_totals(members[chunk].astype(arm.counts.dtype), arm.counts), chunk)
+        return evaluate(_totals(members[chunk].astype(arm.counts.dtype), arm.counts, whole), chunk)
 
     parts = map_in_threads(evaluate_chunk, range(0, len(members), _CHUNK))
     return np.concatenate([*parts], axis=1)
 
 
-def _totals(members: _Totals, counts: _Totals) -> _Totals:
-    """Count each item in each set, shape (sets, items): `members @ counts` by blocks."""
+def _totals(members: _Totals, counts: _Totals, whole: _Totals) -> _Totals:
+    """Count each item in each set, shape (sets, items): `members @ counts` by blocks.
+
+    `whole` counts each item in all groups: sets of most groups are all but the few others.
+    """
+    is_most = members.mean() > 0.5
+    if is_most:
+        members = 1 - members
+    used = members.any(axis=0)
+    members, counts = members[:, used], counts[used]
     totals = np.empty((len(members), counts.shape[1]), counts.dtype)
     even = counts.shape[1] // _BLOCK * _BLOCK
     np.matmul(members, _blocks(counts[:, :even]), out=_blocks(totals[:, :even]))
     np.matmul(members, counts[:, even:], out=totals[:, even:])
-    return totals
+    return np.subtract(whole, totals, out=totals) if is_most else totals
 
 
 def _blocks(matrix: _Totals) -> _Totals:
     """View the matrix in the shape (columns / _BLOCK, rows, _BLOCK)."""
-    return matrix.reshape(len(matrix), -1, _BLOCK).transpose(1, 0, 2)
+    return matrix.reshape(len(matrix), matrix.shape[1] // _BLOCK, _BLOCK).transpose(1, 0, 2)
 
 
 def _members(sets: Integers, groups: int) -> NDArray[np.float32]:
@@ -441,7 +462,8 @@ def _matrix(arm: Incidence, values: _Numbers, seen: Bools, precision: type[np.fl
     groups, column = len(arm.units_in_group), np.cumsum(seen) - 1
     items = np.count_nonzero(seen)
     cell = np.asarray(arm.group, dtype=np.int64) * items + column[arm.item]
-    counts = np.bincount(cell, values, groups * items).astype(precision, copy=False)
+    counts = np.zeros(groups * items, precision)
+    np.add.at(counts, cell, values.astype(precision))
     return Arm(counts.reshape(groups, items), np.asarray(arm.units_in_group, dtype=np.float64))
 
 

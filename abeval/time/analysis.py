@@ -4,7 +4,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from abeval.aggregates.metric_queries import ReadLogs
 from abeval.inference.context import ramps
 from abeval.inference.trust.groups import balance
 from abeval.inference.trust.split import unexplained_words
@@ -27,6 +26,7 @@ from abeval.time import change, cut, peeking
 from abeval.time import windows as axes
 from abeval.time.time_sums import (
     By,
+    DailyLogs,
     Timeline,
     build_timeline,
     find_entry_periods,
@@ -57,12 +57,12 @@ def windows(
     widths: Sequence[int],
     looks: Sequence[int],
     by: Sequence[By] = (),
-    read: ReadLogs | None = None,
+    daily: DailyLogs | None = None,
 ) -> TimeResult:
-    """Analyse an experiment over time; its logs may be read already."""
+    """Analyse an experiment over time; its days may be loaded already."""
     # Of sources without days only those of `time/cut.py` have windows.
     dated = [m for m in metrics if m.source.no_days is None or m.source in (QUANTILE, CATALOGUE)]
-    read = read or read_logs(run, metrics, dated, by_day=True)
+    read = daily.read if daily else read_logs(run, metrics, dated, by_day=True)
     (given, refused), reason = split_given(read, metrics), ""
     if run.experiment.design is not None:
         # Windows are of single units, whose variance says nothing of randomised clusters.
@@ -72,7 +72,8 @@ def windows(
     if reason:
         refused |= {metric.name: reason for metric in given}
         given = ()
-    daily = load_days(read, given, refused, run.step)
+    if daily is None or reason:
+        daily = load_days(read, given, refused, run.step)
     clocks = [cut.CLOCKS[name](daily, run.step) for name in cut.CLOCKS if name in by]
     cuts = cut.cut_windows(daily, widths, run.step)
     run.step("windows")

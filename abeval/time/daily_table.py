@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.sums import exact_gram
+from abeval.aggregates.sums import exact_gram, exact_sums
 from abeval.logs.unit_arrays import Integers
 from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Floats
@@ -16,6 +16,12 @@ Places = NDArray[np.int64]
 
 Span = tuple[int, int]
 """First and last day of a window, as indices on its axis."""
+
+Start = tuple[int, bool]
+"""First day of a window, and whether units count from their entry on, active in it or not."""
+
+_PRODUCTS = {1: [(0,), (0, 0)], 2: [(0,), (1,), (0, 0), (0, 1), (1, 1)]}
+"""Number of columns → what is summed: columns, and products of two."""
 
 _KINDS = (np.int16, np.int32, np.int64)
 """Types of totals of units, the smallest first."""
@@ -172,27 +178,32 @@ class DaySums:
         """Tell whether the metric divides by units."""
         return self.x is self.active
 
-    def window(
-        self, variant: str, cohorts: Sequence[int], span: Span, entered: bool = False
-    ) -> Moments:
-        """Return moments of (y, x) over the units of some days of entry in a window.
-
-        If `entry_counts`, units count from their entry on, instead of those active in the window.
-        """
-        units, (first, last) = self.table.find_unit_columns(variant, cohorts), span
-        tables = (self.active,) if self.is_per_unit else (self.active, self.x)
-        y, active, *x = (
-            table[last + 1, units] - table[first, units] for table in (self.y, *tables)
-        )
-        is_active = active > 0
-        gram = exact_gram([np.ones_like(is_active) if entered else is_active, y, *x])
-        n, pair = int(gram[0, 0]), [1, 2 if x else 0]
-        sums, products = gram[0, pair].tolist(), gram[np.ix_(pair, pair)].tolist()
-        moments = Moments.from_sums(n, sums, products, self.scales)
-        for below in x:
-            kept = is_active & are_heavy(below.astype(np.float64), n, float(sums[1]))
-            moments = _add_heavy(moments, [y[kept], below[kept]], self.scales)
-        return moments
+    def sum_windows(
+        self, variant: str, cohorts: Sequence[int], last: int, starts: Sequence[Start]
+    ) -> list[Moments]:
+        """Return moments of (y, x) over units of some days of entry, in windows with one end."""
+        units, first = self.table.find_unit_columns(variant, cohorts), [day for day, _ in starts]
+        tables = (self.active, self.y) if self.is_per_unit else (self.active, self.y, self.x)
+        active, *columns = (table[last + 1, units] - table[first, units] for table in tables)
+        is_active, size = active > 0, active.shape[1]
+        if size == 0:
+            return [Moments.from_sums(0, [0, 0], [[0, 0], [0, 0]], self.scales)] * len(starts)
+        counts = [
+            size if entered else n
+            for n, (_, entered) in zip(is_active.sum(axis=1).tolist(), starts, strict=True)
+        ]
+        flat, begins = [column.ravel() for column in columns], np.arange(len(starts)) * size
+        sums = exact_sums(flat, _PRODUCTS[len(columns)], begins)
+        windows = list[Moments]()
+        for i, (n, *found) in enumerate(zip(counts, *sums.values(), strict=True)):
+            # A metric per unit divides by the units that count: its x is 1.
+            y, x, yy, yx, xx = found if len(columns) == 2 else (found[0], n, found[1], found[0], n)
+            moments = Moments.from_sums(n, [y, x], [[yy, yx], [yx, xx]], self.scales)
+            for below in (column[i] for column in columns[1:]):
+                kept = is_active[i] & are_heavy(below.astype(np.float64), n, float(x))
+                moments = _add_heavy(moments, [columns[0][i, kept], below[kept]], self.scales)
+            windows.append(moments)
+        return windows
 
     def sum_each_day(self, variant: str, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Return moments of y on each day, then of x on each, over all units."""

@@ -234,6 +234,11 @@ def load_days(
     )
 
 
+def load_given_days(read: ReadLogs, metrics: Sequence[Metric]) -> DailyLogs:
+    """Load what units do each day for all metrics that the logs can give."""
+    return load_days(read, *split_given(read, metrics), read.run.step)
+
+
 def list_term_columns(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
     """List the columns that metrics of one source read, each once."""
     terms = [
@@ -343,14 +348,15 @@ def _list_days(
     return days, frozenset(partial_days(experiment, with_units) | ({*days} - {*active_days}))
 
 
-def find_growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
-    """Find the growth of each metric whose days add up."""
+def find_growth_by_metric(
+    collected: Collected, metrics: Sequence[Metric], daily: DailyLogs | None = None
+) -> dict[str, Growth]:
+    """Find the growth of each metric whose days add up; the days may be loaded already."""
     if not len(collected.aggregates.days):
         return {}
     if collected.aggregates.clusters is not None:
         return _find_cluster_growth(collected, metrics)
-    read = collected.logs
-    daily = load_days(read, *split_given(read, metrics), read.run.step)
+    daily = daily or load_given_days(collected.logs, metrics)
     by_day = _list_metric_days(daily)
     units = np.cumsum(daily.table.entry_counts.sum(axis=0)).astype(float).tolist()
     # A last day that is not over would look like fewer new units.
@@ -358,7 +364,7 @@ def find_growth_by_metric(collected: Collected, metrics: Sequence[Metric]) -> di
     growths = dict[str, Growth]()
     for metric in (m for m in metrics if m.name in by_day):
         sums = by_day[metric.name].sum_days()
-        growths |= find_growth(metric, sums, read.experiment.control, units, ended)
+        growths |= find_growth(metric, sums, daily.read.experiment.control, units, ended)
     return growths
 
 
@@ -411,7 +417,7 @@ def find_growth(
     """
     days, cohorts = range(sums.table.days), sums.table.cohorts
     windows = (
-        sums.window(control, range(min(day + 1, cohorts)), (0, day), entered=True) for day in days
+        sums.sum_windows(control, range(min(day + 1, cohorts)), day, [(0, True)])[0] for day in days
     )
     estimates = [_relative(metric, moments) for moments in windows]
     estimated = [estimate for estimate in estimates if estimate is not None]

@@ -1,9 +1,10 @@
 """Compare one metric in one variant in windows along an axis of days."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
+from abeval.aggregates.aggregates import group_by_label
 from abeval.aggregates.sums import MomentsByPeriod
 from abeval.inference import means_and_ratios
 from abeval.inference.aa import compute_skewness
@@ -19,6 +20,8 @@ from abeval.time.daily_table import DaySums, MetricDays, Span
 
 if TYPE_CHECKING:
     from abeval.results.windows import AxisName, WindowRow
+
+_Sums = TypeVar("_Sums")
 
 Strata = tuple[tuple[int, ...], ...]
 """Indices of entry days, grouped by traffic split: units are compared within groups."""
@@ -124,34 +127,44 @@ class Axis:
     last_cohort: tuple[int, ...]
     partial: tuple[bool, ...]
     # Every variant is compared with the same control: all are summed once.
-    _summed: dict[tuple[object, ...], MomentsByPeriod] = field(
+    _summed: dict[tuple[Span, bool] | tuple[int, ...], MomentsByPeriod] = field(
         default_factory=dict, init=False, repr=False
     )
 
+    def sum_windows(self, windows: Iterable[tuple[Span, bool]]) -> None:
+        """Sum windows, if units count from entry on or not; those with one end at once."""
+        missing = [window for window in windows if window not in self._summed]
+        for last, ending in group_by_label(missing, lambda window: window[0][1]).items():
+            starts = [(span[0], entered) for span, entered in ending]
+            groups = self._sum_cohorts(last, DaySums.sum_windows, last, starts)
+            for i, window in enumerate(ending):
+                of_window = [{name: found[i] for name, found in group.items()} for group in groups]
+                self._summed[window] = of_window
+
     def window(self, span: Span, entered: bool) -> MomentsByPeriod:
         """Return moments of (y, x) in a window, by cohort group and variant."""
-        return self._sum_cohorts(DaySums.window, span[1], span, entered)
+        self.sum_windows([(span, entered)])
+        return self._summed[span, entered]
 
     def sum_each_day(self, days: tuple[int, ...]) -> MomentsByPeriod:
         """Return moments of the days' y and x, by cohort group and variant."""
-        last = min(days) if self.name == "exposure" else max(days)
-        return self._sum_cohorts(DaySums.sum_each_day, last, days)
+        if days not in self._summed:
+            last = min(days) if self.name == "exposure" else max(days)
+            self._summed[days] = self._sum_cohorts(last, DaySums.sum_each_day, days)
+        return self._summed[days]
 
     def _sum_cohorts(
-        self, add: Callable[..., Moments], day: int, *inputs: object
-    ) -> MomentsByPeriod:
+        self, last: int, add: Callable[..., _Sums], *inputs: object
+    ) -> list[dict[str, _Sums]]:
         """Add up the cohorts that were observed to the end of a day."""
-        sums, key = self.sums, (add, *inputs)
+        sums = self.sums
         if sums is None:
             return []
-        if key not in self._summed:
-            self._summed[key] = [
-                {name: add(sums, name, cohorts, *inputs) for name in sums.table.variants}
-                # So all units of a window of days since entry had the same time.
-                for cohorts in _restrict_strata(self.strata, range(self.last_cohort[day] + 1))
-                or ((),)
-            ]
-        return self._summed[key]
+        return [
+            {name: add(sums, name, cohorts, *inputs) for name in sums.table.variants}
+            # So all units of a window of days since entry had the same time.
+            for cohorts in _restrict_strata(self.strata, range(self.last_cohort[last] + 1)) or ((),)
+        ]
 
 
 @dataclass(frozen=True)
@@ -278,10 +291,11 @@ class Window(NamedTuple):
 
 def compute_windows(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
     """Compute every window of a metric on one axis."""
+    by_kind = spans(len(course.axis.labels), widths)
+    windows = [(kind, span, kind == "cumulative") for kind in by_kind for span in by_kind[kind]]
+    course.axis.sum_windows((span, entered) for _, span, entered in windows)
     return tuple(
-        Window(kind, span, course.effect(span, rule, entered=kind == "cumulative"))
-        for kind, of_kind in spans(len(course.axis.labels), widths).items()
-        for span in of_kind
+        Window(kind, span, course.effect(span, rule, entered)) for kind, span, entered in windows
     )
 
 

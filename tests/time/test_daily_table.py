@@ -33,6 +33,12 @@ def same(window, y, x):
     )
 
 
+def window(sums, among, span, entered=False):
+    """Moments of the only window that is asked for."""
+    (found,) = sums.sum_windows("a", among, span[1], [(span[0], entered)])
+    return found
+
+
 spans = st.tuples(st.integers(0, 5), st.integers(0, 5)).map(lambda p: (min(p), max(p)))
 cohorts = st.tuples(st.integers(0, 5), st.integers(0, 5)).map(lambda p: (min(p), max(p)))
 
@@ -46,10 +52,10 @@ def test_windows_of_a_ratio_and_of_a_mean(seed, span, among):
     rows = everybody & arm.active[:, days].any(axis=1)
     chosen = range(among[0], among[1] + 1)
     y, x = (v[:, days].sum(axis=1) for v in (arm.y, arm.x))
-    assert same(summed(arm).window("a", chosen, span), y[rows], x[rows])
+    assert same(window(summed(arm), chosen, span), y[rows], x[rows])
     mean = summed(arm, per_unit=True)
-    assert same(mean.window("a", chosen, span), y[rows], np.ones(rows.sum()))
-    entered = mean.window("a", chosen, span, entered=True)
+    assert same(window(mean, chosen, span), y[rows], np.ones(rows.sum()))
+    entered = window(mean, chosen, span, entered=True)
     assert same(entered, y[everybody], np.ones(everybody.sum()))
 
 
@@ -64,12 +70,12 @@ def test_days_since_entry(seed, span, observed):
     span = (min(span[0], observed - 1), min(span[1], observed - 1))
     days = slice(span[0], span[1] + 1)
     rows = moved[0][:, days].any(axis=1)
-    window = summed(arm, by_age=True, observed=observed).window("a", range(6), span)
-    assert same(window, moved[1][rows][:, days].sum(axis=1), moved[2][rows][:, days].sum(axis=1))
+    found = window(summed(arm, by_age=True, observed=observed), range(6), span)
+    assert same(found, moved[1][rows][:, days].sum(axis=1), moved[2][rows][:, days].sum(axis=1))
 
 
 def test_no_cohort_has_no_units():
-    assert summed(units(1)).window("a", (), (0, 5), entered=True).n == 0
+    assert window(summed(units(1)), (), (0, 5), entered=True).n == 0
 
 
 def test_all_days_at_once_with_their_covariance():
@@ -85,7 +91,7 @@ def test_sums_beyond_64_bits_stay_exact(size):
     """Values of any sign, whose squares need one part or several."""
     arm = units(9)
     y = (arm.y - 1) * arm.active * size + arm.active
-    found = summed(arm._replace(y=y)).window("a", range(6), (1, 4))
+    found = window(summed(arm._replace(y=y)), range(6), (1, 4))
     rows = arm.active[:, 1:5].any(axis=1)
     totals = [
         (int(a), int(b)) for a, b in zip(y[rows, 1:5].sum(1), arm.x[rows, 1:5].sum(1), strict=True)
@@ -95,3 +101,15 @@ def test_sums_beyond_64_bits_stay_exact(size):
     expected = Moments.from_sums(n, sums, products, (1.0, 1.0))
     assert found.mean.tolist() == expected.mean.tolist()
     assert found.comoment.tolist() == expected.comoment.tolist()
+
+
+def test_windows_that_end_together_are_those_taken_alone():
+    sums = summed(units(3))
+    starts = [(4, False), (0, True), (2, False)]
+    together = sums.sum_windows("a", range(6), 4, starts)
+    for (first, entered), moments in zip(starts, together, strict=True):
+        alone = window(sums, range(6), (first, 4), entered)
+        assert moments.n == alone.n
+        assert moments.mean.tolist() == alone.mean.tolist()
+        assert moments.comoment.tolist() == alone.comoment.tolist()
+    assert together[1].n > together[0].n
