@@ -110,12 +110,13 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
         shows = log.shows_rows and not log.is_event and not log.is_clicks
         return name_rank, shows, log.variant is not None, log.table.rows
 
-    logs = sorted((_make_log(engine, table) for table in tables), key=rank, reverse=True)
+    logs = [_make_log(engine, table) for table in tables]
+    ranked = sorted(logs, key=rank, reverse=True)
     # Where names leave it open, the main table is the one that clicks follow.
-    is_open = rank(logs[0])[0] == 0 and len(logs) == 2
+    is_open = rank(ranked[0])[0] == 0 and len(logs) == 2
     choices = [
         _classify_logs(engine, [log for log in logs if log is not main], main)
-        for main in (logs if is_open else logs[:1])
+        for main in (ranked if is_open else ranked[:1])
     ]
     followed = (c for c in choices if any(log.kind == "clicks" for log in c[1]))
     return next(followed, choices[0])

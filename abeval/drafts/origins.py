@@ -114,7 +114,7 @@ def _table(
     times = [c for c in guess.list_times(table) if c.kind in ("time", "text")] if is_text else []
     if times and not origin.query and times[0].name in engine.columns(relation):
         source = {"path": paths.get("", paths), **origin.read}
-        formats = find_time_formats(engine, source, times[0].name)
+        formats = find_time_formats(engine, relation, source, times[0].name)
         if formats:
             origin = replace(origin, formats={times[0].name: formats[0]})
         if len(formats) > 1:
@@ -146,9 +146,12 @@ _TIMES = tuple(
 """Formats of times in which the day may be before the month, or after it."""
 
 
-def find_time_formats(engine: DuckDBEngine, source: Mapping[str, object], column: str) -> list[str]:
+def find_time_formats(
+    engine: DuckDBEngine, table: str, source: Mapping[str, object], column: str
+) -> list[str]:
     """Find the formats that read every time of a text column; none if it needs no format."""
-    relation = "raw_events_times"
+    # As a log with times, under a name of its own: Parquet is a view, and text a table.
+    relation = f"raw_events_{table}"
     try:
         engine.add_log(relation, make_source({**source, "columns": {"ts": column}}))
     except LogError:
