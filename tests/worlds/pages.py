@@ -108,7 +108,7 @@ class World:
         loaded = self.loaded.replace(metrics=judging)
         with open_run(loaded.experiment, {"logs": self.logs}) as run:
             collected = collect_prepared(run, named_metrics(run.experiment))
-            return self._renamed(analyze_with_outlook(run, collected))
+            return self._renamed(analyze_with_outlook(run, collected, daily=None))
 
     def _renamed(self, study: Study) -> Study:
         if not self.names:
