@@ -471,11 +471,10 @@ def _promise(explanation: Explanation) -> str:
     gap = explanation.gap
     if gap is None or gap.promised is None:
         return ""
-    first = (
-        f"; {codes.describe_code(gap.causes[0].name)} {gap.causes[0].points:+.1%}"
-        if gap.causes
-        else ""
-    )
+    first = ""
+    if gap.causes:
+        cause = gap.causes[0]
+        first = f", {codes.describe_code(cause.name)} {100 * cause.points:+.1f} points"
     return f" Promised{gap.basis} {gap.promised:+.1%}, came {gap.came:+.1%}{first}."
 
 
@@ -485,7 +484,10 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
         return ""
     for cause in agreement.confirmed_causes:
         if cause.variant == explanation.variant:
-            share = f", {share_of_gap(cause)} of the gap" * (cause.accounts_for is not None)
+            # Where the gap is sized in points, a second share of another gap would confuse.
+            is_sized = explanation.gap is not None and bool(explanation.gap.causes)
+            has_share = cause.accounts_for is not None and not is_sized
+            share = f", {share_of_gap(cause)} of the gap" * has_share
             return f"; the first cause is {codes.describe_code(cause.name)}{share}"
     return "; no cause explains it"
 

@@ -15,40 +15,47 @@ _COMPUTED = "Computed as control's daily total, scaled to all traffic, times the
 
 
 def worth_lines(result: Result) -> list[tuple[str, str]]:
-    """Write what variants are worth, best first, each line with its label."""
-    order = [verdict.variant for verdict in best_first(result)]
-    worths = sorted(result.worth, key=lambda worth: order.index(worth.variant))
-    lines = [describe_worth(result, worth) for worth in worths[:_MOST]]
+    """Write what variants are worth, a line each with its label, best first."""
+    shown = [
+        worth
+        for verdict in best_first(result)
+        for worth in result.worth
+        if worth.variant == verdict.variant
+    ][:_MOST]
+    lines = [
+        f"If all traffic had {fmt.quote_name(variant)}: "
+        f"{'; '.join(describe_worth(result, w) for w in shown if w.variant == variant)}."
+        for variant in dict.fromkeys(worth.variant for worth in shown)
+    ]
     if lines:
         lines[-1] += f" {_COMPUTED}"
     return [("Worth", line) for line in lines]
 
 
 def describe_worth(result: Result, worth: Worth) -> str:
-    """Write the change of a total, its share of all traffic, and what to expect.
+    """Write the change of a total, what to expect, and its share of all traffic.
 
     Example:
         >>> import abeval
         >>> result = abeval.load("sample_logs/experiment.toml").analyze()
         >>> describe_worth(result, result.worth[0])
-        'If all traffic had treatment: +94 clicks a day [61, 128], at the same impressions.'
+        '+94 clicks a day [61, 128] at the same impressions'
     """
     change = _round((worth.change, worth.change_low, worth.change_high))
-    same = f", at the same {worth.same}" if worth.same else ""
+    same = f" at the same {worth.same}" if worth.same else ""
     text = (
-        f"If all traffic had {fmt.quote_name(worth.variant)}: {change[0]} "
-        f"{f'{worth.unit} of ' * bool(worth.unit)}{worth.what} "
-        f"{'in this log' if worth.days is None else 'a day'} {change[1]}{same}."
+        f"{change[0]} {f'{worth.unit} of ' * bool(worth.unit)}{worth.what} "
+        f"{'in this log' if worth.days is None else 'a day'} {change[1]}{same}"
     )
     if worth.expected is not None:
         ends = worth.expected, worth.expected_low or 0.0, worth.expected_high or 0.0
         expected = _round(ends)
-        text += f" Judged by {worth.past} past effects, expect {expected[0]} {expected[1]}."
+        text += f" (by {worth.past} past effects, expect {expected[0]} {expected[1]})"
     row = next(
         r for r in result.scorecard if (r.metric, r.variant) == (worth.metric, worth.variant)
     )
     if site := fmt.lift(row.site_lift, row.site_lift_low, row.site_lift_high):
-        text += f" That is {site.text} of all traffic, exposed or not."
+        text += f", which is {site.text} of all traffic, exposed or not"
     return text
 
 

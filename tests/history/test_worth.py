@@ -80,7 +80,7 @@ def test_the_line_says_what_to_expect_in_place_of_a_warning() -> None:
     assert expect_less(shrink_worth(warned, history(30))) == []
     ((label, text),) = worth_lines(shrink_worth(warned, history(30)))
     assert label == "Worth"
-    assert "Judged by 30 past effects, expect +" in text
+    assert "by 30 past effects, expect +" in text
 
 
 def test_the_command_reads_a_history(tmp_path: Path) -> None:
@@ -97,4 +97,4 @@ def test_the_command_reads_a_history(tmp_path: Path) -> None:
     assert worth["ctr"]["past"] == 6
     # Six experiments of small lifts: 13 % is mostly kept, for its error is small beside it.
     assert 0 < worth["ctr"]["expected"] < worth["ctr"]["change"]
-    assert "Judged by 6 past effects" in ran.output.replace("\n", " ")
+    assert "by 6 past effects" in ran.output.replace("\n", " ")

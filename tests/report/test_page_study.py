@@ -231,7 +231,8 @@ def test_what_was_promised_and_what_came_is_a_line_under_the_verdict(
     assert gap is not None
     assert gap.promised is not None
     first = gap.causes[0]
-    said = f"Promised {gap.promised:+.1%}, came {gap.came:+.1%}; {first.name} {first.points:+.1%}."
+    points = f"{first.name} {100 * first.points:+.1f} points"
+    said = f"Promised {gap.promised:+.1%}, came {gap.came:+.1%}, {points}."
     screen = (folder / "screen.txt").read_text(encoding="utf-8").split("Trust:")[0]
     (on_page,) = parsed.all("section", id="verdict")
     for text in (screen, words(on_page), study.to_markdown().replace("\\", "")):

@@ -42,7 +42,7 @@ def test_where_only_some_units_are_exposed_it_says_the_share_of_all_traffic() ->
         World(lift=0.8), 3, metrics=[{"name": "clicks_per_user", "role": "goal"}]
     )
     text = describe_worth(result, result.worth[0])
-    assert re.search(r"That is \+\d+(\.\d+)?% \[.*\] of all traffic, exposed or not\.", text)
+    assert re.search(r", which is \+\d+(\.\d+)?% \[.*\] of all traffic, exposed or not$", text)
 
 
 def test_a_result_that_is_not_trusted_has_no_worth() -> None:
