@@ -58,19 +58,22 @@ def test_the_experiment_itself_is_no_past() -> None:
 
 @pytest.mark.slow
 def test_intervals_of_shipped_launches_cover_true_lifts() -> None:
-    rows, inside, sums = history(60), list[bool](), np.zeros(2)
-    for one in past(300, seed=77):
-        row = one.result["ctr"]
-        if row.lift is None or row.lift < 0.0196:
-            continue
-        (worth,) = shrink_worth(launch("new", row.lift, 0.01), rows).worth
-        assert worth.expected is not None
-        assert worth.expected_low is not None
-        assert worth.expected_high is not None
-        inside.append(worth.expected_low <= 1_000 * one.true <= worth.expected_high)
-        sums += worth.expected - 1_000 * one.true, worth.change - 1_000 * one.true
+    """One history of 60 errs in its spread, so the average is over histories too."""
+    inside, sums = list[bool](), np.zeros(2)
+    for seed in range(1, 13):
+        rows = history(60, seed)
+        for one in past(150, seed=100 + seed):
+            row = one.result["ctr"]
+            if row.lift is None or row.lift < 0.0196:
+                continue
+            (worth,) = shrink_worth(launch("new", row.lift, 0.01), rows).worth
+            assert worth.expected is not None
+            assert worth.expected_low is not None
+            assert worth.expected_high is not None
+            inside.append(worth.expected_low <= 1_000 * one.true <= worth.expected_high)
+            sums += worth.expected - 1_000 * one.true, worth.change - 1_000 * one.true
     expected, naive = sums / len(inside)
-    assert np.mean(inside) > 0.88
+    assert np.mean(inside) > 0.9
     assert abs(expected) < 0.3 * naive
 
 

@@ -211,7 +211,7 @@ def test_the_study_agrees_as_the_command_does(study: Study) -> None:
 def test_the_first_screen_says_that_offline_and_online_contradict(
     study: Study, parsed: Page
 ) -> None:
-    said = "auc offline and ctr online contradict each other; the first cause is position, 100%"
+    said = "auc offline and ctr online contradict each other; the first cause is position."
     (first,) = parsed.all("section", id="verdict")
     assert said in words(first)
     assert said in study.to_markdown()
