@@ -144,7 +144,7 @@ def _notes(
     if sideless:
         yield f"not compared, as neither more nor less is better: {', '.join(sideless)}"
     yield (
-        "what was gained, and the prior, are those of normal true effects: their intervals are too "
+        "these estimates assume normally distributed true effects: their intervals are too "
         "narrow where most experiments do nothing and few do much"
     )
     if any(programme.kept == 1 for programme in programmes):

@@ -336,9 +336,9 @@ def note_clusters(
         drawn = f"all {count:,}" if tests[0].assignments.is_exact else f"{count:,} drawn"
         within, why = "", f"below {MIN_UNITS} clusters in a variant"
         for kind, text in design.blocks.items():
-            within, why = f" within {kind} of {text}", f"with {kind}, of which t takes no account"
+            within, why = f" within {kind} of {text}", f"with {kind}, which the t test ignores"
         if design.switchback is not None:
-            why = "for slots, whose values depend on each other, of which t takes no account"
+            why = "for slots, whose values depend on each other, which the t test ignores"
         yield (
             f"P-values and intervals of {variant} are of {drawn} assignments{within}: the rule "
             f"{why}. An interval has the effects that this test does not reject. By t with the "

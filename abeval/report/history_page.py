@@ -74,7 +74,7 @@ def verdict(result: HistoryReport) -> VerdictLine:
             most = max(gains, key=lambda gain: gain.shipped)
             word = f"{most.shipped} OF {most.effects} SHIPPED"
             sums = [f"{gain.metric} {_expected_gain(gain)[1]}" for gain in gains[:_LISTED]]
-            sentence = f"Expect of their lifts, added up: {fmt.listing(sums)}"
+            sentence = f"Expected sum of their true lifts: {fmt.listing(sums)}"
             later = f"To judge offline metrics too, {action[:1].lower()}{action[1:]}"
             action = f"Plan with these lifts, not with those measured. {later}"
     elif result.choices and all(choice.best is None for choice in result.choices):

@@ -353,8 +353,8 @@ def _goal(question: _Question, word: str, rejection: str) -> Step:
     if question.result.experiment.adjust == "none" and (
         covariates := _list_covariates(question.result)
     ):
-        uses = '[inference] adjust = "cuped", or --covariate of a table, makes use of it'
-        more = f"{covariates} was known before: {uses} and may see less. {more}"
+        uses = '[inference] adjust = "cuped" (of a table, --covariate)'
+        more = f"With {covariates} from before, {uses} may detect smaller effects. {more}"
     return Step(word, f"{stop}. This test can detect {seen}. {more}.")
 
 

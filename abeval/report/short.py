@@ -81,7 +81,7 @@ def _decision(plan: "DecisionPlan") -> str:
     if plan.units is None or plan.ship is None:
         return f"No plan for the decision on {metrics}: {codes.describe_reason(plan.reason)}."
     size = f"{plan.units:,.0f} units" + ("" if plan.days is None else f", {plan.days:.1f} days")
-    none = f"{plan.ship_none:.1%} if nothing moves (and {plan.stop_none:.1%} to stop)"
+    none = f"if nothing moves, {plan.ship_none:.1%}, and {plan.stop_none:.1%} to stop for harm"
     if plan.mde is None:
         why = codes.describe_reason(plan.reason)
         return f"{size}: chance to ship {plan.ship:.1%} at most ({why}); {none}."
@@ -180,7 +180,7 @@ def tabulate_audit(result: "AuditResult", show_all: bool) -> Tables:
     elif result.scheme is not None:
         parts.append("the log names no variants: there is nothing to compare with the scheme")
     if result.uniformity is not None:
-        parts.append(f"units are spread evenly over slots: p = {result.uniformity:.3g}")
+        parts.append(f"an even spread of units over slots has p = {result.uniformity:.3g}")
     if result.pairs:
         pairs = table(
             f"{len(result.pairs)} pairs of experiments",
@@ -265,8 +265,8 @@ def tabulate_preferences(result: "InterleavingResult", show_all: bool) -> Tables
 def _mismatches(result: "AuditResult") -> list[Part]:
     rate, low, high = (100 * (x or 0) for x in (result.rate, result.low, result.high))
     first = (
-        f"{result.mismatches:,} of {result.units:,} units ({rate:.2f} %; 95 % interval "
-        f"{low:.2f} % to {high:.2f} %) are in another variant than the rule ({result.scheme}) gives"
+        f"{result.mismatches:,} of {result.units:,} units ({rate:.2f}%; 95% interval "
+        f"{low:.2f}% to {high:.2f}%) are in another variant than the rule ({result.scheme}) gives"
     )
     since = [] if result.since is None else [f"they are more frequent since {result.since}"]
     units = table(

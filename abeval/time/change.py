@@ -380,7 +380,7 @@ def _verdict(
         seen = fmt.margin(width, relative, unit)
         return "too_early", f"a change of {change_of} would not have been detected (± {seen})"
     apart = f", apart from {', '.join(row.shocks)}" if row.shocks else ""
-    return "stable", f"no change detected{apart}; one of {change_of} would have been detected"
+    return "stable", f"no change detected{apart}; a change of {change_of} or more would have shown"
 
 
 def compare_rolling_windows(

@@ -347,7 +347,7 @@ def test_a_history_opens_with_the_offline_metric_to_trust_or_why_none(
     shipped = report.gained[0]
     assert verdict(none).word == f"{shipped.shipped} OF 40 SHIPPED"
     expected = describe_gain(shipped).partition("expect ")[2].rpartition(", ")[0]
-    assert verdict(none).sentence.startswith(f"Expect of their lifts, added up: ctr {expected}")
+    assert verdict(none).sentence.startswith(f"Expected sum of their true lifts: ctr {expected}")
     assert "Offline against online" not in whole(history_html(none))
     nothing = replace(none, gained=(replace(shipped, shipped=0),))
     assert verdict(nothing).word == "NO OFFLINE METRIC TO JUDGE"

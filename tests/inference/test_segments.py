@@ -154,7 +154,7 @@ def test_a_mismatch_is_traced_to_its_segment():
     check = next(c for c in result.trust if c.name == "srm:device")
     assert check.status == "fail"
     assert check.message.startswith("device = 'web' does not match the weights")
-    assert "of all other units p = 1" in check.message
+    assert "without this cell p = 1" in check.message
     assert result["ctr"].status == "untrusted"
 
 

@@ -30,7 +30,7 @@ from abeval.stats.records import Floats
 # Longer logs are not compared by hour: a single time of 1970 makes one.
 _MOST_HOURS = 24 * 400
 
-_NO_HOURS = "no times, over 400 days, no audit, or variants in turn: hours cannot be compared"
+_NO_HOURS = "the log has no hours to compare"
 _DAY_CHANCE = 1e-4
 _LAST_HOURS = 6
 _FEWEST_DAYS = 3
@@ -57,10 +57,21 @@ def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str
     return hours
 
 
+def _find_no_hours(analysis: Analysis) -> str:
+    """Find why variants have no hours to compare; empty if they have."""
+    if analysis.experiment.switchback is not None:
+        return "variants take turns, so no hour has both"
+    if _span(analysis.aggregates):
+        return ""
+    if analysis.aggregates.audits.get("hour"):
+        return f"the log spans more than {_MOST_HOURS // 24} days"
+    return _NO_HOURS
+
+
 def _unknown(analysis: Analysis, what: str) -> str:
     """Say why days or hours cannot be compared; empty if they can."""
-    if not _span(analysis.aggregates) or analysis.experiment.switchback is not None:
-        return _NO_HOURS
+    if why := _find_no_hours(analysis):
+        return why
     return f"a clock is off, so {what} cannot be compared" if _shifts(analysis) else ""
 
 
@@ -120,8 +131,8 @@ def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
 )
 def clock(analysis: Analysis) -> RawCheck | None:
     """Find a variant whose daily rhythm is shifted by whole hours."""
-    if not _span(analysis.aggregates) or analysis.experiment.switchback is not None:
-        return None
+    if why := _find_no_hours(analysis):
+        return skip_check(why)
     shifts = _shifts(analysis)
     texts = [
         f"{who} is {'' if shift.exact else 'about '}{abs(shift.hours)} "

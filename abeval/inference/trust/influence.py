@@ -307,8 +307,8 @@ def _effect_of_outliers(analysis: Analysis, group: _OutlierGroup, name: str, wor
     pairs=True,
     difference="fail",
     absent="without times, or with [privacy] min_units, units are not looked at one by one",
-    calm="units that no person can be are as many in all variants: {counts}",
-    alarm="units that no person can be (bots): {counts}; of all {worst} they make {shares}{every}",
+    calm="likely bots are equally frequent in all variants: {counts}",
+    alarm="likely bots: {counts}; of all {worst} they make {shares}{every}",
     remedy=(
         "look for crawlers, monitors, test accounts, and ids that many people share (guests); "
         "leave them out alike in all variants, by what was known before the assignment"

@@ -458,7 +458,7 @@ def _changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
     calm="units match the weights in each of {cells} cells of {segment}",
     alarm=(
         "{segment} = {cell!r} does not match the weights (p = {p:.2g}, corrected for the number "
-        "of cells; of all other units p = {without:.2g})"
+        "of cells; without this cell p = {without:.2g})"
     ),
     remedy=(
         "look for units lost after assignment, redirects, bots, or a filter that acts on one "
@@ -468,7 +468,7 @@ def _changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
         "moved": {
             "alarm": (
                 "{segment} = {cell!r} does not match the weights (p = {p:.2g}, corrected for the "
-                "number of cells; of all other units p = {without:.2g}), though all units "
+                "number of cells; without this cell p = {without:.2g}), though all units "
                 "together do: {segment} is a property that the treatment may have changed, so its "
                 "table is not to be trusted"
             ),
