@@ -323,7 +323,7 @@ def write_explanation(
 def _share(cause: Cause) -> str:
     if cause.accounts_for is None:
         return ""
-    return f" It accounts for {fmt.percent(cause.accounts_for)} of the gap."
+    return f" It accounts for {fmt.percent(cause.accounts_for)} of the offline difference."
 
 
 def _ends(value: float | None, low: float | None, high: float | None, form: str) -> str:
