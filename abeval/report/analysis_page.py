@@ -146,6 +146,7 @@ def _trust_part(result: Result) -> Iterator[Block]:
     "scorecard",
     view="explore",
     title="Every lift",
+    result="analysis",
     after="metrics",
     gated=True,
     printed=True,
@@ -154,15 +155,14 @@ def _trust_part(result: Result) -> Iterator[Block]:
         "difference over control, with its {level} interval."
     ),
 )
-def _scorecard_part(study: Study) -> Iterator[Block]:
+def _scorecard_part(result: Result) -> Iterator[Block]:
     """Show all rows, by role."""
-    if result := study.analysis:
-        roles = group_rows_by_role(result)
-        yield assets.block("scorecard.html", result=result, opens="explore", roles=roles)
-        if forest := _forest_figure(result):
-            view = FigureView("Every lift", "", forest, ("forest",))
-            yield Closed("The forest as a picture", (view,))
-        yield from (Closed(table.title, (table,)) for table in tables.tables(result))
+    roles = group_rows_by_role(result)
+    yield assets.block("scorecard.html", result=result, opens="explore", roles=roles)
+    if forest := _forest_figure(result):
+        view = FigureView("Every lift", "", forest, ("forest",))
+        yield Closed("The forest as a picture", (view,))
+    yield from (Closed(table.title, (table,)) for table in tables.tables(result))
 
 
 def _forest_figure(result: Result) -> fig.Figure | None:
@@ -183,6 +183,7 @@ def _forest_figure(result: Result) -> fig.Figure | None:
     "heat",
     view="explore",
     title="Metrics by segment",
+    result="analysis",
     after="scorecard",
     gated=True,
     lead=(
@@ -191,14 +192,13 @@ def _forest_figure(result: Result) -> fig.Figure | None:
         "segments is a question, not an answer."
     ),
 )
-def _heat_part(study: Study) -> Iterator[Block]:
+def _heat_part(result: Result) -> Iterator[Block]:
     """Show the lifts of all metrics in all segments and cuts, and the tests over them."""
-    if result := study.analysis:
-        yield from heat_blocks(result, [*result.segments, *cut_rows(result)])
-        if test_tables := tables.segment_tables(result):
-            yield Closed("Tests over segments", test_tables)
-        if mix_tables := tables.split_tables(result):
-            yield Closed("Within cells and by mix", mix_tables)
+    yield from heat_blocks(result, [*result.segments, *cut_rows(result)])
+    if test_tables := tables.segment_tables(result):
+        yield Closed("Tests over segments", test_tables)
+    if mix_tables := tables.split_tables(result):
+        yield Closed("Within cells and by mix", mix_tables)
 
 
 @page_part(
@@ -308,21 +308,21 @@ def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
     view="evidence",
     title="A/A replays",
     short="A/A",
+    result="aa",
     after="quality",
     lead="How often each test rejects when nothing differs: {alpha_share} of replays, if it holds.",
 )
-def _aa_part(study: Study) -> Iterator[Block]:
+def _aa_part(aa: AAResult) -> Iterator[Block]:
     """Show the replays of every metric."""
-    if (aa := study.aa) and aa.metrics:
-        off = aa.off()
+    off = aa.off()
 
-        def tabulate_replays(rows: Sequence[AAMetric]) -> TextTable:
-            return tables.aa_table("", "", rows, off)
+    def tabulate_replays(rows: Sequence[AAMetric]) -> TextTable:
+        return tables.aa_table("", "", rows, off)
 
-        hold = "tests keep their level"
-        yield from fig.fold_calm(aa.metrics, lambda row: row.metric in off, tabulate_replays, hold)
-        refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
-        yield from tables.drop_empty(refused)
+    hold = "tests keep their level"
+    yield from fig.fold_calm(aa.metrics, lambda row: row.metric in off, tabulate_replays, hold)
+    if aa.metrics and aa.refused:
+        yield TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
 
 
 @page_part(

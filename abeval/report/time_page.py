@@ -391,16 +391,15 @@ _HALF_DAY = timedelta(hours=12)
     "daily",
     view="metric",
     title="By day",
+    result="analysis",
     after="cumulative",
     lead=(
         "Each day on its own, with its {level} interval. Shaded: Saturday and Sunday. Hollow: the "
         "log covers only part of the day."
     ),
 )
-def _daily_part(study: Study) -> Iterator[MetricBlocks]:
+def _daily_part(result: Result) -> Iterator[MetricBlocks]:
     """Draw effects by calendar day."""
-    if (result := study.analysis) is None:
-        return
     order = fig.colour_indices(result.experiment)
     for metric, rows in fig.group(result.daily, lambda row: row.metric).items():
         info = result.info(metric)
