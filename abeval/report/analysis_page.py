@@ -492,10 +492,10 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate each metric's effects by dimension, on one axis per metric."""
     order = colour_indices(result.experiment)
     blocks: list[Block] = []
-    for name in dict.fromkeys(row.metric for row in rows):
+    for name, metric_rows in fig.group(rows, lambda row: row.metric).items():
         metric, lines = result.info(name), []
         # One axis for all cells of a metric, so that they can be compared.
-        for row in (row for row in rows if row.metric == name):
+        for row in metric_rows:
             notes = filter(None, ("partial day" * row.partial, codes.describe_reason(row.reason)))
             effect = _effect_cell(row, metric.unit, ", ".join(notes))
             values = fmt.pair(row.control, row.treatment, metric.unit)
@@ -506,7 +506,7 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             result=result,
             metric=metric,
             lines=lines,
-            dimensions=list(dict.fromkeys(row.slice for row in rows if row.metric == name)),
+            dimensions=list(dict.fromkeys(row.slice for row in metric_rows)),
             axis=glyph.shared_axis([line.mark for line in lines]),
         )
         blocks.append(MetricBlocks(name, (html,)))
@@ -517,8 +517,8 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate lifts by metric, variant and cell, one heat map per dimension."""
     blocks: list[Block] = []
     overall_rows = {("", row.metric, row.variant): row for row in result.scorecard}
-    for dimension in dict.fromkeys(row.slice for row in rows):
-        dimension_rows = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
+    for dimension, cells in fig.group(rows, lambda row: row.slice).items():
+        dimension_rows = {(row.cell, row.metric, row.variant): row for row in cells}
         judged = {metric for _, metric, _ in dimension_rows}
         html = assets.block(
             "heat.html",

@@ -121,6 +121,17 @@ def trim(table: TextTable) -> TextTable:
 
 
 Record = TypeVar("Record")
+Key = TypeVar("Key")
+
+
+def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
+    """Group records by a key, keys in the order in which they appear."""
+    groups: dict[Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
+
+
 _Filling = Callable[[Record], str]
 Column = str | tuple[str, _Filling[Record]] | tuple[str, _Filling[Record], Kind]
 """A column: header, text of a record, and kind; or the name of a field of text."""
@@ -479,12 +490,13 @@ def _cells(result: Result) -> TextTable:
     level = fmt.level(result.experiment.alpha)
     judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
     rows = [row for row in result.cuts if row.metric in judged]
-    by_key: dict[tuple[str, str, str], list[CutRow]] = {}
-    # Largest cells first; equal ones by name, so that the order is always the same.
-    for row in sorted(rows, key=lambda row: (-row.units - row.units_control, row.cell)):
-        by_key.setdefault((row.cut, row.metric, row.variant), []).append(row)
-    keys = dict.fromkeys((row.cut, row.metric, row.variant) for row in rows)
-    visible_rows = [row for key in keys for row in by_key[key][:CELLS]]
+    groups = group(rows, lambda row: (row.cut, row.metric, row.variant))
+    visible_rows = [
+        row
+        for cells in groups.values()
+        # Largest cells first; equal ones by name, so that the order is always the same.
+        for row in sorted(cells, key=lambda r: (-r.units - r.units_control, r.cell))[:CELLS]
+    ]
     more = "" if len(visible_rows) == len(rows) else f" The {CELLS} that most units saw."
 
     def effect(row: CutRow) -> str:

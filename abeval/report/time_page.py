@@ -375,11 +375,10 @@ def _stability_part(time: TimeResult) -> Iterator[Block]:
     def tabulate_stability(rows: Sequence[Stability]) -> tables.TextTable:
         return stability_table(time, rows, show_tests=True)._replace(title="")
 
-    def has_changed(row: Stability) -> bool:
-        return row.verdict != "stable"
-
     if time.stability:
-        yield from fig.fold_calm(time.stability, has_changed, tabulate_stability, "are stable")
+        yield from fig.fold_calm(
+            time.stability, lambda row: row.verdict != "stable", tabulate_stability, "are stable"
+        )
         yield assets.block("stability.html", notes=tabulate(time).notes)
 
 
