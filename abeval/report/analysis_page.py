@@ -462,22 +462,15 @@ def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
 def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Make the views of scorecard rows, on one axis."""
     order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
-    by_metric = fig.group(display_rows, lambda display_row: display_row.metric)
-    # A control is printed alike beside every variant.
-    digits = {
-        info: fmt.digits([n for r in group for n in (r.row.control, r.row.treatment)], info.unit)
-        for info, group in by_metric.items()
-    }
     views = []
     for source_row, display_row in zip(rows, display_rows, strict=True):
-        row, metric, decimals = display_row.row, display_row.metric, digits[display_row.metric]
+        row, metric = display_row.row, display_row.metric
         absolute = tables.format_difference(row, metric.unit)
         view = RowView(
             row,
             metric,
             order.get(row.variant, 1),
-            fmt.mean(row.control, metric.unit, decimals),
-            fmt.mean(row.treatment, metric.unit, decimals) + display_row.mark,
+            *display_row.values,
             _effect_cell(row, metric.unit),
             make_row_mark(result.experiment, source_row, display_row),
             # Without a lift the effect itself is the difference.

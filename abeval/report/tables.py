@@ -222,7 +222,8 @@ class DisplayRow(NamedTuple):
 
     `row` has the treatment that fits control and the adjusted difference, and the interval that
     decides the status. `mark` follows a treatment that is not the observed one. `reason` has the
-    level of an adjusted interval, and a guardrail's margin.
+    level of an adjusted interval, and a guardrail's margin. `digits` distinguish the metric's
+    values in all variants.
     """
 
     row: Row
@@ -230,6 +231,7 @@ class DisplayRow(NamedTuple):
     mark: str
     reason: str
     level: str
+    digits: int = 3
 
     @property
     def name(self) -> str:
@@ -239,8 +241,9 @@ class DisplayRow(NamedTuple):
     @property
     def values(self) -> tuple[str, str]:
         """Write the values of control and treatment."""
-        control, treatment = fmt.pair(self.row.control, self.row.treatment, self.metric.unit)
-        return control, treatment + self.mark
+        unit, digits = self.metric.unit, self.digits
+        treatment = fmt.mean(self.row.treatment, unit, digits)
+        return fmt.mean(self.row.control, unit, digits), treatment + self.mark
 
     @property
     def has_only_difference(self) -> bool:
@@ -294,7 +297,13 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
         margin = format_margin(metric) if row.role == "guardrail" else ""
         reason = "; ".join(filter(None, (reason, margin)))
         display_rows.append(DisplayRow(row, metric, mark, reason, row_level))
-    return display_rows
+    # A control is printed alike beside every variant.
+    digits = {
+        name: fmt.digits([n for r in same for n in (r.row.control, r.row.treatment)], unit)
+        for name, same in group(display_rows, lambda r: r.row.metric).items()
+        for unit in [same[0].metric.unit]
+    }
+    return [r._replace(digits=digits[r.row.metric]) for r in display_rows]
 
 
 def format_margin(metric: MetricInfo) -> str:
