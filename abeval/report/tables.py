@@ -153,6 +153,23 @@ def bare_table(records: Iterable[Record], *columns: Column[Record]) -> TextTable
     return table("", "", records, *columns)
 
 
+_SHORT = 20
+"""Most rows of a short table; what needs attention is always shown."""
+
+
+def shorten(
+    records: Sequence[Record], show_all: bool, needs_attention: Callable[[Record], bool]
+) -> tuple[list[Record], list[str]]:
+    """Choose the rows of a short table, and write how many others there are."""
+    rows = [
+        record
+        for i, record in enumerate(records)
+        if show_all or i < _SHORT or needs_attention(record)
+    ]
+    more = len(records) - len(rows)
+    return rows, [f"{more} more: --all"] * bool(more)
+
+
 REASON_COLUMN: tuple[str, _Filling[Any], Kind] = (
     "why not",
     lambda row: codes.describe_reason(row.reason),
