@@ -438,7 +438,6 @@ class RowView(NamedTuple):
     """
 
     of: Row | SliceRow
-    metric: MetricInfo
     place: int
     control: str
     treatment: str
@@ -464,14 +463,13 @@ def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
     views = []
     for source_row, display_row in zip(rows, display_rows, strict=True):
-        row, metric = display_row.row, display_row.metric
-        absolute = tables.format_difference(row, metric.unit)
+        row, unit = display_row.row, display_row.metric.unit
+        absolute = tables.format_difference(row, unit)
         view = RowView(
             row,
-            metric,
             order.get(row.variant, 1),
             *display_row.values,
-            _effect_cell(row, metric.unit),
+            _effect_cell(row, unit),
             make_row_mark(result.experiment, source_row, display_row),
             # Without a lift the effect itself is the difference.
             absolute.text if absolute and row.lift is not None else "",
@@ -493,7 +491,7 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             effect = _effect_cell(row, metric.unit, ", ".join(notes))
             values = fmt.pair(row.control, row.treatment, metric.unit)
             mark = _make_slice_mark(result.experiment, row)
-            lines.append(RowView(row, metric, order.get(row.variant, 1), *values, effect, mark))
+            lines.append(RowView(row, order.get(row.variant, 1), *values, effect, mark))
         html = assets.block(
             "segments.html",
             result=result,
