@@ -146,6 +146,7 @@ def _trust_part(result: Result) -> Iterator[Block]:
     "scorecard",
     view="explore",
     title="Every lift",
+    result="analysis",
     after="metrics",
     gated=True,
     printed=True,
@@ -154,15 +155,14 @@ def _trust_part(result: Result) -> Iterator[Block]:
         "difference over control, with its {level} interval."
     ),
 )
-def _scorecard_part(study: Study) -> Iterator[Block]:
+def _scorecard_part(result: Result) -> Iterator[Block]:
     """Show all rows, by role."""
-    if result := study.analysis:
-        roles = group_rows_by_role(result)
-        yield assets.block("scorecard.html", result=result, opens="explore", roles=roles)
-        if forest := _forest_figure(result):
-            view = FigureView("Every lift", "", forest, ("forest",))
-            yield Closed("The forest as a picture", (view,))
-        yield from (Closed(table.title, (table,)) for table in tables.tables(result))
+    roles = group_rows_by_role(result)
+    yield assets.block("scorecard.html", result=result, opens="explore", roles=roles)
+    if forest := _forest_figure(result):
+        view = FigureView("Every lift", "", forest, ("forest",))
+        yield Closed("The forest as a picture", (view,))
+    yield from (Closed(table.title, (table,)) for table in tables.tables(result))
 
 
 def _forest_figure(result: Result) -> fig.Figure | None:
@@ -183,6 +183,7 @@ def _forest_figure(result: Result) -> fig.Figure | None:
     "heat",
     view="explore",
     title="Metrics by segment",
+    result="analysis",
     after="scorecard",
     gated=True,
     lead=(
@@ -191,14 +192,13 @@ def _forest_figure(result: Result) -> fig.Figure | None:
         "segments is a question, not an answer."
     ),
 )
-def _heat_part(study: Study) -> Iterator[Block]:
+def _heat_part(result: Result) -> Iterator[Block]:
     """Show the lifts of all metrics in all segments and cuts, and the tests over them."""
-    if result := study.analysis:
-        yield from heat_blocks(result, [*result.segments, *cut_rows(result)])
-        if test_tables := tables.segment_tables(result):
-            yield Closed("Tests over segments", test_tables)
-        if mix_tables := tables.split_tables(result):
-            yield Closed("Within cells and by mix", mix_tables)
+    yield from heat_blocks(result, [*result.segments, *cut_rows(result)])
+    if test_tables := tables.segment_tables(result):
+        yield Closed("Tests over segments", test_tables)
+    if mix_tables := tables.split_tables(result):
+        yield Closed("Within cells and by mix", mix_tables)
 
 
 @page_part(
@@ -308,21 +308,21 @@ def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
     view="evidence",
     title="A/A replays",
     short="A/A",
+    result="aa",
     after="quality",
     lead="How often each test rejects when nothing differs: {alpha_share} of replays, if it holds.",
 )
-def _aa_part(study: Study) -> Iterator[Block]:
+def _aa_part(aa: AAResult) -> Iterator[Block]:
     """Show the replays of every metric."""
-    if (aa := study.aa) and aa.metrics:
-        off = aa.off()
+    off = aa.off()
 
-        def tabulate_replays(rows: Sequence[AAMetric]) -> TextTable:
-            return tables.aa_table("", "", rows, off)
+    def tabulate_replays(rows: Sequence[AAMetric]) -> TextTable:
+        return tables.aa_table("", "", rows, off)
 
-        hold = "tests keep their level"
-        yield from fig.fold_calm(aa.metrics, lambda row: row.metric in off, tabulate_replays, hold)
-        refused = TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
-        yield from tables.drop_empty(refused)
+    hold = "tests keep their level"
+    yield from fig.fold_calm(aa.metrics, lambda row: row.metric in off, tabulate_replays, hold)
+    if aa.metrics and aa.refused:
+        yield TextTable("Not replayed", "", ("metric", "why"), tuple(aa.refused.items()))
 
 
 @page_part(
@@ -438,7 +438,6 @@ class RowView(NamedTuple):
     """
 
     of: Row | SliceRow
-    metric: MetricInfo
     place: int
     control: str
     treatment: str
@@ -462,23 +461,15 @@ def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
 def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Make the views of scorecard rows, on one axis."""
     order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
-    by_metric = fig.group(display_rows, lambda display_row: display_row.metric)
-    # A control is printed alike beside every variant.
-    digits = {
-        info: fmt.digits([n for r in group for n in (r.row.control, r.row.treatment)], info.unit)
-        for info, group in by_metric.items()
-    }
     views = []
     for source_row, display_row in zip(rows, display_rows, strict=True):
-        row, metric, decimals = display_row.row, display_row.metric, digits[display_row.metric]
-        absolute = tables.format_difference(row, metric.unit)
+        row, unit = display_row.row, display_row.metric.unit
+        absolute = tables.format_difference(row, unit)
         view = RowView(
             row,
-            metric,
             order.get(row.variant, 1),
-            fmt.mean(row.control, metric.unit, decimals),
-            fmt.mean(row.treatment, metric.unit, decimals) + display_row.mark,
-            _effect_cell(row, metric.unit),
+            *display_row.values,
+            _effect_cell(row, unit),
             make_row_mark(result.experiment, source_row, display_row),
             # Without a lift the effect itself is the difference.
             absolute.text if absolute and row.lift is not None else "",
@@ -492,21 +483,21 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate each metric's effects by dimension, on one axis per metric."""
     order = colour_indices(result.experiment)
     blocks: list[Block] = []
-    for name in dict.fromkeys(row.metric for row in rows):
+    for name, metric_rows in fig.group(rows, lambda row: row.metric).items():
         metric, lines = result.info(name), []
         # One axis for all cells of a metric, so that they can be compared.
-        for row in (row for row in rows if row.metric == name):
+        for row in metric_rows:
             notes = filter(None, ("partial day" * row.partial, codes.describe_reason(row.reason)))
             effect = _effect_cell(row, metric.unit, ", ".join(notes))
             values = fmt.pair(row.control, row.treatment, metric.unit)
             mark = _make_slice_mark(result.experiment, row)
-            lines.append(RowView(row, metric, order.get(row.variant, 1), *values, effect, mark))
+            lines.append(RowView(row, order.get(row.variant, 1), *values, effect, mark))
         html = assets.block(
             "segments.html",
             result=result,
             metric=metric,
             lines=lines,
-            dimensions=list(dict.fromkeys(row.slice for row in rows if row.metric == name)),
+            dimensions=list(dict.fromkeys(row.slice for row in metric_rows)),
             axis=glyph.shared_axis([line.mark for line in lines]),
         )
         blocks.append(MetricBlocks(name, (html,)))
@@ -517,8 +508,8 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate lifts by metric, variant and cell, one heat map per dimension."""
     blocks: list[Block] = []
     overall_rows = {("", row.metric, row.variant): row for row in result.scorecard}
-    for dimension in dict.fromkeys(row.slice for row in rows):
-        dimension_rows = {(r.cell, r.metric, r.variant): r for r in rows if r.slice == dimension}
+    for dimension, cells in fig.group(rows, lambda row: row.slice).items():
+        dimension_rows = {(row.cell, row.metric, row.variant): row for row in cells}
         judged = {metric for _, metric, _ in dimension_rows}
         html = assets.block(
             "heat.html",

@@ -228,7 +228,6 @@ def _environment() -> "jinja2.Environment":
         "p": fmt.p_value,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],
         "words": codes.describe_code,
-        "reason": codes.describe_reason,
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": lambda metric: format_margin(metric).removeprefix("margin "),
@@ -237,7 +236,7 @@ def _environment() -> "jinja2.Environment":
         "tone": lambda row: _TONES.get(row.status, "plain"),
         "sig": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
     }
-    environment.globals |= {"missing": fmt.MISSING, "role_titles": ROLES}
+    environment.globals["role_titles"] = ROLES
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
     return environment
 

@@ -197,7 +197,7 @@
     sort();
     showMetric();
     showVariants(document);
-    for (const [key, control] of controls) control.value = state[key];
+    control.value = state.variant;
     document.dispatchEvent(new Event("shown"));
   };
   const choose = (changes) => {
@@ -206,17 +206,13 @@
     write();
   };
 
-  const controls = new Map();
-  const field = (key, text, options) => {
-    const control = element("select", { id: `choose-${key}` },
-      ...options.map(([value, name]) => element("option", { value }, name)));
-    controls.set(key, control);
-    control.addEventListener("change", () => choose({ [key]: control.value }));
-    return element("div", {}, element("label", { for: control.id }, text), control);
-  };
-  const fields = [];
-  if (variants.length > 1) fields.push(field("variant", "Variant", [["", "all"], ...variants.map((v) => [v, v])]));
-  if (fields.length && choices) choices.append(element("form", { class: "choose", "aria-label": "What is shown" }, ...fields));
+  const control = element("select", { id: "choose-variant" },
+    ...["", ...variants].map((name) => element("option", { value: name }, name || "all")));
+  control.addEventListener("change", () => choose({ variant: control.value }));
+  if (variants.length > 1 && choices) {
+    const field = element("div", {}, element("label", { for: control.id }, "Variant"), control);
+    choices.append(element("form", { class: "choose", "aria-label": "What is shown" }, field));
+  }
   sortButtons();
 
   const scrollToMetric = () =>

@@ -6,13 +6,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import ceil, floor, log10
 from statistics import median_low
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple
 
 from markupsafe import Markup
 
 from abeval.report import assets
 from abeval.report.tables import Interval as Interval
-from abeval.report.tables import TextTable
+from abeval.report.tables import Record, TextTable
+from abeval.report.tables import group as group
 from abeval.results import MetricInfo
 from abeval.results.analysis import ExperimentInfo
 from abeval.results.format import typographic
@@ -523,18 +524,6 @@ def find_metric_info(study: Study, metric: str) -> MetricInfo:
         return study.analysis.info(metric)
     unit = "" if study.time is None else study.time.units.get(metric, "")
     return MetricInfo(metric, "mean", "", unit, "increase", "diagnostic", None, None)
-
-
-Record = TypeVar("Record")
-Key = TypeVar("Key")
-
-
-def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
-    """Group records by a key, keys in the order in which they appear."""
-    groups: dict[Key, list[Record]] = {}
-    for record in records:
-        groups.setdefault(key(record), []).append(record)
-    return groups
 
 
 def fold_calm(

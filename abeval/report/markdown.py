@@ -7,7 +7,7 @@ from abeval.report.agreement_page import conclusion_lines, standing_lines
 from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
 from abeval.report.short import tabulate
 from abeval.report.spread_page import moved_sentences
-from abeval.report.tables import DisplayRow, TextTable, format_lift, trim
+from abeval.report.tables import DisplayRow, TextTable, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -113,7 +113,7 @@ def _scorecard(result: Result, most: int) -> str:
         tables.fit_rows(result, rows[:most]),
         ("metric", lambda display_row: f"{display_row.name} ({display_row.row.role})"),
         ("variant", lambda display_row: display_row.row.variant * several),
-        ("lift", lambda display_row: format_lift(display_row.row).text),
+        ("lift", lambda display_row: display_row.effect),
         *("detectable", "p"),
         ("status", _status),
     )

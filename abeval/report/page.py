@@ -45,21 +45,15 @@ _MOST_DAYS = 5_000
 """Most rows by day in the JSON that a page offers for download."""
 
 
-class Tab(NamedTuple):
-    """A tab of the panel of a metric."""
-
-    id: str
-    name: str
-    lead: str
-    blocks: tuple[Block, ...]
-
-
 class Panel(NamedTuple):
-    """All that is known of one metric; `is_first` is shown without scripts."""
+    """All that is known of one metric, each part as a tab.
+
+    A panel that `is_first` is shown without scripts.
+    """
 
     metric: str
     name: str
-    tabs: tuple[Tab, ...]
+    tabs: tuple[Part, ...]
     is_first: bool
 
 
@@ -84,17 +78,17 @@ def page_html(study: Study) -> str:
 def _build_panels(study: Study, parts: Sequence[Part]) -> tuple[Panel, ...]:
     """Collect the tabs of each metric, metrics in the order of the scorecard."""
     rows = () if study.analysis is None else study.analysis.scorecard
-    tabs: dict[str, list[Tab]] = {
+    tabs: dict[str, list[Part]] = {
         row.metric: [] for row in sorted(rows, key=lambda row: row.role != "goal")
     }
     for part in parts:
         for block in part.blocks:
             if isinstance(block, MetricBlocks):
-                tab = Tab(part.id, part.short, part.lead, block.blocks)
-                tabs.setdefault(block.metric, []).append(tab)
+                tabs.setdefault(block.metric, []).append(replace(part, blocks=block.blocks))
+    shown = [metric for metric, metric_tabs in tabs.items() if metric_tabs]
     return tuple(
-        Panel(metric, find_metric_info(study, metric).display_name, tuple(found), i == 0)
-        for i, (metric, found) in enumerate((m, found) for m, found in tabs.items() if found)
+        Panel(name, find_metric_info(study, name).display_name, tuple(tabs[name]), name == shown[0])
+        for name in shown
     )
 
 

@@ -144,7 +144,7 @@ class Family(NamedTuple):
     """Metrics of one kind, and their table on one traffic."""
 
     title: str
-    metrics: tuple[str, ...]
+    metrics: Sequence[str]
     table: TextTable
 
 
@@ -176,8 +176,7 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
     where = texts.get(traffic, "all traffic" if traffic == POOLED else f"traffic of {traffic}")
     rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
     pairs = {(pair.metric, pair.model): pair for pair in result.pairs if pair.traffic == traffic}
-    for title in dict.fromkeys(map(_find_family, metrics)):
-        family_metrics = tuple(metric for metric in metrics if _find_family(metric) == title)
+    for title, family_metrics in fig.group(metrics, _find_family).items():
         lines = [
             _Line(m, *names, rows.get((m, names[0])), row, pairs.get((m, names[1])))
             for m in family_metrics

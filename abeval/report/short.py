@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from abeval.results.power import DecisionPlan, Plans
     from abeval.results.trust import AAResult, AuditResult
 
-_ROWS = 20
-"""Most rows of a short table; what needs attention is always shown."""
-
 
 def tabulate(result: Record, show_all: bool = False) -> Tables:
     """Tabulate a result for text, Markdown and pages; `show_all` shortens nothing."""
@@ -35,16 +32,13 @@ def tabulate_aa(result: "AAResult", show_all: bool) -> Tables:
     """Tabulate how often each test rejects; by default of the first metrics."""
     off = result.off()
     # A test that does not keep its level is never among the rows left out.
-    rows = [
-        row for i, row in enumerate(result.metrics) if show_all or i < _ROWS or row.metric in off
-    ]
+    rows, more = tables.shorten(result.metrics, show_all, lambda row: row.metric in off)
     title = f"A/A replays of {fmt.count(result.units)} units"
     lead = f"how often each test rejects at {result.alpha:g} when nothing differs."
     replays = tables.aa_table(title, lead, rows, off)
-    more = len(result.metrics) - len(rows)
     lines = [f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in off]
     return Tables(
-        (replays, *[f"{more} more: --all"] * (more > 0)),
+        (replays, *more),
         (*lines, *result.notes, *tables.explain_refusals(result.refused)),
     )
 

@@ -121,6 +121,17 @@ def trim(table: TextTable) -> TextTable:
 
 
 Record = TypeVar("Record")
+Key = TypeVar("Key")
+
+
+def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
+    """Group records by a key, keys in the order in which they appear."""
+    groups: dict[Key, list[Record]] = {}
+    for record in records:
+        groups.setdefault(key(record), []).append(record)
+    return groups
+
+
 _Filling = Callable[[Record], str]
 Column = str | tuple[str, _Filling[Record]] | tuple[str, _Filling[Record], Kind]
 """A column: header, text of a record, and kind; or the name of a field of text."""
@@ -140,6 +151,23 @@ def table(title: str, lead: str, records: Iterable[Record], *columns: Column[Rec
 def bare_table(records: Iterable[Record], *columns: Column[Record]) -> TextTable:
     """Make a table without a heading, such as the numbers of a figure."""
     return table("", "", records, *columns)
+
+
+_SHORT = 20
+"""Most rows of a short table; what needs attention is always shown."""
+
+
+def shorten(
+    records: Sequence[Record], show_all: bool, needs_attention: Callable[[Record], bool]
+) -> tuple[list[Record], list[str]]:
+    """Choose the rows of a short table, and write how many others there are."""
+    rows = [
+        record
+        for i, record in enumerate(records)
+        if show_all or i < _SHORT or needs_attention(record)
+    ]
+    more = len(records) - len(rows)
+    return rows, [f"{more} more: --all"] * bool(more)
 
 
 REASON_COLUMN: tuple[str, _Filling[Any], Kind] = (
@@ -211,7 +239,8 @@ class DisplayRow(NamedTuple):
 
     `row` has the treatment that fits control and the adjusted difference, and the interval that
     decides the status. `mark` follows a treatment that is not the observed one. `reason` has the
-    level of an adjusted interval, and a guardrail's margin.
+    level of an adjusted interval, and a guardrail's margin. `digits` distinguish the metric's
+    values in all variants.
     """
 
     row: Row
@@ -219,6 +248,7 @@ class DisplayRow(NamedTuple):
     mark: str
     reason: str
     level: str
+    digits: int = 3
 
     @property
     def name(self) -> str:
@@ -228,8 +258,9 @@ class DisplayRow(NamedTuple):
     @property
     def values(self) -> tuple[str, str]:
         """Write the values of control and treatment."""
-        control, treatment = fmt.pair(self.row.control, self.row.treatment, self.metric.unit)
-        return control, treatment + self.mark
+        unit, digits = self.metric.unit, self.digits
+        treatment = fmt.mean(self.row.treatment, unit, digits)
+        return fmt.mean(self.row.control, unit, digits), treatment + self.mark
 
     @property
     def has_only_difference(self) -> bool:
@@ -283,7 +314,13 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
         margin = format_margin(metric) if row.role == "guardrail" else ""
         reason = "; ".join(filter(None, (reason, margin)))
         display_rows.append(DisplayRow(row, metric, mark, reason, row_level))
-    return display_rows
+    # A control is printed alike beside every variant.
+    digits = {
+        name: fmt.digits([n for r in same for n in (r.row.control, r.row.treatment)], unit)
+        for name, same in group(display_rows, lambda r: r.row.metric).items()
+        for unit in [same[0].metric.unit]
+    }
+    return [r._replace(digits=digits[r.row.metric]) for r in display_rows]
 
 
 def format_margin(metric: MetricInfo) -> str:
@@ -479,12 +516,13 @@ def _cells(result: Result) -> TextTable:
     level = fmt.level(result.experiment.alpha)
     judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
     rows = [row for row in result.cuts if row.metric in judged]
-    by_key: dict[tuple[str, str, str], list[CutRow]] = {}
-    # Largest cells first; equal ones by name, so that the order is always the same.
-    for row in sorted(rows, key=lambda row: (-row.units - row.units_control, row.cell)):
-        by_key.setdefault((row.cut, row.metric, row.variant), []).append(row)
-    keys = dict.fromkeys((row.cut, row.metric, row.variant) for row in rows)
-    visible_rows = [row for key in keys for row in by_key[key][:CELLS]]
+    groups = group(rows, lambda row: (row.cut, row.metric, row.variant))
+    visible_rows = [
+        row
+        for cells in groups.values()
+        # Largest cells first; equal ones by name, so that the order is always the same.
+        for row in sorted(cells, key=lambda r: (-r.units - r.units_control, r.cell))[:CELLS]
+    ]
     more = "" if len(visible_rows) == len(rows) else f" The {CELLS} that most units saw."
 
     def effect(row: CutRow) -> str:

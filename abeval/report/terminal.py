@@ -239,8 +239,8 @@ def text_table(source: TextTable, width: int, show_all: bool = False) -> Iterato
 
 def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
     """Print what each metric leaves out or counts as 0, by variant."""
-    for metric, what in dict.fromkeys((item.metric, item.what) for item in result.left_out):
-        same = [i for i in result.left_out if (i.metric, i.what) == (metric, what)]
+    groups = tables.group(result.left_out, lambda item: (item.metric, item.what))
+    for (metric, what), same in groups.items():
         if any(item.count for item in same) and (metrics is None or metric in metrics):
             does = "has 0 for" if same[0].as_zero else "leaves out"
             counts = ", ".join(f"{fmt.count(item.count)} in {item.variant}" for item in same)

@@ -375,11 +375,10 @@ def _stability_part(time: TimeResult) -> Iterator[Block]:
     def tabulate_stability(rows: Sequence[Stability]) -> tables.TextTable:
         return stability_table(time, rows, show_tests=True)._replace(title="")
 
-    def has_changed(row: Stability) -> bool:
-        return row.verdict != "stable"
-
     if time.stability:
-        yield from fig.fold_calm(time.stability, has_changed, tabulate_stability, "are stable")
+        yield from fig.fold_calm(
+            time.stability, lambda row: row.verdict != "stable", tabulate_stability, "are stable"
+        )
         yield assets.block("stability.html", notes=tabulate(time).notes)
 
 
@@ -391,16 +390,15 @@ _HALF_DAY = timedelta(hours=12)
     "daily",
     view="metric",
     title="By day",
+    result="analysis",
     after="cumulative",
     lead=(
         "Each day on its own, with its {level} interval. Shaded: Saturday and Sunday. Hollow: the "
         "log covers only part of the day."
     ),
 )
-def _daily_part(study: Study) -> Iterator[MetricBlocks]:
+def _daily_part(result: Result) -> Iterator[MetricBlocks]:
     """Draw effects by calendar day."""
-    if (result := study.analysis) is None:
-        return
     order = fig.colour_indices(result.experiment)
     for metric, rows in fig.group(result.daily, lambda row: row.metric).items():
         info = result.info(metric)

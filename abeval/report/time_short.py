@@ -24,23 +24,13 @@ from abeval.results import format as fmt
 if TYPE_CHECKING:
     from abeval.results.windows import EventRow, Novelty, Rhythm, Stability, TimeResult
 
-_ROWS = 20
-"""Most metrics of a short table; effects that change are always shown."""
-
-
 _CHANGES = ("settling", "drifting")
 
 
 def tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
     """Tabulate the stability of effects; `show_all` adds the evidence."""
-    rows = [
-        row
-        for i, row in enumerate(result.stability)
-        if show_all or i < _ROWS or row.verdict in _CHANGES
-    ]
-    parts: list[Part] = [stability_table(result, rows, show_all)]
-    if hidden := len(result.stability) - len(rows):
-        parts.append(f"{hidden} more: --all")
+    rows, more = tables.shorten(result.stability, show_all, lambda row: row.verdict in _CHANGES)
+    parts: list[Part] = [stability_table(result, rows, show_all), *more]
     novelty = [row for row in result.novelty if show_all or row.word is not None]
     parts += [_novelty(novelty)] if novelty else []
     parts += [_events(result.events)] if result.events else []

@@ -288,6 +288,8 @@ def test_a_variant_hides_the_others_and_not_control(visit: Callable[..., Any]) -
     page.locator("#heat summary").first.click()
     # A heat table keeps its columns under their heads.
     heat = page.locator("#heat table").first
+    # It is built when it is opened, and `evaluate_all` waits for nothing.
+    heat.wait_for()
     widths = heat.locator("tr:visible").evaluate_all(
         "rows => rows.map(row => [...row.cells].filter(c => !c.hidden)"
         ".reduce((sum, c) => sum + c.colSpan, 0))"

@@ -10,10 +10,12 @@ import pytest
 from rich.console import Console
 
 import abeval
+from abeval.report.markdown import markdown
 from abeval.report.terminal import as_text, print_result
 from abeval.results import Account, Check
 from abeval.results.analysis import Result
 from abeval.results.format import effect
+from abeval.results.study import build_study
 from tests import builders
 from tests.logs.small import small_log
 
@@ -143,9 +145,22 @@ def test_a_narrow_terminal_loses_columns_and_no_reason(width: int) -> None:
 
 def test_where_there_is_no_lift_the_difference_stands() -> None:
     row = builders.row(lift=None, lift_low=None, lift_high=None, reason="control_near_zero")
-    text = as_text(builders.result(scorecard=(row,)))
+    result = builders.result(scorecard=(row,))
+    text = as_text(result)
     assert "+0.61 pp [+0.32, +0.90] abs" in text
     assert "unbounded" not in text
+    # Markdown had an empty cell there.
+    assert "+0.61 pp \\[+0.32, +0.90\\] abs" in markdown(build_study(result))
+
+
+def test_a_control_is_printed_alike_beside_every_variant() -> None:
+    """With digits for each row it was 10.57% beside one variant and 10.6% beside the other."""
+    close = builders.row(control=0.1057, treatment=0.1056)
+    far = builders.row(variant="challenger", control=0.1057, treatment=0.112)
+    text = as_text(replace(builders.three_variants(), scorecard=(close, far)), 200)
+    assert text.count("10.57%") == 2
+    assert "10.56%" in text
+    assert "11.20%" in text
 
 
 def test_a_log_that_nothing_reads_is_named_on_the_first_screen() -> None:
