@@ -1,16 +1,21 @@
 """Guess the columns of a table: unit, variant, time, and those of a log."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
+from abeval.drafts.variants import (
+    VariantUnits,
+    list_likely_controls,
+    make_variant_units,
+    names_control,
+    refutes_equal_split,
+)
 from abeval.engines.sql import Engine, count_rows, literal, quote, read_int
 from abeval.errors import LogError
-from abeval.experiment.problems import normalize_name
 from abeval.experiment.sources import ROW_UNIT
-from abeval.stats import srm
 
 _Certainty = Literal["sure", "likely", "not sure"]
 
@@ -31,12 +36,6 @@ _RARE = 0.05
 
 _REPEATS = 10
 """Repeated rows above which it is no chance that each unit has one variant."""
-
-_NEAR = 0.1
-"""Relative deviation up to which shares of units are taken for equal."""
-
-_UNEQUAL = 1e-3
-"""P-value below which units refute an equal split: one question in 1,000 splits."""
 
 _LOG_COLUMNS = (
     *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
@@ -76,18 +75,6 @@ class Guess:
     decreases: bool = False
     is_share: bool = False
     name: str = ""
-
-
-class Arms(NamedTuple):
-    """The values of the variant column with their units, and the control.
-
-    `nulls` are values such as NULL; they are no variants until a person says so.
-    """
-
-    units: Mapping[str, int]
-    control: str
-    is_sure: bool
-    nulls: Mapping[str, int]
 
 
 def inspect_table(
@@ -281,11 +268,11 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     if weakly:
         # What hardly anybody has is something that units do, such as to follow.
         often = [c for c in plain if min(c.values.values()) >= _RARE * c.rows]
-        likely = [c for c in often if c.is_share or likely_controls(c.values)]
+        likely = [c for c in often if c.is_share or list_likely_controls(c.values)]
         # Of two, the variant is the one that splits the rows evenly.
         others = [c for c in often if c not in likely and not c.has_role_name("category")]
         return [*likely, *sorted(others, key=lambda c: (c.distinct > 2, _unevenness(c)))]
-    texts = [c for c in plain if c.kind == "text" and likely_controls(c.values)]
+    texts = [c for c in plain if c.kind == "text" and list_likely_controls(c.values)]
     candidates = [
         c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
@@ -312,17 +299,6 @@ def _likeness(column: Column) -> tuple[bool, bool]:
     return is_sure, column.has_role_name("variant")
 
 
-def names_control(value: str, surely: bool = False) -> bool:
-    """Tell whether a value names a control; `surely` excludes ambiguous names."""
-    # pandas writes 0 beside nulls as 0.0.
-    value = value.removesuffix(".0")
-    parts = words.words(value)
-    ends = {"".join(parts), *parts[:1], *parts[-1:]}
-    is_negative = len(parts) > 1 and words.is_role_name(parts[0], "negative")
-    is_sure = bool(ends & words.LISTS["control_sure"].keys())
-    return is_sure or (not surely and (words.is_role_name(value, "control") or is_negative))
-
-
 def guess_variant(
     engine: Engine, table: Table, weakly: bool = False, by_name: bool = False
 ) -> Guess:
@@ -347,7 +323,7 @@ def guess_variant(
         reason = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
-    is_even = len(likely_controls(best.values)) == 1 and not refutes_equal(best.values)
+    is_even = len(list_likely_controls(best.values)) == 1 and not refutes_equal_split(best.values)
     is_plain = not rivals and (any(_likeness(best)) or _is_tested(best) or is_even)
     if share >= _ONE_VARIANT and (best.has_role_name("variant_sure") or is_plain):
         is_sure = best.has_role_name("variant") and not rivals and not by_row and share > 0.99
@@ -355,7 +331,7 @@ def guess_variant(
     return Guess("variant", best, "not sure", reason, f"variant: is it {best.name}? {reason}")
 
 
-def read_arms(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
+def read_variant_units(engine: Engine, table: Table, guessed: Guess) -> VariantUnits | None:
     """Read the values of the variant column; None without such a column."""
     unit, variant = guess_unit(table).column, guessed.column
     if variant is None:
@@ -370,82 +346,7 @@ def read_arms(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
     if long is not None:
         what = f"a variant in column {variant.name!r} is called {long[:80]!r}…"
         raise LogError(what, f"names of variants have at most {_LONGEST_VARIANT} characters")
-    return make_arms({str(value): read_int(count) for value, count in rows})
-
-
-def make_arms(units: Mapping[str, int]) -> Arms:
-    """Make the variants with their units, and guess the control."""
-    nulls = {value: units[value] for value in find_nulls(units)}
-    units = {value: count for value, count in units.items() if value not in nulls}
-    likely = likely_controls(units)
-    return Arms(units, min(likely or units), len(likely) == 1, nulls)
-
-
-_LETTERS = ("a", "0")
-"""Names of a control only if no other variant has a usual name."""
-
-
-def likely_controls(variants: Iterable[str]) -> list[str]:
-    """List the variants with a usual name of a control; sure names alone, if any.
-
-    Words that all variants share say nothing.
-
-    >>> likely_controls(["a", "old"]), likely_controls(["ranker_new", "ranker_old"])
-    (['old'], ['ranker_old'])
-    """
-    values = [*variants]
-    common = set.intersection(*({*words.words(value)} for value in values)) if values else set()
-    bare = {v: "_".join(w for w in words.words(v) if w not in common) or v for v in values}
-    usual = [v for v in values if names_control(v) or names_control(bare[v])]
-    usual = [value for value in usual if names_control(value, surely=True)] or usual
-    return [value for value in usual if normalize_name(bare[value]) not in _LETTERS] or usual
-
-
-def refutes_equal(units: Mapping[str, int]) -> bool:
-    """Tell whether units are far from an equal split, and by more than chance.
-
-    >>> refutes_equal({"a": 55, "b": 45}), refutes_equal({"a": 900, "b": 100})
-    (False, True)
-    """
-    equal = sum(units.values()) / len(units)
-    # A nearly equal split was meant to be equal: missing units are a matter for `srm`.
-    if all(abs(count - equal) <= _NEAR * equal for count in units.values()):
-        return False
-    return srm.believable([*units.values()], [1] * len(units)).p_value < _UNEQUAL
-
-
-def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:
-    """Ask for the planned split, if units refute an equal one."""
-    # The counts are shown, but not offered as an answer: they would pass any test.
-    counts = ", ".join(f"{name} {count:,}" for name, count in units.items())
-    question = (
-        f"weights: was an equal split planned? The units refute it ({counts}). Say the shares that "
-        f"were planned, not those that came: {equal} if equal"
-    )
-    return [question] if refutes_equal(units) else []
-
-
-def ask_nulls(nulls: Mapping[str, int], answer: str) -> list[str]:
-    """Ask whether names such as NULL are variants."""
-    names = ", ".join(map(repr, nulls))
-    question = (
-        f"variants: is {names} a variant ({sum(nulls.values()):,} rows), or how none is written? "
-        f"It is left out; {answer}"
-    )
-    return [question] if nulls else []
-
-
-def find_nulls(units: Collection[str]) -> list[str]:
-    """List variants whose names may mean a missing value, if two others remain.
-
-    >>> find_nulls(["control", "new", "NULL"]), find_nulls(["None", "sms", "mail"])
-    (['NULL'], [])
-    """
-    nulls = [value for value in units if value.strip().lower() in words.LISTS["null"]]
-    other_values = [value for value in units if value not in nulls]
-    if not any(map(names_control, other_values)):
-        nulls = [value for value in nulls if not names_control(value)]
-    return nulls if len(other_values) > 1 else []
+    return make_variant_units({str(value): read_int(count) for value, count in rows})
 
 
 def _constant(

@@ -13,6 +13,7 @@ from typing import Any
 from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
 from abeval.drafts.reshape import reshape
+from abeval.drafts.variants import names_control
 from abeval.engines.copies import likely_encodings
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import Files, find_files, is_table
@@ -288,7 +289,7 @@ def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]
     variants: dict[str, list[str]] = {}
     for file, entries in name_words.items():
         variants.setdefault("_".join(w for w in entries if w not in common), []).append(file)
-    if not 1 < len(variants) <= guess.MOST_VARIANTS or not any(map(guess.names_control, variants)):
+    if not 1 < len(variants) <= guess.MOST_VARIANTS or not any(map(names_control, variants)):
         return {}
     return {variant: _shorten_paths(entries, format) for variant, entries in variants.items()}
 

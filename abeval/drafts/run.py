@@ -17,10 +17,11 @@ from abeval.drafts.counts import (
     number,
     read_counts,
 )
-from abeval.drafts.guess import Arms, Guess, add_question, guess_variant, make_arms, read_arms
+from abeval.drafts.guess import Guess, add_question, guess_variant, read_variant_units
 from abeval.drafts.kinds import Kind, Log, choose_main_log
 from abeval.drafts.origins import inspect_rows, make_tables
 from abeval.drafts.values import Period, guess_models, guess_period
+from abeval.drafts.variants import VariantUnits, make_variant_units
 from abeval.drafts.write import Findings, write_experiment_file
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quote
@@ -161,7 +162,7 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
     for question in list_questions(counts, ""):
         table = add_question(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, make_arms(units), name_unit(n), one_row=True)
+    return Findings(main, (), guesses, make_variant_units(units), name_unit(n), one_row=True)
 
 
 def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
@@ -215,7 +216,7 @@ def _names(guesses: Sequence[Guess]) -> set[str]:
 
 def _guess_assignment(
     engine: DuckDBEngine, main: Table, other_logs: Sequence[Log], is_timed: bool
-) -> tuple[Guess, Arms | None, Period | None]:
+) -> tuple[Guess, VariantUnits | None, Period | None]:
     """Guess the variant and the period, from the main table or from the exposures."""
     period, inside = guess_period(engine, main, main) if is_timed else None, main
     if period is not None:
@@ -229,12 +230,12 @@ def _guess_assignment(
         if variant.column is None:
             variant = guess_variant(engine, inside, **{way: True})
     if variant.column is not None or exposures is None:
-        return variant, read_arms(engine, inside, variant), period
+        return variant, read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
     reason = f"the exposures say it; {variant.reason}"
     period = guess_period(engine, main, exposures)
     return (
         replace(variant, column=None, reason=reason),
-        read_arms(engine, exposures, variant),
+        read_variant_units(engine, exposures, variant),
         period,
     )

@@ -9,14 +9,8 @@ from statistics import NormalDist
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
-from abeval.drafts.guess import (
-    Arms,
-    Guess,
-    guess_time,
-    list_variant_candidates,
-    names_control,
-    names_id,
-)
+from abeval.drafts.guess import Guess, guess_time, list_variant_candidates, names_id
+from abeval.drafts.variants import VariantUnits, names_control
 from abeval.engines.sql import Engine, cast_query, quote, read_int
 
 _MOST_VALUES = 20
@@ -137,7 +131,7 @@ def _is_either(column: Column, is_cost: bool, table: Table) -> bool:
 
 
 def settle_doubts(
-    engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None, has_ctr: bool
+    engine: Engine, table: Table, guesses: Sequence[Guess], arms: VariantUnits | None, has_ctr: bool
 ) -> Iterator[Guess]:
     """Keep the doubts that matter; others become diagnostics.
 
@@ -158,7 +152,7 @@ def settle_doubts(
 
 
 def _find_differing_columns(
-    engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
+    engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: VariantUnits
 ) -> list[Column]:
     """Find the columns whose means differ between variants by more than chance."""
     name, numbers = quote(variant.name), [f"x_{index}" for index in range(len(columns))]
@@ -238,7 +232,7 @@ class Models:
     served: Mapping[str, str]
 
 
-def guess_models(table: Table, arms: Arms, taken: Collection[str]) -> Models | None:
+def guess_models(table: Table, arms: VariantUnits, taken: Collection[str]) -> Models | None:
     """Guess the scores of models: columns whose names differ only in the model."""
     scores: dict[str, Column] = {}
     for column in table.columns:

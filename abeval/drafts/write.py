@@ -5,12 +5,13 @@ from dataclasses import dataclass, field
 
 import tomlkit
 
-from abeval.drafts import guess, words
+from abeval.drafts import words
 from abeval.drafts.columns import Column
-from abeval.drafts.guess import Arms, Guess
+from abeval.drafts.guess import Guess
 from abeval.drafts.kinds import Log, find_casts
 from abeval.drafts.origins import DONE
 from abeval.drafts.values import DOUBT, Models, Period
+from abeval.drafts.variants import VariantUnits, ask_nulls, ask_weights
 from abeval.drafts.words import slug
 from abeval.engines.sql import cast_query, quote
 from abeval.experiment.problems import spelled_alike, write_join_line
@@ -86,7 +87,7 @@ class Findings:
     main: Log
     other_logs: Sequence[Log]
     guesses: Sequence[Guess]
-    arms: Arms | None
+    arms: VariantUnits | None
     unit: str
     one_row: bool
     period: Period | None = None
@@ -139,10 +140,10 @@ def _write_period(file: ExperimentFile, period: Period | None) -> None:
         file.entry("end", end)
 
 
-def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> None:
+def _write_variants(file: ExperimentFile, arms: VariantUnits, models: Models | None) -> None:
     """Write the variants, and ask what their names and units leave open."""
-    file.ask(*guess.ask_nulls(arms.nulls, "if it is one, add it to [variants]"))
-    file.ask(*guess.ask_weights(arms.units, "weights of 1"))
+    file.ask(*ask_nulls(arms.nulls, "if it is one, add it to [variants]"))
+    file.ask(*ask_weights(arms.units, "weights of 1"))
     for spelled in spelled_alike(arms.units):
         names = ", ".join(map(repr, spelled))
         line = write_join_line(spelled[0], spelled)

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from abeval.aggregates.sums import BUCKETS
 from abeval.drafts import counts, words
 from abeval.drafts.counts import DAY_UNIT, CountTable, Outcome, Row, number
-from abeval.drafts.guess import find_nulls
+from abeval.drafts.variants import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.stats.resampling import MIN_DAYS

@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from abeval.bounds import MAX_VARIANTS
-from abeval.drafts import guess
-from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, likely_controls, names_control
+from abeval.drafts.variants import (
+    ask_nulls,
+    ask_weights,
+    find_nulls,
+    list_likely_controls,
+    names_control,
+    refutes_equal_split,
+)
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import entry, find_files
 from abeval.engines.sql import Engine, cast_query, quote, read_int
@@ -29,7 +35,7 @@ def choose_control(control: str | None, variants: Sequence[str]) -> str:
             hint = suggest_name(control, variants)
             raise ExperimentError(f"control: no variant is called {control!r}{hint}")
         return control
-    likely = likely_controls(variants)
+    likely = list_likely_controls(variants)
     if len(likely) > 1:
         names = ", ".join(map(repr, likely))
         raise ExperimentError(
@@ -49,7 +55,7 @@ def choose_weights(
             raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
         return planned, "planned"
     # Nobody gave a plan, and units refute an equal one: the result will ask about it.
-    if guess.refutes_equal(counts):
+    if refutes_equal_split(counts):
         return counts, "observed"
     return dict.fromkeys(counts, 1.0), "planned"
 

@@ -12,7 +12,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, SEGMENT, SUM_NAMES, WHOLE, Group, SumsRow
 from abeval.drafts.columns import measure_table
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, CallerNames, is_total, number, read_counts
-from abeval.drafts.guess import ask_weights
+from abeval.drafts.variants import ask_weights
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quote
 from abeval.errors import ExperimentError, LogError
