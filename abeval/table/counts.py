@@ -210,33 +210,29 @@ def _expand_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fracti
     return n * mean, max(n - 1, 0) * square + n * mean * mean
 
 
-def _add_cells(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, Fraction, Fraction]]:
-    """Add up cells: metric and variant → units, Σy and Σy²."""
+def _add_cells(
+    cells: Iterable[_Cell], day: str | None = None, segment: tuple[str, str] | None = None
+) -> list[Summary]:
+    """Add up cells by metric and variant."""
     totals: dict[tuple[str, str], tuple[int, Fraction, Fraction]] = {}
     for cell in cells:
         n, y, yy = totals.get((cell.metric, cell.variant), (0, Fraction(0), Fraction(0)))
         totals[cell.metric, cell.variant] = n + cell.n, y + cell.y, yy + cell.yy
-    return totals
-
-
-def _rows(
-    cells: Iterable[_Cell], day: str | None = None, segment: tuple[str, str] | None = None
-) -> list[Summary]:
     return [
         Summary(*key, day, n, {"sum_y": y, "sum_yy": yy}, segment)
-        for key, (n, y, yy) in _add_cells(cells).items()
+        for key, (n, y, yy) in totals.items()
     ]
 
 
 def _sum_units(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
     """Sum cells of units: all of them, by day and by segment."""
-    rows = _rows(cells)
+    rows = _add_cells(cells)
     for day in sorted({cell.day for cell in cells if parse_day(cell.day)}):
-        rows += _rows((cell for cell in cells if cell.day == day), day)
+        rows += _add_cells((cell for cell in cells if cell.day == day), day)
     for part in table.segments:
         for value in sorted({cell.parts[part] for cell in cells}):
             part_cells = (cell for cell in cells if cell.parts[part] == value)
-            rows += _rows(part_cells, segment=(words.slug(part), value))
+            rows += _add_cells(part_cells, segment=(words.slug(part), value))
     return rows
 
 
@@ -254,16 +250,19 @@ def _sum_days(cells: Sequence[_Cell], name: str) -> list[Summary]:
         what = f"{name} has {len(days)} days, and days are its units"
         hint = f"bring {MIN_DAYS} to {BUCKETS} days, or sums by user (docs/data.md)"
         raise LogError(what, hint)
-    keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), []
+    keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), list[Summary]()
     for day in days:
-        day_cells = _add_cells(cell for cell in cells if cell.day == day)
+        day_rows = _add_cells((cell for cell in cells if cell.day == day), day)
+        there = {(row.metric, row.variant) for row in day_rows}
         # Days are paired: one that lacks a variant compares nothing.
-        for metric, variant in (key for key in keys if key not in day_cells):
+        for metric, variant in (key for key in keys if key not in there):
             what = f"{name} has no {metric} of {variant} on {day}"
             hint = "variants are compared on the same days: add it, or leave out the day"
             raise LogError(what, hint)
-        for key, (n, y, _) in day_cells.items():
-            rows.append(Summary(*key, day, n, {"sum_y": y, "sum_x": Fraction(n)}))
+        rows += (
+            row._replace(sums={"sum_y": row.sums["sum_y"], "sum_x": Fraction(row.units)})
+            for row in day_rows
+        )
     return rows
 
 

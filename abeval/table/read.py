@@ -67,6 +67,17 @@ def equal_weights(variants: Iterable[str]) -> str:
     return f"weights={equal} (--weights {flag})"
 
 
+def choose_variants(
+    options: TableOptions, counts: Mapping[str, int]
+) -> tuple[dict[str, Any], list[str]]:
+    """Choose the control and the weights; return their entries, and questions about the split."""
+    weights, whence = choose_weights(options.weights, counts)
+    control = choose_control(options.control, list(options.entries.get("variants", counts)))
+    variants = {name: {"weight": weights[name]} for name in counts}
+    asked = ask_weights(counts, equal_weights(counts)) if whence == "observed" else []
+    return {"control": control, "weights": whence, "variants": variants}, asked
+
+
 _JOIN = "correct them in the table, or write {} beside the other variants"
 """Hint on how to join two spellings of a variant."""
 
@@ -139,25 +150,21 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
             answer = f"name all that are: {equal_weights(counts)}"
             questions += ask_nulls(nulls, answer)
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
-    control = choose_control(options.control, list(options.entries.get("variants", counts)))
-    weights, whence = choose_weights(options.weights, counts)
+    chosen, split_questions = choose_variants(options, counts)
+    control = chosen["control"]
     if options.control is None and not names_control(control):
         questions.append(
             f"control: is it {control!r}, the first by name? Say so: "
             f"control={control!r} (--control {shlex.quote(control)})"
         )
-    if options.weights is None:
-        questions += ask_weights(counts, equal_weights(counts))
     metrics, covariates = read_measures(engine, columns, options)
     log = {"columns": {"variant": variant}, "covariates": covariates}
     log |= {"query": cast_query({unit: "bigint"})} if is_decimal else {}
     return {
         "name": name,
-        "questions": questions,
+        "questions": [*questions, *split_questions],
         "unit": unit,
-        "control": control,
-        "weights": whence,
-        "variants": {label: {"weight": weights[label]} for label in counts},
+        **chosen,
         "logs": {"units": log},
         "inference": {"adjust": "cuped" if options.before else "none"},
         "segments": read_segments(columns, options.segments),

@@ -12,7 +12,6 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, SEGMENT, SUM_NAMES, WHOLE, Group, SumsRow
 from abeval.drafts.columns import measure_table
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, CallerNames, is_total, number, read_counts
-from abeval.drafts.variants import ask_weights
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quote
 from abeval.errors import ExperimentError, LogError
@@ -29,7 +28,7 @@ from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TABLE, TableOptions, list_specs, quote_column
 from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts
-from abeval.table.read import choose_control, choose_weights, equal_weights
+from abeval.table.read import choose_variants
 
 _STEP = Fraction(1, 10**12)
 """Default value of one counted unit: decimals beyond it are rounded away."""
@@ -266,7 +265,7 @@ def _day(row: Mapping[str, object], where: str) -> str | None:
 
 def _check_rows(rows: Sequence[Summary], source: str) -> None:
     """Refuse duplicate rows, and days without a row for the whole period."""
-    keys = dict[tuple[str, str, str | None], None]()
+    keys = set[tuple[str, str, str | None]]()
     for metric, variant, day, *_ in rows:
         if (metric, variant, day) in keys:
             when = "" if day is None else f" on {day}"
@@ -274,7 +273,7 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
                 f"{source} has {metric} of {variant}{when} twice",
                 "give one row for each metric, variant and day: add up the sums of different units",
             )
-        keys[metric, variant, day] = None
+        keys.add((metric, variant, day))
     period_units = {(row.metric, row.variant): row.units for row in rows if row.day is None}
     for metric, variant, day, units, *_ in rows:
         # The units of a day are among those of the period.
@@ -297,8 +296,7 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     more = {spec["name"]: {k: v for k, v in spec.items() if k not in _TEXTS} for spec in specs}
     counts = dict(sorted(_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
-    shares, whence = choose_weights(options.weights, counts)
-    is_asked = whence == "observed" and not table.days_are_units
+    variants, questions = choose_variants(options, counts)
     has_before = any(_BEFORE[0] in row.sums for row in table.rows)
     ratios = {row.metric for row in table.rows if _DENOMINATOR[0] in row.sums}
     metrics = []
@@ -309,10 +307,9 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     experiment_entries = {
         "name": table.name.partition(".")[0] or "sums",
         "unit": table.unit,
-        "control": choose_control(options.control, list(counts)),
-        "weights": whence,
-        "questions": ask_weights(counts, equal_weights(counts)) if is_asked else [],
-        "variants": {name: {"weight": shares[name]} for name in counts},
+        # Days that are units are in both variants.
+        "questions": [] if table.days_are_units else questions,
+        **variants,
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
         "segments": {name: quote_column(column) for name, column in table.segments.items()},
