@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
+from abeval.drafts.columns import FEW, Column, Table, measure_table
 from abeval.drafts.variants import (
     VariantUnits,
     list_likely_controls,
@@ -77,11 +77,8 @@ class Guess:
     name: str = ""
 
 
-def inspect_table(
-    engine: Engine, relation: str, origin: Origin, measured: Table | None = None
-) -> Table:
-    """Measure a table, and find the ids whose values have one variant each."""
-    table = replace(measured or measure_table(engine, relation), origin=origin)
+def inspect_table(engine: Engine, table: Table) -> Table:
+    """Find the ids of a table whose values have one variant each."""
     named = list_variant_candidates(table)[:1]
     first: dict[str, float] | None = None
     units = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
@@ -150,7 +147,7 @@ def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Tabl
     # A log is filtered before its query: a filter of what this makes stands in it.
     query = f"select *\nfrom (\n{origin.query}\n)\nwhere {where}" if origin.query else ""
     origin = replace(origin, query=query) if query else replace(origin, where=both)
-    return inspect_table(engine, relation, origin)
+    return inspect_table(engine, replace(measure_table(engine, relation), origin=origin))
 
 
 def names_id(column: Column) -> bool:

@@ -12,12 +12,12 @@ from typing import Any
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
-from abeval.drafts.reshape import reshape
+from abeval.drafts.reshape import reshape_table
 from abeval.drafts.variants import names_control
 from abeval.engines.copies import likely_encodings
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import Files, find_files, is_table
-from abeval.engines.sql import Engine, literal, quote
+from abeval.engines.sql import Engine, count_rows, literal, quote
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
 from abeval.experiment.load import check_read_options, make_source
@@ -32,11 +32,11 @@ def make_tables(
     files: Sequence[Path],
     folder: Path,
     read: Mapping[str, str],
-    whence: Origin | None = None,
+    whence: Origin,
 ) -> list[Table]:
     """Make tables of files, each a relation of the engine.
 
-    `whence` has the name of their log, and columns that the caller names.
+    `whence` has the name of their log, if it is given, and columns that the caller names.
     """
     groups: dict[Any, tuple[Origin, list[Path]]] = {}
     for file in (member for path in files for member in _members(engine, path, read)):
@@ -49,24 +49,12 @@ def make_tables(
         # Files of one variant each need not have the same columns.
         origin, *_ = (origin for origin, _ in groups.values())
         groups = {None: (origin, [file for _, group in groups.values() for file in group])}
-    prefix = "table" if whence is None else whence.name
-    tables = [
-        _table(engine, f"raw_{prefix}_{index}", _join_origins(origin, whence), group, folder, gone)
-        for index, (origin, group) in enumerate(groups.values())
-    ]
-    return [part for table in tables for part in _parts(engine, table, len(tables) == 1)]
-
-
-def _join_origins(origin: Origin, whence: Origin | None) -> Origin:
-    return origin if whence is None else replace(origin, name=whence.name, named=whence.named)
-
-
-def inspect_rows(engine: Engine, relation: str, origin: Origin, is_alone: bool) -> list[Table]:
-    """Make tables of a relation: one, or one for each type of its rows."""
-    name, measured, made = reshape(engine, relation)
-    whole = replace(origin, query=made.query, why=made.reason)
-    table = guess.inspect_table(engine, name, whole, measured)
-    return [*_parts(engine, table, is_alone)]
+    tables = list[Table]()
+    for index, (origin, group) in enumerate(groups.values()):
+        relation = f"raw_{whence.name or 'table'}_{index}"
+        origin = replace(origin, name=whence.name, named=whence.named)
+        tables.append(_make_table(engine, relation, origin, group, folder, gone))
+    return [part for table in tables for part in split_types(engine, table, len(tables) == 1)]
 
 
 def _columns_of_some(groups: Mapping[Any, tuple[Origin, list[Path]]]) -> list[str]:
@@ -87,7 +75,7 @@ def _columns_of_some(groups: Mapping[Any, tuple[Origin, list[Path]]]) -> list[st
     return sorted(union - common) if len(variants) == len(files) else []
 
 
-def _table(
+def _make_table(
     engine: DuckDBEngine,
     relation: str,
     origin: Origin,
@@ -97,25 +85,25 @@ def _table(
 ) -> Table:
     """Make one table of files; each file may have the rows of one variant."""
     paths = {"": [str(file) for file in files]}
+    origin = replace(origin, name=origin.name or origin.read.get("table") or _name(files[0]))
+
+    def read_options() -> dict[str, object]:
+        return {"path": paths.get("", paths), **origin.read}
 
     def add_table(**options: object) -> Table:
-        source = {"path": paths.get("", paths), **origin.read, **options}
-        engine.add_log(relation, make_source(source))
-        name, measured, made = reshape(engine, relation, gone)
+        engine.add_log(relation, make_source({**read_options(), **options}))
         relative = {
             variant: [_relative_path(folder, path) for path in group]
             for variant, group in paths.items()
         }
-        called = origin.name or origin.read.get("table") or _name(files[0])
-        whole = replace(origin, name=called, paths=relative, query=made.query, why=made.reason)
-        return guess.inspect_table(engine, name, whole, measured)
+        table = reshape_table(engine, relation, replace(origin, paths=relative), gone)
+        return guess.inspect_table(engine, table)
 
     table = add_table()
     is_text = table.origin.read.get("format", "csv") == "csv" and files[0].suffix != ".parquet"
     times = [c for c in guess.list_times(table) if c.kind in ("time", "text")] if is_text else []
-    if times and not origin.query and times[0].name in engine.columns(relation):
-        source = {"path": paths.get("", paths), **origin.read}
-        formats = find_time_formats(engine, relation, source, times[0].name)
+    if times and times[0].name in engine.columns(relation):
+        formats = find_time_formats(engine, relation, read_options(), times[0].name)
         if formats:
             origin = replace(origin, formats={times[0].name: formats[0]})
         if len(formats) > 1:
@@ -238,8 +226,7 @@ def _is_row(engine: Engine, relation: str, columns: Mapping[str, str]) -> bool:
     kinds = [name for name, kind in columns.items() if not kind.startswith("VARCHAR")]
     is_value = re.compile(r"-?\d+([.]\d+)?(_\d+)?|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*")
     numbers = [name for name in kinds if is_value.fullmatch(name)]
-    ((rows,),) = engine.rows(f"select count(*) from {sample}")
-    return bool(rows) and bool(numbers) and len(numbers) == len(kinds)
+    return bool(numbers) and len(numbers) == len(kinds) and count_rows(engine, sample) > 0
 
 
 def _is_of_thousands(number: str) -> bool:
@@ -309,7 +296,7 @@ def _relative_path(folder: Path, path: str) -> str:
     return (target.relative_to(home) if target.is_relative_to(home) else target).as_posix()
 
 
-def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
+def split_types(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
     """Split a table by the types of its rows, such as impressions and clicks.
 
     Impressions may also be in another table, unless the table is alone.

@@ -7,10 +7,10 @@ entries of lists become rows, texts such as $1,234.50 or 12.5% become numbers.
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Table, measure_table
+from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
 from abeval.engines.sql import MONEY, Engine, literal, quote, read_int
 
 _SAMPLE = 500
@@ -36,14 +36,6 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 
 
 @dataclass(frozen=True)
-class Reshaping:
-    """SQL over the rows `log`, and why it is needed; both are empty where it is not."""
-
-    query: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class _Field:
     """A value in a nest: its names from the outside in, and its SQL."""
 
@@ -51,10 +43,8 @@ class _Field:
     sql: str
 
 
-def reshape(
-    engine: Engine, relation: str, gone: Sequence[str] = ()
-) -> tuple[str, Table, Reshaping]:
-    """Reshape a relation where it needs it; return its name, its columns and the query.
+def reshape_table(engine: Engine, relation: str, origin: Origin, gone: Sequence[str] = ()) -> Table:
+    """Measure a relation, reshaped where it needs it; its origin has the query, and why.
 
     `gone` are columns that only some of the files have.
     """
@@ -75,7 +65,7 @@ def reshape(
         name = f"{relation}_{step.__name__.strip('_')}"
         engine.view(name, select.format(rows=quote(table.relation)))
         table = measure_table(engine, name)
-    return table.relation, table, Reshaping(query, "; ".join(reasons))
+    return replace(table, origin=replace(origin, query=query, why="; ".join(reasons)))
 
 
 def _braced(sql: str) -> str:

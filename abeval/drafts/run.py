@@ -17,9 +17,16 @@ from abeval.drafts.counts import (
     number,
     read_counts,
 )
-from abeval.drafts.guess import Guess, add_question, guess_variant, read_variant_units
+from abeval.drafts.guess import (
+    Guess,
+    add_question,
+    guess_variant,
+    inspect_table,
+    read_variant_units,
+)
 from abeval.drafts.kinds import Kind, Log, choose_main_log
-from abeval.drafts.origins import inspect_rows, make_tables
+from abeval.drafts.origins import make_tables, split_types
+from abeval.drafts.reshape import reshape_table
 from abeval.drafts.values import Period, guess_models, guess_period
 from abeval.drafts.variants import VariantUnits, make_variant_units
 from abeval.drafts.write import Findings, write_experiment_file
@@ -64,7 +71,8 @@ def draft_files(
         # The files of a folder may be of several kinds.
         engine.confine(sources, [str(f) for f in files if f.is_dir()], with_copies=True)
         try:
-            return _draft_tables(engine, make_tables(engine, files, folder, entries), name)
+            tables = make_tables(engine, files, folder, entries, Origin())
+            return _draft_tables(engine, tables, name)
         except QueryError as error:
             if (reason := extract_reason(error)) == error.what:
                 raise
@@ -74,37 +82,31 @@ def draft_files(
             ) from error
 
 
-def draft_frames(
-    logs: Mapping[str, object],
-    named: Mapping[str, str] | None = None,
-    name: str = "experiment",
-    folder: Path | None = None,
-) -> Draft:
+def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str) -> Draft:
     """Draft a file for logs by name: frames, or paths of files.
 
     Args:
         logs: `impressions` or a table first, then `clicks`, `items`, `exposures`.
         named: `unit` and `variant` → their columns, where the caller says them.
         name: The experiment's.
-        folder: Where relative paths start.
 
     Raises:
         LogError: A log is not what its name says.
     """
-    home, tables = folder or Path(), list[Table]()
-    paths = {key: home / log for key, log in logs.items() if isinstance(log, str | Path)}
-    with closing(DuckDBEngine(folder=home)) as engine:
+    tables = list[Table]()
+    paths = {key: Path(log) for key, log in logs.items() if isinstance(log, str | Path)}
+    with closing(DuckDBEngine(folder=Path())) as engine:
         sources = [make_source({"path": str(path)}) for path in paths.values()]
         engine.confine(sources, [str(p) for p in paths.values() if p.is_dir()], with_copies=True)
         for key, log in logs.items():
-            origin = Origin(name=key, named=named or {})
+            origin = Origin(name=key, named=named)
             if key in paths:
-                made = make_tables(engine, [paths[key]], home, {}, origin)
+                tables += make_tables(engine, [paths[key]], Path(), {}, origin)
             else:
                 engine.add_frame(f"raw_{key}", log)
-                made = inspect_rows(engine, f"raw_{key}", origin, is_alone=len(logs) == 1)
-            tables += made
-        _check_named(tables[0], named or {})
+                table = inspect_table(engine, reshape_table(engine, f"raw_{key}", origin))
+                tables += split_types(engine, table, is_alone=len(logs) == 1)
+        _check_named(tables[0], named)
         draft = _draft_tables(engine, tables, name)
     for key in [*logs][1:]:
         if key not in draft.list_logs():
