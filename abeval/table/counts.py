@@ -21,7 +21,7 @@ from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.stats.resampling import MIN_DAYS
 from abeval.table.columns import quote_column
-from abeval.table.restated import check_restated, classify_spread
+from abeval.table.restated import check_restated, compute_variance
 
 _MOST_DIGITS = 50
 """Most digits of a value; third powers of sums must stay finite."""
@@ -204,10 +204,9 @@ def _expand_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fracti
     mean, size = _value(row, outcome.column, where), _value(row, spread, where)
     if size < 0:
         raise LogError(f"{where}: {spread} is {row[spread]}", "a spread is not negative")
-    is_square, is_error = classify_spread(spread)
-    square = (size if is_square else size * size) * (n if is_error else 1)
     # Σy² = (n − 1) · variance + n · mean².
-    return n * mean, max(n - 1, 0) * square + n * mean * mean
+    variance = compute_variance(spread, size, Fraction(n))
+    return n * mean, max(n - 1, 0) * variance + n * mean * mean
 
 
 def _add_cells(

@@ -5,10 +5,11 @@ A column that may say something again, and fits none of its readings, contradict
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from functools import partial
 from itertools import product
 from math import inf, sqrt
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from abeval.drafts import words
 from abeval.drafts.counts import CountTable, metric_stem, number, read_interval_end
@@ -126,16 +127,21 @@ def _scales(table: CountTable, column: str) -> Iterator[float]:
         yield 0.01
 
 
-def _variance(spread: str, size: float, n: float) -> float:
-    """Return the variance between units that a spread implies."""
+_Number = TypeVar("_Number", float, Fraction)
+
+
+def compute_variance(spread: str, size: _Number, n: _Number) -> _Number:
+    """Compute the variance between n units that a spread implies: at least 0."""
     is_square, is_error = classify_spread(spread)
-    return (size if is_square else max(size, 0.0) ** 2) * (n if is_error else 1)
+    # A printed 0 may stand for less than 0.
+    size = max(size, size * 0)
+    return (size if is_square else size * size) * (n if is_error else 1)
 
 
 def _spreads(spread: str, target: str, size: float, n: float) -> _Ends:
     """Return the range of another spread of the same units."""
     is_square, is_error = classify_spread(target)
-    square = max(_variance(spread, size, n), 0.0) / (n if is_error else 1)
+    square = compute_variance(spread, size, n) / (n if is_error else 1)
     # A variance divides by n or by n − 1, and the table does not say by which.
     ends = square * (1 - 1 / max(n, 1)), square * (1 + 1 / max(n - 1, 1))
     return ends if is_square else (sqrt(ends[0]), sqrt(ends[1]))
@@ -147,7 +153,7 @@ def _ends(side: str, spread: str | None, value: float, n: float, size: float = 0
     if spread is None:
         value = value / n if n else 0.0
     elif n >= _MANY:
-        error = sqrt(max(_variance(spread, size, n), 0.0) / n)
+        error = sqrt(compute_variance(spread, size, n) / n)
         least, most = _LEAST * error, _MOST * error
     return value + sign * least, value + sign * most
 
