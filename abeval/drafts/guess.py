@@ -84,13 +84,15 @@ def inspect_table(engine: Engine, table: Table) -> Table:
     units = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     has_units = any(c.distinct == table.rows > FEW for c in units)
     for variant in named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]:
-        since, constancy = _since(engine, table, variant), dict[str, float]()
+        since, constancy = _write_start_test(engine, table, variant), dict[str, float]()
         # Names are many: where none is known, values of which each has one variant say it.
         for named_so in (True, False):
             is_open = not has_units and all(share <= _ALWAYS for share in constancy.values())
             ids = _list_ids(table, variant, named_so) if named_so or is_open else []
             if ids:
-                constancy |= {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
+                constancy |= {
+                    c.name: _measure_constancy(engine, table, c, variant, since, 2) for c in ids
+                }
         ordered = sorted(table.columns, key=lambda c: (c.distinct, not names_id(c)))
         constancy = {c.name: constancy[c.name] for c in ordered if c.name in constancy}
         first = constancy if first is None else first
@@ -122,7 +124,7 @@ def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
     return sorted(filter(fits, again), key=lambda c: c.distinct)[:FEW]
 
 
-def _since(engine: Engine, table: Table, variant: Column) -> str:
+def _write_start_test(engine: Engine, table: Table, variant: Column) -> str:
     """Write SQL that drops rows from before the experiment."""
     time, name = guess_time(table).column, f"cast({quote(variant.name)} as varchar)"
     often = [value for value, rows in variant.values.items() if rows >= _RARE * variant.rows]
@@ -153,7 +155,7 @@ def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Tabl
 def names_id(column: Column) -> bool:
     """Tell whether a column has ids of people or places."""
     is_id = (
-        words.words(column.name)[-1:] == ("id",)
+        words.split(column.name)[-1:] == ("id",)
         or column.mentions_role("place")
         or column.has_role_name("unit")
     )
@@ -169,7 +171,7 @@ def guess_unit(table: Table) -> Guess:
     if named or table.origin.named.get("unit") == ROW_UNIT:
         return Guess("unit", named, "sure", "you name it")
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.has_role_name("unit")]
-    id_column = min(ids, key=lambda c: (_rank(c, "unit"), c.name), default=None)
+    id_column = min(ids, key=lambda c: (_rank_name(c, "unit"), c.name), default=None)
     share = 1.0 if id_column is None else table.constancy.get(id_column.name, 1.0)
     # Had finer ids been assigned, a coarser one would have several variants.
     column = next(iter(table.clusters), id_column)
@@ -214,7 +216,7 @@ def drop_earlier_stage(engine: Engine, table: Table) -> Table:
     """Drop the rows that a column marks as from before the experiment, and ask."""
     for column in table.columns:
         first = words.LISTS["stage_before"]
-        kept_values = [v for v in column.values if not {*words.words(v)[:1]} & first.keys()]
+        kept_values = [v for v in column.values if not {*words.split(v)[:1]} & first.keys()]
         if not column.has_role_name("stage") or not 0 < len(kept_values) < len(column.values):
             continue
         where = f"cast({quote(column.name)} as varchar) in ({', '.join(map(literal, kept_values))})"
@@ -233,7 +235,7 @@ def add_question(table: Table, question: str) -> Table:
     return replace(table, origin=replace(table.origin, questions=questions))
 
 
-def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
+def holds_units(table: Table, unit: Guess, time: Guess) -> bool:
     """Tell whether rows are units, and not impressions of units."""
     taken = {g.column.name for g in (unit, time) if g.column is not None}
     entries = {guess.entry for guess in guess_log_columns(table, taken)}
@@ -248,7 +250,7 @@ def has_one_row(unit: Guess) -> bool:
     return unit.column is None or unit.column.distinct == unit.column.rows
 
 
-def _rank(column: Column, role: str) -> int:
+def _rank_name(column: Column, role: str) -> int:
     """Return the rank of a name in the list of a role; other names come last."""
     ranks = words.LISTS[role]
     return ranks.get(words.join_words(column.name), len(ranks))
@@ -268,27 +270,27 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
         likely = [c for c in often if c.is_share or list_likely_controls(c.values)]
         # Of two, the variant is the one that splits the rows evenly.
         others = [c for c in often if c not in likely and not c.has_role_name("category")]
-        return [*likely, *sorted(others, key=lambda c: (c.distinct > 2, _unevenness(c)))]
+        return [*likely, *sorted(others, key=lambda c: (c.distinct > 2, _measure_unevenness(c)))]
     texts = [c for c in plain if c.kind == "text" and list_likely_controls(c.values)]
     candidates = [
         c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
-    return sorted(candidates, key=lambda c: (not _likeness(c)[0], _rank(c, "variant")))
+    return sorted(candidates, key=lambda c: (not _rate_likeness(c)[0], _rank_name(c, "variant")))
 
 
-def _unevenness(column: Column) -> float:
+def _measure_unevenness(column: Column) -> float:
     """Compute how far the most frequent value is from an equal share."""
     return max(column.values.values()) * column.distinct / column.rows
 
 
 def _is_tested(column: Column) -> bool:
     """Tell whether a column is named like a test, with about as many of both values."""
-    parts, rows = words.words(column.name), column.values.values()
+    parts, rows = words.split(column.name), column.values.values()
     is_named = any(words.is_role_name(part, "tested") for part in {*parts[:1], *parts[-1:]})
     return is_named and min(rows) > 0.9 * max(rows)
 
 
-def _likeness(column: Column) -> tuple[bool, bool]:
+def _rate_likeness(column: Column) -> tuple[bool, bool]:
     """Tell whether a column's values, and whether its name, are those of a variant."""
     letters = sorted(value.strip().lower() for value in column.values)
     is_ab = letters == list("abcdefghijkl")[: len(letters)]
@@ -307,21 +309,21 @@ def guess_variant(
         return Guess("variant", named, "sure", "you name it")
     unit = guess_unit(table)
     candidates = [c for c in list_variant_candidates(table, weakly) if c != unit.column][:FEW]
-    shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
+    shares = {c.name: _measure_constancy(engine, table, unit.column, c) for c in candidates}
     fitting = [c for c in candidates if shares[c.name] >= _ONE_VARIANT]
     fitting = fitting or [c for c in candidates if by_name and c.has_role_name("variant_sure")]
     if not fitting:
         reason = "no column names the variant of a unit: which one is it?"
         return Guess("variant", None, "not sure", reason)
     best, share, by_row = fitting[0], shares[fitting[0].name], has_one_row(unit)
-    rivals = [c.name for c in fitting[1:] if _likeness(c) == _likeness(best)]
+    rivals = [c.name for c in fitting[1:] if _rate_likeness(c) == _rate_likeness(best)]
     reason = f"its values are {', '.join(map(repr, best.values))}"
     if not by_row:
         reason = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
     is_even = len(list_likely_controls(best.values)) == 1 and not refutes_equal_split(best.values)
-    is_plain = not rivals and (any(_likeness(best)) or _is_tested(best) or is_even)
+    is_plain = not rivals and (any(_rate_likeness(best)) or _is_tested(best) or is_even)
     if share >= _ONE_VARIANT and (best.has_role_name("variant_sure") or is_plain):
         is_sure = best.has_role_name("variant") and not rivals and not by_row and share > 0.99
         return Guess("variant", best, "sure" if is_sure else "likely", reason)
@@ -346,7 +348,7 @@ def read_variant_units(engine: Engine, table: Table, guessed: Guess) -> VariantU
     return make_variant_units({str(value): read_int(count) for value, count in rows})
 
 
-def _constant(
+def _measure_constancy(
     engine: Engine,
     table: Table,
     unit: Column | None,
@@ -381,7 +383,7 @@ def list_times(table: Table) -> list[Column]:
         )
 
     return sorted(
-        filter(is_time, table.columns), key=lambda c: (_rank(c, "time"), c.kind != "time")
+        filter(is_time, table.columns), key=lambda c: (_rank_name(c, "time"), c.kind != "time")
     )
 
 
@@ -401,7 +403,7 @@ def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess the columns of a log, such as click and item, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
         role = next((role for role in _LOG_COLUMNS if column.has_role_name(role)), "")
-        if role and _fits(role, column):
+        if role and _fits_role(role, column):
             yield Guess(role, column, "likely", "by its name")
 
 
@@ -418,9 +420,9 @@ def guess_clicks(table: Table, guesses: Collection[Guess]) -> Iterator[Guess]:
         yield Guess("click", shares[0], "not sure", "its values are 0 and 1", question)
 
 
-def _fits(role: str, column: Column) -> bool:
+def _fits_role(role: str, column: Column) -> bool:
     if role in ("item_id", "request_id", "impression_id"):
-        is_id = column.distinct > FEW or words.words(column.name)[-1] in ("id", "item")
+        is_id = column.distinct > FEW or words.split(column.name)[-1] in ("id", "item")
         return column.kind in ("text", "integer") and is_id
     if role == "category":
         return column.kind == "text"

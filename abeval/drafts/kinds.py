@@ -132,12 +132,13 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log,
     for log in sorted(logs, key=lambda log: not log.is_clicks):
         kinds = {candidate.kind for candidate in other_logs} - {"events", None}
         matches = match_columns(engine, log.table, main.table)
-        clicks, seen = _clicks(engine, log, main, matches)
-        readings = (_items(log, main, matches), clicks, _guess_unit_log(engine, log, main, matches))
+        clicks, seen = _guess_clicks(engine, log, main, matches)
+        unit_log = _guess_unit_log(engine, log, main, matches)
+        readings = (_guess_items(log, main, matches), clicks, unit_log)
         twice = replace(log, reason="another file has these already")
         choice = next((c for c in readings if c and c.kind not in kinds), twice)
         if choice.kind == "events":
-            alias = words.unique_name(taken, words.slug(choice.name))
+            alias = words.choose_name(taken, words.slug(choice.name))
             choice = replace(choice, alias=alias)
         if choice is clicks and choice.kind == "clicks":
             main = replace(main, columns={**main.columns, **seen})
@@ -145,7 +146,7 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log,
     return main, other_logs
 
 
-def _items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
+def _guess_items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
     """Guess whether each row is an item of the impressions."""
     is_called_so = words.mentions_role(log.name.rstrip("s"), "item_id")
     seen, unit = main.columns.get("item_id"), main.columns.get("unit_id")
@@ -162,7 +163,7 @@ def _items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
     return None
 
 
-def _clicks(
+def _guess_clicks(
     engine: Engine, log: Log, main: Log, matches: Sequence[Match]
 ) -> tuple[Log | None, Mapping[str, Column]]:
     """Guess whether rows are clicks: most follow an impression of the same keys.

@@ -14,7 +14,7 @@ from abeval.drafts.counts import (
     CountTable,
     list_questions,
     name_unit,
-    number,
+    parse_number,
     read_counts,
 )
 from abeval.drafts.guess import (
@@ -128,7 +128,7 @@ def _check_named(table: Table, named: Mapping[str, str]) -> None:
 
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
     counts = read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
-    findings = _findings(engine, tables) if counts is None else _describe_counts(tables[0], counts)
+    findings = _describe_counts(tables[0], counts) if counts else _describe_logs(engine, tables)
     file = write_experiment_file(name, findings)
     used = [log for log in findings.other_logs if log.kind is not None]
     extra_guesses = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
@@ -144,7 +144,7 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
     variant, n = columns[counts.variant], counts.outcomes[0].n
     units = Counter[str]()
     for row in counts.rows:
-        units[row[counts.variant]] += int(number(row[n]) or 0)
+        units[row[counts.variant]] += int(parse_number(row[n]) or 0)
     day_note = "; 'day': days are the units" if counts.day else ""
     reason = f"'row': each of the {n} was assigned by itself{day_note}"
     guesses = [Guess("unit", None, "likely", reason)]
@@ -167,14 +167,14 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
     return Findings(main, (), guesses, make_variant_units(units), name_unit(n), one_row=True)
 
 
-def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
+def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     """Guess the kinds of the tables, and the columns of the main one."""
     first, others = choose_main_log(engine, tables)
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
-    by_unit = guess.is_of_units(table, unit, time) and not any(log.kind for log in others)
+    by_unit = guess.holds_units(table, unit, time) and not any(log.kind for log in others)
     if by_unit:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
@@ -190,18 +190,17 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     entries = {g.entry for g in guesses}
     clicks = [*guess.guess_clicks(table, guesses)] if not by_unit and not others else []
     if not by_unit:
-        canonical = [
-            g for g in guess.guess_log_columns(table, _names(guesses)) if g.entry not in entries
-        ]
+        canonical = [*guess.guess_log_columns(table, _list_names(guesses))]
+        canonical = [g for g in canonical if g.entry not in entries]
         # Without a column of rows, a score is a property of the unit.
         guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
         guesses += clicks
     columns = {g.entry: g.column for g in guesses if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
-    models = guess_models(table, arms, _names(guesses)) if arms and not by_unit else None
+    models = guess_models(table, arms, _list_names(guesses)) if arms and not by_unit else None
     scores = {column.name for column in models.scores.values()} if models else set()
-    guesses += values.guess_values(table, _names(guesses) | scores)
-    guesses += guess.guess_segments(table, _names(guesses) | scores)
+    guesses += values.guess_values(table, _list_names(guesses) | scores)
+    guesses += guess.guess_segments(table, _list_names(guesses) | scores)
     kind: Kind = "units" if by_unit else "impressions"
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
@@ -211,7 +210,7 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     return replace(findings, guesses=tuple(final_guesses))
 
 
-def _names(guesses: Sequence[Guess]) -> set[str]:
+def _list_names(guesses: Sequence[Guess]) -> set[str]:
     """Return the names of the columns that have a guess."""
     return {candidate.column.name for candidate in guesses if candidate.column is not None}
 

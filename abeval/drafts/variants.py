@@ -33,7 +33,7 @@ def names_control(value: str, surely: bool = False) -> bool:
     """Tell whether a value names a control; `surely` excludes ambiguous names."""
     # pandas writes 0 beside nulls as 0.0.
     value = value.removesuffix(".0")
-    parts = words.words(value)
+    parts = words.split(value)
     ends = {"".join(parts), *parts[:1], *parts[-1:]}
     is_negative = len(parts) > 1 and words.is_role_name(parts[0], "negative")
     is_sure = bool(ends & words.LISTS["control_sure"].keys())
@@ -57,8 +57,8 @@ def list_likely_controls(variants: Iterable[str]) -> list[str]:
     (['old'], ['ranker_old'])
     """
     values = [*variants]
-    common = set.intersection(*({*words.words(value)} for value in values)) if values else set()
-    bare = {v: "_".join(w for w in words.words(v) if w not in common) or v for v in values}
+    common = set.intersection(*({*words.split(value)} for value in values)) if values else set()
+    bare = {v: "_".join(w for w in words.split(v) if w not in common) or v for v in values}
     usual = [v for v in values if names_control(v) or names_control(bare[v])]
     usual = [value for value in usual if names_control(value, surely=True)] or usual
     return [value for value in usual if normalize_name(bare[value]) not in _LETTERS] or usual

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from abeval.aggregates.sums import BUCKETS
 from abeval.drafts import counts, words
-from abeval.drafts.counts import DAY_UNIT, CountTable, Outcome, Row, number
+from abeval.drafts.counts import DAY_UNIT, CountTable, Outcome, Row, parse_number
 from abeval.drafts.variants import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
@@ -88,7 +88,7 @@ def sum_counts(table: CountTable, unit: str, name: str) -> Sums:
     days_are_units = table.day is not None and unit != ROW_UNIT
     if not days_are_units:
         _check_units(table, unit, name)
-    cells = [cell for item in table.outcomes for cell in _cells(table, item, name)]
+    cells = [cell for item in table.outcomes for cell in _read_cells(table, item, name)]
     # The sum of squares of counts is known only if each unit counts at most once.
     more = {item.metric: item for item in cells if item.outcome.spread is None and item.y > item.n}
     for metric, item in more.items() if not days_are_units else ():
@@ -106,17 +106,17 @@ def sum_counts(table: CountTable, unit: str, name: str) -> Sums:
         rows,
         unit=DAY_UNIT if days_are_units else counts.name_unit(table.outcomes[0].n),
         entries={
-            metric: _entry(outcome, metric not in more, days_are_units)
+            metric: _make_entry(outcome, metric not in more, days_are_units)
             for metric, outcome in outcomes.items()
         },
         segments={} if days_are_units else {words.slug(part): part for part in table.segments},
         days_are_units=days_are_units,
         questions=tuple(counts.list_questions(table, unit)),
-        notes=tuple(_notes(table, unused, days_are_units)),
+        notes=tuple(_list_notes(table, unused, days_are_units)),
     )
 
 
-def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, str]:
+def _make_entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, str]:
     value, per = quote_column(outcome.column), quote_column(outcome.n)
     entry = {"numerator": value, "denominator": per} if is_ratio else {"value": value}
     entry |= {"unit": "share"} if may_be_share and outcome.spread is None else {}
@@ -132,7 +132,7 @@ def _check_labels(table: CountTable, name: str) -> None:
     for row_number, row in enumerate(table.rows, start=1):
         key = tuple(row[label] for label in labels)
         for label, value in zip(labels, key, strict=True):
-            if counts.is_total(value):
+            if words.is_role_name(value, "total"):
                 what = f"{name}, row {row_number}: {label} is {value!r}, the sum of other rows"
                 raise LogError(what, "leave it out: sums are made of the rows")
             if not value or (label == table.variant and value in nulls):
@@ -157,15 +157,15 @@ def _check_units(table: CountTable, unit: str, name: str) -> None:
         )
 
 
-def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
+def _read_cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
     for row_number, row in enumerate(table.rows, start=1):
         where = f"{name}, row {row_number}"
-        n = _whole(row, outcome.n, where)
+        n = _read_whole(row, outcome.n, where)
         if outcome.spread is not None:
             y, yy = _expand_mean(row, outcome, n, where)
         else:
             # Values are 0 or 1, so their squares have the same sum.
-            y = yy = Fraction(_whole(row, outcome.column, where))
+            y = yy = Fraction(_read_whole(row, outcome.column, where))
         metric = outcome.metric
         if table.metric is not None:
             metric_name = words.slug(row[table.metric])
@@ -175,8 +175,8 @@ def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
         yield _Cell(metric, outcome, row[table.variant], day, parts, n, y, yy)
 
 
-def _value(row: Row, column: str, where: str) -> Fraction:
-    value = number(row[column])
+def _read_value(row: Row, column: str, where: str) -> Fraction:
+    value = parse_number(row[column])
     if value is None:
         what = repr(row[column]) if row[column] else "empty"
         raise LogError(f"{where}: {column} is {what}", "write a number, 0 where there was none")
@@ -190,8 +190,8 @@ def check_bounds(value: Decimal, what: str) -> Fraction:
     return Fraction(value)
 
 
-def _whole(row: Row, column: str, where: str) -> int:
-    value = _value(row, column, where)
+def _read_whole(row: Row, column: str, where: str) -> int:
+    value = _read_value(row, column, where)
     if value < 0 or value.denominator != 1:
         what = f"{where}: {column} is {row[column]}, but counts are whole numbers"
         raise LogError(what, "write them in full, without decimals (12,345 is read as 12345)")
@@ -201,7 +201,7 @@ def _whole(row: Row, column: str, where: str) -> int:
 def _expand_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fraction, Fraction]:
     """Compute Σy and Σy² of n units from their mean and their spread."""
     spread = str(outcome.spread)
-    mean, size = _value(row, outcome.column, where), _value(row, spread, where)
+    mean, size = _read_value(row, outcome.column, where), _read_value(row, spread, where)
     if size < 0:
         raise LogError(f"{where}: {spread} is {row[spread]}", "a spread is not negative")
     # Σy² = (n − 1) · variance + n · mean².
@@ -265,7 +265,7 @@ def _sum_days(cells: Sequence[_Cell], name: str) -> list[Summary]:
     return rows
 
 
-def _notes(table: CountTable, unused: Sequence[str], days_are_units: bool) -> Iterator[str]:
+def _list_notes(table: CountTable, unused: Sequence[str], days_are_units: bool) -> Iterator[str]:
     if days_are_units:
         yield (
             "Days are the units: a variant's value is the sum of all days over the sum of all "

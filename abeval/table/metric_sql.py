@@ -74,12 +74,12 @@ def write_metric_statements(experiment: Experiment, names: Sequence[str]) -> dic
         _check_metric(experiment, metric)
     past_metrics = [metric for metric in metrics if metric.source.of_past]
     now = [metric for metric in metrics if not metric.source.of_past]
-    texts = _statements(experiment, now, {"pre_period": None}) if now else {}
-    texts |= _statements(experiment, past_metrics, {}) if past_metrics else {}
+    texts = _write_statements(experiment, now, {"pre_period": None}) if now else {}
+    texts |= _write_statements(experiment, past_metrics, {}) if past_metrics else {}
     return {metric.name: texts[metric.name] for metric in metrics}
 
 
-def _statements(
+def _write_statements(
     experiment: Experiment, metrics: Sequence[Metric], overrides: Mapping[str, object]
 ) -> dict[str, str]:
     """Write the statements of metrics, without the logs that none of them reads."""
@@ -124,7 +124,7 @@ def write_view_statements(experiment: Experiment, is_absolute: bool = False) -> 
             if metric.source is QUANTILE:
                 _write_events(run, prepared.schema, metric)
             elif metric.source.per_unit and metric.source is not UNIT_DAY:
-                _source_rows(run, prepared, metric)
+                _write_source_rows(run, prepared, metric)
         if "gauc" in recorder.relations:
             recorder.note("gauc_unit", _VALUES["gauc_unit"])
     return "\n".join(statement.view_statements(recorder.relations)) + "\n"
@@ -182,7 +182,7 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
     if metric.source is QUANTILE:
         _write_events(run, schema, metric)
         return _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
-    rows = _source_rows(run, prepared, metric)
+    rows = _write_source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
     totals = {
         name: _write_total(run, schema, term) for name, term in terms.items() if term is not None
@@ -242,7 +242,7 @@ def _pick_by_variant(columns: Mapping[str, str]) -> str:
     return write_case("u.variant", columns) if rest else first
 
 
-def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
+def _write_source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     """Write the rows of a source by unit; return the name of their relation."""
     engine, source = run.engine, metric.source
     if source is UNIT_DAY:

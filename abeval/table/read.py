@@ -60,7 +60,7 @@ def choose_weights(
     return dict.fromkeys(counts, 1.0), "planned"
 
 
-def equal_weights(variants: Iterable[str]) -> str:
+def write_equal_weights(variants: Iterable[str]) -> str:
     """Write an equal split as Python and as command-line option, for hints."""
     equal = dict.fromkeys(variants, 1)
     flag = shlex.quote(",".join(f"{name}={weight}" for name, weight in equal.items()))
@@ -74,7 +74,7 @@ def choose_variants(
     weights, whence = choose_weights(options.weights, counts)
     control = choose_control(options.control, list(options.entries.get("variants", counts)))
     variants = {name: {"weight": weights[name]} for name in counts}
-    asked = ask_weights(counts, equal_weights(counts)) if whence == "observed" else []
+    asked = ask_weights(counts, write_equal_weights(counts)) if whence == "observed" else []
     return {"control": control, "weights": whence, "variants": variants}, asked
 
 
@@ -106,7 +106,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         if path is not None:
             is_csv = find_files(TABLE, source, Path()).takes("decimal")
             _check_commas(engine, options, is_csv)
-        entries = _entries(engine, options, "table" if path is None else path.stem or "table")
+        entries = _make_entries(engine, options, "table" if path is None else path.stem or "table")
         entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
         entries |= options.entries
         experiment = parse_experiment(entries, source="the analysis")
@@ -136,18 +136,18 @@ def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
         raise LogError(f"column {column!r} is text, such as {example!r}", hint)
 
 
-def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
+def _make_entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
     """Make the entries of the experiment."""
     columns = Columns(engine)
     variant = columns.find_column(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.find_column(options.unit)
     is_decimal = options.unit is not None and columns.check_id(unit)
-    counts, questions = _counts(engine, variant), []
+    counts, questions = _count_variants(engine, variant), []
     if "variants" not in options.entries:
         planned = options.weights or {}
         nulls = {name: counts.pop(name) for name in find_nulls(counts) if name not in planned}
         if options.weights is None:
-            answer = f"name all that are: {equal_weights(counts)}"
+            answer = f"name all that are: {write_equal_weights(counts)}"
             questions += ask_nulls(nulls, answer)
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
     chosen, split_questions = choose_variants(options, counts)
@@ -172,7 +172,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     }
 
 
-def _counts(engine: Engine, column: str) -> dict[str, int]:
+def _count_variants(engine: Engine, column: str) -> dict[str, int]:
     """Count the rows of each variant."""
     value = f"cast({quote(column)} as varchar)"
     rows = engine.rows(
