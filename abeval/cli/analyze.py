@@ -78,7 +78,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     else:
         return load(file)
     if "control" not in columns and not loaded.experiment.questions:
-        from abeval.drafts.guess import names_control
+        from abeval.drafts.variants import names_control
 
         # Only tables: an experiment file names its control.
         control = loaded.experiment.control

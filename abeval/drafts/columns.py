@@ -216,7 +216,7 @@ def measure_table(engine: Engine, relation: str) -> Table:
     """Measure the columns of a relation."""
     source = quote(relation)
     types = engine.columns(relation)
-    kinds = {name: _kind(type) for name, type in types.items()}
+    kinds = {name: _find_kind(type) for name, type in types.items()}
     # A sheet may end in empty rows.
     filled = " or ".join(f"{quote(name)} is not null" for name in kinds)
     rows = count_rows(engine, f"{source} where {filled}")
@@ -239,7 +239,7 @@ def measure_table(engine: Engine, relation: str) -> Table:
     counts = measure_columns(
         list(kinds), lambda c: f"[count({c}), approx_count_distinct({c})]", 1000
     )
-    ends = measure_columns(numbers, _ends, 1000)
+    ends = measure_columns(numbers, _write_ends, 1000)
     # To look for fractions costs as much as all the rest: only where both ends have none.
     ended = [n for n in numbers if all(end is not None and end.is_integer() for end in ends[n])]
     reals = [name for name in ended if kinds[name] == "real"]
@@ -253,12 +253,13 @@ def measure_table(engine: Engine, relation: str) -> Table:
     # Ids have too many values to list; variants and types of rows have few.
     few = [name for name in kinds if 0 < distinct[name] <= FEW]
     values = measure_columns(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
-    looks = measure_columns(texts, _looks, rows_sql=f"(select * from {source} limit {_FIRST})")
+    first_rows = f"(select * from {source} limit {_FIRST})"
+    looks = measure_columns(texts, _write_looks, rows_sql=first_rows)
     like = [name for name in texts if looks[name] == "number"]
     none = "filter (where try_cast({0} as double) is null)"
     odd = measure_columns(like, lambda c: f"min(left({c}, {_LONGEST})) {none.format(c)}")
     times = [name for name in texts if looks[name] == "time"]
-    orders = measure_columns(times, _order)
+    orders = measure_columns(times, _write_order)
     columns = []
     for name, type in types.items():
         tally = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
@@ -271,19 +272,19 @@ def measure_table(engine: Engine, relation: str) -> Table:
     return Table(relation, rows, tuple(columns))
 
 
-def _kind(type: str) -> _Kind:
+def _find_kind(type: str) -> _Kind:
     for kind, starts in _KINDS.items():
         if type.startswith(starts):
             return "other" if type.endswith("]") else kind
     return "integer" if type.endswith(("INT", "INTEGER")) else "other"
 
 
-def _ends(column: str) -> str:
+def _write_ends(column: str) -> str:
     """Write SQL of the smallest and the largest number."""
     return f"[min(cast({column} as double)), max(cast({column} as double))]"
 
 
-def _looks(column: str) -> str:
+def _write_looks(column: str) -> str:
     """Write SQL of what most texts of a column look like: times, numbers or JSON with entries."""
     # An id of type UUID is text too.
     column = f"cast({column} as varchar)"
@@ -301,7 +302,7 @@ def _looks(column: str) -> str:
     return f"case {cases} else '' end"
 
 
-def _order(column: str) -> str:
+def _write_order(column: str) -> str:
     """Write SQL of the order of day and month in texts; null of ISO 8601."""
     first, second = (f"try_cast(regexp_extract({column}, '{_DATE}', {i}) as int)" for i in (1, 2))
     cases = f"when max({second}) > 12 then 'month' when max({first}) > 12 then 'day'"

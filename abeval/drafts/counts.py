@@ -108,7 +108,7 @@ def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> Coun
     times = [c.name for c in table.columns if c.kind == "time" and c.name in names]
     days = times + [name for name in names if words.is_role_name(name, "time", "day")]
     day = next((name for name in days if name != variant), None)
-    texts = [n for n in names if n not in (variant, day) and not _is_numbers(rows, n)]
+    texts = [n for n in names if n not in (variant, day) and not _holds_numbers(rows, n)]
     metric = next((name for name in texts if words.is_role_name(name, "metric")), None)
     parts = tuple(name for name in texts if name != metric)
     labels = [name for name in (variant, day, metric, *parts) if name]
@@ -116,11 +116,11 @@ def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> Coun
     if 2 * len(keys) < len(rows) or 3 * len({key[1:] for key in keys}) > 2 * len(rows):
         # Many rows of one key, or keys that variants do not share, are units or events.
         return None
-    numbers = {name: _role(name, rows) for name in names if name not in labels}
+    numbers = {name: _find_role(name, rows) for name in names if name not in labels}
     has_units = {"units", "views"} & {*numbers.values()}
     if not has_units and not any(n for _, n in (caller_names.metrics or {}).values()):
         return None
-    outcomes = _outcomes(numbers, caller_names)
+    outcomes = _find_outcomes(numbers, caller_names)
     used = {name for outcome in outcomes for name in (outcome.column, outcome.n, outcome.spread)}
     other_numbers = tuple(name for name in numbers if name not in used)
     segments = tuple(name for name in parts if name in caller_names.segments) or parts
@@ -129,11 +129,11 @@ def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> Coun
     return CountTable(rows, variant, outcomes, numbers, other_numbers, day, metric, parts, segments)
 
 
-def number(text: str) -> Decimal | None:
+def parse_number(text: str) -> Decimal | None:
     """Parse a number such as `12,345` or `4.5%` (0.045); None for other text.
 
     Example:
-        >>> number("12,345"), number("4.5%"), number("many")
+        >>> parse_number("12,345"), parse_number("4.5%"), parse_number("many")
         (Decimal('12345'), Decimal('0.045'), None)
     """
     plain = text.replace("\N{NO-BREAK SPACE}", " ").strip()
@@ -149,25 +149,20 @@ def number(text: str) -> Decimal | None:
     return value.scaleb(-2) if is_percent else value
 
 
-def is_total(text: str) -> bool:
-    """Tell whether a value names the total of the other rows."""
-    return words.is_role_name(text, "total")
-
-
-def _is_numbers(rows: Sequence[Row], name: str) -> bool:
+def _holds_numbers(rows: Sequence[Row], name: str) -> bool:
     values = [row[name] for row in rows if row[name]]
-    return bool(values) and all(number(value) is not None for value in values)
+    return bool(values) and all(parse_number(value) is not None for value in values)
 
 
-def _role(name: str, rows: Sequence[Row]) -> _Role:
+def _find_role(name: str, rows: Sequence[Row]) -> _Role:
     """Find the role of a column of numbers by its name and its per cent signs."""
     is_percent = "%" in name or any(row[name].endswith("%") for row in rows)
     if read_interval_end(name):
         return "other"
     # The first role that fits is taken: `conversion_rate` is a rate, not a count.
     roles: Mapping[_Role, bool] = {
-        "spread": _stem(name, "spread") is not None,
-        "mean": _stem(name, "mean") is not None,
+        "spread": _find_stem(name, "spread") is not None,
+        "mean": _find_stem(name, "mean") is not None,
         "rate": is_percent or words.mentions_role(name, "rate"),
         "counted": words.mentions_role(name, "once", "several"),
         "units": _is_called(name, "neutral", "persons"),
@@ -182,19 +177,19 @@ def _select_role(numbers: Mapping[str, _Role], role: _Role) -> list[str]:
 
 def _is_called(name: str, *roles: str) -> bool:
     """Tell whether a column's name has a role, ignoring affixes such as `num_`."""
-    bare = [part for part in words.words(name) if not words.is_role_name(part, "affix")]
+    bare = [part for part in words.split(name) if not words.is_role_name(part, "affix")]
     # `num_users`, `page views total` and `user_count` count users and views.
     plurals = [f"{part}{end}" for part in ("_".join(bare), *bare[-1:]) for end in ("", "s")]
     return any(words.is_role_name(spelling, *roles) for spelling in (name, *plurals))
 
 
-def _stem(name: str, role: str) -> str | None:
+def _find_stem(name: str, role: str) -> str | None:
     """Return the quantity of a mean or spread by its name; None for other names.
 
-    >>> _stem("revenue_std_error", "spread"), _stem("avg revenue", "mean"), _stem("sales", "mean")
-    ('revenue', 'revenue', None)
+    >>> _find_stem("revenue_std_error", "spread"), _find_stem("sales", "mean")
+    ('revenue', None)
     """
-    parts = words.words(name)
+    parts = words.split(name)
     # Longer groups of words first: `std error` is no `std`.
     for start, end in sorted(combinations(range(len(parts) + 1), 2), key=lambda p: p[0] - p[1]):
         if "".join(parts[start:end]) in words.LISTS[role]:
@@ -208,7 +203,7 @@ def read_interval_end(column: str) -> Literal["low", "high", ""]:
     >>> [read_interval_end(name) for name in ("revenue_ci_low", "upper 95", "high_value_users")]
     ['low', 'high', '']
     """
-    parts = words.words(column)
+    parts = words.split(column)
     for end in ("low", "high"):
         if words.is_role_name("".join(parts[-1:]), end) or (
             words.mentions_role(column, end) and words.mentions_role(column, "interval")
@@ -217,27 +212,27 @@ def read_interval_end(column: str) -> Literal["low", "high", ""]:
     return ""
 
 
-def metric_stem(column: str) -> tuple[str, ...]:
+def find_metric_stem(column: str) -> tuple[str, ...]:
     """Return the words of a column's name that name its quantity.
 
-    >>> [metric_stem(name) for name in ("avg_revenue_per_user", "revenue_ci_low", "total clicks")]
-    [('revenue',), ('revenue',), ('clicks',)]
+    >>> [find_metric_stem(name) for name in ("avg_revenue_per_user", "total clicks")]
+    [('revenue',), ('clicks',)]
     """
-    stems = (_stem(column, role) for role in ("spread", "mean"))
-    parts = words.words(next((word for word in stems if word is not None), column))
+    stems = (_find_stem(column, role) for role in ("spread", "mean"))
+    parts = words.split(next((word for word in stems if word is not None), column))
     parts = parts[: parts.index("per")] if "per" in parts[1:] else parts
     roles = ("rate", "affix", "sum", "low", "high", "interval")
     return tuple(word for word in parts if not words.is_role_name(word, *roles))
 
 
-def _outcomes(numbers: Mapping[str, _Role], caller_names: CallerNames) -> tuple[Outcome, ...]:
+def _find_outcomes(numbers: Mapping[str, _Role], caller_names: CallerNames) -> tuple[Outcome, ...]:
     """Find the metrics: those of the caller, else those that column names show."""
     means, metrics = _select_role(numbers, "mean"), caller_names.metrics
     if metrics is None:
         plain = [name for name in means if _find_spread(numbers, name)]
         plain = [*_select_role(numbers, "counted"), *plain]
         names = {name: name for name in plain or means or _select_role(numbers, "rate")}
-        names |= {name: _stem(name, "mean") or "mean" for name in means if name in names}
+        names |= {name: _find_stem(name, "mean") or "mean" for name in means if name in names}
         metrics = {words.slug(name): (column, None) for column, name in names.items()}
     outcomes = []
     for metric, (column, n) in metrics.items():
@@ -265,8 +260,8 @@ def _find_spread(numbers: Mapping[str, _Role], column: str) -> str | None:
     spreads = _select_role(numbers, "spread") if numbers[column] == "mean" else []
     if len(spreads) == len(_select_role(numbers, "mean")) == 1:
         return spreads[0]
-    stem = _stem(column, "mean")
-    return next((name for name in spreads if _stem(name, "spread") == stem), None)
+    stem = _find_stem(column, "mean")
+    return next((name for name in spreads if _find_stem(name, "spread") == stem), None)
 
 
 def _find_units(numbers: Mapping[str, _Role]) -> str:

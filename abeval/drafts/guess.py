@@ -1,16 +1,21 @@
 """Guess the columns of a table: unit, variant, time, and those of a log."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
+from abeval.drafts.columns import FEW, Column, Table, measure_table
+from abeval.drafts.variants import (
+    VariantUnits,
+    list_likely_controls,
+    make_variant_units,
+    names_control,
+    refutes_equal_split,
+)
 from abeval.engines.sql import Engine, count_rows, literal, quote, read_int
 from abeval.errors import LogError
-from abeval.experiment.problems import normalize_name
 from abeval.experiment.sources import ROW_UNIT
-from abeval.stats import srm
 
 _Certainty = Literal["sure", "likely", "not sure"]
 
@@ -31,12 +36,6 @@ _RARE = 0.05
 
 _REPEATS = 10
 """Repeated rows above which it is no chance that each unit has one variant."""
-
-_NEAR = 0.1
-"""Relative deviation up to which shares of units are taken for equal."""
-
-_UNEQUAL = 1e-3
-"""P-value below which units refute an equal split: one question in 1,000 splits."""
 
 _LOG_COLUMNS = (
     *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
@@ -78,35 +77,22 @@ class Guess:
     name: str = ""
 
 
-class Arms(NamedTuple):
-    """The values of the variant column with their units, and the control.
-
-    `nulls` are values such as NULL; they are no variants until a person says so.
-    """
-
-    units: Mapping[str, int]
-    control: str
-    is_sure: bool
-    nulls: Mapping[str, int]
-
-
-def inspect_table(
-    engine: Engine, relation: str, origin: Origin, measured: Table | None = None
-) -> Table:
-    """Measure a table, and find the ids whose values have one variant each."""
-    table = replace(measured or measure_table(engine, relation), origin=origin)
+def inspect_table(engine: Engine, table: Table) -> Table:
+    """Find the ids of a table whose values have one variant each."""
     named = list_variant_candidates(table)[:1]
     first: dict[str, float] | None = None
     units = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     has_units = any(c.distinct == table.rows > FEW for c in units)
     for variant in named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]:
-        since, constancy = _since(engine, table, variant), dict[str, float]()
+        since, constancy = _write_start_test(engine, table, variant), dict[str, float]()
         # Names are many: where none is known, values of which each has one variant say it.
         for named_so in (True, False):
             is_open = not has_units and all(share <= _ALWAYS for share in constancy.values())
             ids = _list_ids(table, variant, named_so) if named_so or is_open else []
             if ids:
-                constancy |= {c.name: _constant(engine, table, c, variant, since, 2) for c in ids}
+                constancy |= {
+                    c.name: _measure_constancy(engine, table, c, variant, since, 2) for c in ids
+                }
         ordered = sorted(table.columns, key=lambda c: (c.distinct, not names_id(c)))
         constancy = {c.name: constancy[c.name] for c in ordered if c.name in constancy}
         first = constancy if first is None else first
@@ -138,7 +124,7 @@ def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
     return sorted(filter(fits, again), key=lambda c: c.distinct)[:FEW]
 
 
-def _since(engine: Engine, table: Table, variant: Column) -> str:
+def _write_start_test(engine: Engine, table: Table, variant: Column) -> str:
     """Write SQL that drops rows from before the experiment."""
     time, name = guess_time(table).column, f"cast({quote(variant.name)} as varchar)"
     often = [value for value, rows in variant.values.items() if rows >= _RARE * variant.rows]
@@ -163,13 +149,13 @@ def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Tabl
     # A log is filtered before its query: a filter of what this makes stands in it.
     query = f"select *\nfrom (\n{origin.query}\n)\nwhere {where}" if origin.query else ""
     origin = replace(origin, query=query) if query else replace(origin, where=both)
-    return inspect_table(engine, relation, origin)
+    return inspect_table(engine, replace(measure_table(engine, relation), origin=origin))
 
 
 def names_id(column: Column) -> bool:
     """Tell whether a column has ids of people or places."""
     is_id = (
-        words.words(column.name)[-1:] == ("id",)
+        words.split(column.name)[-1:] == ("id",)
         or column.mentions_role("place")
         or column.has_role_name("unit")
     )
@@ -185,7 +171,7 @@ def guess_unit(table: Table) -> Guess:
     if named or table.origin.named.get("unit") == ROW_UNIT:
         return Guess("unit", named, "sure", "you name it")
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.has_role_name("unit")]
-    id_column = min(ids, key=lambda c: (_rank(c, "unit"), c.name), default=None)
+    id_column = min(ids, key=lambda c: (_rank_name(c, "unit"), c.name), default=None)
     share = 1.0 if id_column is None else table.constancy.get(id_column.name, 1.0)
     # Had finer ids been assigned, a coarser one would have several variants.
     column = next(iter(table.clusters), id_column)
@@ -230,7 +216,7 @@ def drop_earlier_stage(engine: Engine, table: Table) -> Table:
     """Drop the rows that a column marks as from before the experiment, and ask."""
     for column in table.columns:
         first = words.LISTS["stage_before"]
-        kept_values = [v for v in column.values if not {*words.words(v)[:1]} & first.keys()]
+        kept_values = [v for v in column.values if not {*words.split(v)[:1]} & first.keys()]
         if not column.has_role_name("stage") or not 0 < len(kept_values) < len(column.values):
             continue
         where = f"cast({quote(column.name)} as varchar) in ({', '.join(map(literal, kept_values))})"
@@ -249,7 +235,7 @@ def add_question(table: Table, question: str) -> Table:
     return replace(table, origin=replace(table.origin, questions=questions))
 
 
-def is_of_units(table: Table, unit: Guess, time: Guess) -> bool:
+def holds_units(table: Table, unit: Guess, time: Guess) -> bool:
     """Tell whether rows are units, and not impressions of units."""
     taken = {g.column.name for g in (unit, time) if g.column is not None}
     entries = {guess.entry for guess in guess_log_columns(table, taken)}
@@ -264,7 +250,7 @@ def has_one_row(unit: Guess) -> bool:
     return unit.column is None or unit.column.distinct == unit.column.rows
 
 
-def _rank(column: Column, role: str) -> int:
+def _rank_name(column: Column, role: str) -> int:
     """Return the rank of a name in the list of a role; other names come last."""
     ranks = words.LISTS[role]
     return ranks.get(words.join_words(column.name), len(ranks))
@@ -281,46 +267,35 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
     if weakly:
         # What hardly anybody has is something that units do, such as to follow.
         often = [c for c in plain if min(c.values.values()) >= _RARE * c.rows]
-        likely = [c for c in often if c.is_share or likely_controls(c.values)]
+        likely = [c for c in often if c.is_share or list_likely_controls(c.values)]
         # Of two, the variant is the one that splits the rows evenly.
         others = [c for c in often if c not in likely and not c.has_role_name("category")]
-        return [*likely, *sorted(others, key=lambda c: (c.distinct > 2, _unevenness(c)))]
-    texts = [c for c in plain if c.kind == "text" and likely_controls(c.values)]
+        return [*likely, *sorted(others, key=lambda c: (c.distinct > 2, _measure_unevenness(c)))]
+    texts = [c for c in plain if c.kind == "text" and list_likely_controls(c.values)]
     candidates = [
         c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
-    return sorted(candidates, key=lambda c: (not _likeness(c)[0], _rank(c, "variant")))
+    return sorted(candidates, key=lambda c: (not _rate_likeness(c)[0], _rank_name(c, "variant")))
 
 
-def _unevenness(column: Column) -> float:
+def _measure_unevenness(column: Column) -> float:
     """Compute how far the most frequent value is from an equal share."""
     return max(column.values.values()) * column.distinct / column.rows
 
 
 def _is_tested(column: Column) -> bool:
     """Tell whether a column is named like a test, with about as many of both values."""
-    parts, rows = words.words(column.name), column.values.values()
+    parts, rows = words.split(column.name), column.values.values()
     is_named = any(words.is_role_name(part, "tested") for part in {*parts[:1], *parts[-1:]})
     return is_named and min(rows) > 0.9 * max(rows)
 
 
-def _likeness(column: Column) -> tuple[bool, bool]:
+def _rate_likeness(column: Column) -> tuple[bool, bool]:
     """Tell whether a column's values, and whether its name, are those of a variant."""
     letters = sorted(value.strip().lower() for value in column.values)
     is_ab = letters == list("abcdefghijkl")[: len(letters)]
     is_sure = is_ab or any(names_control(value, surely=True) for value in column.values)
     return is_sure, column.has_role_name("variant")
-
-
-def names_control(value: str, surely: bool = False) -> bool:
-    """Tell whether a value names a control; `surely` excludes ambiguous names."""
-    # pandas writes 0 beside nulls as 0.0.
-    value = value.removesuffix(".0")
-    parts = words.words(value)
-    ends = {"".join(parts), *parts[:1], *parts[-1:]}
-    is_negative = len(parts) > 1 and words.is_role_name(parts[0], "negative")
-    is_sure = bool(ends & words.LISTS["control_sure"].keys())
-    return is_sure or (not surely and (words.is_role_name(value, "control") or is_negative))
 
 
 def guess_variant(
@@ -334,28 +309,28 @@ def guess_variant(
         return Guess("variant", named, "sure", "you name it")
     unit = guess_unit(table)
     candidates = [c for c in list_variant_candidates(table, weakly) if c != unit.column][:FEW]
-    shares = {c.name: _constant(engine, table, unit.column, c) for c in candidates}
+    shares = {c.name: _measure_constancy(engine, table, unit.column, c) for c in candidates}
     fitting = [c for c in candidates if shares[c.name] >= _ONE_VARIANT]
     fitting = fitting or [c for c in candidates if by_name and c.has_role_name("variant_sure")]
     if not fitting:
         reason = "no column names the variant of a unit: which one is it?"
         return Guess("variant", None, "not sure", reason)
     best, share, by_row = fitting[0], shares[fitting[0].name], has_one_row(unit)
-    rivals = [c.name for c in fitting[1:] if _likeness(c) == _likeness(best)]
+    rivals = [c.name for c in fitting[1:] if _rate_likeness(c) == _rate_likeness(best)]
     reason = f"its values are {', '.join(map(repr, best.values))}"
     if not by_row:
         reason = "each unit has one" if share == 1 else f"{share:.1%} of the units have one"
     if rivals:
         reason += f"; or is it {' or '.join(rivals[:3])}?"
-    is_even = len(likely_controls(best.values)) == 1 and not refutes_equal(best.values)
-    is_plain = not rivals and (any(_likeness(best)) or _is_tested(best) or is_even)
+    is_even = len(list_likely_controls(best.values)) == 1 and not refutes_equal_split(best.values)
+    is_plain = not rivals and (any(_rate_likeness(best)) or _is_tested(best) or is_even)
     if share >= _ONE_VARIANT and (best.has_role_name("variant_sure") or is_plain):
         is_sure = best.has_role_name("variant") and not rivals and not by_row and share > 0.99
         return Guess("variant", best, "sure" if is_sure else "likely", reason)
     return Guess("variant", best, "not sure", reason, f"variant: is it {best.name}? {reason}")
 
 
-def read_arms(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
+def read_variant_units(engine: Engine, table: Table, guessed: Guess) -> VariantUnits | None:
     """Read the values of the variant column; None without such a column."""
     unit, variant = guess_unit(table).column, guessed.column
     if variant is None:
@@ -370,85 +345,10 @@ def read_arms(engine: Engine, table: Table, guessed: Guess) -> Arms | None:
     if long is not None:
         what = f"a variant in column {variant.name!r} is called {long[:80]!r}…"
         raise LogError(what, f"names of variants have at most {_LONGEST_VARIANT} characters")
-    return make_arms({str(value): read_int(count) for value, count in rows})
+    return make_variant_units({str(value): read_int(count) for value, count in rows})
 
 
-def make_arms(units: Mapping[str, int]) -> Arms:
-    """Make the variants with their units, and guess the control."""
-    nulls = {value: units[value] for value in find_nulls(units)}
-    units = {value: count for value, count in units.items() if value not in nulls}
-    likely = likely_controls(units)
-    return Arms(units, min(likely or units), len(likely) == 1, nulls)
-
-
-_LETTERS = ("a", "0")
-"""Names of a control only if no other variant has a usual name."""
-
-
-def likely_controls(variants: Iterable[str]) -> list[str]:
-    """List the variants with a usual name of a control; sure names alone, if any.
-
-    Words that all variants share say nothing.
-
-    >>> likely_controls(["a", "old"]), likely_controls(["ranker_new", "ranker_old"])
-    (['old'], ['ranker_old'])
-    """
-    values = [*variants]
-    common = set.intersection(*({*words.words(value)} for value in values)) if values else set()
-    bare = {v: "_".join(w for w in words.words(v) if w not in common) or v for v in values}
-    usual = [v for v in values if names_control(v) or names_control(bare[v])]
-    usual = [value for value in usual if names_control(value, surely=True)] or usual
-    return [value for value in usual if normalize_name(bare[value]) not in _LETTERS] or usual
-
-
-def refutes_equal(units: Mapping[str, int]) -> bool:
-    """Tell whether units are far from an equal split, and by more than chance.
-
-    >>> refutes_equal({"a": 55, "b": 45}), refutes_equal({"a": 900, "b": 100})
-    (False, True)
-    """
-    equal = sum(units.values()) / len(units)
-    # A nearly equal split was meant to be equal: missing units are a matter for `srm`.
-    if all(abs(count - equal) <= _NEAR * equal for count in units.values()):
-        return False
-    return srm.believable([*units.values()], [1] * len(units)).p_value < _UNEQUAL
-
-
-def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:
-    """Ask for the planned split, if units refute an equal one."""
-    # The counts are shown, but not offered as an answer: they would pass any test.
-    counts = ", ".join(f"{name} {count:,}" for name, count in units.items())
-    question = (
-        f"weights: was an equal split planned? The units refute it ({counts}). Say the shares that "
-        f"were planned, not those that came: {equal} if equal"
-    )
-    return [question] if refutes_equal(units) else []
-
-
-def ask_nulls(nulls: Mapping[str, int], answer: str) -> list[str]:
-    """Ask whether names such as NULL are variants."""
-    names = ", ".join(map(repr, nulls))
-    question = (
-        f"variants: is {names} a variant ({sum(nulls.values()):,} rows), or how none is written? "
-        f"It is left out; {answer}"
-    )
-    return [question] if nulls else []
-
-
-def find_nulls(units: Collection[str]) -> list[str]:
-    """List variants whose names may mean a missing value, if two others remain.
-
-    >>> find_nulls(["control", "new", "NULL"]), find_nulls(["None", "sms", "mail"])
-    (['NULL'], [])
-    """
-    nulls = [value for value in units if value.strip().lower() in words.LISTS["null"]]
-    other_values = [value for value in units if value not in nulls]
-    if not any(map(names_control, other_values)):
-        nulls = [value for value in nulls if not names_control(value)]
-    return nulls if len(other_values) > 1 else []
-
-
-def _constant(
+def _measure_constancy(
     engine: Engine,
     table: Table,
     unit: Column | None,
@@ -483,7 +383,7 @@ def list_times(table: Table) -> list[Column]:
         )
 
     return sorted(
-        filter(is_time, table.columns), key=lambda c: (_rank(c, "time"), c.kind != "time")
+        filter(is_time, table.columns), key=lambda c: (_rank_name(c, "time"), c.kind != "time")
     )
 
 
@@ -503,7 +403,7 @@ def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess the columns of a log, such as click and item, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
         role = next((role for role in _LOG_COLUMNS if column.has_role_name(role)), "")
-        if role and _fits(role, column):
+        if role and _fits_role(role, column):
             yield Guess(role, column, "likely", "by its name")
 
 
@@ -520,9 +420,9 @@ def guess_clicks(table: Table, guesses: Collection[Guess]) -> Iterator[Guess]:
         yield Guess("click", shares[0], "not sure", "its values are 0 and 1", question)
 
 
-def _fits(role: str, column: Column) -> bool:
+def _fits_role(role: str, column: Column) -> bool:
     if role in ("item_id", "request_id", "impression_id"):
-        is_id = column.distinct > FEW or words.words(column.name)[-1] in ("id", "item")
+        is_id = column.distinct > FEW or words.split(column.name)[-1] in ("id", "item")
         return column.kind in ("text", "integer") and is_id
     if role == "category":
         return column.kind == "text"

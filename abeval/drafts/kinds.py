@@ -132,12 +132,13 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log,
     for log in sorted(logs, key=lambda log: not log.is_clicks):
         kinds = {candidate.kind for candidate in other_logs} - {"events", None}
         matches = match_columns(engine, log.table, main.table)
-        clicks, seen = _clicks(engine, log, main, matches)
-        readings = (_items(log, main, matches), clicks, _guess_unit_log(engine, log, main, matches))
+        clicks, seen = _guess_clicks(engine, log, main, matches)
+        unit_log = _guess_unit_log(engine, log, main, matches)
+        readings = (_guess_items(log, main, matches), clicks, unit_log)
         twice = replace(log, reason="another file has these already")
         choice = next((c for c in readings if c and c.kind not in kinds), twice)
         if choice.kind == "events":
-            alias = words.unique_name(taken, words.slug(choice.name))
+            alias = words.choose_name(taken, words.slug(choice.name))
             choice = replace(choice, alias=alias)
         if choice is clicks and choice.kind == "clicks":
             main = replace(main, columns={**main.columns, **seen})
@@ -145,24 +146,24 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log,
     return main, other_logs
 
 
-def _items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
+def _guess_items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
     """Guess whether each row is an item of the impressions."""
     is_called_so = words.mentions_role(log.name.rstrip("s"), "item_id")
-    seen, units = main.columns.get("item_id"), main.columns.get("unit_id")
+    seen, unit = main.columns.get("item_id"), main.columns.get("unit_id")
+    if seen is None or "ts" in log.columns:
+        return None
     matches = [match for match in matches if match.share >= MIN_SHARE]
-    of_units = {m.column.name for m in matches if units and m.seen.name == units.name}
-    for match in matches if seen is not None and "ts" not in log.columns else ():
-        is_item = (
-            match.seen.name == (seen and seen.name) and match.column.distinct == log.table.rows
-        )
-        if is_item and (is_called_so or match.is_named_so or match.column.name not in of_units):
+    unit_ids = {m.column.name for m in matches if unit and m.seen.name == unit.name}
+    for match in matches:
+        is_item = match.seen.name == seen.name and match.column.distinct == log.table.rows
+        if is_item and (is_called_so or match.is_named_so or match.column.name not in unit_ids):
             columns = {e: c for e, c in log.columns.items() if e == "category"}
             columns |= {"item_id": match.column}
             return replace(log, kind="items", columns=columns, reason="each row is an item")
     return None
 
 
-def _clicks(
+def _guess_clicks(
     engine: Engine, log: Log, main: Log, matches: Sequence[Match]
 ) -> tuple[Log | None, Mapping[str, Column]]:
     """Guess whether rows are clicks: most follow an impression of the same keys.
@@ -175,7 +176,8 @@ def _clicks(
     if log.table.rows > main.table.rows or (is_other and not log.is_clicks):
         return None, {}
     question = "no column has the ids of impressions, items or requests, so it gives no CTR"
-    unit, times = main.columns.get("unit_id"), [guess.list_times(t.table)[:3] for t in (log, main)]
+    unit = main.columns.get("unit_id")
+    times = guess.list_times(log.table)[:3], guess.list_times(main.table)[:3]
     rows = {"impression_id", "request_id", "item_id"}
     names_rows = bool(rows & log.columns.keys() & main.columns.keys())
     for key in find_keys(engine, log.table, main.table, matches, unit, times):
@@ -228,12 +230,9 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match
     if unit is None or seen is None:
         return replace(log, reason="no column has units, or items of the impressions")
     log = replace(log, columns={**log.columns, "unit_id": unit})
-    time = log.columns.get("ts")
-    share, after, _ = measure_join(
-        engine,
-        (log.table.relation, [unit], time),
-        (main.table.relation, [seen], main.columns.get("ts")),
-    )
+    time, main_time = log.columns.get("ts"), main.columns.get("ts")
+    times = None if time is None or main_time is None else (time, main_time)
+    share, after, _ = measure_join(engine, log.table, main.table, [(unit, seen)], times)
     if share < MIN_SHARE:
         return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
     expected = (unit, time, *guess.list_variant_candidates(log.table))

@@ -38,6 +38,10 @@ _NESTED = 0.99
 """Share of values that lie in one unit above which they are requests, not items."""
 
 
+Pair = tuple[Column, Column]
+"""A column of a table, and one of the impressions."""
+
+
 @dataclass(frozen=True)
 class Match:
     """Two columns of which one has the values of the other.
@@ -65,7 +69,7 @@ class Key:
     """
 
     columns: Mapping[str, Match]
-    times: tuple[Column, Column] | None
+    times: Pair | None
     matched: float
     after: float
     soon: float
@@ -133,7 +137,7 @@ def find_keys(
     main: Table,
     matches: Sequence[Match],
     unit: Column | None,
-    times: Sequence[Sequence[Column]],
+    times: tuple[Sequence[Column], Sequence[Column]],
 ) -> Iterator[Key]:
     """Find what ties rows to impressions: one impression, its request and item, its unit and item.
 
@@ -150,27 +154,23 @@ def find_keys(
     by_role: dict[str, list[Match]] = {}
     for match in matches:
         role = _find_role(engine, main, match.seen, unit)
-        if role and (role != "impression_id" or _is_as_unique(match)):
+        # Users 1 to 900 are among the impressions 1 to 9,000, too.
+        is_unique = match.column.distinct >= 0.8 * match.column.rows or match.is_named_so
+        if role and (role != "impression_id" or is_unique):
             by_role.setdefault(role, []).append(match)
-    pairs: list[tuple[Column, ...] | None] = [*product(*times)] if all(times) else [None]
+    pairs: Sequence[Pair | None] = [*product(*times)] or [None]
     for kind in _KEYS:
         choices = [by_role.get(entry, [])[:_MOST_KEYS] for entry in kind]
-        keys = [
-            _measure_key(engine, table, main, dict(zip(kind, chosen, strict=True)), pair)
-            for chosen in product(*choices)
-            if len({m.column.name for m in chosen}) == len(kind)
-            for pair in pairs
-        ]
+        keys = list[Key]()
+        for chosen, pair in product(product(*choices), pairs):
+            if len({m.column.name for m in chosen}) == len(kind):
+                columns = [(m.column, m.seen) for m in chosen]
+                shares = measure_join(engine, table, main, columns, pair)
+                keys.append(Key(dict(zip(kind, chosen, strict=True)), pair, *shares))
         # The first of the best: names that agree come first.
         best = max(keys, key=lambda k: (round(k.matched, 2), round(k.soon, 2)), default=None)
         if best is not None:
             yield best
-
-
-def _is_as_unique(match: Match) -> bool:
-    """Tell whether ids of single impressions are about as many as the rows."""
-    # Users 1 to 900 are among the impressions 1 to 9,000, too.
-    return match.column.distinct >= 0.8 * match.column.rows or match.is_named_so
 
 
 def _find_role(engine: Engine, main: Table, column: Column, unit: Column | None) -> str:
@@ -198,38 +198,20 @@ def _find_role(engine: Engine, main: Table, column: Column, unit: Column | None)
     return "request_id" if nested is not None and float(nested) > _NESTED else "item_id"
 
 
-def _measure_key(
-    engine: Engine,
-    table: Table,
-    main: Table,
-    columns: Mapping[str, Match],
-    times: tuple[Column, ...] | None,
-) -> Key:
-    """Measure the shares of rows that have an impression of the key."""
-    pair = None if times is None else (times[0], times[1])
-    matched, after, soon = measure_join(
-        engine,
-        (table.relation, [m.column for m in columns.values()], pair and pair[0]),
-        (main.relation, [m.seen for m in columns.values()], pair and pair[1]),
-    )
-    return Key(columns, pair, matched, after, soon)
-
-
-Side = tuple[str, Sequence[Column], Column | None]
-"""Relation, columns of the key, column of the time."""
-
-
-def measure_join(engine: Engine, rows: Side, impressions: Side) -> tuple[float, float, float]:
-    """Measure the shares of rows that have a matching impression.
+def measure_join(
+    engine: Engine, table: Table, main: Table, key: Sequence[Pair], times: Pair | None
+) -> tuple[float, float, float]:
+    """Measure the shares of rows that have an impression with the values of a key.
 
     Of any time, of before the row, and of at most a day before it.
     """
+    sides = zip((table, main), zip(*key, strict=True), times or (None, None), strict=True)
     selects = [
         f"select {', '.join(f'{write_id(c)} as k_{i}' for i, c in enumerate(columns))}, "
-        f"{time.moment if time else 'cast(null as timestamp)'} as t from {quote(relation)}"
-        for relation, columns, time in (rows, impressions)
+        f"{time.moment if time else 'cast(null as timestamp)'} as t from {quote(side.relation)}"
+        for side, columns, time in sides
     ]
-    keys = " and ".join(f"c.k_{i} = s.k_{i}" for i in range(len(rows[1])))
+    keys = " and ".join(f"c.k_{i} = s.k_{i}" for i in range(len(key)))
     (shares,) = engine.rows(
         f"with seen as ({selects[1]}), named as (select distinct * exclude t from seen), "
         f"tied as (select c.*, s.k_0 is not null as is_known from ({selects[0]}) c left join named "

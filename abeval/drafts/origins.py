@@ -12,11 +12,12 @@ from typing import Any
 
 from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
-from abeval.drafts.reshape import reshape
+from abeval.drafts.reshape import reshape_table
+from abeval.drafts.variants import names_control
 from abeval.engines.copies import likely_encodings
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import Files, find_files, is_table
-from abeval.engines.sql import Engine, literal, quote
+from abeval.engines.sql import Engine, count_rows, literal, quote
 from abeval.engines.text_files import decimal_commas
 from abeval.errors import LogError
 from abeval.experiment.load import check_read_options, make_source
@@ -31,44 +32,32 @@ def make_tables(
     files: Sequence[Path],
     folder: Path,
     read: Mapping[str, str],
-    whence: Origin | None = None,
+    whence: Origin,
 ) -> list[Table]:
     """Make tables of files, each a relation of the engine.
 
-    `whence` has the name of their log, and columns that the caller names.
+    `whence` has the name of their log, if it is given, and columns that the caller names.
     """
     groups: dict[Any, tuple[Origin, list[Path]]] = {}
-    for file in (member for path in files for member in _members(engine, path, read)):
-        for columns, origin in _readings(engine, file, read):
+    for file in (member for path in files for member in _list_members(engine, path, read)):
+        for columns, origin in _read_tables(engine, file, read):
             # Files with the same columns, read alike, are one table.
             key = columns, *origin.read.items()
             groups.setdefault(key, (origin, []))[1].append(file)
-    gone = _columns_of_some(groups)
+    gone = _find_partial_columns(groups)
     if gone:
         # Files of one variant each need not have the same columns.
         origin, *_ = (origin for origin, _ in groups.values())
         groups = {None: (origin, [file for _, group in groups.values() for file in group])}
-    prefix = "table" if whence is None else whence.name
-    tables = [
-        _table(engine, f"raw_{prefix}_{index}", _join_origins(origin, whence), group, folder, gone)
-        for index, (origin, group) in enumerate(groups.values())
-    ]
-    return [part for table in tables for part in _parts(engine, table, len(tables) == 1)]
+    tables = list[Table]()
+    for index, (origin, group) in enumerate(groups.values()):
+        relation = f"raw_{whence.name or 'table'}_{index}"
+        origin = replace(origin, name=whence.name, named=whence.named)
+        tables.append(_make_table(engine, relation, origin, group, folder, gone))
+    return [part for table in tables for part in split_types(engine, table, len(tables) == 1)]
 
 
-def _join_origins(origin: Origin, whence: Origin | None) -> Origin:
-    return origin if whence is None else replace(origin, name=whence.name, named=whence.named)
-
-
-def inspect_rows(engine: Engine, relation: str, origin: Origin, is_alone: bool) -> list[Table]:
-    """Make tables of a relation: one, or one for each type of its rows."""
-    name, measured, made = reshape(engine, relation)
-    whole = replace(origin, query=made.query, why=made.reason)
-    table = guess.inspect_table(engine, name, whole, measured)
-    return [*_parts(engine, table, is_alone)]
-
-
-def _columns_of_some(groups: Mapping[Any, tuple[Origin, list[Path]]]) -> list[str]:
+def _find_partial_columns(groups: Mapping[Any, tuple[Origin, list[Path]]]) -> list[str]:
     """List the columns that only some of the files of a table have.
 
     Files are of one table if their names say the variant, and most of their columns are the same.
@@ -82,11 +71,11 @@ def _columns_of_some(groups: Mapping[Any, tuple[Origin, list[Path]]]) -> list[st
     reads = [origin.read for origin, _ in groups.values()]
     if 2 * len(common) < len(union) or any(read != reads[0] for read in reads):
         return []
-    variants = _files_by_variant(files, reads[0].get("format", "auto"))
+    variants = _group_by_variant(files, reads[0].get("format", "auto"))
     return sorted(union - common) if len(variants) == len(files) else []
 
 
-def _table(
+def _make_table(
     engine: DuckDBEngine,
     relation: str,
     origin: Origin,
@@ -96,25 +85,25 @@ def _table(
 ) -> Table:
     """Make one table of files; each file may have the rows of one variant."""
     paths = {"": [str(file) for file in files]}
+    origin = replace(origin, name=origin.name or origin.read.get("table") or _name_table(files[0]))
+
+    def read_options() -> dict[str, object]:
+        return {"path": paths.get("", paths), **origin.read}
 
     def add_table(**options: object) -> Table:
-        source = {"path": paths.get("", paths), **origin.read, **options}
-        engine.add_log(relation, make_source(source))
-        name, measured, made = reshape(engine, relation, gone)
+        engine.add_log(relation, make_source({**read_options(), **options}))
         relative = {
-            variant: [_relative_path(folder, path) for path in group]
+            variant: [_make_relative(folder, path) for path in group]
             for variant, group in paths.items()
         }
-        called = origin.name or origin.read.get("table") or _name(files[0])
-        whole = replace(origin, name=called, paths=relative, query=made.query, why=made.reason)
-        return guess.inspect_table(engine, name, whole, measured)
+        table = reshape_table(engine, relation, replace(origin, paths=relative), gone)
+        return guess.inspect_table(engine, table)
 
     table = add_table()
     is_text = table.origin.read.get("format", "csv") == "csv" and files[0].suffix != ".parquet"
     times = [c for c in guess.list_times(table) if c.kind in ("time", "text")] if is_text else []
-    if times and not origin.query and times[0].name in engine.columns(relation):
-        source = {"path": paths.get("", paths), **origin.read}
-        formats = find_time_formats(engine, relation, source, times[0].name)
+    if times and times[0].name in engine.columns(relation):
+        formats = find_time_formats(engine, relation, read_options(), times[0].name)
         if formats:
             origin = replace(origin, formats={times[0].name: formats[0]})
         if len(formats) > 1:
@@ -124,7 +113,7 @@ def _table(
         table = replace(
             table, origin=replace(table.origin, formats=origin.formats, questions=origin.questions)
         )
-    files_by_variant = _files_by_variant(files, origin.read.get("format", "auto"))
+    files_by_variant = _group_by_variant(files, origin.read.get("format", "auto"))
     if files_by_variant and guess.guess_variant(engine, table).column is None:
         paths = files_by_variant
         table = add_table()
@@ -166,7 +155,7 @@ def find_time_formats(
     return []
 
 
-def _readings(
+def _read_tables(
     engine: DuckDBEngine, file: Path, options: Mapping[str, str]
 ) -> Iterator[tuple[tuple[str, ...], Origin]]:
     """Yield the columns of a file, or of each table of a database, and its origin."""
@@ -177,10 +166,10 @@ def _readings(
     tables = [] if "table" in usable else engine.tables_in(files)
     several = [{**usable, "table": table} for table in tables] if len(tables) > 1 else [usable]
     for entries in several:
-        yield _reading(engine, files, file, entries)
+        yield _read_file(engine, files, file, entries)
 
 
-def _reading(
+def _read_file(
     engine: DuckDBEngine, files: Files, file: Path, read: dict[str, str]
 ) -> tuple[tuple[str, ...], Origin]:
     """Read a file; find its encoding and decimal sign if the defaults fail.
@@ -225,9 +214,11 @@ def _reading(
     if files.takes("decimal") and "decimal" not in read:
         texts = [name for name, kind in columns.items() if kind == "VARCHAR"]
         commas = decimal_commas(relation, texts, engine.rows)
-        for column, text in sorted(commas.items(), key=lambda item: _is_of_thousands(item[1]))[:1]:
-            reason = f"{column} has values such as {text}"
-            columns = change("decimal", ",", reason, _is_of_thousands(text))
+        # A number that leaves no doubt is the better witness.
+        column = min(commas, key=lambda name: _separates_thousands(commas[name]), default="")
+        if column:
+            reason = f"{column} has values such as {commas[column]}"
+            columns = change("decimal", ",", reason, _separates_thousands(commas[column]))
     return tuple(columns), Origin(read=read, reasons=reasons, questions=tuple(questions))
 
 
@@ -237,17 +228,16 @@ def _is_row(engine: Engine, relation: str, columns: Mapping[str, str]) -> bool:
     kinds = [name for name, kind in columns.items() if not kind.startswith("VARCHAR")]
     is_value = re.compile(r"-?\d+([.]\d+)?(_\d+)?|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*")
     numbers = [name for name in kinds if is_value.fullmatch(name)]
-    ((rows,),) = engine.rows(f"select count(*) from {sample}")
-    return bool(rows) and bool(numbers) and len(numbers) == len(kinds)
+    return bool(numbers) and len(numbers) == len(kinds) and count_rows(engine, sample) > 0
 
 
-def _is_of_thousands(number: str) -> bool:
+def _separates_thousands(number: str) -> bool:
     """Tell whether the comma of a number may separate thousands."""
     # 1,234 may be either number; 12,34 cannot be.
     return re.fullmatch(r"[+-]?\d{1,3},\d{3}", number.strip()) is not None
 
 
-def _members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[Path]:
+def _list_members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[Path]:
     """List the logs in a folder of several logs; else the file or folder itself."""
     if is_table(file) or not file.is_dir():
         return [file]
@@ -257,23 +247,23 @@ def _members(engine: DuckDBEngine, file: Path, read: Mapping[str, str]) -> list[
     # `day=2026-09-14` is a partition of one log.
     if not 1 < len(names) <= FEW or any("=" in path.name for path in logs):
         return [file]
-    kinds = {columns for path in logs for columns, _ in _readings(engine, path, read)}
+    kinds = {columns for path in logs for columns, _ in _read_tables(engine, path, read)}
     return [file] if len(kinds) == 1 else logs
 
 
 def _split_file_name(path: Path) -> tuple[str, ...]:
     """Split the name of a file into words, without numbers."""
     # Numbers are those of parts and days, which do not make another log.
-    return tuple(word for word in words.words(path.name.split(".")[0]) if not word.isdigit())
+    return tuple(word for word in words.split(path.name.split(".")[0]) if not word.isdigit())
 
 
-def _name(file: Path) -> str:
+def _name_table(file: Path) -> str:
     """Name a table by its file; files with numbers for names, by their folder."""
     path = real(file)
     return (path if _split_file_name(path) else path.parent).name.split(".")[0]
 
 
-def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]]:
+def _group_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]]:
     """Group files by the variant in their names; empty if none names a control."""
     paths = make_source({"path": [str(file) for file in files], "format": format})
     every = find_files("files", paths, Path()).read
@@ -288,7 +278,7 @@ def _files_by_variant(files: Sequence[Path], format: str) -> dict[str, list[str]
     variants: dict[str, list[str]] = {}
     for file, entries in name_words.items():
         variants.setdefault("_".join(w for w in entries if w not in common), []).append(file)
-    if not 1 < len(variants) <= guess.MOST_VARIANTS or not any(map(guess.names_control, variants)):
+    if not 1 < len(variants) <= guess.MOST_VARIANTS or not any(map(names_control, variants)):
         return {}
     return {variant: _shorten_paths(entries, format) for variant, entries in variants.items()}
 
@@ -302,18 +292,18 @@ def _shorten_paths(files: list[str], format: str) -> list[str]:
     return [top] if find_files("files", folder, Path()).read == files else files
 
 
-def _relative_path(folder: Path, path: str) -> str:
+def _make_relative(folder: Path, path: str) -> str:
     """Return a path relative to the folder of the experiment file, if it is inside."""
     target, home = real(path), real(folder)
     return (target.relative_to(home) if target.is_relative_to(home) else target).as_posix()
 
 
-def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
+def split_types(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
     """Split a table by the types of its rows, such as impressions and clicks.
 
     Impressions may also be in another table, unless the table is alone.
     """
-    column = next(filter(_types_rows, table.columns), None)
+    column = next(filter(_holds_row_types, table.columns), None)
     is_clicked = any(candidate.has_role_name("click") for candidate in table.columns)
     has_unit = bool(table.clusters) or any(c.has_role_name("unit") for c in table.columns)
     if column is None or is_clicked or not has_unit:
@@ -348,11 +338,11 @@ def _parts(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]:
 def rate_impression_name(name: str) -> int:
     """Rate how clearly a name means impressions; 0 if it does not."""
     ranks = words.LISTS["shown"]
-    scores = (len(ranks) - ranks[word] for word in words.words(name) if word in ranks)
+    scores = (len(ranks) - ranks[word] for word in words.split(name) if word in ranks)
     return max(scores, default=0)
 
 
-def _types_rows(column: Column) -> bool:
+def _holds_row_types(column: Column) -> bool:
     """Tell whether a column has the types of rows, in words or in codes."""
     if not 2 <= column.distinct <= FEW:
         return False
@@ -362,4 +352,4 @@ def _types_rows(column: Column) -> bool:
         return does and (sees or column.has_role_name("event_type"))
     if not column.has_role_name("event_type"):
         return False
-    return column.kind == "integer" and words.words(column.name)[1:] == ("type",)
+    return column.kind == "integer" and words.split(column.name)[1:] == ("type",)

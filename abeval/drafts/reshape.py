@@ -7,10 +7,10 @@ entries of lists become rows, texts such as $1,234.50 or 12.5% become numbers.
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Table, measure_table
+from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
 from abeval.engines.sql import MONEY, Engine, literal, quote, read_int
 
 _SAMPLE = 500
@@ -36,14 +36,6 @@ _ISO = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 
 
 @dataclass(frozen=True)
-class Reshaping:
-    """SQL over the rows `log`, and why it is needed; both are empty where it is not."""
-
-    query: str
-    reason: str
-
-
-@dataclass(frozen=True)
 class _Field:
     """A value in a nest: its names from the outside in, and its SQL."""
 
@@ -51,10 +43,8 @@ class _Field:
     sql: str
 
 
-def reshape(
-    engine: Engine, relation: str, gone: Sequence[str] = ()
-) -> tuple[str, Table, Reshaping]:
-    """Reshape a relation where it needs it; return its name, its columns and the query.
+def reshape_table(engine: Engine, relation: str, origin: Origin, gone: Sequence[str] = ()) -> Table:
+    """Measure a relation, reshaped where it needs it; its origin has the query, and why.
 
     `gone` are columns that only some of the files have.
     """
@@ -75,10 +65,10 @@ def reshape(
         name = f"{relation}_{step.__name__.strip('_')}"
         engine.view(name, select.format(rows=quote(table.relation)))
         table = measure_table(engine, name)
-    return table.relation, table, Reshaping(query, "; ".join(reasons))
+    return replace(table, origin=replace(origin, query=query, why="; ".join(reasons)))
 
 
-def _braced(sql: str) -> str:
+def _escape_braces(sql: str) -> str:
     """Escape braces, so that `format` keeps them."""
     return sql.replace("{", "{{").replace("}", "}}")
 
@@ -88,7 +78,7 @@ def _select(changes: Sequence[str], gone: Sequence[str], replaced: Sequence[str]
     every = f"* exclude ({', '.join(map(quote, gone))})" if gone else "*"
     lines = ",\n  ".join(replaced)
     every += f" replace (\n  {lines}\n)" if replaced else ""
-    return _braced("select " + ",\n  ".join([every, *changes])) + "\nfrom {rows}"
+    return _escape_braces("select " + ",\n  ".join([every, *changes])) + "\nfrom {rows}"
 
 
 def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
@@ -112,7 +102,7 @@ def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
         value = f"nullif(cast({quote(column.name)} as varchar), '\\N')"
         replaced.append(f"try_cast({value} as {kind}) as {quote(column.name)}")
     first = quote(table.columns[0].name)
-    where = _braced(f"\nwhere {first} is distinct from {literal(str(rows[0][0]))}")
+    where = _escape_braces(f"\nwhere {first} is distinct from {literal(str(rows[0][0]))}")
     return _select([], [], replaced) + where, "the second row has the types of the columns"
 
 
@@ -147,7 +137,7 @@ def _open_nests(engine: Engine, table: Table) -> tuple[str, str]:
     taken = {column.name.lower() for column in table.columns if column.name not in gone}
     changes = []
     for field in fields[:_MOST_FIELDS]:
-        name = words.unique_name(taken, field.names[-1].lower(), "_".join(field.names[-2:]).lower())
+        name = words.choose_name(taken, field.names[-1].lower(), "_".join(field.names[-2:]).lower())
         changes.append(f"{field.sql} as {quote(name)}")
     return (_select(changes, gone), f"{', '.join(gone)} has nested values") if changes else ("", "")
 
@@ -182,7 +172,7 @@ def _walk(values: list[object], base: str, path: str, names: tuple[str, ...]) ->
         keys = [*dict.fromkeys(key for value in dicts for key in value)]
         filled = [key for key in keys if any(value.get(key) is not None for value in dicts)]
         if {*keys} <= {*_TYPED_ENDS} and len(filled) > 1:
-            inner = ", ".join(json_text(base, f"{path}.{key}") for key in filled)
+            inner = ", ".join(_write_json_text(base, f"{path}.{key}") for key in filled)
             yield _Field(names, f"coalesce({inner})")
             return
         if {*keys} <= {*_TYPED_ENDS} and filled:
@@ -196,7 +186,7 @@ def _walk(values: list[object], base: str, path: str, names: tuple[str, ...]) ->
     if lists:
         yield from _walk_list(lists, base, path, names)
         return
-    sql, kind = json_text(base, path), _find_kind(values)
+    sql, kind = _write_json_text(base, path), _find_kind(values)
     yield _Field(names, sql if kind == "varchar" else f"cast({sql} as {kind})")
 
 
@@ -221,19 +211,19 @@ def _walk_list(
             if len(by_tag) > _MOST_FIELDS:
                 return
             for name, inner in by_tag.items():
-                test = f"{json_text('x', f'$.{tag}')} = {literal(name)}"
+                test = f"{_write_json_text('x', f'$.{tag}')} = {literal(name)}"
                 first = f"list_filter({array}, lambda x: {test})[1]"
                 yield from _walk(inner, first, f"$.{held}", (*names, name))
             return
     for key in dict.fromkeys(key for entry in dicts for key in entry):
         plain = [e[key] for e in dicts if not isinstance(e.get(key), dict | list | None)]
         if plain:
-            value, kind = json_text("x", f"$.{key}"), _find_kind(plain)
+            value, kind = _write_json_text("x", f"$.{key}"), _find_kind(plain)
             value = value if kind == "varchar" else f"cast({value} as {kind})"
             yield _Field((*names, key), f"list_transform({array}, lambda x: {value})")
 
 
-def json_text(base: str, path: str) -> str:
+def _write_json_text(base: str, path: str) -> str:
     """Write SQL of a JSON value as text."""
     return f"json_extract_string({base}, {literal(path)})"
 
@@ -261,7 +251,7 @@ class _List:
 
 def _unnest_slates(engine: Engine, table: Table) -> tuple[str, str]:
     """Make a row of each entry of lists that belong together: items, their clicks."""
-    lists = [*_lists(engine, table)]
+    lists = [*_find_lists(engine, table)]
     anchors = [a for a in lists if not a.is_share and not a.is_real]
     for anchor in sorted(anchors, key=lambda a: not words.is_role_name(a.name, "item_id")):
         others = [other for other in lists if other is not anchor]
@@ -281,7 +271,7 @@ def _unnest_slates(engine: Engine, table: Table) -> tuple[str, str]:
             elif entry is anchor and not any(words.is_role_name(a.name, "item_id") for a in items):
                 name = "item_id"
             changes.append(
-                f"unnest({quote(entry.name)}) as {quote(words.unique_name(taken, name))}"
+                f"unnest({quote(entry.name)}) as {quote(words.choose_name(taken, name))}"
             )
         if not any(words.is_role_name(name, "position") for name in taken):
             end = f"greatest(coalesce(len({quote(anchor.name)}), 0), 1)"
@@ -294,7 +284,7 @@ def _unnest_slates(engine: Engine, table: Table) -> tuple[str, str]:
     return "", ""
 
 
-def _lists(engine: Engine, table: Table) -> Iterator[_List]:
+def _find_lists(engine: Engine, table: Table) -> Iterator[_List]:
     columns = [c for c in table.columns if c.type.endswith("[]") and "(" not in c.type]
     for column in columns:
         name = quote(column.name)

@@ -14,13 +14,21 @@ from abeval.drafts.counts import (
     CountTable,
     list_questions,
     name_unit,
-    number,
+    parse_number,
     read_counts,
 )
-from abeval.drafts.guess import Arms, Guess, add_question, guess_variant, make_arms, read_arms
+from abeval.drafts.guess import (
+    Guess,
+    add_question,
+    guess_variant,
+    inspect_table,
+    read_variant_units,
+)
 from abeval.drafts.kinds import Kind, Log, choose_main_log
-from abeval.drafts.origins import inspect_rows, make_tables
+from abeval.drafts.origins import make_tables, split_types
+from abeval.drafts.reshape import reshape_table
 from abeval.drafts.values import Period, guess_models, guess_period
+from abeval.drafts.variants import VariantUnits, make_variant_units
 from abeval.drafts.write import Findings, write_experiment_file
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quote
@@ -63,7 +71,8 @@ def draft_files(
         # The files of a folder may be of several kinds.
         engine.confine(sources, [str(f) for f in files if f.is_dir()], with_copies=True)
         try:
-            return _draft_tables(engine, make_tables(engine, files, folder, entries), name)
+            tables = make_tables(engine, files, folder, entries, Origin())
+            return _draft_tables(engine, tables, name)
         except QueryError as error:
             if (reason := extract_reason(error)) == error.what:
                 raise
@@ -73,37 +82,31 @@ def draft_files(
             ) from error
 
 
-def draft_frames(
-    logs: Mapping[str, object],
-    named: Mapping[str, str] | None = None,
-    name: str = "experiment",
-    folder: Path | None = None,
-) -> Draft:
+def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str) -> Draft:
     """Draft a file for logs by name: frames, or paths of files.
 
     Args:
         logs: `impressions` or a table first, then `clicks`, `items`, `exposures`.
         named: `unit` and `variant` → their columns, where the caller says them.
         name: The experiment's.
-        folder: Where relative paths start.
 
     Raises:
         LogError: A log is not what its name says.
     """
-    home, tables = folder or Path(), list[Table]()
-    paths = {key: home / log for key, log in logs.items() if isinstance(log, str | Path)}
-    with closing(DuckDBEngine(folder=home)) as engine:
+    tables = list[Table]()
+    paths = {key: Path(log) for key, log in logs.items() if isinstance(log, str | Path)}
+    with closing(DuckDBEngine(folder=Path())) as engine:
         sources = [make_source({"path": str(path)}) for path in paths.values()]
         engine.confine(sources, [str(p) for p in paths.values() if p.is_dir()], with_copies=True)
         for key, log in logs.items():
-            origin = Origin(name=key, named=named or {})
+            origin = Origin(name=key, named=named)
             if key in paths:
-                made = make_tables(engine, [paths[key]], home, {}, origin)
+                tables += make_tables(engine, [paths[key]], Path(), {}, origin)
             else:
                 engine.add_frame(f"raw_{key}", log)
-                made = inspect_rows(engine, f"raw_{key}", origin, is_alone=len(logs) == 1)
-            tables += made
-        _check_named(tables[0], named or {})
+                table = inspect_table(engine, reshape_table(engine, f"raw_{key}", origin))
+                tables += split_types(engine, table, is_alone=len(logs) == 1)
+        _check_named(tables[0], named)
         draft = _draft_tables(engine, tables, name)
     for key in [*logs][1:]:
         if key not in draft.list_logs():
@@ -125,7 +128,7 @@ def _check_named(table: Table, named: Mapping[str, str]) -> None:
 
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
     counts = read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
-    findings = _findings(engine, tables) if counts is None else _describe_counts(tables[0], counts)
+    findings = _describe_counts(tables[0], counts) if counts else _describe_logs(engine, tables)
     file = write_experiment_file(name, findings)
     used = [log for log in findings.other_logs if log.kind is not None]
     extra_guesses = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
@@ -141,7 +144,7 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
     variant, n = columns[counts.variant], counts.outcomes[0].n
     units = Counter[str]()
     for row in counts.rows:
-        units[row[counts.variant]] += int(number(row[n]) or 0)
+        units[row[counts.variant]] += int(parse_number(row[n]) or 0)
     day_note = "; 'day': days are the units" if counts.day else ""
     reason = f"'row': each of the {n} was assigned by itself{day_note}"
     guesses = [Guess("unit", None, "likely", reason)]
@@ -161,17 +164,17 @@ def _describe_counts(table: Table, counts: CountTable) -> Findings:
     for question in list_questions(counts, ""):
         table = add_question(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, make_arms(units), name_unit(n), one_row=True)
+    return Findings(main, (), guesses, make_variant_units(units), name_unit(n), one_row=True)
 
 
-def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
+def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     """Guess the kinds of the tables, and the columns of the main one."""
     first, others = choose_main_log(engine, tables)
     if first.table.rows == 0:
         raise LogError("the table has no rows", "give files with data")
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
-    by_unit = guess.is_of_units(table, unit, time) and not any(log.kind for log in others)
+    by_unit = guess.holds_units(table, unit, time) and not any(log.kind for log in others)
     if by_unit:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
@@ -187,18 +190,17 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     entries = {g.entry for g in guesses}
     clicks = [*guess.guess_clicks(table, guesses)] if not by_unit and not others else []
     if not by_unit:
-        canonical = [
-            g for g in guess.guess_log_columns(table, _names(guesses)) if g.entry not in entries
-        ]
+        canonical = [*guess.guess_log_columns(table, _list_names(guesses))]
+        canonical = [g for g in canonical if g.entry not in entries]
         # Without a column of rows, a score is a property of the unit.
         guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
         guesses += clicks
     columns = {g.entry: g.column for g in guesses if g.column is not None}
     columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
-    models = guess_models(table, arms, _names(guesses)) if arms and not by_unit else None
+    models = guess_models(table, arms, _list_names(guesses)) if arms and not by_unit else None
     scores = {column.name for column in models.scores.values()} if models else set()
-    guesses += values.guess_values(table, _names(guesses) | scores)
-    guesses += guess.guess_segments(table, _names(guesses) | scores)
+    guesses += values.guess_values(table, _list_names(guesses) | scores)
+    guesses += guess.guess_segments(table, _list_names(guesses) | scores)
     kind: Kind = "units" if by_unit else "impressions"
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
@@ -208,14 +210,14 @@ def _findings(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     return replace(findings, guesses=tuple(final_guesses))
 
 
-def _names(guesses: Sequence[Guess]) -> set[str]:
+def _list_names(guesses: Sequence[Guess]) -> set[str]:
     """Return the names of the columns that have a guess."""
     return {candidate.column.name for candidate in guesses if candidate.column is not None}
 
 
 def _guess_assignment(
     engine: DuckDBEngine, main: Table, other_logs: Sequence[Log], is_timed: bool
-) -> tuple[Guess, Arms | None, Period | None]:
+) -> tuple[Guess, VariantUnits | None, Period | None]:
     """Guess the variant and the period, from the main table or from the exposures."""
     period, inside = guess_period(engine, main, main) if is_timed else None, main
     if period is not None:
@@ -229,12 +231,12 @@ def _guess_assignment(
         if variant.column is None:
             variant = guess_variant(engine, inside, **{way: True})
     if variant.column is not None or exposures is None:
-        return variant, read_arms(engine, inside, variant), period
+        return variant, read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
     reason = f"the exposures say it; {variant.reason}"
     period = guess_period(engine, main, exposures)
     return (
         replace(variant, column=None, reason=reason),
-        read_arms(engine, exposures, variant),
+        read_variant_units(engine, exposures, variant),
         period,
     )

@@ -9,14 +9,8 @@ from statistics import NormalDist
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
-from abeval.drafts.guess import (
-    Arms,
-    Guess,
-    guess_time,
-    list_variant_candidates,
-    names_control,
-    names_id,
-)
+from abeval.drafts.guess import Guess, guess_time, list_variant_candidates, names_id
+from abeval.drafts.variants import VariantUnits, names_control
 from abeval.engines.sql import Engine, cast_query, quote, read_int
 
 _MOST_VALUES = 20
@@ -39,11 +33,11 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     if clicks is not None and seen is not None:
         name = f"{words.slug(clicks.name)}_per_{words.slug(seen.name)}"
         reason = f"{clicks.name} / {seen.name}"
-        question = next(filter(None, (_missing(c, table) for c in (clicks, seen))), "")
+        question = next(filter(None, (_ask_missing(c, table) for c in (clicks, seen))), "")
         yield Guess("ratio", clicks, "likely", reason, question, over=seen, name=name)
         # The two columns are used up: their ratio is the metric.
         values = [c for c in values if c not in (clicks, seen)]
-    names = {"".join(words.words(column.name)) for column in free_columns}
+    names = {"".join(words.split(column.name)) for column in free_columns}
     guesses = [g for column in values if (g := _guess_value(column, table, names)) is not None]
     for entry, is_sure in (("outcome", True), ("outcome", False), ("covariate", True)):
         kind = [g for g in guesses if g.entry == entry and (g.certainty != "not sure") == is_sure]
@@ -53,7 +47,7 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
             question = f"{entry}s: which of {len(kind):,} columns are they? {reason}"
             yield Guess("others", None, "not sure", reason, question)
     for column in free_columns:
-        is_time = column.has_role_name("time") or "date" in words.words(column.name)
+        is_time = column.has_role_name("time") or "date" in words.split(column.name)
         if column.looks == "number" and (
             column.mentions_role("outcome", "cost") or not (is_time or names_id(column))
         ):
@@ -69,7 +63,7 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
 
 def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
     """Guess the role of a column of numbers; None for ids and descriptions."""
-    parts = words.words(column.name)
+    parts = words.split(column.name)
     if parts[-1:] == ("id",):
         return None
     if says_before(column.name, names):
@@ -90,7 +84,7 @@ def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
         return Guess("outcome", column, "not sure", DOUBT)
     kind = "a count from" if column.is_count else "from"
     kind = "0 or 1" if column.is_share else f"{kind} {column.low:g} to {column.high:g}"
-    return Guess("outcome", column, "likely", kind, _missing(column, table), decreases=is_cost)
+    return Guess("outcome", column, "likely", kind, _ask_missing(column, table), decreases=is_cost)
 
 
 def says_before(column: str, names: Set[str]) -> bool:
@@ -99,7 +93,7 @@ def says_before(column: str, names: Set[str]) -> bool:
     >>> says_before("spent_before", set()), says_before("pre_visits", {"previsits", "postvisits"})
     (True, True)
     """
-    pairs = map("_".join, pairwise(words.words(column)))
+    pairs = map("_".join, pairwise(words.split(column)))
     is_other = any(words.is_role_name(pair, "not_before") for pair in pairs)
     is_before = words.mentions_role(column, "before") and not is_other
     return is_before or _is_one_of_two(column, "pre", names)
@@ -108,12 +102,12 @@ def says_before(column: str, names: Set[str]) -> bool:
 def _is_one_of_two(column: str, prefix: str, names: Set[str]) -> bool:
     """Tell whether a column has the prefix of a `pre` and `post` pair."""
     # `pre_visits` and `post visits` are a pair, however they are written.
-    word = "".join(words.words(column))
+    word = "".join(words.split(column))
     stem = word.removeprefix(prefix)
     return stem not in ("", word) and {f"pre{stem}", f"post{stem}"} <= names
 
 
-def _missing(column: Column, table: Table) -> str:
+def _ask_missing(column: Column, table: Table) -> str:
     """Ask what an empty value means; no question if there are hardly any."""
     empty = table.rows - column.rows
     if empty <= _FEW_EMPTY * table.rows:
@@ -128,8 +122,8 @@ def _is_either(column: Column, is_cost: bool, table: Table) -> bool:
     """Tell whether both more and less of an outcome may be better."""
     if is_cost:
         # A long time to a loss, such as churn, is good; a long time to a purchase is not.
-        return column.mentions_role("cost") and ("time", "to") in pairwise(words.words(column.name))
-    if column.mentions_role("spend") and "time" not in words.words(column.name):
+        return column.mentions_role("cost") and ("time", "to") in pairwise(words.split(column.name))
+    if column.mentions_role("spend") and "time" not in words.split(column.name):
         # Of customers it is revenue, of campaigns a cost.
         buys = any(other.mentions_role("buying") for other in table.columns)
         return not buys or any(other.mentions_role("seen", "click") for other in table.columns)
@@ -137,7 +131,7 @@ def _is_either(column: Column, is_cost: bool, table: Table) -> bool:
 
 
 def settle_doubts(
-    engine: Engine, table: Table, guesses: Sequence[Guess], arms: Arms | None, has_ctr: bool
+    engine: Engine, table: Table, guesses: Sequence[Guess], arms: VariantUnits | None, has_ctr: bool
 ) -> Iterator[Guess]:
     """Keep the doubts that matter; others become diagnostics.
 
@@ -158,7 +152,7 @@ def settle_doubts(
 
 
 def _find_differing_columns(
-    engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: Arms
+    engine: Engine, table: Table, columns: Sequence[Column], variant: Column, arms: VariantUnits
 ) -> list[Column]:
     """Find the columns whose means differ between variants by more than chance."""
     name, numbers = quote(variant.name), [f"x_{index}" for index in range(len(columns))]
@@ -238,11 +232,11 @@ class Models:
     served: Mapping[str, str]
 
 
-def guess_models(table: Table, arms: Arms, taken: Collection[str]) -> Models | None:
+def guess_models(table: Table, arms: VariantUnits, taken: Collection[str]) -> Models | None:
     """Guess the scores of models: columns whose names differ only in the model."""
     scores: dict[str, Column] = {}
     for column in table.columns:
-        parts = words.words(column.name)
+        parts = words.split(column.name)
         model = "_".join(w for w in parts if not words.is_role_name(w, "model", "no_model"))
         is_score = model and any(words.is_role_name(word, "model") for word in parts)
         is_share = column.is_number and (column.low or 0) >= 0 and (column.high or 0) <= 1

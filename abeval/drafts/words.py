@@ -16,10 +16,10 @@ LISTS: Mapping[str, Mapping[str, int]] = {
 
 
 @cache
-def words(name: str) -> tuple[str, ...]:
+def split(name: str) -> tuple[str, ...]:
     """Split a name into words, in lower case.
 
-    >>> words("testGroup-ID 2")
+    >>> split("testGroup-ID 2")
     ('test', 'group', 'id', '2')
     """
     spaced = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
@@ -34,7 +34,7 @@ def join_words(name: str) -> str:
     'userid'
     """
     # Of a field such as `context.user_id` the last part counts; RecBole writes `user_id:token`.
-    return "".join(words(name.rsplit(".", 1)[-1].partition(":")[0]))
+    return "".join(split(name.rsplit(".", 1)[-1].partition(":")[0]))
 
 
 def is_role_name(name: str, *roles: str) -> bool:
@@ -52,7 +52,7 @@ def mentions_role(name: str, *roles: str) -> bool:
     >>> mentions_role("revenue_before", "before"), mentions_role("prefix", "before")
     (True, False)
     """
-    name_words = {join_words(name), *words(name)}
+    name_words = {join_words(name), *split(name)}
     return any(name_words & LISTS[role].keys() for role in roles)
 
 
@@ -74,14 +74,14 @@ def slug(name: str) -> str:
     >>> slug("Total ads"), slug("7-day revenue")
     ('total_ads', 'x_7_day_revenue')
     """
-    joined = "_".join(part for part in words(name) if part.isascii()) or "value"
+    joined = "_".join(part for part in split(name) if part.isascii()) or "value"
     return joined if joined[0].isalpha() else f"x_{joined}"
 
 
-def unique_name(taken: set[str], *names: str) -> str:
+def choose_name(taken: set[str], *names: str) -> str:
     """Choose the first free name, else the first name with a number; mark it taken.
 
-    >>> unique_name({"spend", "spend_2"}, "spend")
+    >>> choose_name({"spend", "spend_2"}, "spend")
     'spend_3'
     """
     numbered = (f"{names[0]}_{number}" for number in range(2, len(taken) + 3))

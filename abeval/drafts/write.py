@@ -5,18 +5,22 @@ from dataclasses import dataclass, field
 
 import tomlkit
 
-from abeval.drafts import guess, words
+from abeval.drafts import words
 from abeval.drafts.columns import Column
-from abeval.drafts.guess import Arms, Guess
+from abeval.drafts.guess import Guess
 from abeval.drafts.kinds import Log, find_casts
 from abeval.drafts.origins import DONE
 from abeval.drafts.values import DOUBT, Models, Period
+from abeval.drafts.variants import VariantUnits, ask_nulls, ask_weights
 from abeval.drafts.words import slug
 from abeval.engines.sql import cast_query, quote
 from abeval.experiment.problems import spelled_alike, write_join_line
 from abeval.experiment.sources import CANONICAL_COLUMNS
 from abeval.logs.checks import write_zone_questions
 from abeval.metrics.builtin import builtin_metrics
+
+_Fields = dict[str, object]
+"""Entries of a metric."""
 
 
 @dataclass
@@ -31,11 +35,11 @@ class ExperimentFile:
         """Add questions; empty and repeated ones are ignored."""
         self.questions += [q for q in dict.fromkeys(questions) if q and q not in self.questions]
 
-    def section(self, *names: str) -> None:
+    def add_section(self, *names: str) -> None:
         """Begin a TOML table."""
         self.lines += ["", f"[{'.'.join(tomlkit.key(name).as_string() for name in names)}]"]
 
-    def entry(self, key: str, value: object, note: str = "") -> None:
+    def add_entry(self, key: str, value: object, note: str = "") -> None:
         """Write an entry, with a comment that says why."""
         if isinstance(value, str) and "\n" in value and '"""' not in value:
             # A query of several lines; its comment would be lost behind it.
@@ -43,19 +47,19 @@ class ExperimentFile:
             self.lines += [f"# {' '.join(note.split())}", f'{key} = """\n{escaped}\n"""']
             return
         self.lines.append(
-            f"{key} = {_value(value)}" + (f" # {' '.join(note.split())}" if note else "")
+            f"{key} = {_format(value)}" + (f" # {' '.join(note.split())}" if note else "")
         )
 
-    def metric(self, fields: Mapping[str, object], note: str) -> None:
+    def add_metric(self, fields: Mapping[str, object], note: str) -> None:
         """Write the entries of a metric."""
         self.lines += ["", "[[metrics]]"]
         for key, value in fields.items():
-            self.entry(key, value, note if key == "name" else "")
+            self.add_entry(key, value, note if key == "name" else "")
 
     @property
     def text(self) -> str:
         """Return the text of the file; the name and the questions come first."""
-        head = [f"name = {_value(self.name)}"]
+        head = [f"name = {_format(self.name)}"]
         if self.questions:
             until = "until then the analysis is a DRAFT and decides nothing."
             question_list = tomlkit.item(self.questions).multiline(True).as_string()
@@ -63,10 +67,10 @@ class ExperimentFile:
         return "\n".join([*head, *self.lines]) + "\n"
 
 
-def _value(value: object) -> str:
+def _format(value: object) -> str:
     """Write a value as TOML."""
     if isinstance(value, Mapping):
-        entries = (f"{tomlkit.key(k).as_string()} = {_value(item)}" for k, item in value.items())
+        entries = (f"{tomlkit.key(k).as_string()} = {_format(item)}" for k, item in value.items())
         return f"{{ {', '.join(entries)} }}"
     # SQL has many quotes: a literal string needs no backslashes.
     if isinstance(value, str) and '"' in value and "'" not in value and value.isprintable():
@@ -86,7 +90,7 @@ class Findings:
     main: Log
     other_logs: Sequence[Log]
     guesses: Sequence[Guess]
-    arms: Arms | None
+    arms: VariantUnits | None
     unit: str
     one_row: bool
     period: Period | None = None
@@ -102,10 +106,10 @@ def write_experiment_file(name: str, findings: Findings) -> ExperimentFile:
     """Write the experiment file and its questions."""
     file = ExperimentFile(name)
     unit, variant, *_ = findings.guesses
-    file.entry("unit", findings.unit, f"{unit.certainty}: {unit.reason}")
+    file.add_entry("unit", findings.unit, f"{unit.certainty}: {unit.reason}")
     file.ask(unit.question, *findings.main.table.origin.questions)
     if findings.arms is None:
-        file.entry("control", "?")
+        file.add_entry("control", "?")
         has_files = len(findings.main.table.origin.files) > 1
         by_file = " Or is each file of one variant: path = { NAME = FILE, … }?" if has_files else ""
         file.ask(
@@ -120,7 +124,7 @@ def write_experiment_file(name: str, findings: Findings) -> ExperimentFile:
         # Who knows the column knows its control: that is one question.
         file.ask("; ".join(filter(None, [variant.question, control])))
         by_name = "likely: by its name" if findings.arms.is_sure else "not sure: the first by name"
-        file.entry("control", findings.arms.control, by_name)
+        file.add_entry("control", findings.arms.control, by_name)
         _write_period(file, findings.period)
         _write_variants(file, findings.arms, findings.models)
     _write_logs(file, findings)
@@ -134,28 +138,28 @@ def _write_period(file: ExperimentFile, period: Period | None) -> None:
         return
     spans = {"period": (period.start, period.end), "pre_period": (period.before, period.start)}
     for name, (start, end) in spans.items():
-        file.section(name)
-        file.entry("start", start, f"likely: {period.reason}")
-        file.entry("end", end)
+        file.add_section(name)
+        file.add_entry("start", start, f"likely: {period.reason}")
+        file.add_entry("end", end)
 
 
-def _write_variants(file: ExperimentFile, arms: Arms, models: Models | None) -> None:
+def _write_variants(file: ExperimentFile, arms: VariantUnits, models: Models | None) -> None:
     """Write the variants, and ask what their names and units leave open."""
-    file.ask(*guess.ask_nulls(arms.nulls, "if it is one, add it to [variants]"))
-    file.ask(*guess.ask_weights(arms.units, "weights of 1"))
+    file.ask(*ask_nulls(arms.nulls, "if it is one, add it to [variants]"))
+    file.ask(*ask_weights(arms.units, "weights of 1"))
     for spelled in spelled_alike(arms.units):
         names = ", ".join(map(repr, spelled))
         line = write_join_line(spelled[0], spelled)
         file.ask(f"variants: are {names} one variant? Then write {line}")
     for value, count in arms.units.items():
-        file.section("variants", value)
+        file.add_section("variants", value)
         # Observed counts are no plan: with them as weights, no mismatch could be found.
-        file.entry("weight", 1, f"{count:,} units: write the share that was planned")
+        file.add_entry("weight", 1, f"{count:,} units: write the share that was planned")
         if models is not None and value in models.served:
-            file.entry("model", models.served[value], "likely: by its name")
+            file.add_entry("model", models.served[value], "likely: by its name")
     for name, column in models.scores.items() if models else ():
-        file.section("models", name)
-        file.entry("score", column.name)
+        file.add_section("models", name)
+        file.add_entry("score", column.name)
     if models is not None and not models.served:
         names = ", ".join(models.scores)
         file.ask(f"models: which of {names} does each variant serve? Add `model` to [variants]")
@@ -176,7 +180,7 @@ def _write_logs(file: ExperimentFile, findings: Findings) -> None:
                 "unit) or [logs.events.NAME] (unit and time)?"
             )
             continue
-        file.section("logs", *log.entry.split("."))
+        file.add_section("logs", *log.entry.split("."))
         _write_log(file, log, findings)
         file.ask(*origin.questions, log.question and f"{source_name}: {log.question}")
     every = findings.main, *findings.other_logs
@@ -189,13 +193,13 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
     origin, is_main = log.table.origin, log is findings.main
     files = {name: paths[0] if len(paths) == 1 else paths for name, paths in origin.paths.items()}
     if files and "" not in files and "variant" in CANONICAL_COLUMNS.get(str(log.kind), ()):
-        file.entry("path", files, "likely: each variant has its own files")
+        file.add_entry("path", files, "likely: each variant has its own files")
     elif files:
-        file.entry("path", files.get("", origin.files))
+        file.add_entry("path", files.get("", origin.files))
     for key, value in origin.read.items():
-        file.entry(key, value, origin.reasons.get(key, "sure: it is named so"))
+        file.add_entry(key, value, origin.reasons.get(key, "sure: it is named so"))
     if origin.where:
-        file.entry("where", origin.where)
+        file.add_entry("where", origin.where)
     casts = find_casts(log, findings.main)
     query, why = origin.query, origin.why
     if casts:
@@ -203,24 +207,24 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
         query = cast.replace("from log", f"from (\n{query}\n)") if query else cast
         why = "; ".join(filter(None, [why, "ids are text in one log, or have a point"]))
     if query:
-        file.entry("query", query, f"likely: {why}")
+        file.add_entry("query", query, f"likely: {why}")
     if "ts" in log.columns and log.columns["ts"].name in origin.formats:
-        file.entry("ts_format", origin.formats[log.columns["ts"].name], "likely: it reads all")
+        file.add_entry("ts_format", origin.formats[log.columns["ts"].name], "likely: it reads all")
     if "ts" in log.columns and log.columns["ts"].time_unit:
-        file.entry("time_unit", log.columns["ts"].time_unit)
+        file.add_entry("time_unit", log.columns["ts"].time_unit)
     if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
-        file.entry("dwell_unit", "ms")
+        file.add_entry("dwell_unit", "ms")
     if log.join:
-        file.entry("join", list(log.join), f"likely: {log.reason}")
+        file.add_entry("join", list(log.join), f"likely: {log.reason}")
     befores = [g.column for g in findings.guesses if g.entry == "covariate" and log.kind == "units"]
     if is_main and befores:
         names = [c.name if c.name.isidentifier() else c.number for c in befores if c is not None]
         hint = 'likely: they were before; [inference] adjust = "cuped" makes use of them'
-        file.entry("covariates", names, hint)
+        file.add_entry("covariates", names, hint)
     notes = {g.entry: f"{g.certainty}: {g.reason}" for g in findings.guesses if is_main}
     for entry, column in log.columns.items():
         if column.name != entry and (entry != "unit_id" or column.name != findings.unit):
-            file.entry(f"columns.{entry}", column.name, notes.get(entry, ""))
+            file.add_entry(f"columns.{entry}", column.name, notes.get(entry, ""))
 
 
 def _write_segments(file: ExperimentFile, findings: Findings) -> None:
@@ -228,9 +232,9 @@ def _write_segments(file: ExperimentFile, findings: Findings) -> None:
     segments = [g.column for g in findings.guesses if g.entry == "segment"]
     segment_columns = [column.name for column in segments if column is not None]
     if segment_columns and findings.main.kind == "sums":
-        file.section("segments")
+        file.add_section("segments")
         for name in segment_columns:
-            file.entry(slug(name), quote(name))
+            file.add_entry(slug(name), quote(name))
     elif segment_columns:
         # Nobody but a person knows what the treatment can change.
         what = "properties that the treatment cannot change"
@@ -240,23 +244,23 @@ def _write_segments(file: ExperimentFile, findings: Findings) -> None:
 def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     """Write goals and diagnostics, and ask about doubtful ones."""
     taken = {*builtin_metrics(30, 30)}
-    metrics = list[tuple[dict[str, object], str]]()
+    metrics = list[tuple[_Fields, str]]()
     entries = ("outcome", "ratio") if findings.has_ctr else ("outcome", "ratio", "diagnostic")
     for candidate in findings.guesses:
         if candidate.column is not None and candidate.entry in entries:
-            fields = _fields(candidate, candidate.column, findings, taken)
+            fields = _make_fields(candidate, candidate.column, findings, taken)
             metrics.append((fields, f"{candidate.certainty}: {candidate.reason}"))
     for log in findings.other_logs:
         note = f"likely: of the rows of {log.alias} since the exposure"
         note = "likely: units that the table lacks have 0" if log.kind == "units" else note
-        metrics += [(fields, note) for fields in _event_metrics(log, taken)]
+        metrics += [(fields, note) for fields in _make_event_metrics(log, taken)]
     if findings.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif findings.has_ctr:
         all_of_them = "All built-in metrics of these logs are shown, and the goal is CTR"
         file.lines += ["", f"# {all_of_them}; [[metrics]] choose others"]
     for fields, note in metrics:
-        file.metric(fields, note)
+        file.add_metric(fields, note)
     file.ask(*(candidate.question for candidate in findings.guesses[2:]))
     doubtful = [g.column for g in findings.guesses if g.entry == "outcome" and g.reason == DOUBT]
     names = ", ".join(column.name for column in doubtful if column is not None)
@@ -266,7 +270,7 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
         file.ask("metrics: no column is a number that could be an outcome")
 
 
-def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> dict[str, object]:
+def _make_fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> _Fields:
     """Make a metric of a column: a share if each unit has 0 or 1, else a mean.
 
     It is a mean over rows if the unit is a place with several rows, or if sums mean nothing.
@@ -276,7 +280,7 @@ def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -
     is_mean = is_place or (column.mentions_role("averaged") and not column.is_share)
     is_ascii, value = column.name.isascii(), column.number
     name = guess.name or (slug(column.name) if is_ascii else " ".join(column.name.split()))
-    fields: dict[str, object] = {"value": value}
+    fields: _Fields = {"value": value}
     if guess.over is not None:
         fields = {"numerator": value, "denominator": quote(guess.over.name)}
     elif is_mean and not findings.one_row:
@@ -290,10 +294,10 @@ def _fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -
     if column.rows < rows:
         fields["missing"] = "drop"
     role = "diagnostic" if guess.certainty == "not sure" else "goal"
-    return {"name": words.unique_name(taken, name, f"{name}_value"), "role": role, **fields}
+    return {"name": words.choose_name(taken, name, f"{name}_value"), "role": role, **fields}
 
 
-def _event_metrics(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
+def _make_event_metrics(log: Log, taken: set[str]) -> Iterator[_Fields]:
     """Make the metrics of a log of events or of a table of units."""
     # Of types of rows, such as logins, those that are called so are outcomes.
     is_goal = not log.table.origin.where or words.mentions_role(log.name, *DONE)
@@ -304,5 +308,5 @@ def _event_metrics(log: Log, taken: set[str]) -> Iterator[dict[str, object]]:
             sums = {"per_unit": "sum", "value": column.number}
             yield {"name": f"{log.alias}_{slug(column.name)}", **fields, **sums}
     for column in log.outcomes if log.kind == "units" else ():
-        name = words.unique_name(taken, slug(column.name))
+        name = words.choose_name(taken, slug(column.name))
         yield {"name": name, "role": "goal", "log": "units", "value": column.number}

@@ -44,11 +44,11 @@ class TableOptions:
     def __post_init__(self) -> None:
         """Refuse column names that are not text."""
         given: dict[str, list[object]] = {"variant": [self.variant]}
-        given |= {"covariates": _names_in(self.covariates), "segments": _names_in(self.segments)}
+        given |= {"covariates": _flatten(self.covariates), "segments": _flatten(self.segments)}
         if self.unit is not None:
             given["unit"] = [self.unit]
         if self.metrics is not None:
-            given["metrics"] = _names_in(self.metrics)
+            given["metrics"] = _flatten(self.metrics)
         for key, names in given.items():
             for name in names:
                 if not isinstance(name, str):
@@ -63,7 +63,7 @@ class TableOptions:
         return list(dict.fromkeys(text for texts in groups for text in _as_list(texts)))
 
 
-def _names_in(given: object) -> list[object]:
+def _flatten(given: object) -> list[object]:
     """List the column names in an option."""
     names = list[object]()
     for value in given.values() if isinstance(given, Mapping) else [given]:
@@ -216,7 +216,7 @@ class _Values:
             ((rows, *cells),) = engine.rows(f"select {select_list} from {TABLE}")
         except QueryError:
             for text in texts:
-                with _computing(text):
+                with _explain_errors(text):
                     engine.rows(f"select {_range_sql(text)} from {TABLE}")
             raise
         self._rows = read_int(rows)
@@ -251,7 +251,7 @@ class _Values:
 
 
 @contextmanager
-def _computing(text: str) -> Iterator[None]:
+def _explain_errors(text: str) -> Iterator[None]:
     try:
         yield
     except QueryError as error:
@@ -284,7 +284,7 @@ def read_measures(
         # All columns are read: those from before are no outcomes, and compared as such.
         before = [quote_column(column) for column in columns.list_covariates(repr(options).lower())]
     covariates = [columns.sql(text) for text in before]
-    entries = _specs(columns, options, before)
+    entries = _make_entries(columns, options, before)
     if not entries:
         raise LogError("the table has no column of numbers to compare", columns.hint)
     if len(entries) > MAX_METRICS:
@@ -326,10 +326,10 @@ def read_segments(columns: Columns, segments: Sequence[str] | Mapping[str, str])
     """Read the segments: name → expression."""
     if isinstance(segments, Mapping):
         return dict(segments)
-    return {_word(name): quote_column(columns.find_column(name)) for name in _as_list(segments)}
+    return {_make_name(c): quote_column(columns.find_column(c)) for c in _as_list(segments)}
 
 
-def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> _Entries:
+def _make_entries(columns: Columns, options: TableOptions, before: Sequence[str]) -> _Entries:
     """List the entries of metrics; by default of all other numeric columns."""
     metrics = options.metrics
     if metrics is None:
@@ -338,15 +338,14 @@ def _specs(columns: Columns, options: TableOptions, before: Sequence[str]) -> _E
         taken = {name.lower() for name in used if name is not None}
         outcomes = [column for column in columns.numbers() if column.lower() not in taken]
         # Nobody chose them: what may be better either way decides nothing.
-        either = {
-            column
+        more = {
+            column: {"role": "diagnostic"}
             for column in outcomes
             if words.mentions_role(column, "either") and not words.mentions_role(column, "cost")
         }
-        more = {column: {"role": "diagnostic"} for column in either}
-        return [_entry(columns, *_split_name(column)) | more.get(column, {}) for column in outcomes]
+        return [_make_entry(columns, *_split_name(c)) | more.get(c, {}) for c in outcomes]
     return [
-        dict(spec) if isinstance(spec, Mapping) else _entry(columns, name, spec)
+        dict(spec) if isinstance(spec, Mapping) else _make_entry(columns, name, spec)
         for name, spec in _name_specs(metrics)
     ]
 
@@ -377,22 +376,22 @@ def _split_name(spec: str) -> tuple[str, str]:
     if match:
         return match[1], match[2]
     # Letters of all scripts stay.
-    return _word(spec) if spec.isascii() else " ".join(spec.replace('"', " ").split()), spec
+    return _make_name(spec) if spec.isascii() else " ".join(spec.replace('"', " ").split()), spec
 
 
-def _entry(columns: Columns, name: str, spec: str | Sequence[str]) -> dict[str, Any]:
+def _make_entry(columns: Columns, name: str, spec: str | Sequence[str]) -> dict[str, Any]:
     """Make the entry of a metric: a mean, or a ratio of two sums."""
     # Less of a cost is better, and its name says that it is one.
     less = {"direction": "decrease"} if words.mentions_role(name, "cost") else {}
     if isinstance(spec, str):
-        return {"name": name, **less, **_mean_or_ratio(columns.sql(spec))}
+        return {"name": name, **less, **_split_division(columns.sql(spec))}
     if len(spec) != 2:
         raise ExperimentError(f"metric {name!r}: a ratio is of two, not of {len(spec)}")
     numerator, denominator = (columns.sql(text) for text in spec)
     return {"name": name, **less, "numerator": numerator, "denominator": denominator}
 
 
-def _mean_or_ratio(value: str) -> dict[str, str]:
+def _split_division(value: str) -> dict[str, str]:
     """Split a division into numerator and denominator; else keep one value."""
     tree = parse_expression(value)
     # (a / b) is a ratio, too; a / b + c is one value.
@@ -414,7 +413,7 @@ def _list_summed_expressions(columns: Columns, entry: Mapping[str, Any]) -> list
     return texts
 
 
-def _word(text: str) -> str:
+def _make_name(text: str) -> str:
     """Make a metric's name of a column or an expression: letters, digits and `_`."""
     word = re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_")
     return word if re.match("[A-Za-z]", word) else f"m_{word}"

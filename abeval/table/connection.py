@@ -46,7 +46,7 @@ class Warehouse(NamedTuple):
         return types
 
 
-def _server_limit() -> float | None:
+def _find_server_limit() -> float | None:
     """Return the time limit for a server, in seconds; None without one."""
     left = seconds_left()
     # Just later than our own limit, so that ours ends the query with its message.
@@ -74,21 +74,21 @@ def connect(uri: str) -> Warehouse:
         raise ExperimentError(what, "write / ? # @ : [ and % of a password as %2F %3F %23 %40 …")
     match parts.scheme:
         case "postgresql" | "postgres":
-            return _postgresql(uri)
+            return _open_postgresql(uri)
         case "http" | "https":
-            return _clickhouse(_open_http(parts))
+            return _open_clickhouse(_open_http(parts))
         case "chdb":
             return _open_in_process(uri.partition(":")[2])
     what = f"{mask_secrets(uri)!r} is no warehouse that abeval knows"
     raise ExperimentError(what, f"give {_NAMES}")
 
 
-def _postgresql(uri: str) -> Warehouse:
+def _open_postgresql(uri: str) -> Warehouse:
     with _require_extra("postgresql"):
         from adbc_driver_postgresql import dbapi
-    limit = _server_limit()
+    limit = _find_server_limit()
     timeout = "" if limit is None else f"{'&' if '?' in uri else '?'}connect_timeout={ceil(limit)}"
-    with _errors("PostgreSQL", *_secrets(uri)):
+    with _unify_errors("PostgreSQL", *_list_secrets(uri)):
         connection = dbapi.connect(uri + timeout)
         with connection.cursor() as cursor:
             cursor.execute("set default_transaction_read_only = on")
@@ -99,8 +99,8 @@ def _postgresql(uri: str) -> Warehouse:
         connection.commit()
 
     def ask(sql: str) -> _Rows:
-        with _errors("PostgreSQL"), connection.cursor() as cursor:
-            if (limit := _server_limit()) is not None:
+        with _unify_errors("PostgreSQL"), connection.cursor() as cursor:
+            if (limit := _find_server_limit()) is not None:
                 cursor.execute(f"set statement_timeout = {1000 * limit:.0f}")
             cursor.execute(sql)
             return [*cursor.fetchall()]
@@ -112,11 +112,11 @@ def _postgresql(uri: str) -> Warehouse:
     return Warehouse("postgres", catalog, ask, connection.close)
 
 
-def _clickhouse(
+def _open_clickhouse(
     send: Callable[[str, float | None], str], close: Callable[[], None] = lambda: None
 ) -> Warehouse:
     def ask(sql: str) -> _Rows:
-        answer = send(f"{sql}\nformat JSONCompact", _server_limit())
+        answer = send(f"{sql}\nformat JSONCompact", _find_server_limit())
         # What was ended may look like an answer without rows.
         if (left := seconds_left()) is not None and left <= 0:
             raise QueryError("ClickHouse did not answer in time")
@@ -155,7 +155,7 @@ def _open_http(parts: SplitResult) -> Callable[[str, float | None], str]:
         finally:
             connection.close()
         if answer.status != 200:
-            raise _query_error("ClickHouse", text)
+            raise _make_query_error("ClickHouse", text)
         return text
 
     return send
@@ -172,11 +172,11 @@ def _open_in_process(folder: str) -> Warehouse:
         raise ExperimentError(what, "name a folder that chdb wrote") from error
 
     def send(sql: str, limit: float | None) -> str:
-        with _errors("ClickHouse"):
+        with _unify_errors("ClickHouse"):
             chdb_session.query(f"set max_execution_time = {limit or 0}")
             return str(chdb_session.query(sql))
 
-    return _clickhouse(send, chdb_session.close)
+    return _open_clickhouse(send, chdb_session.close)
 
 
 @contextmanager
@@ -189,7 +189,7 @@ def _require_extra(extra: str) -> Iterator[None]:
 
 
 @contextmanager
-def _errors(name: str, *secrets: str) -> Iterator[None]:
+def _unify_errors(name: str, *secrets: str) -> Iterator[None]:
     """Turn whatever a driver raises into one kind of error, without secrets."""
     try:
         yield
@@ -198,10 +198,10 @@ def _errors(name: str, *secrets: str) -> Iterator[None]:
         text = str(error)
         for secret in secrets:
             text = re.sub(rf"(?<!\w){re.escape(secret)}(?!\w)", "***", text)
-        raise _query_error(name, text) from error
+        raise _make_query_error(name, text) from error
 
 
-def _secrets(uri: str) -> list[str]:
+def _list_secrets(uri: str) -> list[str]:
     """List the passwords of an address and their parts, longest first."""
     given = [uri.partition("://")[2].partition(":")[2].rpartition("@")[0]]
     given += re.findall(r"password=([^&]*)", uri)
@@ -210,5 +210,5 @@ def _secrets(uri: str) -> list[str]:
     return sorted(parts - {""}, key=len, reverse=True)
 
 
-def _query_error(name: str, text: str) -> QueryError:
+def _make_query_error(name: str, text: str) -> QueryError:
     return QueryError(f"{name} could not run a query: {' '.join(text.split())[:500]}")

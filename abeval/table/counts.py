@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from abeval.aggregates.sums import BUCKETS
 from abeval.drafts import counts, words
-from abeval.drafts.counts import DAY_UNIT, CountTable, Outcome, Row, number
-from abeval.drafts.guess import find_nulls
+from abeval.drafts.counts import DAY_UNIT, CountTable, Outcome, Row, parse_number
+from abeval.drafts.variants import find_nulls
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 from abeval.stats.resampling import MIN_DAYS
 from abeval.table.columns import quote_column
-from abeval.table.restated import check_restated, classify_spread
+from abeval.table.restated import check_restated, compute_variance
 
 _MOST_DIGITS = 50
 """Most digits of a value; third powers of sums must stay finite."""
@@ -88,7 +88,7 @@ def sum_counts(table: CountTable, unit: str, name: str) -> Sums:
     days_are_units = table.day is not None and unit != ROW_UNIT
     if not days_are_units:
         _check_units(table, unit, name)
-    cells = [cell for item in table.outcomes for cell in _cells(table, item, name)]
+    cells = [cell for item in table.outcomes for cell in _read_cells(table, item, name)]
     # The sum of squares of counts is known only if each unit counts at most once.
     more = {item.metric: item for item in cells if item.outcome.spread is None and item.y > item.n}
     for metric, item in more.items() if not days_are_units else ():
@@ -106,17 +106,17 @@ def sum_counts(table: CountTable, unit: str, name: str) -> Sums:
         rows,
         unit=DAY_UNIT if days_are_units else counts.name_unit(table.outcomes[0].n),
         entries={
-            metric: _entry(outcome, metric not in more, days_are_units)
+            metric: _make_entry(outcome, metric not in more, days_are_units)
             for metric, outcome in outcomes.items()
         },
         segments={} if days_are_units else {words.slug(part): part for part in table.segments},
         days_are_units=days_are_units,
         questions=tuple(counts.list_questions(table, unit)),
-        notes=tuple(_notes(table, unused, days_are_units)),
+        notes=tuple(_list_notes(table, unused, days_are_units)),
     )
 
 
-def _entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, str]:
+def _make_entry(outcome: Outcome, may_be_share: bool, is_ratio: bool) -> dict[str, str]:
     value, per = quote_column(outcome.column), quote_column(outcome.n)
     entry = {"numerator": value, "denominator": per} if is_ratio else {"value": value}
     entry |= {"unit": "share"} if may_be_share and outcome.spread is None else {}
@@ -132,7 +132,7 @@ def _check_labels(table: CountTable, name: str) -> None:
     for row_number, row in enumerate(table.rows, start=1):
         key = tuple(row[label] for label in labels)
         for label, value in zip(labels, key, strict=True):
-            if counts.is_total(value):
+            if words.is_role_name(value, "total"):
                 what = f"{name}, row {row_number}: {label} is {value!r}, the sum of other rows"
                 raise LogError(what, "leave it out: sums are made of the rows")
             if not value or (label == table.variant and value in nulls):
@@ -157,15 +157,15 @@ def _check_units(table: CountTable, unit: str, name: str) -> None:
         )
 
 
-def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
+def _read_cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
     for row_number, row in enumerate(table.rows, start=1):
         where = f"{name}, row {row_number}"
-        n = _whole(row, outcome.n, where)
+        n = _read_whole(row, outcome.n, where)
         if outcome.spread is not None:
             y, yy = _expand_mean(row, outcome, n, where)
         else:
             # Values are 0 or 1, so their squares have the same sum.
-            y = yy = Fraction(_whole(row, outcome.column, where))
+            y = yy = Fraction(_read_whole(row, outcome.column, where))
         metric = outcome.metric
         if table.metric is not None:
             metric_name = words.slug(row[table.metric])
@@ -175,8 +175,8 @@ def _cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cell]:
         yield _Cell(metric, outcome, row[table.variant], day, parts, n, y, yy)
 
 
-def _value(row: Row, column: str, where: str) -> Fraction:
-    value = number(row[column])
+def _read_value(row: Row, column: str, where: str) -> Fraction:
+    value = parse_number(row[column])
     if value is None:
         what = repr(row[column]) if row[column] else "empty"
         raise LogError(f"{where}: {column} is {what}", "write a number, 0 where there was none")
@@ -190,8 +190,8 @@ def check_bounds(value: Decimal, what: str) -> Fraction:
     return Fraction(value)
 
 
-def _whole(row: Row, column: str, where: str) -> int:
-    value = _value(row, column, where)
+def _read_whole(row: Row, column: str, where: str) -> int:
+    value = _read_value(row, column, where)
     if value < 0 or value.denominator != 1:
         what = f"{where}: {column} is {row[column]}, but counts are whole numbers"
         raise LogError(what, "write them in full, without decimals (12,345 is read as 12345)")
@@ -201,42 +201,37 @@ def _whole(row: Row, column: str, where: str) -> int:
 def _expand_mean(row: Row, outcome: Outcome, n: int, where: str) -> tuple[Fraction, Fraction]:
     """Compute Σy and Σy² of n units from their mean and their spread."""
     spread = str(outcome.spread)
-    mean, size = _value(row, outcome.column, where), _value(row, spread, where)
+    mean, size = _read_value(row, outcome.column, where), _read_value(row, spread, where)
     if size < 0:
         raise LogError(f"{where}: {spread} is {row[spread]}", "a spread is not negative")
-    is_square, is_error = classify_spread(spread)
-    square = (size if is_square else size * size) * (n if is_error else 1)
     # Σy² = (n − 1) · variance + n · mean².
-    return n * mean, max(n - 1, 0) * square + n * mean * mean
+    variance = compute_variance(spread, size, Fraction(n))
+    return n * mean, max(n - 1, 0) * variance + n * mean * mean
 
 
-def _add_cells(cells: Iterable[_Cell]) -> dict[tuple[str, str], tuple[int, Fraction, Fraction]]:
-    """Add up cells: metric and variant → units, Σy and Σy²."""
+def _add_cells(
+    cells: Iterable[_Cell], day: str | None = None, segment: tuple[str, str] | None = None
+) -> list[Summary]:
+    """Add up cells by metric and variant."""
     totals: dict[tuple[str, str], tuple[int, Fraction, Fraction]] = {}
     for cell in cells:
         n, y, yy = totals.get((cell.metric, cell.variant), (0, Fraction(0), Fraction(0)))
         totals[cell.metric, cell.variant] = n + cell.n, y + cell.y, yy + cell.yy
-    return totals
-
-
-def _rows(
-    cells: Iterable[_Cell], day: str | None = None, segment: tuple[str, str] | None = None
-) -> list[Summary]:
     return [
         Summary(*key, day, n, {"sum_y": y, "sum_yy": yy}, segment)
-        for key, (n, y, yy) in _add_cells(cells).items()
+        for key, (n, y, yy) in totals.items()
     ]
 
 
 def _sum_units(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
     """Sum cells of units: all of them, by day and by segment."""
-    rows = _rows(cells)
+    rows = _add_cells(cells)
     for day in sorted({cell.day for cell in cells if parse_day(cell.day)}):
-        rows += _rows((cell for cell in cells if cell.day == day), day)
+        rows += _add_cells((cell for cell in cells if cell.day == day), day)
     for part in table.segments:
         for value in sorted({cell.parts[part] for cell in cells}):
             part_cells = (cell for cell in cells if cell.parts[part] == value)
-            rows += _rows(part_cells, segment=(words.slug(part), value))
+            rows += _add_cells(part_cells, segment=(words.slug(part), value))
     return rows
 
 
@@ -254,20 +249,23 @@ def _sum_days(cells: Sequence[_Cell], name: str) -> list[Summary]:
         what = f"{name} has {len(days)} days, and days are its units"
         hint = f"bring {MIN_DAYS} to {BUCKETS} days, or sums by user (docs/data.md)"
         raise LogError(what, hint)
-    keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), []
+    keys, rows = dict.fromkeys((cell.metric, cell.variant) for cell in cells), list[Summary]()
     for day in days:
-        day_cells = _add_cells(cell for cell in cells if cell.day == day)
+        day_rows = _add_cells((cell for cell in cells if cell.day == day), day)
+        there = {(row.metric, row.variant) for row in day_rows}
         # Days are paired: one that lacks a variant compares nothing.
-        for metric, variant in (key for key in keys if key not in day_cells):
+        for metric, variant in (key for key in keys if key not in there):
             what = f"{name} has no {metric} of {variant} on {day}"
             hint = "variants are compared on the same days: add it, or leave out the day"
             raise LogError(what, hint)
-        for key, (n, y, _) in day_cells.items():
-            rows.append(Summary(*key, day, n, {"sum_y": y, "sum_x": Fraction(n)}))
+        rows += (
+            row._replace(sums={"sum_y": row.sums["sum_y"], "sum_x": Fraction(row.units)})
+            for row in day_rows
+        )
     return rows
 
 
-def _notes(table: CountTable, unused: Sequence[str], days_are_units: bool) -> Iterator[str]:
+def _list_notes(table: CountTable, unused: Sequence[str], days_are_units: bool) -> Iterator[str]:
     if days_are_units:
         yield (
             "Days are the units: a variant's value is the sum of all days over the sum of all "

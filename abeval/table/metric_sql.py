@@ -71,15 +71,15 @@ def write_metric_statements(experiment: Experiment, names: Sequence[str]) -> dic
         for metric in named_metrics(experiment, names)
     ]
     for metric in metrics:
-        _check(experiment, metric)
+        _check_metric(experiment, metric)
     past_metrics = [metric for metric in metrics if metric.source.of_past]
     now = [metric for metric in metrics if not metric.source.of_past]
-    texts = _statements(experiment, now, {"pre_period": None}) if now else {}
-    texts |= _statements(experiment, past_metrics, {}) if past_metrics else {}
+    texts = _write_statements(experiment, now, {"pre_period": None}) if now else {}
+    texts |= _write_statements(experiment, past_metrics, {}) if past_metrics else {}
     return {metric.name: texts[metric.name] for metric in metrics}
 
 
-def _statements(
+def _write_statements(
     experiment: Experiment, metrics: Sequence[Metric], overrides: Mapping[str, object]
 ) -> dict[str, str]:
     """Write the statements of metrics, without the logs that none of them reads."""
@@ -113,7 +113,6 @@ def write_view_statements(experiment: Experiment, is_absolute: bool = False) -> 
     """
     metrics = named_metrics(experiment)
     metrics = [*metrics, *spread_metrics(metrics)]
-    _check_design(experiment)
     recorder = Recorder(experiment.engine, experiment.folder, is_absolute)
     with open_run(experiment, {}, engine=recorder) as run:
         prepared = _prepare_views(run, recorder, metrics)
@@ -125,7 +124,7 @@ def write_view_statements(experiment: Experiment, is_absolute: bool = False) -> 
             if metric.source is QUANTILE:
                 _write_events(run, prepared.schema, metric)
             elif metric.source.per_unit and metric.source is not UNIT_DAY:
-                _source_rows(run, prepared, metric)
+                _write_source_rows(run, prepared, metric)
         if "gauc" in recorder.relations:
             recorder.note("gauc_unit", _VALUES["gauc_unit"])
     return "\n".join(statement.view_statements(recorder.relations)) + "\n"
@@ -136,15 +135,8 @@ _NOTE = """\
 """
 
 
-def _check_design(experiment: Experiment) -> None:
-    if experiment.design is not None:
-        why = "clusters and switchbacks are compared by their clusters"
-        raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
-
-
-def _check(experiment: Experiment, metric: Metric) -> None:
+def _check_metric(experiment: Experiment, metric: Metric) -> None:
     """Refuse metrics that one statement cannot compute."""
-    _check_design(experiment)
     parts = ", ".join(part.name for part in metric.parts)
     is_paired = metric.source is CATALOGUE and len(experiment.variants) > 2
     reasons = {
@@ -157,21 +149,19 @@ def _check(experiment: Experiment, metric: Metric) -> None:
 
 def _prepare_views(run: Run, recorder: Recorder, metrics: Sequence[Metric]) -> Prepared:
     """Make the views of the logs, with `units` as SQL."""
+    why = "clusters and switchbacks are compared by their clusters"
+    if run.experiment.design is not None:
+        raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
     prepared = prepare(run, metrics)
     if len(prepared.assignment.split_periods) > 1:
         why = "the split of the traffic changed, and values are weighed by split periods of days"
         raise ExperimentError(f"there is no statement: {why}", "analyse the logs")
-    _write_units(run, recorder, prepared.schema)
-    return prepared
-
-
-def _write_units(run: Run, recorder: Recorder, schema: LogSchema) -> None:
-    """Record `units` and `unit_names` as SQL."""
     if "first_rows" in recorder.relations:
-        _keep_first_rows(recorder, schema.impressions.raw)
+        _keep_first_rows(recorder, prepared.schema.impressions.raw)
     # An analysis makes them of arrays, which a statement cannot contain.
-    recorder.restate("units", write_assigned_units(run, schema, is_whole=True))
+    recorder.restate("units", write_assigned_units(run, prepared.schema, is_whole=True))
     recorder.restate("unit_names", "select unit_id, logged_id from units")
+    return prepared
 
 
 def _keep_first_rows(recorder: Recorder, raw: str) -> None:
@@ -192,7 +182,7 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
     if metric.source is QUANTILE:
         _write_events(run, schema, metric)
         return _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
-    rows = _source_rows(run, prepared, metric)
+    rows = _write_source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
     totals = {
         name: _write_total(run, schema, term) for name, term in terms.items() if term is not None
@@ -252,7 +242,7 @@ def _pick_by_variant(columns: Mapping[str, str]) -> str:
     return write_case("u.variant", columns) if rest else first
 
 
-def _source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
+def _write_source_rows(run: Run, prepared: Prepared, metric: Metric) -> str:
     """Write the rows of a source by unit; return the name of their relation."""
     engine, source = run.engine, metric.source
     if source is UNIT_DAY:

@@ -7,8 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from abeval.bounds import MAX_VARIANTS
-from abeval.drafts import guess
-from abeval.drafts.guess import ask_nulls, ask_weights, find_nulls, likely_controls, names_control
+from abeval.drafts.variants import (
+    ask_nulls,
+    ask_weights,
+    find_nulls,
+    list_likely_controls,
+    names_control,
+    refutes_equal_split,
+)
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import entry, find_files
 from abeval.engines.sql import Engine, cast_query, quote, read_int
@@ -29,7 +35,7 @@ def choose_control(control: str | None, variants: Sequence[str]) -> str:
             hint = suggest_name(control, variants)
             raise ExperimentError(f"control: no variant is called {control!r}{hint}")
         return control
-    likely = likely_controls(variants)
+    likely = list_likely_controls(variants)
     if len(likely) > 1:
         names = ", ".join(map(repr, likely))
         raise ExperimentError(
@@ -49,16 +55,27 @@ def choose_weights(
             raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
         return planned, "planned"
     # Nobody gave a plan, and units refute an equal one: the result will ask about it.
-    if guess.refutes_equal(counts):
+    if refutes_equal_split(counts):
         return counts, "observed"
     return dict.fromkeys(counts, 1.0), "planned"
 
 
-def equal_weights(variants: Iterable[str]) -> str:
+def write_equal_weights(variants: Iterable[str]) -> str:
     """Write an equal split as Python and as command-line option, for hints."""
     equal = dict.fromkeys(variants, 1)
     flag = shlex.quote(",".join(f"{name}={weight}" for name, weight in equal.items()))
     return f"weights={equal} (--weights {flag})"
+
+
+def choose_variants(
+    options: TableOptions, counts: Mapping[str, int]
+) -> tuple[dict[str, Any], list[str]]:
+    """Choose the control and the weights; return their entries, and questions about the split."""
+    weights, whence = choose_weights(options.weights, counts)
+    control = choose_control(options.control, list(options.entries.get("variants", counts)))
+    variants = {name: {"weight": weights[name]} for name in counts}
+    asked = ask_weights(counts, write_equal_weights(counts)) if whence == "observed" else []
+    return {"control": control, "weights": whence, "variants": variants}, asked
 
 
 _JOIN = "correct them in the table, or write {} beside the other variants"
@@ -89,7 +106,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         if path is not None:
             is_csv = find_files(TABLE, source, Path()).takes("decimal")
             _check_commas(engine, options, is_csv)
-        entries = _entries(engine, options, "table" if path is None else path.stem or "table")
+        entries = _make_entries(engine, options, "table" if path is None else path.stem or "table")
         entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
         entries |= options.entries
         experiment = parse_experiment(entries, source="the analysis")
@@ -119,39 +136,35 @@ def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
         raise LogError(f"column {column!r} is text, such as {example!r}", hint)
 
 
-def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
+def _make_entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
     """Make the entries of the experiment."""
     columns = Columns(engine)
     variant = columns.find_column(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.find_column(options.unit)
     is_decimal = options.unit is not None and columns.check_id(unit)
-    counts, questions = _counts(engine, variant), []
+    counts, questions = _count_variants(engine, variant), []
     if "variants" not in options.entries:
         planned = options.weights or {}
         nulls = {name: counts.pop(name) for name in find_nulls(counts) if name not in planned}
         if options.weights is None:
-            answer = f"name all that are: {equal_weights(counts)}"
+            answer = f"name all that are: {write_equal_weights(counts)}"
             questions += ask_nulls(nulls, answer)
         check_spelled_once(f"column {variant!r}", counts, _JOIN)
-    control = choose_control(options.control, list(options.entries.get("variants", counts)))
-    weights, whence = choose_weights(options.weights, counts)
+    chosen, split_questions = choose_variants(options, counts)
+    control = chosen["control"]
     if options.control is None and not names_control(control):
         questions.append(
             f"control: is it {control!r}, the first by name? Say so: "
             f"control={control!r} (--control {shlex.quote(control)})"
         )
-    if options.weights is None:
-        questions += ask_weights(counts, equal_weights(counts))
     metrics, covariates = read_measures(engine, columns, options)
     log = {"columns": {"variant": variant}, "covariates": covariates}
     log |= {"query": cast_query({unit: "bigint"})} if is_decimal else {}
     return {
         "name": name,
-        "questions": questions,
+        "questions": [*questions, *split_questions],
         "unit": unit,
-        "control": control,
-        "weights": whence,
-        "variants": {label: {"weight": weights[label]} for label in counts},
+        **chosen,
         "logs": {"units": log},
         "inference": {"adjust": "cuped" if options.before else "none"},
         "segments": read_segments(columns, options.segments),
@@ -159,7 +172,7 @@ def _entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]
     }
 
 
-def _counts(engine: Engine, column: str) -> dict[str, int]:
+def _count_variants(engine: Engine, column: str) -> dict[str, int]:
     """Count the rows of each variant."""
     value = f"cast({quote(column)} as varchar)"
     rows = engine.rows(

@@ -10,9 +10,9 @@ from typing import Any
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, SEGMENT, SUM_NAMES, WHOLE, Group, SumsRow
+from abeval.drafts import words
 from abeval.drafts.columns import measure_table
-from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, CallerNames, is_total, number, read_counts
-from abeval.drafts.guess import ask_weights
+from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, CallerNames, parse_number, read_counts
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quote
 from abeval.errors import ExperimentError, LogError
@@ -29,7 +29,7 @@ from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
 from abeval.results.analysis import Result
 from abeval.table.columns import TABLE, TableOptions, list_specs, quote_column
 from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts
-from abeval.table.read import choose_control, choose_weights, equal_weights
+from abeval.table.read import choose_variants
 
 _STEP = Fraction(1, 10**12)
 """Default value of one counted unit: decimals beyond it are rounded away."""
@@ -92,7 +92,7 @@ def read_sums(source: object, caller: CallerNames | None = None, folder: Path = 
     """
     caller = caller or CallerNames()
     with closing(DuckDBEngine(folder=folder)) as engine:
-        _add(engine, source, caller.variant)
+        _add_table(engine, source, caller.variant)
         name = name_source(source)
         table_columns = {column.lower(): column for column in engine.columns(TABLE)}
         # A table without any column of sums may be one of counts.
@@ -114,7 +114,7 @@ def parse_summaries(
     if not rows:
         raise LogError(f"{name} has no rows", f"give one row a metric and variant: {_FORM}")
     checked = [
-        _summary(dict(zip(columns, row, strict=True)), f"{name}, row {i}")
+        _parse_summary(dict(zip(columns, row, strict=True)), f"{name}, row {i}")
         for i, row in enumerate(rows, start=1)
     ]
     _check_rows(checked, name)
@@ -126,11 +126,11 @@ def read_count_table(table: object, options: TableOptions) -> Sums | None:
     if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
         return None
     metrics = options.metrics
-    named = None if metrics is None else dict(map(_metric_columns, list_specs(metrics)))
+    named = None if metrics is None else dict(map(_split_metric, list_specs(metrics)))
     segments = list(options.segments)
     caller_names = CallerNames(options.variant, options.unit or "", named, segments)
     with closing(DuckDBEngine()) as engine:
-        _add(engine, table, caller_names.variant)
+        _add_table(engine, table, caller_names.variant)
         return _read_counts(engine, table, caller_names)
 
 
@@ -147,7 +147,7 @@ def _is_small(table: object) -> bool:
     return False
 
 
-def _metric_columns(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
+def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
     """Return a metric's name, its column and its column of units."""
     text = spec.get("value") or spec.get("numerator") or spec["name"]
     column, _, n = (part.strip(' "') for part in str(text).partition("/"))
@@ -161,7 +161,7 @@ def _read_counts(engine: DuckDBEngine, source: object, caller_names: CallerNames
         return None
     if isinstance(source, str | Path | LogSource):
         # Names of variants in text files are text, whatever they look like.
-        _add(engine, source, table.variant)
+        _add_table(engine, source, table.variant)
         variant_names = caller_names._replace(variant=table.variant)
         table = read_counts(engine, measure_table(engine, TABLE), variant_names) or table
     return sum_counts(table, caller_names.unit, name_source(source))
@@ -172,7 +172,7 @@ def read_experiment_sums(experiment: Experiment, sums: object = None) -> Sums:
     log = experiment.logs.sums
     # Without sums of its own, its metrics are expressions over a log.
     chosen = [] if log is None else experiment.metrics
-    columns = dict(_metric_columns(choice.model_dump(exclude_none=True)) for choice in chosen)
+    columns = dict(_split_metric(choice.model_dump(exclude_none=True)) for choice in chosen)
     variant = "" if log is None else log.columns.get("variant", "")
     caller_names = CallerNames(variant, experiment.unit, columns or None)
     if sums is None:
@@ -180,7 +180,7 @@ def read_experiment_sums(experiment: Experiment, sums: object = None) -> Sums:
     return read_sums(sums, caller_names)
 
 
-def _add(engine: DuckDBEngine, source: object, variant: str) -> None:
+def _add_table(engine: DuckDBEngine, source: object, variant: str) -> None:
     """Add a file or a frame as `TABLE`, with names of variants as text."""
     columns = {"variant": variant or "variant"}
     if isinstance(source, LogSource):
@@ -210,21 +210,22 @@ def _check_columns(table_columns: Mapping[str, str], name: str) -> None:
             raise LogError(what, f"{', '.join(group)} go together")
 
 
-def _summary(row: Mapping[str, object], where: str) -> Summary:
-    metric, variant = (_text(row, name) for name in ("metric", "variant"))
+def _parse_summary(row: Mapping[str, object], where: str) -> Summary:
+    metric, variant = (_read_text(row, name) for name in ("metric", "variant"))
     if not (metric and variant):
         empty = "variant" if metric else "metric"
         raise LogError(f"{where}: {empty} is empty", "name each row's metric and variant")
-    if is_total(variant):
+    if words.is_role_name(variant, "total"):
         raise LogError(f"{where}: variant is {variant!r}, the sum of other rows", "leave it out")
-    units = _number(row, "n", where)
+    units = _read_number(row, "n", where)
     if units is None or units < 0 or units.denominator != 1:
         raise LogError(f"{where}: n is {row['n']!r}, not a number of units")
-    given = {c: x for c in _COLUMNS[len(_LABELS) :] if (x := _number(row, c, where)) is not None}
+    numbers = {column: _read_number(row, column, where) for column in _COLUMNS[len(_LABELS) :]}
+    given = {column: x for column, x in numbers.items() if x is not None}
     steps = {name[-1]: given.pop(name) for name in SCALES if name in given}
     if any(step <= 0 for step in steps.values()):
         raise LogError(f"{where}: a scale is not above 0", "it is the worth of 1 in the sums")
-    sums = {name: x * _worth(name, steps) for name, x in given.items()}
+    sums = {name: x * _compute_worth(name, steps) for name, x in given.items()}
     for group in (_VALUE, _DENOMINATOR, _BEFORE):
         missing = [name for name in group if name not in sums]
         if missing and (group == _VALUE or len(missing) < len(group)):
@@ -237,27 +238,27 @@ def _summary(row: Mapping[str, object], where: str) -> Summary:
                 f"{where}: {first} · {second} is smaller than {total}², which no values have",
                 f"{second} is the sum of the squares of each unit's own total",
             )
-    return Summary(metric, variant, _day(row, where), int(units), sums, steps=steps)
+    return Summary(metric, variant, _read_day(row, where), int(units), sums, steps=steps)
 
 
-def _text(row: Mapping[str, object], name: str) -> str:
+def _read_text(row: Mapping[str, object], name: str) -> str:
     """Return a cell as stripped text; empty for nulls as warehouses write them."""
     text = str(row.get(name) or "").strip()
     return "" if text in ("\\N", "NULL") else text
 
 
-def _number(row: Mapping[str, object], name: str, where: str) -> Fraction | None:
-    text = _text(row, name)
+def _read_number(row: Mapping[str, object], name: str, where: str) -> Fraction | None:
+    text = _read_text(row, name)
     if not text:
         return None
-    value = number(text)
+    value = parse_number(text)
     if value is None:
         raise LogError(f"{where}: {name} is {row[name]!r}, not a number")
     return check_bounds(value, f"{where}: {name}")
 
 
-def _day(row: Mapping[str, object], where: str) -> str | None:
-    text = _text(row, "day")
+def _read_day(row: Mapping[str, object], where: str) -> str | None:
+    text = _read_text(row, "day")
     day = parse_day(text)
     if text and day is None:
         raise LogError(f"{where}: day is {text!r}, not like 2026-09-14")
@@ -266,7 +267,7 @@ def _day(row: Mapping[str, object], where: str) -> str | None:
 
 def _check_rows(rows: Sequence[Summary], source: str) -> None:
     """Refuse duplicate rows, and days without a row for the whole period."""
-    keys = dict[tuple[str, str, str | None], None]()
+    keys = set[tuple[str, str, str | None]]()
     for metric, variant, day, *_ in rows:
         if (metric, variant, day) in keys:
             when = "" if day is None else f" on {day}"
@@ -274,7 +275,7 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
                 f"{source} has {metric} of {variant}{when} twice",
                 "give one row for each metric, variant and day: add up the sums of different units",
             )
-        keys[metric, variant, day] = None
+        keys.add((metric, variant, day))
     period_units = {(row.metric, row.variant): row.units for row in rows if row.day is None}
     for metric, variant, day, units, *_ in rows:
         # The units of a day are among those of the period.
@@ -295,10 +296,9 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     """
     specs = list_specs(options.metrics or ())
     more = {spec["name"]: {k: v for k, v in spec.items() if k not in _TEXTS} for spec in specs}
-    counts = dict(sorted(_units(table.rows).items()))
+    counts = dict(sorted(_count_units(table.rows).items()))
     check_spelled_once("the table of sums", counts, "give both one name and add their sums")
-    shares, whence = choose_weights(options.weights, counts)
-    is_asked = whence == "observed" and not table.days_are_units
+    variants, questions = choose_variants(options, counts)
     has_before = any(_BEFORE[0] in row.sums for row in table.rows)
     ratios = {row.metric for row in table.rows if _DENOMINATOR[0] in row.sums}
     metrics = []
@@ -309,10 +309,9 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     experiment_entries = {
         "name": table.name.partition(".")[0] or "sums",
         "unit": table.unit,
-        "control": choose_control(options.control, list(counts)),
-        "weights": whence,
-        "questions": ask_weights(counts, equal_weights(counts)) if is_asked else [],
-        "variants": {name: {"weight": shares[name]} for name in counts},
+        # Days that are units are in both variants.
+        "questions": [] if table.days_are_units else questions,
+        **variants,
         "logs": {"units": {"covariates": ["before"] if has_before else []}},
         "inference": {"adjust": "cuped" if has_before else "none"},
         "segments": {name: quote_column(column) for name, column in table.segments.items()},
@@ -340,21 +339,21 @@ def aggregate_sums(
     fitted = {m.name: _fit_metric(m, by_metric[m.name], table) for m in metrics}
     used = [row for row in rows if fitted.get(row.metric) is not None]
     judged = filter(None, fitted.values())
-    forms = {m.name: (m.per is not None, _steps(by_metric[m.name])) for m in judged}
+    forms = {m.name: (m.per is not None, _find_steps(by_metric[m.name])) for m in judged}
     days = dict.fromkeys(row.day for row in used if table.days_are_units)
     day_numbers = {day: str(index) for index, day in enumerate(days)}
-    units = _units(used)
+    units, unfit = _count_units(used), [name for name, metric in fitted.items() if metric is None]
     # What the table leaves open becomes an open question of the experiment.
     questions = list(dict.fromkeys([*experiment.questions, *table.questions]))
     unit = DAY_UNIT if table.days_are_units else experiment.unit
     judged_experiment = experiment.model_copy(update={"questions": questions, "unit": unit})
     aggregates = Aggregates(
-        moments=[_moments(row, _slice(row, day_numbers), *forms[row.metric]) for row in used],
+        moments=[_sum_row(row, _find_slice(row, day_numbers), *forms[row.metric]) for row in used],
         units=units,
-        days=[] if table.days_are_units else _days(used),
-        refused={m: (_missing(by_metric[m], m),) for m, metric in fitted.items() if metric is None},
+        days=[] if table.days_are_units else _list_days(used),
+        refused={name: (_explain_missing(by_metric[name], name),) for name in unfit},
         facts={"units": sum(units.values())},
-        notes=tuple(_notes(experiment, table, used, fitted)),
+        notes=tuple(_list_notes(experiment, table, used, fitted)),
         days_are_units=table.days_are_units,
     )
     return judged_experiment, [fitted[metric.name] or metric for metric in metrics], aggregates
@@ -400,7 +399,7 @@ def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric 
     is_other = not table.entries and has_denominator != (metric.kind == "ratio")
     if not rows or not metric.is_mean_or_ratio or is_other:
         return None
-    steps = _steps(rows)
+    steps = _find_steps(rows)
     value, per = (
         ColumnTerm(
             "sum", float(steps[letter]), rounded=steps[letter] != _STEP and rounding(metric) > 0
@@ -417,7 +416,7 @@ def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric 
     return replace(bare, kind=kind, value=value, per=per if has_denominator else None)
 
 
-def _steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
+def _find_steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
     """Return the value of one counted unit by letter: the table's, or `_STEP`."""
     steps = dict(rows[0].steps)
     is_one = all(row.steps == steps for row in rows)
@@ -427,7 +426,7 @@ def _steps(rows: Sequence[Summary]) -> Mapping[str, Fraction]:
     return {"y": steps["y"], "x": x, "c": steps["y"], "d": x}
 
 
-def _missing(rows: Sequence[Summary], name: str) -> str:
+def _explain_missing(rows: Sequence[Summary], name: str) -> str:
     """Write why the sums of a metric do not fit its definition."""
     if not rows:
         return "its sums"
@@ -435,7 +434,7 @@ def _missing(rows: Sequence[Summary], name: str) -> str:
     return f"sums of {name} as it is defined: they have {has}"
 
 
-def _slice(row: Summary, day_numbers: Mapping[str | None, str]) -> tuple[str, str]:
+def _find_slice(row: Summary, day_numbers: Mapping[str | None, str]) -> tuple[str, str]:
     """Return the slice and the cell of a row; `day_numbers` are days as units."""
     if row.day in day_numbers:
         return BUCKET, day_numbers[row.day]
@@ -444,7 +443,7 @@ def _slice(row: Summary, day_numbers: Mapping[str | None, str]) -> tuple[str, st
     return (WHOLE, "") if row.day is None else (DAY, row.day)
 
 
-def _moments(
+def _sum_row(
     row: Summary, slice_cell: tuple[str, str], is_ratio: bool, steps: Mapping[str, Fraction]
 ) -> SumsRow:
     """Convert a row to integer sums; third moments only if all are known."""
@@ -453,7 +452,7 @@ def _moments(
     def total(name: str) -> int | None:
         letters = [_LETTERS[part] for part in name.split("_")]
         past = "z" in letters and len(letters) == 3 and {*"cd"} & {*letters}
-        letters = _factors(letters, is_ratio)
+        letters = _drop_factors(letters, is_ratio)
         if not letters:
             return row.units
         column = name_column(letters)
@@ -462,7 +461,7 @@ def _moments(
         if column not in row.sums:
             # Of a day that is one unit only its totals are summed.
             return 0 if is_day else None
-        return round(row.sums[column] / _worth(column, steps))
+        return round(row.sums[column] / _compute_worth(column, steps))
 
     totals = {name: total(name) for name in _SUM_COLUMNS}
     if None in totals.values():
@@ -471,7 +470,7 @@ def _moments(
     return SumsRow(row.metric, *slice_cell, Group(row.variant, 0), units, [*totals.values()])
 
 
-def _factors(letters: Sequence[str], is_ratio: bool) -> list[str]:
+def _drop_factors(letters: Sequence[str], is_ratio: bool) -> list[str]:
     """Drop the factors of a product that do not change it."""
     # The denominator of a mean is 1, and z is 0 or 1, so that z · z = z.
     factors = [letter for letter in letters if letter != "z" and (is_ratio or letter != "x")]
@@ -482,19 +481,19 @@ def _find_known_letters(row: Summary, is_ratio: bool) -> set[str]:
     """Find the letters whose sums and products of two are all in a row."""
     letters = set[str]()
     for letter in "yxcdz" if is_ratio else "ycz":
-        products = (_factors([letter, factor], is_ratio) for factor in {*letters, letter})
+        products = (_drop_factors([letter, factor], is_ratio) for factor in {*letters, letter})
         if all(name_column(product) in row.sums for product in ([letter], *products)):
             letters.add(letter)
     return letters
 
 
-def _worth(column: str, steps: Mapping[str, Fraction]) -> Fraction:
+def _compute_worth(column: str, steps: Mapping[str, Fraction]) -> Fraction:
     """Return the value of 1 in a column of sums."""
     letter_worth = {"d": steps.get("x", _ONE), "z": _ONE, **steps}
     return prod((letter_worth.get(letter, _ONE) for letter in column[len("sum_") :]), start=_ONE)
 
 
-def _units(rows: Sequence[Summary]) -> dict[str, int]:
+def _count_units(rows: Sequence[Summary]) -> dict[str, int]:
     """Count the units of each variant; of days alone, the days."""
     units: dict[str, int] = {}
     for row in rows:
@@ -504,7 +503,7 @@ def _units(rows: Sequence[Summary]) -> dict[str, int]:
     return units or {row.variant: len({r.day for r in rows}) for row in rows}
 
 
-def _days(rows: Sequence[Summary]) -> list[DayRows]:
+def _list_days(rows: Sequence[Summary]) -> list[DayRows]:
     """List the days with sums; how many of their units are new is unknown."""
     by_day: dict[str, dict[str, int]] = {}
     for row in rows:
@@ -514,10 +513,10 @@ def _days(rows: Sequence[Summary]) -> list[DayRows]:
     return [DayRows(day, sum(n.values()), 0, 0, 0, 0) for day, n in sorted(by_day.items())]
 
 
-def _notes(
+def _list_notes(
     experiment: Experiment, table: Sums, rows: Sequence[Summary], metrics: Collection[str]
 ) -> Iterable[str]:
-    units = _units(rows)
+    units = _count_units(rows)
     period_rows = [row for row in rows if row.day is None and row.segment is None]
     yield (
         f"The numbers are from the sums in {table.name}: duplicates, crossovers and clicks without "

@@ -233,7 +233,7 @@ def _check_statement(experiment: Experiment) -> None:
     }
     refused = [name for name, is_there in needs.items() if is_there]
     for name, log in read_logs.items():
-        if log.where is not None and (odd := _strange(log.where)):
+        if log.where is not None and (odd := _find_strange(log.where)):
             refused.append(f"`{odd}` in logs.{name}.where, which warehouses may compute otherwise")
     if refused:
         raise ExperimentError(f"one statement cannot give: {'; '.join(refused)}", _HERE)
@@ -244,7 +244,7 @@ def _list_refusals(experiment: Experiment, metrics: Sequence[Metric]) -> Iterato
     adjusts = experiment.inference.adjust != "none"
     for metric in metrics:
         terms = definition.row_terms(metric)
-        odd = next((odd for term in terms if (odd := _strange(term.expression))), None)
+        odd = next((odd for term in terms if (odd := _find_strange(term.expression))), None)
         if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
             yield metric.name, "it is more than sums of rows"
         elif metric.lacking and metric.missing != "zero":
@@ -256,7 +256,7 @@ def _list_refusals(experiment: Experiment, metrics: Sequence[Metric]) -> Iterato
             yield metric.name, f"warehouses may compute `{odd}` otherwise"
 
 
-def _strange(text: str) -> str | None:
+def _find_strange(text: str) -> str | None:
     """Find the part of an expression that may mean something else in a warehouse."""
     if "ts" in list_columns(text):
         return "ts"
@@ -280,7 +280,7 @@ class _Writer:
         """Write the logs and their canonical views; return table names and the shape."""
         experiment, recorder = self.experiment, self.recorder
         sources = {name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ}
-        tables = {name: _table(name, log) for name, log in sources.items()}
+        tables = {name: _parse_table(name, log) for name, log in sources.items()}
         texts = [term.expression for metric in metrics for term in definition.row_terms(metric)]
         columns = {
             name: self._write_log(name, log, tables[name], texts) for name, log in sources.items()
@@ -300,7 +300,7 @@ class _Writer:
     ) -> LogColumns:
         """Write the rows of a log as `raw_NAME`, and map its columns."""
         experiment, recorder = self.experiment, self.recorder
-        kinds = self._kinds(name, log)
+        kinds = self._find_kinds(name, log)
         unit = experiment.unit
         spelled = {column.lower(): column for column in kinds}
         lacks = name == "clicks" and log.columns.get("unit_id", unit).lower() not in spelled
@@ -333,7 +333,7 @@ class _Writer:
             recorder.view(raw, f"select * from {door} where coalesce(({where}), false)")
         return map_columns(name, log, kinds, unit if has_unit else None)
 
-    def _kinds(self, name: str, log: LogSource) -> dict[str, str]:
+    def _find_kinds(self, name: str, log: LogSource) -> dict[str, str]:
         """Find DuckDB's type of each column, from the warehouse or a sample in files."""
         if log.table is None or log.paths:
             with closing(DuckDBEngine(folder=self.experiment.folder)) as engine:
@@ -345,7 +345,7 @@ class _Writer:
         else:
             what = f"logs.{name}: the columns of table {log.table!r} are not known here"
             raise ExperimentError(what, "give --connect URI, or as `path` a sample of it in files")
-        return {column: _kind(text, dialect) for column, text in types.items()}
+        return {column: _find_kind(text, dialect) for column, text in types.items()}
 
     def _cast(self, column: str, kind: str) -> str:
         """Write a column cast to its type: text in binary order, times in UTC."""
@@ -366,7 +366,7 @@ class _Writer:
         """Write the sums of every metric by variant and day; return SQL and columns."""
         cells = self._write_sums(schema, metrics)
         scaled = {
-            column: {m.name: literal(repr(scale)) for m in metrics for scale in [_scale(m, index)]}
+            column: {metric.name: literal(repr(_find_scale(metric, index))) for metric in metrics}
             for index, column in enumerate(sums.SCALES)
             if f"sum_{column[-1]}" in cells
         }
@@ -414,16 +414,16 @@ class _Writer:
         """
         products: dict[tuple[str, ...], str] = {}
         cells: dict[str, dict[str, str]] = {}
+        variants = self.experiment.variants
         for metric in metrics:
-            by_variant = [self._values(schema, metric, name) for name in self.experiment.variants]
-            for letters in _products(by_variant[0], most):
+            by_variant = [self._find_values(schema, metric, name) for name in variants]
+            for letters in _list_products(by_variant[0], most):
                 factors = [tuple(sorted(columns[x] for x in letters)) for columns in by_variant]
                 # Metrics share products: each is summed once.
                 names = [products.setdefault(item, f"p_{len(products) + 1}") for item in factors]
                 sql = f"w.{names[0]}"
                 if len({*names}) > 1:
                     cases = [f"w.{name}" for name in names]
-                    variants = self.experiment.variants
                     sql = write_case("w.variant", dict(zip(variants, cases, strict=True)))
                 if len(letters) == 3 or {*letters} & {*"cdz"}:
                     # Days need no third moments and no covariates.
@@ -442,7 +442,7 @@ class _Writer:
         )
         return cells
 
-    def _values(self, schema: LogSchema, metric: Metric, variant: str) -> dict[str, str]:
+    def _find_values(self, schema: LogSchema, metric: Metric, variant: str) -> dict[str, str]:
         """Return letter → column of the totals that it sums, in one variant."""
 
         def column(term: Term) -> str:
@@ -503,7 +503,7 @@ def _write_counted(engine: Engine, schema: LogSchema, sources: Collection[Source
     engine.view("counted", " union all ".join(selects))
 
 
-def _products(letters: Collection[str], most: int) -> Iterator[tuple[str, ...]]:
+def _list_products(letters: Collection[str], most: int) -> Iterator[tuple[str, ...]]:
     """Yield the products of up to `most` values that an analysis sums."""
     for size in range(1, most + 1):
         for product in combinations_with_replacement(letters, size):
@@ -513,13 +513,13 @@ def _products(letters: Collection[str], most: int) -> Iterator[tuple[str, ...]]:
                 yield product
 
 
-def _scale(metric: Metric, index: int) -> float:
+def _find_scale(metric: Metric, index: int) -> float:
     """Return the value of one counted unit of y, x or c."""
     unit_scales = [term.scale for term in metric.covariates if isinstance(term, RowTerm)]
     return (*definition.scales(metric), *unit_scales, definition.scales(metric)[0])[index]
 
 
-def _table(name: str, log: LogSource) -> exp.Table:
+def _parse_table(name: str, log: LogSource) -> exp.Table:
     """Parse the name of a log's table; a log in files has the name of the log."""
     try:
         return exp.to_table(log.table or name, dialect="duckdb")
@@ -527,13 +527,13 @@ def _table(name: str, log: LogSource) -> exp.Table:
         raise ExperimentError(f"logs.{name}.table: {log.table!r} is no name of a table") from None
 
 
-def _kind(text: str, dialect: str) -> str:
+def _find_kind(text: str, dialect: str) -> str:
     """Return DuckDB's type of a column; BLOB for types that are not read.
 
     Example:
-        >>> [_kind(one, "postgres") for one in ("character varying(20)", "numeric(9,2)", "json")]
+        >>> [_find_kind(text, "postgres") for text in ("varchar(20)", "numeric(9,2)", "json")]
         ['VARCHAR', 'DOUBLE', 'BLOB']
-        >>> _kind("LowCardinality(Nullable(String))", "clickhouse")
+        >>> _find_kind("LowCardinality(Nullable(String))", "clickhouse")
         'VARCHAR'
     """
     while bare := re.fullmatch(r"(?:Nullable|LowCardinality)\((.*)\)", text):

@@ -10,7 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from abeval.drafts.reshape import reshape
+from abeval.drafts.columns import Origin
+from abeval.drafts.reshape import reshape_table
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quote
 from abeval.experiment.load import make_source
@@ -23,13 +24,14 @@ def reshaped(log: object) -> tuple[pd.DataFrame, str]:
             engine.add_log("raw_log", make_source({"path": str(log)}))
         else:
             engine.add_frame("raw_log", log)
-        relation, _, made = reshape(engine, "raw_log")
-        rows = engine.frame(f"select * from {quote(relation)}")
-        if made.query:
+        table = reshape_table(engine, "raw_log", Origin())
+        query = table.origin.query
+        rows = engine.frame(f"select * from {quote(table.relation)}")
+        if query:
             # The query of the file does what the draft has looked at.
-            again = f"with log as (select * from raw_log) select * from ({made.query})"
+            again = f"with log as (select * from raw_log) select * from ({query})"
             pd.testing.assert_frame_equal(engine.frame(again), rows)
-        return rows, made.query
+        return rows, query
 
 
 def test_a_plain_log_needs_no_query() -> None:
