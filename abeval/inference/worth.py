@@ -76,7 +76,8 @@ def _adds_up(metric: Metric) -> bool:
         return False
     if metric.kind == "ratio":
         return isinstance(metric.value, RowTerm) and isinstance(metric.per, RowTerm)
-    if metric.kind != "mean" or metric.unit == "share":
+    # Of units with a value alone, a mean leaves out that their number may move.
+    if metric.kind != "mean" or metric.unit == "share" or metric.presence_terms is not None:
         return False
     if metric.per_unit is not None:
         is_sum = all(value.combine == "sum" for value in metric.per_unit.values)

@@ -119,6 +119,7 @@ def test_a_triggered_gain_is_that_of_the_exposed_units_alone() -> None:
         {"metrics": [{"name": "clicks_per_user", "role": "goal", "cap": 0.9}]},
         {"metrics": [{"name": "clicks_per_user", "role": "guardrail", "margin": 0.1}]},
         {"metrics": GOALS, "questions": ["Is a the control?"]},
+        {"metrics": [{"name": "spent", "value": "dwell", "missing": "drop", "role": "goal"}]},
     ],
 )
 def test_what_does_not_add_up_or_is_a_draft_has_no_worth(entries: dict[str, Any]) -> None:
