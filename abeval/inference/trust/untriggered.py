@@ -16,7 +16,9 @@ _NAMED = 0.01
 
 @TrustCheck(
     "untriggered",
-    absent="the logs show no assigned unit that was never exposed, with its variant",
+    absent=(
+        "the logs show no unit that was never exposed, or not the variant of at least 99 % of them"
+    ),
     calm="{units:,} units that were never exposed show no difference between variants",
     alarm="units that were never exposed differ between variants: {listed}",
     remedy=(
