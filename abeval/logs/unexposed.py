@@ -22,7 +22,6 @@ from abeval.logs.placing import (
 )
 from abeval.logs.run import Run
 
-
 _MOST_UNKNOWN = 0.01
 """Largest share without a variant of the units that may have been assigned."""
 
