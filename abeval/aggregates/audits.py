@@ -19,6 +19,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.files import find_columns_without_nulls
 from abeval.logs.mapping import SERVED_FLAGS, name_raw_column
+from abeval.logs.placing import number_split_periods
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
@@ -443,17 +444,23 @@ def _count_set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Itera
             yield from audit_arrays.unit_shares("set_aside", ["null_unit"], variants, *hours.T)
         # Who was not exposed is no analysed unit, and has the variant of the log.
         if "not_exposed" in reasons:
-            number = {name: index for index, name in enumerate(variants)}
-            logged = np.array([number.get(kind.variant or "", NONE) for kind in cells.kinds])
+            index = {name: i for i, name in enumerate(variants)}
+            logged = np.array([index.get(kind.variant or "", NONE) for kind in cells.kinds])
             lost, variant = has("not_exposed"), logged[cells.kind]
             chosen = np.flatnonzero((variant != NONE) & (lost | has(None) & cells.in_period))
             code = cells.unit[chosen] * np.int64(len(variants)) + variant[chosen]
             y, x = (
                 np.bincount(code, weights[chosen]) for weights in (impressions * lost, impressions)
             )
+            # By split period of the first impression: who comes late is exposed less often.
+            first_ms, splits = np.full(x.size, NO_FIRST), prepared.assignment.split_periods
+            times = np.where(cells.in_period, cells.first_ms, NO_FIRST)[chosen]
+            np.minimum.at(first_ms, code, times)
+            number = number_split_periods(run.experiment, first_ms, splits).astype(np.int64)
+            names = [f"not_exposed from {split.start}" for split in splits] or ["not_exposed"]
             # A code is unit times variants plus variant, so the remainder is the variant.
-            every = np.arange(x.size) % len(variants)
-            yield from audit_arrays.unit_shares("set_aside", ["not_exposed"], variants, every, y, x)
+            every = number * len(variants) + np.arange(x.size) % len(variants)
+            yield from audit_arrays.unit_shares("set_aside", names, variants, every, y, x)
     if schema.has_time and "null_time" in reasons:
         unit = prepared.assignment.unit_index[cells.unit]
         analysed = np.flatnonzero(unit != NONE)

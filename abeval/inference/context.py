@@ -1,7 +1,9 @@
 """Build the metadata and notes that accompany the effects."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from statistics import median
 from zoneinfo import ZoneInfo
 
 from abeval.aggregates.aggregates import Aggregates
@@ -110,18 +112,29 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
     )
 
 
-def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> frozenset[str]:
-    """Find the first or last day if the log lacks over an hour of it."""
-    zone = ZoneInfo(experiment.timezone)
+def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> dict[str, float]:
+    """Find what share the log has of its first and last day, if it lacks over an hour of it.
+
+    A site may be quiet at night, so the other days tell when a day begins and ends.
+    """
     if all(day.first_ms == day.last_ms for day in days):
         # The log knows days but no time of day.
-        return frozenset()
-    first, last = days[0], days[-1]
-    start = datetime.fromisoformat(first.day).replace(tzinfo=zone)
-    end = datetime.fromisoformat(last.day).replace(tzinfo=zone) + timedelta(days=1)
-    late = first.first_ms is not None and first.first_ms - start.timestamp() * 1000 > _HOUR_MS
-    early = last.last_ms is not None and end.timestamp() * 1000 - last.last_ms > _HOUR_MS
-    return frozenset([first.day] * late + [last.day] * early)
+        return {}
+    zone = ZoneInfo(experiment.timezone)
+    midnights = [datetime.fromisoformat(day.day).replace(tzinfo=zone) for day in days]
+    starts = [at.timestamp() * 1000 for at in midnights]
+    ends = [(at + timedelta(days=1)).timestamp() * 1000 for at in midnights]
+    late = [
+        0.0 if d.first_ms is None else d.first_ms - at for d, at in zip(days, starts, strict=True)
+    ]
+    early = [0.0 if d.last_ms is None else at - d.last_ms for d, at in zip(days, ends, strict=True)]
+    # Of a single day, nothing but the clock tells.
+    usual = (median(late[1:]), median(early[:-1])) if len(days) > 1 else (0.0, 0.0)
+    length, lacking = max(_HOUR_MS, 24 * _HOUR_MS - sum(usual)), defaultdict[str, float](float)
+    for day, lack in ((days[0], late[0] - usual[0]), (days[-1], early[-1] - usual[1])):
+        if lack > _HOUR_MS:
+            lacking[day.day] += lack / length
+    return {day: max(0.0, 1 - lack) for day, lack in lacking.items()}
 
 
 def accounting(aggregates: Aggregates) -> tuple[Account, ...]:

@@ -116,7 +116,7 @@ def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Ite
     Rows of segments that the treatment may have moved say so, unless they have another reason.
     """
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    partial = partial_days(experiment, aggregates.days) if name == DAY else frozenset()
+    partial = partial_days(experiment, aggregates.days) if name == DAY else {}
     rule = Rule(experiment.alpha, experiment.inference.relative)
     segment = name.removeprefix(SEGMENT)
     for metric in analysis.metrics:

@@ -18,12 +18,15 @@ def compute_site_lifts(analysis: Analysis, comparisons: Comparisons) -> Mapping[
     """Compute the lift of all traffic of each row that has one.
 
     There is none where every unit is exposed, nor of metrics that are no sums over impressions:
-    what they are of other traffic is not known.
+    what they are of other traffic is not known. Means of units with a value alone have none
+    either, because their number may move.
     """
     lifts = dict[Key, Lift]()
     for metric, variant in analysis.rows:
         comparison, rest = comparisons[metric.name, variant], _find_rest(analysis, metric)
         if rest is None or comparison.effect is None or metric.test is not None:
+            continue
+        if metric.kind == "mean" and metric.presence_terms is not None:
             continue
         lift = (
             _dilute_mean(comparison, rest)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from abeval.aggregates.sums import pool_moments
 from abeval.inference.compare import Analysis
@@ -10,8 +10,6 @@ from abeval.inference.context import partial_days
 from abeval.metrics.definition import ColumnTerm, Metric, RowTerm
 from abeval.results.analysis import Worth
 from abeval.results.effects import Row
-
-_DAY_MS = 86_400_000
 
 
 def compute_worth(analysis: Analysis, rows: Sequence[Row]) -> Iterator[Worth]:
@@ -52,22 +50,17 @@ def compute_worth(analysis: Analysis, rows: Sequence[Row]) -> Iterator[Worth]:
 def count_days(analysis: Analysis) -> float | None:
     """Count the days behind the totals, of a day that the log cuts its part; None without times.
 
-    With a period they count from its start, whenever the first unit came.
+    They begin with the first analysed impression, or with the period if that is on the same day.
     """
-    days, period = analysis.aggregates.days, analysis.experiment.period
+    experiment, days = analysis.experiment, [*analysis.aggregates.days]
     if not days:
         return None
-    partial, before = set(partial_days(analysis.experiment, days)), 0.0
-    if period is not None:
-        partial.discard(days[0].day)
-        start = period.bounds[0]
-        before = (datetime.fromisoformat(days[0].day) - start) / timedelta(days=1)
-    return before + sum(
-        (day.last_ms - day.first_ms) / _DAY_MS
-        if day.day in partial and day.first_ms is not None and day.last_ms is not None
-        else 1.0
-        for day in days
-    )
+    if experiment.period is not None:
+        start = experiment.period.bounds[0].replace(tzinfo=ZoneInfo(experiment.timezone))
+        if str(start.date()) == days[0].day:
+            days[0] = days[0]._replace(first_ms=round(start.timestamp() * 1000))
+    partial = partial_days(experiment, days)
+    return sum(partial.get(day.day, 1.0) for day in days)
 
 
 def _adds_up(metric: Metric) -> bool:
@@ -76,7 +69,8 @@ def _adds_up(metric: Metric) -> bool:
         return False
     if metric.kind == "ratio":
         return isinstance(metric.value, RowTerm) and isinstance(metric.per, RowTerm)
-    if metric.kind != "mean" or metric.unit == "share":
+    # Of units with a value alone, a mean leaves out that their number may move.
+    if metric.kind != "mean" or metric.unit == "share" or metric.presence_terms is not None:
         return False
     if metric.per_unit is not None:
         is_sum = all(value.combine == "sum" for value in metric.per_unit.values)

@@ -22,6 +22,9 @@ from abeval.logs.placing import (
 )
 from abeval.logs.run import Run
 
+_MOST_UNKNOWN = 0.01
+"""Largest share without a variant of the units that may have been assigned."""
+
 
 class Unexposed(NamedTuple):
     """Hold the sums of impressions without an exposure, by unit.
@@ -40,8 +43,8 @@ class Unexposed(NamedTuple):
 def find_unexposed(run: Run, cells: LogCells, assignment: UnitAssignment) -> Unexposed | None:
     """Find the assigned units' impressions without exposure; None without any.
 
-    Units that neither the log nor the rule gives a variant of the experiment are left out. If that
-    is every unit that was never exposed, nobody knows which were assigned: None.
+    Units that neither the log nor the rule gives a variant of the experiment are left out. If there
+    are more than a few without any variant, nobody knows which of them were assigned: None.
     """
     if run.experiment.logs.exposures is None or assignment.units.clusters is not None:
         return None
@@ -51,9 +54,8 @@ def find_unexposed(run: Run, cells: LogCells, assignment: UnitAssignment) -> Une
     variant = lookup(assignment.units.variant.astype(np.int64), assignment.unit_index)
     never = rows[is_never[cells.unit[rows]]]
     if len(never):
-        hashes, of_never, is_unknown = _find_variants(run, cells, never)
-        if is_unknown and (of_never == arrays.NONE).all():
-            # The log tells no variant of any unit that was never exposed.
+        hashes, of_never, unknown = _find_variants(run, cells, never)
+        if unknown > _MOST_UNKNOWN * (unknown + (of_never != arrays.NONE).sum()):
             return None
         variant[units.find_hash_indices(hashes, cells.hashes)] = of_never
     rows = rows[variant[cells.unit[rows]] != arrays.NONE]
@@ -81,10 +83,10 @@ def find_unexposed(run: Run, cells: LogCells, assignment: UnitAssignment) -> Une
 
 def _find_variants(
     run: Run, cells: LogCells, rows: arrays.Indices
-) -> tuple[arrays.Integers, arrays.Codes, bool]:
+) -> tuple[arrays.Integers, arrays.Codes, int]:
     """Find the variants of units that were never exposed, by the log, else by the rule.
 
-    Also tell whether there are units of which nobody knows the variant.
+    Also count the units of which nobody knows the variant.
     """
     experiment = run.experiment
     logged = {kind.variant for kind in cells.kinds if kind.variant is not None}
@@ -96,5 +98,5 @@ def _find_variants(
         expected = units.apply_rule(run.engine, rule, seen.hashes, seen.names)
         variant = np.where(by_rule | (seen.low == arrays.NONE), expected, variant)
     arms = units.find_name_indices(seen.names, experiment.variants)
-    is_unknown = rule is None and bool((seen.low == arrays.NONE).any())
-    return seen.hashes, lookup(arms, variant), is_unknown
+    unknown = int((seen.low == arrays.NONE).sum()) if rule is None else 0
+    return seen.hashes, lookup(arms, variant), unknown

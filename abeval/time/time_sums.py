@@ -345,7 +345,7 @@ def _list_days(
             "set or shorten [period]; a row with a wrong time may be the cause",
         )
     days = tuple(str(first + timedelta(days=i)) for i in range(size))
-    return days, frozenset(partial_days(experiment, with_units) | ({*days} - {*active_days}))
+    return days, frozenset({*partial_days(experiment, with_units)} | ({*days} - {*active_days}))
 
 
 def find_growth_by_metric(

@@ -52,3 +52,10 @@ def test_a_metric_that_is_no_sum_over_impressions_has_none() -> None:
     assert result["clicks_per_user"].site_lift is not None
     assert result["active_days_per_user"].site_lift is None
     assert result["gini"].site_lift is None
+
+
+def test_a_mean_of_units_with_a_value_alone_has_none() -> None:
+    metrics = [{"name": name, "value": "click", "missing": name} for name in ("drop", "zero")]
+    result = analyze_world(World(users=1_000), 1, metrics=metrics)
+    assert result["zero"].site_lift is not None
+    assert result["drop"].site_lift is None

@@ -46,6 +46,34 @@ def test_an_hour_less_of_the_last_day_is_less_of_a_day() -> None:
     assert untimed.days is None
 
 
+def days_of(log: pd.DataFrame, **entries: Any) -> float | None:
+    return worths(analyze(log, metrics=GOALS, **entries))["clicks_per_user", "b"].days
+
+
+@pytest.mark.parametrize("period", [{}, {"period": PERIOD}])
+def test_a_site_that_is_quiet_at_night_has_whole_days(period: dict[str, Any]) -> None:
+    is_open = LOG[LOG.ts.dt.hour.between(9, 16)]
+    assert days_of(is_open, **period) == 3.0
+    # The last day has half of its eight hours.
+    assert days_of(is_open[is_open.ts < "2024-03-03 13:00"], **period) == pytest.approx(
+        2.5, abs=0.02
+    )
+
+
+def test_a_test_of_one_day_that_is_cut_is_less_of_a_day() -> None:
+    morning = LOG[LOG.ts < "2024-03-01 06:00"]
+    period = {"start": "2024-03-01", "end": "2024-03-02"}
+    assert days_of(morning, period=period) == pytest.approx(0.25, abs=0.01)
+
+
+def test_days_on_which_nobody_was_in_the_test_do_not_dilute_it() -> None:
+    late = LOG[LOG.ts >= "2024-03-02"]
+    assert days_of(late, period=PERIOD) == 2.0
+    exposures = LOG.drop_duplicates("user_id").assign(ts=pd.Timestamp("2024-03-02 12:00"))
+    exposed = exposures[["user_id", "variant", "ts"]]
+    assert days_of(LOG, exposures=exposed, period=PERIOD) == pytest.approx(1.5, abs=0.02)
+
+
 def drawn(seed: int, treated: float, lift: float, third: float = 0.0) -> pd.DataFrame:
     """Users of whom most come late: their totals are smaller, in every variant alike."""
     rng, n = np.random.default_rng([seed, 9]), 4_000
@@ -54,6 +82,8 @@ def drawn(seed: int, treated: float, lift: float, third: float = 0.0) -> pd.Data
     seen = rng.poisson(rng.gamma(2.0, 3.0, n) * (10 - came) / 10) + 1
     user = np.repeat(np.arange(n), seen)
     at = came[user] + (10 - came[user]) * rng.random(len(user))
+    # The first of them comes at once: days without anybody do not count.
+    at[0] = 0.01
     chance = 0.2 * np.where(variant == "b", 1 + lift, 1.0)
     return pd.DataFrame(
         {
@@ -119,6 +149,7 @@ def test_a_triggered_gain_is_that_of_the_exposed_units_alone() -> None:
         {"metrics": [{"name": "clicks_per_user", "role": "goal", "cap": 0.9}]},
         {"metrics": [{"name": "clicks_per_user", "role": "guardrail", "margin": 0.1}]},
         {"metrics": GOALS, "questions": ["Is a the control?"]},
+        {"metrics": [{"name": "spent", "value": "dwell", "missing": "drop", "role": "goal"}]},
     ],
 )
 def test_what_does_not_add_up_or_is_a_draft_has_no_worth(entries: dict[str, Any]) -> None:

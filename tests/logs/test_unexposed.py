@@ -69,6 +69,17 @@ def test_without_a_rest_or_its_variants_nothing_is_said(log: pd.DataFrame) -> No
     assert site_lifts(analyze(log, metrics=METRICS, trust={"aa_runs": 0})) == nobody
 
 
+def test_of_a_log_that_labels_few_of_them_nothing_is_said(log: pd.DataFrame) -> None:
+    def labelled(units: int) -> dict[str, float | None]:
+        return found(log.assign(variant=log.variant.where(log.user_id < units)), exposures())
+
+    nobody = dict.fromkeys(METRICS)
+    assert labelled(200 + 1) == nobody
+    assert labelled(200 + 100) == nobody
+    # One unit of nearly 200 is less than 1 %.
+    assert labelled(200 + 199) == pytest.approx(by_hand(log[log.user_id < 399]))
+
+
 def test_a_rule_tells_the_variants_of_units_that_the_log_does_not(log: pd.DataFrame) -> None:
     rule = Assignment("layer_7", {"a": 1.0, "b": 1.0})
     variant = log.user_id.map(lambda user: rule.assign(user).variant)

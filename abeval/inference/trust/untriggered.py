@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from abeval.aggregates.sums import NEVER_EXPOSED, UNEXPOSED, pool_moments
+from abeval.aggregates.aggregates import Aggregates
+from abeval.aggregates.sums import NEVER_EXPOSED, UNEXPOSED, MomentsByPeriod, pool_moments
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
 from abeval.inference.means_and_ratios import compare_within
@@ -16,7 +17,9 @@ _NAMED = 0.01
 
 @TrustCheck(
     "untriggered",
-    absent="the logs show no assigned unit that was never exposed, with its variant",
+    absent=(
+        "the logs show no unit that was never exposed, or not the variant of at least 99 % of them"
+    ),
     calm="{units:,} units that were never exposed show no difference between variants",
     alarm="units that were never exposed differ between variants: {listed}",
     remedy=(
@@ -52,20 +55,31 @@ def _compare_never_exposed(analysis: Analysis) -> tuple[dict[Key, Comparison], i
         if NEVER_EXPOSED not in aggregates.cells(metric.name, UNEXPOSED):
             continue
         never = analysis.moments(metric, UNEXPOSED, NEVER_EXPOSED)
-        counts = {name: of_all.n for name, of_all in pool_moments(never).items()}
         plain = replace(metric, covariates=(), test=None)
         share = replace(plain, kind="mean", unit="share", value=None, per=None)
         for variant in experiment.treatments:
             arms = Arms(experiment.control, variant)
             comparisons[metric.name, variant] = compare_within(plain, never, arms, rule)
             if not units:
-                of_arms = {n: _share(counts.get(n, 0), aggregates.count_units(n)) for n in arms}
-                comparisons[_SHARE, variant] = compare_within(share, [of_arms], arms, rule)
-        units = units or sum(counts.values())
+                shares = _count_shares(aggregates, never, arms)
+                comparisons[_SHARE, variant] = compare_within(share, shares, arms, rule)
+        units = units or sum(of_variant.n for of_variant in pool_moments(never).values())
     return comparisons, units
 
 
+def _count_shares(aggregates: Aggregates, never: MomentsByPeriod, arms: Arms) -> MomentsByPeriod:
+    """Make moments of being never exposed, over the assigned units, by split period and variant.
+
+    Units that come late are exposed less often, and after a ramp more of them are treatment's.
+    """
+    exposed = [split_period.units for split_period in aggregates.split_periods]
+    shares = list[dict[str, Moments]]()
+    for by_variant, units in zip(never, exposed or [aggregates.units], strict=True):
+        counts = {n: (by_variant[n].n if n in by_variant else 0, units.get(n, 0)) for n in arms}
+        shares.append({name: _share(*both) for name, both in counts.items() if any(both)})
+    return shares
+
+
 def _share(never: int, exposed: int) -> Moments:
-    """Return moments of being never exposed, over the assigned units of a variant."""
     n = never + exposed
     return Moments.from_sums(n, [never, n], [[never, never], [never, n]], (1.0, 1.0))
