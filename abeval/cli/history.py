@@ -76,7 +76,6 @@ def report(
 
     Examples:
     abeval history report --history history.parquet
-    abeval history report --history history.parquet --report history.html
     abeval history report --history history.parquet --holdout holdout.toml
     """
     from abeval.api import load
