@@ -25,7 +25,9 @@ def compute_worth(analysis: Analysis, rows: Sequence[Row]) -> Iterator[Worth]:
     for row in rows:
         metric, control = metrics[row.metric], row.control
         change, low, high = row.difference, row.difference_low, row.difference_high
-        if row.role != "goal" or row.status == "untrusted" or row.reason == "denominator_moved":
+        if row.role != "goal" or row.status in ("untrusted", "too_little_data"):
+            continue
+        if row.reason == "denominator_moved":
             continue
         if not _adds_up(metric) or None in (control, change, low, high):
             continue
@@ -38,7 +40,11 @@ def compute_worth(analysis: Analysis, rows: Sequence[Row]) -> Iterator[Worth]:
             variant=row.variant,
             what=_name_total(top, metric),
             unit="" if metric.unit == "share" else metric.unit,
-            same="" if metric.per is None else below.replace("Σ ", ""),
+            same=""
+            if metric.per is None
+            else "rows"
+            if below == "Σ 1"
+            else below.replace("Σ ", ""),
             days=days,
             control=scale * (control or 0.0),
             change=scale * (change or 0.0),

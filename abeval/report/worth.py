@@ -11,7 +11,7 @@ from abeval.results.analysis import Result, Worth
 _MOST = 3
 """Most totals on the first screen; the JSON has all of them."""
 
-_COMPUTED = "Computed as control's daily total, scaled to all traffic, times the lift."
+_COMPUTED = "Computed from the difference per unit, times all units of the test."
 
 
 def worth_lines(result: Result) -> list[tuple[str, str]]:
@@ -68,7 +68,7 @@ def _round(ends: Sequence[float]) -> tuple[str, str]:
     """
     half = (max(ends) - min(ends)) / 2 or abs(ends[0]) or 1.0
     places = 1 - math.floor(math.log10(half))
-    value, low, high = (round(end, places) for end in ends)
+    value, low, high = (round(end, places) + 0.0 for end in ends)
     decimals = max(places, 0)
     return f"{value:+,.{decimals}f}", f"[{low:,.{decimals}f}, {high:,.{decimals}f}]"
 

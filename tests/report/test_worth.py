@@ -26,7 +26,7 @@ def test_numbers_are_those_of_the_json_rounded(sample: abeval.Result) -> None:
 
 def test_it_says_once_how_it_is_computed(sample: abeval.Result) -> None:
     text = " ".join(words for _, words in worth_lines(sample))
-    assert text.count("Computed as control's daily total") == 1
+    assert text.count("Computed from the difference per unit") == 1
     assert "s of dwell a day" in text
 
 
