@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import abeval
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
 from tests.worlds.experiments import define_experiment
@@ -85,3 +86,19 @@ def test_a_ramp_is_compared_within_its_splits() -> None:
 def test_without_units_that_were_never_exposed_it_is_skipped() -> None:
     check, _ = untriggered(World(rate=100.0, users=1_000))
     assert check.status == "skipped"
+
+
+def test_a_metric_without_a_value_among_unexposed_units_is_left_out() -> None:
+    users = np.arange(400)
+    variant, exposed = np.where(users % 2, "a", "b"), users < 200
+    click = (exposed & (users % 3 == 0)).astype(int)
+    log = pd.DataFrame({"user_id": users, "variant": variant, "click": click, "dwell": 9.0 * click})
+    logs = {"impressions": log, "exposures": log.loc[exposed, ["user_id", "variant"]]}
+    metrics = [{"name": "clicks_per_user"}, {"name": "dwell_per_click", "role": "goal"}]
+    entries = {"unit": "user_id", "control": "a", "variants": {"a": {}, "b": {}}}
+    experiment = abeval.define(
+        name="quiet", logs={"impressions": {}, "exposures": {}}, metrics=metrics, **entries
+    )
+    result = experiment.analyze(logs=logs)
+    check = next(check for check in result.trust if check.name == "untriggered")
+    assert (check.status, check.value) == ("pass", 1.0)

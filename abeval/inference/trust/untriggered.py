@@ -37,11 +37,12 @@ def untriggered(analysis: Analysis) -> RawCheck | None:
     if not p_values:
         return None
     least = max(_NAMED, min(p_values.values()))
+    # A metric without a value among these units has no p-value.
     listed = [
-        f"{name} of {variant} {comparison.treatment:.4g} against {comparison.control:.4g} "
-        f"(p = {p_values[name, variant]:.2g})"
-        for (name, variant), comparison in comparisons.items()
-        if p_values.get((name, variant), 1.0) <= least
+        f"{name} of {variant} {comparisons[name, variant].treatment:.4g} against "
+        f"{comparisons[name, variant].control:.4g} (p = {p:.2g})"
+        for (name, variant), p in p_values.items()
+        if p <= least
     ]
     slots = {"units": units, "listed": fmt.listing(listed)}
     return RawCheck(min(p_values.values()), slots=slots)
