@@ -267,12 +267,7 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
     if missing := [name for name in holdout.launches if name not in launched]:
         what = f"[holdout] launches: the history has no experiment {missing[0]!r} that was shipped"
         raise ExperimentError(what + suggest_name(missing[0], launched), "add it, with --shipped")
-    # The holdout itself may be in the history: it is no launch.
-    cases = [
-        case
-        for case, effect in measure.effects.items()
-        if effect.value > -1 and case[0] != holdout.name
-    ]
+    cases = [case for case, effect in measure.effects.items() if effect.value > -1]
     effects = np.array([math.log1p(measure.effects[case].value) for case in cases])
     ses = np.array([measure.effects[c].se / (1 + measure.effects[c].value) for c in cases])
     tested, live = np.zeros((2, len(cases), days.size))

@@ -42,8 +42,10 @@ def report(
     holdout: Holdout | None = None,
 ) -> records.HistoryReport:
     """Report what a history says, with the arguments of `History.report`."""
-    history = build_measures(kept.rows)
-    names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
+    # The holdout may be in the history too: it is all launches together, and none of them.
+    rows = [row for row in kept.rows if holdout is None or row.experiment != holdout.name]
+    history = build_measures(rows)
+    names = tuple(dict.fromkeys(row.experiment for row in rows))
     _check(path, names, history)
     online = _online(history, metrics)
     before = choose_offline(history, offline)
@@ -57,9 +59,9 @@ def report(
     of_targets = groupby(predictions, key=lambda prediction: prediction.row.target)
     choices = [choose_predictor([*group], alpha) for _, group in of_targets]
     unsigned = () if kept.is_signed else (_UNSIGNED,)
-    lasting = [(m, [*estimate_lasting(m, kept.rows, alpha)]) for m in online]
+    lasting = [(m, [*estimate_lasting(m, rows, alpha)]) for m in online]
     quarter = [
-        describe_programme(m, kept.rows, holdout, find_kept(weeks, alpha), alpha)
+        describe_programme(m, rows, holdout, find_kept(weeks, alpha), alpha)
         for m, weeks in lasting
         if holdout
     ]

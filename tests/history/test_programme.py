@@ -14,6 +14,8 @@ import abeval
 from abeval.errors import ExperimentError
 from abeval.history.measures import build_measures
 from abeval.history.programme import Holdout, Kept, describe_programme
+from abeval.history.report import report
+from abeval.history.table import StoredRows
 from abeval.results.history import HistoryRow, Programme
 from tests.cli.test_cli import call
 from tests.worlds.launches import Quarter, build_holdout, build_rows, draw_quarter
@@ -70,9 +72,15 @@ def test_lifts_of_launches_compound() -> None:
     assert row.together == pytest.approx(1.5**6 - 1, rel=0.01)
 
 
-def test_the_holdout_is_no_launch_of_itself() -> None:
-    holdout = replace(ROWS[0], experiment="holdout", effect=3.0, se=0.01, shipped=True)
-    assert programme([*ROWS, holdout], build_holdout(0.05, 0.02)).launches == 12
+def test_the_holdout_in_its_history_changes_nothing() -> None:
+    itself = replace(ROWS[0], experiment="holdout", effect=3.0, se=0.01, shipped=True)
+    measured = build_holdout(0.05, 0.02)
+    without, among = (
+        report(Path("h"), StoredRows(tuple(rows), is_signed=True), None, None, 0.05, measured)
+        for rows in (ROWS, [*ROWS, itself])
+    )
+    assert among == without
+    assert among.programmes[0].unmeasured == 0
 
 
 def test_what_was_launched_before_the_period_is_left_out() -> None:
