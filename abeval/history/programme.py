@@ -255,6 +255,18 @@ def _select_windows(result: TimeResult, metric: str, kind: str) -> Iterator[Wind
             yield row
 
 
+def _find_launched(rows: Sequence[HistoryRow], holdout: Holdout) -> set[str]:
+    """Find the experiments that were launched in the period, measured or not."""
+    first, last = holdout.windows.days[0], holdout.windows.days[-1]
+    shipped = {row.experiment for row in rows if row.shipped}
+    if missing := [name for name in holdout.launches if name not in shipped]:
+        what = f"[holdout] launches: the history has no experiment {missing[0]!r} that was shipped"
+        raise ExperimentError(what + suggest_name(missing[0], shipped), "add it, with --shipped")
+    # Without days of their own, experiments are launched at the end of their tests.
+    days = holdout.launches or {r.experiment: (r.end or last)[:10] for r in rows if r.shipped}
+    return {name for name, day in days.items() if first <= day <= last}
+
+
 def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) -> _Parts:
     """Find the effects of a history, and who of everybody else had them when."""
     days, metric = np.array(holdout.windows.days), measure.metric
@@ -263,10 +275,7 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
         for row in rows
         if row.source == "analysis" and row.metric == metric
     }
-    launched = {r.experiment for r in rows if r.shipped and (r.end or "9")[:10] >= str(days[0])}
-    if missing := [name for name in holdout.launches if name not in launched]:
-        what = f"[holdout] launches: the history has no experiment {missing[0]!r} that was shipped"
-        raise ExperimentError(what + suggest_name(missing[0], launched), "add it, with --shipped")
+    launched = _find_launched(rows, holdout)
     cases = [case for case, effect in measure.effects.items() if effect.value > -1]
     effects = np.array([math.log1p(measure.effects[case].value) for case in cases])
     ses = np.array([measure.effects[c].se / (1 + measure.effects[c].value) for c in cases])
@@ -292,5 +301,5 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
     there = {row.end: row.units_control for row in _select_windows(holdout.plain, metric, "daily")}
     weights = np.array([float(there.get(str(day), 0)) for day in days])
     weights = weights if weights.any() else weights + 1.0
-    unmeasured = len((launched & {*holdout.launches} or launched) - {name for name, _ in cases})
+    unmeasured = len(launched - {name for name, _ in cases})
     return _Parts(cases, effects, ses, tested, live, weights, unmeasured)

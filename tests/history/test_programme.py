@@ -101,6 +101,23 @@ def test_launches_can_have_days_of_their_own() -> None:
     assert launch.low < launch.shrunk < launch.measured
 
 
+def test_what_was_tested_before_the_period_can_be_launched_in_it() -> None:
+    first = next(row for row in ROWS if row.shipped)
+    rows = [
+        replace(row, start="2026-06-10", end="2026-06-30") if row is first else row for row in ROWS
+    ]
+    holdout = build_holdout(0.05, 0.02)._replace(launches={first.experiment: "2026-07-05"})
+    row = programme(rows, holdout)
+    assert (row.launches, row.unmeasured) == (1, 0)
+
+
+def test_what_is_launched_after_the_period_is_not_counted() -> None:
+    later = replace(ROWS[0], experiment="new", metric="visits", shipped=True, end="2026-11-15")
+    measure = build_measures([*ROWS, later]).select_side("online")[0]
+    args = measure, [*ROWS, later], build_holdout(0.1, 0.02), Kept(), 0.05
+    assert describe_programme(*args)[0].unmeasured == 0
+
+
 def test_a_launch_without_a_day_or_a_test_is_refused() -> None:
     undated = [replace(row, start=None, end=None) for row in ROWS]
     with pytest.raises(ExperimentError, match="since when 'e"):
