@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -267,6 +268,22 @@ def _find_launched(rows: Sequence[HistoryRow], holdout: Holdout) -> set[str]:
     return {name for name, day in days.items() if first <= day <= last}
 
 
+def _count_others(metric: str, holdout: Holdout, in_test: NDArray[np.bool_]) -> int:
+    """Count the units of everybody else on the days of a test.
+
+    Units return, so that days do not add up. As many units come in so many days as came in the
+    first ones of the period, and at least those of the busiest day.
+    """
+    length, dates = int(in_test.sum()), {*np.array(holdout.windows.days)[in_test].tolist()}
+    daily = [r.units for r in _select_windows(holdout.plain, metric, "daily") if r.end in dates]
+    entered = [
+        row.units
+        for row in _select_windows(holdout.plain, metric, "cumulative")
+        if row.days <= length
+    ]
+    return max(*daily, *entered, 0, 0)
+
+
 def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) -> _Parts:
     """Find the effects of a history, and who of everybody else had them when."""
     days, metric = np.array(holdout.windows.days), measure.metric
@@ -293,7 +310,9 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
             units = (row.units_control or 0) + sum(
                 test.units for (name, _), test in tests.items() if name == row.experiment
             )
-            tested[i, (days >= begin) & (days < end)] = row.units / max(units, 1)
+            in_test = (days >= begin) & (days < end)
+            others = _count_others(metric, holdout, in_test)
+            tested[i, in_test] = row.units / max(units, others, 1)
         # What was launched before the period, the holdout has too.
         if row.shipped and since is not None and since >= str(days[0]):
             live[i, days >= since] = 1.0

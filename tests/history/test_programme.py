@@ -18,7 +18,7 @@ from abeval.history.report import report
 from abeval.history.table import StoredRows
 from abeval.results.history import HistoryRow, Programme
 from tests.cli.test_cli import call
-from tests.worlds.launches import Quarter, build_holdout, build_rows, draw_quarter
+from tests.worlds.launches import DATES, Quarter, build_holdout, build_rows, draw_quarter
 from tests.worlds.quarter import Quarter as Logged
 from tests.worlds.quarter import write_quarter
 
@@ -89,6 +89,30 @@ def test_what_was_launched_before_the_period_is_left_out() -> None:
     assert (
         programme([shipped, *ROWS[1:]], build_holdout(0.05, 0.02)).launches == 12 - ROWS[0].shipped
     )
+
+
+def test_a_test_of_few_units_hardly_counts_before_its_launch() -> None:
+    # All are launched on the last day: before it, everybody else has only what is tested.
+    last = dict.fromkeys((row.experiment for row in ROWS if row.shipped), "2026-09-29")
+    holdout = build_holdout(0.0, 0.02)._replace(launches=last)
+    small = [replace(row, units=90, units_control=90) for row in ROWS]
+    half, few = programme(ROWS, holdout).expected, programme(small, holdout).expected
+    day = programme([replace(row, start=None) for row in ROWS], holdout).expected
+    # Of 9,000 units a day, 1 % are in such a test's variant, of all in a test of everybody 50 %.
+    assert few - day == pytest.approx((half - day) / 50, rel=0.1)
+
+
+def test_units_that_return_are_counted_once() -> None:
+    last = dict.fromkeys((row.experiment for row in ROWS if row.shipped), DATES[-1])
+    holdout = build_holdout(0.0, 0.02)._replace(launches=last)
+    end = replace(holdout.plain.windows[-1], days=14, end=DATES[13], units=18_000)
+    twice = replace(holdout.plain, windows=(end, *holdout.plain.windows))
+    small = [replace(row, units=90, units_control=90) for row in ROWS]
+    day = programme([replace(row, start=None) for row in ROWS], holdout).expected
+    daily = programme(small, holdout).expected - day
+    # In two weeks twice as many units come as on a day.
+    entered = programme(small, holdout._replace(plain=twice)).expected - day
+    assert entered == pytest.approx(daily / 2, rel=0.01)
 
 
 def test_launches_can_have_days_of_their_own() -> None:
