@@ -67,10 +67,25 @@ class Holdout(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The share of an effect that is left after its test, with its standard deviation."""
+    """The shares of the first week's effect that are left in each week, and the last one's error.
 
-    value: float = 1.0
+    A test measures the mean of its weeks; what is left after it is taken to be that of the last.
+    """
+
+    weeks: tuple[float, ...] = (1.0,)
     sd: float = 0.0
+
+    def after(self, days: float | None) -> tuple[float, float]:
+        """Return the share of a test's effect that is left after it, and its standard deviation.
+
+        Example:
+            >>> Kept((1.0, 0.8, 0.6, 0.4)).after(14)[0].__round__(3)
+            0.444
+        """
+        weeks = len(self.weeks) if days is None else max(days / _WEEK, 1.0)
+        shares = np.pad(self.weeks, (0, math.ceil(weeks)), mode="edge")
+        mean = shares @ np.clip(weeks - np.arange(shares.size), 0.0, 1.0) / weeks
+        return float(self.weeks[-1] / mean), float(self.sd / mean)
 
 
 def measure_holdout(loaded: LoadedHoldout) -> Holdout:
@@ -103,7 +118,8 @@ class _Parts(NamedTuple):
 
     `effects` and `ses` are of logs, shape (cases,). `tested` and `live` are the shares of everybody
     else who had each on each day, in its test and after its launch, shape (cases, days); `days` are
-    the weights of the days. `unmeasured` counts launches without an effect on the metric.
+    the weights of the days. `kept` is what is left of each after its test, and its standard
+    deviation, shape (2, cases). `unmeasured` counts launches without an effect on the metric.
     """
 
     cases: Sequence[Case]
@@ -112,6 +128,7 @@ class _Parts(NamedTuple):
     tested: Floats
     live: Floats
     days: Floats
+    kept: Floats
     unmeasured: int
 
     def average(self, until: int) -> tuple[Floats, Floats]:
@@ -119,12 +136,13 @@ class _Parts(NamedTuple):
         weight = self.days[:until] / max(self.days[:until].sum(), 1e-300)
         return self.tested[:, :until] @ weight, self.live[:, :until] @ weight
 
-    def expect(self, tested: Floats, live: Floats, kept: Kept) -> tuple[float, float]:
+    def expect(self, tested: Floats, live: Floats) -> tuple[float, float]:
         """Expect the sum of logs by the shrunk effects, with its standard deviation."""
-        total = shrinkage.total(self.effects, self.ses, tested + kept.value * live)
-        later = shrinkage.total(self.effects, self.ses, live).value
-        unsure = kept.sd * later, _ADDITIVITY * total.value
-        return total.value, math.hypot(total.sd, *unsure)
+        value, sd = self.kept
+        total = shrinkage.total(self.effects, self.ses, tested + value * live)
+        # All launches share the error of what is left.
+        later = shrinkage.total(self.effects, self.ses, sd * live).value
+        return total.value, math.hypot(total.sd, later, _ADDITIVITY * total.value)
 
 
 def describe_programme(
@@ -136,7 +154,7 @@ def describe_programme(
         measure: The effects of all experiments of the history on the metric, shipped or not.
         rows: The history's rows, which say when and on how many units each was tested.
         holdout: What was measured of the holdout.
-        kept: What is left of an effect after its test.
+        kept: What is left of effects in later weeks.
         alpha: Error rate of the intervals.
 
     Raises:
@@ -147,7 +165,7 @@ def describe_programme(
     bare = Programme(metric, holdout.name, 0, basis="none", reason="no_values")
     if last is None:
         return bare, (), ()
-    parts = _find_parts(measure, rows, holdout)
+    parts = _find_parts(measure, rows, holdout, kept)
     since = parts.live.any(1)
     if measure.experiments < FEWEST or not since.any():
         return replace(bare, reason="too_few_units"), (), ()
@@ -173,22 +191,26 @@ def describe_programme(
             *(metric, row.end, row.days),
             *(row.lift, row.lift_low, row.lift_high),
             *(plain.lift, plain.lift_low, plain.lift_high),
-            **_lift("expected", parts.expect(*parts.average(until), kept), reach),
+            **_lift("expected", parts.expect(*parts.average(until)), reach),
         )
         for row, plain in weeks
         for until in [holdout.windows.days.index(row.end) + 1]
     ]
-    return _conclude(bare, parts, last, holdout, kept, reach), launches, shown
+    return _conclude(bare, parts, last, holdout, reach), launches, shown
 
 
 def _conclude(
-    bare: Programme, parts: _Parts, last: WindowRow, holdout: Holdout, kept: Kept, reach: float
+    bare: Programme, parts: _Parts, last: WindowRow, holdout: Holdout, reach: float
 ) -> Programme:
     """Combine launches and holdout over the whole period, if they agree."""
     since = np.where(parts.live.any(1), 1.0, 0.0)
-    shrunk = shrinkage.total(parts.effects, parts.ses, since).value
-    expected = parts.expect(*parts.average(parts.days.size), kept)
-    steps = [float(since @ parts.effects), shrunk, kept.value * shrunk, expected[0]]
+    shrunk, worn = (
+        shrinkage.total(parts.effects, parts.ses, share * since).value
+        for share in (1.0, parts.kept[0])
+    )
+    expected = parts.expect(*parts.average(parts.days.size))
+    steps = [float(since @ parts.effects), shrunk, worn, expected[0]]
+    kept, kept_sd = parts.kept @ since / since.sum()
     naive, luck, wear_off, not_live = np.diff(np.expm1(steps), prepend=0.0).tolist()
     row = replace(
         bare,
@@ -199,9 +221,9 @@ def _conclude(
         luck=luck,
         wear_off=wear_off,
         not_live=not_live,
-        kept=kept.value,
-        kept_sd=kept.sd,
-        **_lift("together", parts.expect(0 * since, since, kept), reach),
+        kept=float(kept),
+        kept_sd=float(kept_sd),
+        **_lift("together", parts.expect(0 * since, since), reach),
         **_lift("expected", expected, reach),
     )
     measured = _measure_log(last, holdout.windows.alpha)
@@ -284,7 +306,9 @@ def _count_others(metric: str, holdout: Holdout, in_test: NDArray[np.bool_]) -> 
     return max(*daily, *entered, 0, 0)
 
 
-def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) -> _Parts:
+def _find_parts(
+    measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout, kept: Kept
+) -> _Parts:
     """Find the effects of a history, and who of everybody else had them when."""
     days, metric = np.array(holdout.windows.days), measure.metric
     tests = {
@@ -297,9 +321,12 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
     effects = np.array([math.log1p(measure.effects[case].value) for case in cases])
     ses = np.array([measure.effects[c].se / (1 + measure.effects[c].value) for c in cases])
     tested, live = np.zeros((2, len(cases), days.size))
+    left = np.zeros((2, len(cases)))
     for i, case in enumerate(cases):
         row = tests[case]
         begin, end = (None if at is None else at[:10] for at in (row.start, row.end))
+        length = None if begin is None or end is None else np.datetime64(end) - np.datetime64(begin)
+        left[:, i] = kept.after(None if length is None else length / np.timedelta64(1, "D"))
         since = end
         if row.shipped and holdout.launches:
             since = holdout.launches.get(row.experiment)
@@ -321,4 +348,4 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
     weights = np.array([float(there.get(str(day), 0)) for day in days])
     weights = weights if weights.any() else weights + 1.0
     unmeasured = len(launched - {name for name, _ in cases})
-    return _Parts(cases, effects, ses, tested, live, weights, unmeasured)
+    return _Parts(cases, effects, ses, tested, live, weights, left, unmeasured)

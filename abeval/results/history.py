@@ -283,7 +283,7 @@ class Programme(Frozen):
         wear_off: What is lost after the tests, by `kept`.
         not_live: What the days before launches lack.
         unexplained: What is left: overlap of launches, noise, and what else is not known.
-        kept: Share of an effect that is left after its test.
+        kept: Share of an effect that is left after its test, on average over the launches.
     """
 
     metric: str

@@ -65,7 +65,7 @@ def _judge(world: Quarter, random: np.random.Generator) -> list[float]:
         *(true, float(p.naive or 0), float(p.expected or 0)),
         *(launches.hold(true), alone.hold(true), gained.hold(true), p.basis == "both"),
         (gained.high - gained.low) / (alone.high - alone.low),
-        *(kept.value, kept.value != 1),
+        *(float(p.kept or 1), p.kept != 1),
     ]
 
 

@@ -45,7 +45,7 @@ def test_a_holdout_that_agrees_makes_the_gain_more_precise() -> None:
 
 
 def test_the_steps_from_what_was_measured_add_up_to_the_holdout() -> None:
-    row = programme(ROWS, build_holdout(0.05, 0.02), Kept(0.8, 0.1))
+    row = programme(ROWS, build_holdout(0.05, 0.02), Kept((1.0, 0.6), 0.1))
     steps = row.naive + row.luck + row.wear_off + row.not_live + row.unexplained
     assert steps == pytest.approx(row.holdout)
     assert row.wear_off < 0
