@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
-from abeval.history.measures import Case, Measure
+from abeval.history.measures import Case, Effect, Measure
 from abeval.results.analysis import CheckResult
 from abeval.results.codes import open_questions
 from abeval.results.history import HistoryRow, HoldoutWeek, Launch, Programme
@@ -167,7 +167,7 @@ def describe_programme(
         return bare, (), ()
     parts = _find_parts(measure, rows, holdout, kept)
     since = parts.live.any(1)
-    if measure.experiments < FEWEST or not since.any():
+    if len({name for name, _ in parts.cases}) < FEWEST or not since.any():
         return replace(bare, reason="too_few_units"), (), ()
     reach = two_sided_quantile(alpha)
     shrunk = shrinkage.shrink(parts.effects, parts.ses, alpha)
@@ -290,6 +290,13 @@ def _find_launched(rows: Sequence[HistoryRow], holdout: Holdout) -> set[str]:
     return {name for name, day in days.items() if first <= day <= last}
 
 
+def _find_site_lift(row: HistoryRow, effect: Effect) -> Effect | None:
+    """Find the lift of all traffic; None where only that of exposed units is known."""
+    if row.site_lift is not None and row.site_se is not None:
+        return Effect(row.site_lift, row.site_se, effect.p_value)
+    return None if row.triggered else effect
+
+
 def _count_others(metric: str, holdout: Holdout, in_test: NDArray[np.bool_]) -> int:
     """Count the units of everybody else on the days of a test.
 
@@ -317,9 +324,14 @@ def _find_parts(
         if row.source == "analysis" and row.metric == metric
     }
     launched = _find_launched(rows, holdout)
-    cases = [case for case, effect in measure.effects.items() if effect.value > -1]
-    effects = np.array([math.log1p(measure.effects[case].value) for case in cases])
-    ses = np.array([measure.effects[c].se / (1 + measure.effects[c].value) for c in cases])
+    lifts = {
+        case: lift
+        for case, effect in measure.effects.items()
+        if (lift := _find_site_lift(tests[case], effect)) is not None and lift.value > -1
+    }
+    cases = [*lifts]
+    effects = np.array([math.log1p(lift.value) for lift in lifts.values()])
+    ses = np.array([lift.se / (1 + lift.value) for lift in lifts.values()])
     tested, live = np.zeros((2, len(cases), days.size))
     left = np.zeros((2, len(cases)))
     for i, case in enumerate(cases):

@@ -19,6 +19,7 @@ from abeval.history.predictions import (
 from abeval.history.programme import Holdout, describe_programme
 from abeval.history.table import StoredRows
 from abeval.results import history as records
+from abeval.results.history import HistoryRow
 from abeval.stats import shrinkage
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import Count, interval
@@ -77,7 +78,11 @@ def report(
         gained=tuple(_sum_gains(m, history, alpha) for m in online),
         effects=tuple(e for m in (*before, *online) for e in _effects(m, history, alpha)),
         left_out=tuple(history.left_out.items()),
-        notes=(*_notes(history, before, online, predictions, programmes), *unsigned),
+        notes=(
+            *_notes(history, before, online, predictions, programmes),
+            *_name_triggered(rows, programmes),
+            *unsigned,
+        ),
         programmes=programmes,
         launches=tuple(launch for _, launches, _ in quarter for launch in launches),
         weeks=tuple(week for _, _, weeks in quarter for week in weeks),
@@ -156,6 +161,25 @@ def _notes(
         )
     if not before:
         yield "no offline metrics: add the JSON of abeval replay with that of analyze"
+
+
+def _name_triggered(
+    rows: Sequence[HistoryRow], programmes: Sequence[records.Programme]
+) -> Iterable[str]:
+    """Name the tests whose effects on a programme's metric are of exposed units alone."""
+    for metric in (programme.metric for programme in programmes):
+        rest = {
+            row.experiment: None
+            for row in rows
+            if (row.source, row.metric) == ("analysis", metric)
+            and row.triggered
+            and row.site_lift is None
+        }
+        if rest:
+            yield (
+                f"not in the gain of {metric}, as only the lift of exposed units is known and not "
+                f"that of all traffic: {', '.join(rest)}"
+            )
 
 
 def _sum_gains(measure: Measure, history: Measures, alpha: float) -> records.Gained:

@@ -12,15 +12,18 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
+from abeval.history import entries
 from abeval.history.measures import build_measures
 from abeval.history.programme import Holdout, Kept, describe_programme
 from abeval.history.report import report
 from abeval.history.table import StoredRows
 from abeval.results.history import HistoryRow, Programme
 from tests.cli.test_cli import call
+from tests.history.past import online
 from tests.worlds.launches import DATES, Quarter, build_holdout, build_rows, draw_quarter
 from tests.worlds.quarter import Quarter as Logged
 from tests.worlds.quarter import write_quarter
+from tests.worlds.triggered import World, analyze_world
 
 DRAWN = draw_quarter(Quarter(), np.random.default_rng(5))
 ROWS = build_rows(DRAWN)
@@ -156,6 +159,39 @@ def test_a_launch_that_was_not_measured_is_counted() -> None:
     measure = build_measures([*ROWS, other]).select_side("online")[0]
     row, _, _ = describe_programme(measure, [*ROWS, other], build_holdout(0.1, 0.02), Kept(), 0.05)
     assert (row.launches, row.unmeasured) == (12, 1)
+
+
+def test_launches_of_exposed_units_count_by_the_lift_of_all_traffic() -> None:
+    exposed = [replace(row, effect=10 * row.effect, se=10 * row.se, triggered=True) for row in ROWS]
+    site = [
+        replace(many, site_lift=row.effect, site_se=row.se)
+        for many, row in zip(exposed, ROWS, strict=True)
+    ]
+    holdout = build_holdout(0.05, 0.02)
+    assert programme(site, holdout) == programme(ROWS, holdout)
+    # Where that lift is not known, nothing is said of them.
+    first = next(i for i, row in enumerate(ROWS) if row.shipped)
+    rows = [*ROWS[:first], exposed[first], *ROWS[first + 1 :]]
+    row = programme(rows, holdout)
+    assert (row.launches, row.unmeasured) == (11, 1)
+    stored = StoredRows(tuple(rows), is_signed=True)
+    (note,) = (
+        note
+        for note in report(Path("h"), stored, None, None, 0.05, holdout).notes
+        if "exposed units" in note
+    )
+    assert note.endswith(f"all traffic: {ROWS[first].experiment}")
+
+
+def test_a_history_keeps_the_lift_of_all_traffic() -> None:
+    goal = [{"name": "ctr", "role": "goal"}]
+    result = analyze_world(World(rate=0.1, lift=0.6, users=3_000), 20, metrics=goal)
+    (seen,), (row,) = result.scorecard, entries.build_rows(result, frozenset())
+    assert row.site_lift == seen.site_lift < seen.lift / 3
+    assert row.site_lift + 1.96 * row.site_se == pytest.approx(seen.site_lift_high, rel=0.01)
+    assert row.triggered
+    (row,) = entries.build_rows(online("e", {"ctr": (0.1, 0.01)}, "ship"), None)
+    assert (row.site_lift, row.triggered) == (None, False)
 
 
 def test_too_few_experiments_say_nothing() -> None:
