@@ -9,7 +9,7 @@ import pytest
 
 from abeval.report.terminal import as_text
 from tests.cli.test_cli import call
-from tests.worlds.overlap import UNITS, drawn, shop
+from tests.worlds.overlap import UNITS, drawn, drawn_skewed, shop
 
 
 def test_effects_that_multiply_do_not_interact() -> None:
@@ -33,6 +33,23 @@ def test_an_effect_that_another_test_takes_away_is_found() -> None:
     assert row.lift_low < np.exp(sign * np.log(0.8)) - 1 < row.lift_high
     text = " ".join(as_text(result).split())
     assert f"INTERACTION: where banner has {row.cell}, the effect of treatment on spend" in text
+
+
+def test_rare_and_skewed_amounts_in_small_cells_claim_nothing() -> None:
+    ids = np.array([f"u{i}" for i in range(20_000)])
+    shares = {"control": {"weight": 0.95}, "treatment": {"weight": 0.05}}
+    spend = [{"name": "spend", "role": "goal"}]
+    for seed in range(4):
+        frame, other = drawn_skewed(seed, ids)
+        result = shop(variants=shares, metrics=spend).audit(
+            logs={"units": frame}, others={"banner": other}
+        )
+        assert result.interactions == ()
+        cells = {row.cell: row for row in result.untested}
+        assert cells["new"].units < 100 < cells["new"].units_needed
+        text = " ".join(as_text(result).split())
+        assert "not tested: spend is too skewed" in text
+        assert "no interaction" not in text
 
 
 def test_units_that_are_not_in_the_other_test_are_left_out() -> None:

@@ -363,7 +363,8 @@ class LoadedExperiment:
         with open_run(self.experiment, inputs) as run:
             aggregates = collect_prepared(run, judged, others=find_variants(rules)).aggregates
         analysis = Analysis(self.experiment, judged, aggregates)
-        return replace(result, interactions=tuple(find_interactions(analysis, [*rules])))
+        tested, untested = find_interactions(analysis, [*rules])
+        return replace(result, interactions=tested, untested=untested)
 
     def off_policy(
         self,

@@ -162,6 +162,7 @@ def _build_analysis_rows(result: Result, shipped: frozenset[str] | None) -> Iter
     models = {variant.name: variant.model for variant in info.variants}
     decisions = {verdict.variant: verdict.decision for verdict in result.verdicts}
     bounds = {(b.metric, b.variant): b.boundary for b in result.boundaries}
+    left_out = {reason for account in result.accounting for reason, _ in account.set_aside}
     for row in result.scorecard:
         decision, df = decisions.get(row.variant), max(row.units_control + row.units - 2, 1)
         # At looks an interval is wider, by their boundary.
@@ -169,6 +170,8 @@ def _build_analysis_rows(result: Result, shipped: frozenset[str] | None) -> Iter
         yield HistoryRow(
             **_pick_fields(row, info),
             se=_se(row.lift, row.lift_low, row.lift_high, critical),
+            site_se=_se(row.site_lift, row.site_lift_low, row.site_lift_high, critical),
+            triggered="not_exposed" in left_out,
             source="analysis",
             control=info.control,
             model=models.get(row.variant),

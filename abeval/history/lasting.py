@@ -63,17 +63,14 @@ def _estimate_week(
 
 
 def find_kept(lasting: Sequence[Lasting], alpha: float) -> Kept:
-    """Return what is left after a test, by the last week that past tests support.
+    """Return what is left in later weeks, up to the last that past tests support.
 
-    A test measures the mean of its weeks; what is left after it is taken to be that of its last
-    week. Without one that is supported, effects are taken to last.
+    Without one that is supported, effects are taken to last.
     """
     reach = 2 * two_sided_quantile(alpha)
-    shares, kept = [1.0], Kept()
+    kept = Kept()
     for row in lasting:
         if not row.supported or row.kept is None or row.low is None or row.high is None:
             break
-        shares.append(row.kept)
-        mean = sum(shares) / len(shares)
-        kept = Kept(row.kept / mean, (row.high - row.low) / reach / mean)
+        kept = Kept((*kept.weeks, row.kept), (row.high - row.low) / reach)
     return kept

@@ -10,11 +10,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
-from abeval.history.measures import Case, Measure
+from abeval.history.measures import Case, Effect, Measure
 from abeval.results.analysis import CheckResult
 from abeval.results.codes import open_questions
 from abeval.results.history import HistoryRow, HoldoutWeek, Launch, Programme
@@ -66,10 +67,25 @@ class Holdout(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The share of an effect that is left after its test, with its standard deviation."""
+    """The shares of the first week's effect that are left in each week, and the last one's error.
 
-    value: float = 1.0
+    A test measures the mean of its weeks; what is left after it is taken to be that of the last.
+    """
+
+    weeks: tuple[float, ...] = (1.0,)
     sd: float = 0.0
+
+    def after(self, days: float | None) -> tuple[float, float]:
+        """Return the share of a test's effect that is left after it, and its standard deviation.
+
+        Example:
+            >>> Kept((1.0, 0.8, 0.6, 0.4)).after(14)[0].__round__(3)
+            0.444
+        """
+        weeks = len(self.weeks) if days is None else max(days / _WEEK, 1.0)
+        shares = np.pad(self.weeks, (0, math.ceil(weeks)), mode="edge")
+        mean = shares @ np.clip(weeks - np.arange(shares.size), 0.0, 1.0) / weeks
+        return float(self.weeks[-1] / mean), float(self.sd / mean)
 
 
 def measure_holdout(loaded: LoadedHoldout) -> Holdout:
@@ -102,7 +118,8 @@ class _Parts(NamedTuple):
 
     `effects` and `ses` are of logs, shape (cases,). `tested` and `live` are the shares of everybody
     else who had each on each day, in its test and after its launch, shape (cases, days); `days` are
-    the weights of the days. `unmeasured` counts launches without an effect on the metric.
+    the weights of the days. `kept` is what is left of each after its test, and its standard
+    deviation, shape (2, cases). `unmeasured` counts launches without an effect on the metric.
     """
 
     cases: Sequence[Case]
@@ -111,6 +128,7 @@ class _Parts(NamedTuple):
     tested: Floats
     live: Floats
     days: Floats
+    kept: Floats
     unmeasured: int
 
     def average(self, until: int) -> tuple[Floats, Floats]:
@@ -118,12 +136,13 @@ class _Parts(NamedTuple):
         weight = self.days[:until] / max(self.days[:until].sum(), 1e-300)
         return self.tested[:, :until] @ weight, self.live[:, :until] @ weight
 
-    def expect(self, tested: Floats, live: Floats, kept: Kept) -> tuple[float, float]:
+    def expect(self, tested: Floats, live: Floats) -> tuple[float, float]:
         """Expect the sum of logs by the shrunk effects, with its standard deviation."""
-        total = shrinkage.total(self.effects, self.ses, tested + kept.value * live)
-        later = shrinkage.total(self.effects, self.ses, live).value
-        unsure = kept.sd * later, _ADDITIVITY * total.value
-        return total.value, math.hypot(total.sd, *unsure)
+        value, sd = self.kept
+        total = shrinkage.total(self.effects, self.ses, tested + value * live)
+        # All launches share the error of what is left.
+        later = shrinkage.total(self.effects, self.ses, sd * live).value
+        return total.value, math.hypot(total.sd, later, _ADDITIVITY * total.value)
 
 
 def describe_programme(
@@ -135,7 +154,7 @@ def describe_programme(
         measure: The effects of all experiments of the history on the metric, shipped or not.
         rows: The history's rows, which say when and on how many units each was tested.
         holdout: What was measured of the holdout.
-        kept: What is left of an effect after its test.
+        kept: What is left of effects in later weeks.
         alpha: Error rate of the intervals.
 
     Raises:
@@ -146,9 +165,9 @@ def describe_programme(
     bare = Programme(metric, holdout.name, 0, basis="none", reason="no_values")
     if last is None:
         return bare, (), ()
-    parts = _find_parts(measure, rows, holdout)
+    parts = _find_parts(measure, rows, holdout, kept)
     since = parts.live.any(1)
-    if measure.experiments < FEWEST or not since.any():
+    if len({name for name, _ in parts.cases}) < FEWEST or not since.any():
         return replace(bare, reason="too_few_units"), (), ()
     reach = two_sided_quantile(alpha)
     shrunk = shrinkage.shrink(parts.effects, parts.ses, alpha)
@@ -172,22 +191,26 @@ def describe_programme(
             *(metric, row.end, row.days),
             *(row.lift, row.lift_low, row.lift_high),
             *(plain.lift, plain.lift_low, plain.lift_high),
-            **_lift("expected", parts.expect(*parts.average(until), kept), reach),
+            **_lift("expected", parts.expect(*parts.average(until)), reach),
         )
         for row, plain in weeks
         for until in [holdout.windows.days.index(row.end) + 1]
     ]
-    return _conclude(bare, parts, last, holdout, kept, reach), launches, shown
+    return _conclude(bare, parts, last, holdout, reach), launches, shown
 
 
 def _conclude(
-    bare: Programme, parts: _Parts, last: WindowRow, holdout: Holdout, kept: Kept, reach: float
+    bare: Programme, parts: _Parts, last: WindowRow, holdout: Holdout, reach: float
 ) -> Programme:
     """Combine launches and holdout over the whole period, if they agree."""
     since = np.where(parts.live.any(1), 1.0, 0.0)
-    shrunk = shrinkage.total(parts.effects, parts.ses, since).value
-    expected = parts.expect(*parts.average(parts.days.size), kept)
-    steps = [float(since @ parts.effects), shrunk, kept.value * shrunk, expected[0]]
+    shrunk, worn = (
+        shrinkage.total(parts.effects, parts.ses, share * since).value
+        for share in (1.0, parts.kept[0])
+    )
+    expected = parts.expect(*parts.average(parts.days.size))
+    steps = [float(since @ parts.effects), shrunk, worn, expected[0]]
+    kept, kept_sd = parts.kept @ since / since.sum()
     naive, luck, wear_off, not_live = np.diff(np.expm1(steps), prepend=0.0).tolist()
     row = replace(
         bare,
@@ -198,9 +221,9 @@ def _conclude(
         luck=luck,
         wear_off=wear_off,
         not_live=not_live,
-        kept=kept.value,
-        kept_sd=kept.sd,
-        **_lift("together", parts.expect(0 * since, since, kept), reach),
+        kept=float(kept),
+        kept_sd=float(kept_sd),
+        **_lift("together", parts.expect(0 * since, since), reach),
         **_lift("expected", expected, reach),
     )
     measured = _measure_log(last, holdout.windows.alpha)
@@ -255,7 +278,44 @@ def _select_windows(result: TimeResult, metric: str, kind: str) -> Iterator[Wind
             yield row
 
 
-def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) -> _Parts:
+def _find_launched(rows: Sequence[HistoryRow], holdout: Holdout) -> set[str]:
+    """Find the experiments that were launched in the period, measured or not."""
+    first, last = holdout.windows.days[0], holdout.windows.days[-1]
+    shipped = {row.experiment for row in rows if row.shipped}
+    if missing := [name for name in holdout.launches if name not in shipped]:
+        what = f"[holdout] launches: the history has no experiment {missing[0]!r} that was shipped"
+        raise ExperimentError(what + suggest_name(missing[0], shipped), "add it, with --shipped")
+    # Without days of their own, experiments are launched at the end of their tests.
+    days = holdout.launches or {r.experiment: (r.end or last)[:10] for r in rows if r.shipped}
+    return {name for name, day in days.items() if first <= day <= last}
+
+
+def _find_site_lift(row: HistoryRow, effect: Effect) -> Effect | None:
+    """Find the lift of all traffic; None where only that of exposed units is known."""
+    if row.site_lift is not None and row.site_se is not None:
+        return Effect(row.site_lift, row.site_se, effect.p_value)
+    return None if row.triggered else effect
+
+
+def _count_others(metric: str, holdout: Holdout, in_test: NDArray[np.bool_]) -> int:
+    """Count the units of everybody else on the days of a test.
+
+    Units return, so that days do not add up. As many units come in so many days as came in the
+    first ones of the period, and at least those of the busiest day.
+    """
+    length, dates = int(in_test.sum()), {*np.array(holdout.windows.days)[in_test].tolist()}
+    daily = [r.units for r in _select_windows(holdout.plain, metric, "daily") if r.end in dates]
+    entered = [
+        row.units
+        for row in _select_windows(holdout.plain, metric, "cumulative")
+        if row.days <= length
+    ]
+    return max(*daily, *entered, 0, 0)
+
+
+def _find_parts(
+    measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout, kept: Kept
+) -> _Parts:
     """Find the effects of a history, and who of everybody else had them when."""
     days, metric = np.array(holdout.windows.days), measure.metric
     tests = {
@@ -263,22 +323,22 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
         for row in rows
         if row.source == "analysis" and row.metric == metric
     }
-    launched = {r.experiment for r in rows if r.shipped and (r.end or "9")[:10] >= str(days[0])}
-    if missing := [name for name in holdout.launches if name not in launched]:
-        what = f"[holdout] launches: the history has no experiment {missing[0]!r} that was shipped"
-        raise ExperimentError(what + suggest_name(missing[0], launched), "add it, with --shipped")
-    # The holdout itself may be in the history: it is no launch.
-    cases = [
-        case
+    launched = _find_launched(rows, holdout)
+    lifts = {
+        case: lift
         for case, effect in measure.effects.items()
-        if effect.value > -1 and case[0] != holdout.name
-    ]
-    effects = np.array([math.log1p(measure.effects[case].value) for case in cases])
-    ses = np.array([measure.effects[c].se / (1 + measure.effects[c].value) for c in cases])
+        if (lift := _find_site_lift(tests[case], effect)) is not None and lift.value > -1
+    }
+    cases = [*lifts]
+    effects = np.array([math.log1p(lift.value) for lift in lifts.values()])
+    ses = np.array([lift.se / (1 + lift.value) for lift in lifts.values()])
     tested, live = np.zeros((2, len(cases), days.size))
+    left = np.zeros((2, len(cases)))
     for i, case in enumerate(cases):
         row = tests[case]
         begin, end = (None if at is None else at[:10] for at in (row.start, row.end))
+        length = None if begin is None or end is None else np.datetime64(end) - np.datetime64(begin)
+        left[:, i] = kept.after(None if length is None else length / np.timedelta64(1, "D"))
         since = end
         if row.shipped and holdout.launches:
             since = holdout.launches.get(row.experiment)
@@ -289,7 +349,9 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
             units = (row.units_control or 0) + sum(
                 test.units for (name, _), test in tests.items() if name == row.experiment
             )
-            tested[i, (days >= begin) & (days < end)] = row.units / max(units, 1)
+            in_test = (days >= begin) & (days < end)
+            others = _count_others(metric, holdout, in_test)
+            tested[i, in_test] = row.units / max(units, others, 1)
         # What was launched before the period, the holdout has too.
         if row.shipped and since is not None and since >= str(days[0]):
             live[i, days >= since] = 1.0
@@ -297,5 +359,5 @@ def _find_parts(measure: Measure, rows: Sequence[HistoryRow], holdout: Holdout) 
     there = {row.end: row.units_control for row in _select_windows(holdout.plain, metric, "daily")}
     weights = np.array([float(there.get(str(day), 0)) for day in days])
     weights = weights if weights.any() else weights + 1.0
-    unmeasured = len((launched & {*holdout.launches} or launched) - {name for name, _ in cases})
-    return _Parts(cases, effects, ses, tested, live, weights, unmeasured)
+    unmeasured = len(launched - {name for name, _ in cases})
+    return _Parts(cases, effects, ses, tested, live, weights, left, unmeasured)

@@ -19,6 +19,7 @@ from abeval.history.predictions import (
 from abeval.history.programme import Holdout, describe_programme
 from abeval.history.table import StoredRows
 from abeval.results import history as records
+from abeval.results.history import HistoryRow
 from abeval.stats import shrinkage
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import Count, interval
@@ -42,8 +43,10 @@ def report(
     holdout: Holdout | None = None,
 ) -> records.HistoryReport:
     """Report what a history says, with the arguments of `History.report`."""
-    history = build_measures(kept.rows)
-    names = tuple(dict.fromkeys(row.experiment for row in kept.rows))
+    # The holdout may be in the history too: it is all launches together, and none of them.
+    rows = [row for row in kept.rows if holdout is None or row.experiment != holdout.name]
+    history = build_measures(rows)
+    names = tuple(dict.fromkeys(row.experiment for row in rows))
     _check(path, names, history)
     online = _online(history, metrics)
     before = choose_offline(history, offline)
@@ -57,9 +60,9 @@ def report(
     of_targets = groupby(predictions, key=lambda prediction: prediction.row.target)
     choices = [choose_predictor([*group], alpha) for _, group in of_targets]
     unsigned = () if kept.is_signed else (_UNSIGNED,)
-    lasting = [(m, [*estimate_lasting(m, kept.rows, alpha)]) for m in online]
+    lasting = [(m, [*estimate_lasting(m, rows, alpha)]) for m in online]
     quarter = [
-        describe_programme(m, kept.rows, holdout, find_kept(weeks, alpha), alpha)
+        describe_programme(m, rows, holdout, find_kept(weeks, alpha), alpha)
         for m, weeks in lasting
         if holdout
     ]
@@ -75,7 +78,11 @@ def report(
         gained=tuple(_sum_gains(m, history, alpha) for m in online),
         effects=tuple(e for m in (*before, *online) for e in _effects(m, history, alpha)),
         left_out=tuple(history.left_out.items()),
-        notes=(*_notes(history, before, online, predictions, programmes), *unsigned),
+        notes=(
+            *_notes(history, before, online, predictions, programmes),
+            *_name_triggered(rows, programmes),
+            *unsigned,
+        ),
         programmes=programmes,
         launches=tuple(launch for _, launches, _ in quarter for launch in launches),
         weeks=tuple(week for _, _, weeks in quarter for week in weeks),
@@ -154,6 +161,25 @@ def _notes(
         )
     if not before:
         yield "no offline metrics: add the JSON of abeval replay with that of analyze"
+
+
+def _name_triggered(
+    rows: Sequence[HistoryRow], programmes: Sequence[records.Programme]
+) -> Iterable[str]:
+    """Name the tests whose effects on a programme's metric are of exposed units alone."""
+    for metric in (programme.metric for programme in programmes):
+        rest = {
+            row.experiment: None
+            for row in rows
+            if (row.source, row.metric) == ("analysis", metric)
+            and row.triggered
+            and row.site_lift is None
+        }
+        if rest:
+            yield (
+                f"not in the gain of {metric}, as only the lift of exposed units is known and not "
+                f"that of all traffic: {', '.join(rest)}"
+            )
 
 
 def _sum_gains(measure: Measure, history: Measures, alpha: float) -> records.Gained:

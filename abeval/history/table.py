@@ -27,7 +27,7 @@ _COLUMNS: Mapping[str, str] = {
     f.name: _TYPES.get((*get_args(f.type), f.type)[0], "varchar") for f in fields(HistoryRow)
 }
 
-_ADDED = ("week", "covariance")
+_ADDED = ("week", "covariance", "site_lift", "site_se", "triggered")
 """Columns that histories of older versions do not have."""
 
 WAIT = 60.0

@@ -14,7 +14,7 @@ import numpy as np
 
 from abeval.aggregates.collect import OUTSIDE
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.sums import SEGMENT, MomentsByPeriod
+from abeval.aggregates.sums import SEGMENT, MomentsByPeriod, pool_moments
 from abeval.inference import comparison
 from abeval.inference import means_and_ratios as means
 from abeval.inference.compare import Analysis
@@ -28,9 +28,16 @@ from abeval.inference.comparison import (
 from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.results.effects import CutRow, CutSplit, NoCut
-from abeval.stats import composition, effects, heterogeneity, multiplicity
+from abeval.results.trust import Untested
+from abeval.stats import composition, effects, heterogeneity, multiplicity, skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Estimate, Refusal
+
+MOST_SKEWED = 0.2
+"""Skewness of a mean in a cell of a variant up to which lifts are compared between cells.
+
+Measured by `benchmarks.calibration.programme`.
+"""
 
 
 class _SegmentCells(NamedTuple):
@@ -229,20 +236,47 @@ def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[Seg
         yield from _contrasts(cells, analysis.experiment.alpha)
 
 
-def find_interactions(analysis: Analysis, others: Sequence[str]) -> Iterator[SegmentContrast]:
+def find_interactions(
+    analysis: Analysis, others: Sequence[str]
+) -> tuple[tuple[SegmentContrast, ...], tuple[Untested, ...]]:
     """Compare the effect among units of each variant of other experiments (Holm over all).
 
     Units are labelled by their variants of the `others` (`collect_prepared`). Of two variants, one
-    contrast says all.
+    contrast says all. Also returns what is too skewed for its units.
     """
-    contrasts = []
+    contrasts, untested = list[SegmentContrast](), list[Untested]()
     for cells in _every_segment(analysis, others):
         cells.large.pop(OUTSIDE, None)
+        untested += _refuse_skewed(cells)
         found = [*_contrasts(cells, analysis.experiment.alpha)]
         contrasts += found[-1:] if len(found) == 2 else found
     adjusted = multiplicity.adjust([contrast.p_value for contrast in contrasts], "holm")
-    for contrast, p in zip(contrasts, adjusted, strict=True):
-        yield replace(contrast, p_adjusted=float(p))
+    tested = (
+        replace(contrast, p_adjusted=float(p))
+        for contrast, p in zip(contrasts, adjusted, strict=True)
+    )
+    return tuple(tested), tuple(untested)
+
+
+def _refuse_skewed(cells: _SegmentCells) -> Iterator[Untested]:
+    """Take out cells with too few units in a variant for the skewness of the metric.
+
+    The skewness is that of the units of all cells: a small cell does not show its own.
+    """
+    every = pool_moments([of_period for moments in cells.large.values() for of_period in moments])
+    if len(every) < 2 or any(arm.third is None for arm in every.values()):
+        return
+    control, treatment = (every[name] for name in cells.arms)
+    is_ratio = cells.metric.kind != "mean"
+    (stratum,) = skewed.strata([control], [treatment], [1.0], is_ratio).strata
+    units, square, cube = map(sum, zip(stratum.control, stratum.treatment, strict=True))
+    needed = math.ceil(cube**2 * units / square**3 / MOST_SKEWED**2) if square > 0 else 0
+    for cell, moments in [*cells.large.items()]:
+        smaller = min(arm.n for arm in pool_moments(moments).values())
+        if smaller < needed:
+            del cells.large[cell]
+            labels = cells.metric.name, cells.arms.treatment, cells.segment, cell
+            yield Untested(*labels, units=smaller, units_needed=needed)
 
 
 def _contrasts(cells: _SegmentCells, alpha: float) -> Iterator[SegmentContrast]:

@@ -205,7 +205,15 @@ def _describe_interactions(result: "AuditResult") -> Iterator[str]:
         least = fmt.p_value(min(row.p_adjusted for row in tested))
         names = fmt.listing([*dict.fromkeys(row.metric for row in tested)])
         yield f"no interaction: effects on {names} do not differ by the other's variant (p {least})"
-    elif not tested and any(pair.p_adjusted is not None for pair in result.pairs):
+    needed = dict[tuple[str, str], int]()
+    for skewed in result.untested:
+        needed[skewed.metric, skewed.segment] = skewed.units_needed
+    for (metric, other), units in needed.items():
+        yield (
+            f"not tested: {metric} is too skewed to compare its effect between variants of {other} "
+            f"(needs about {fmt.count(units)} units in each pair of variants)"
+        )
+    if not tested and not needed and any(pair.p_adjusted is not None for pair in result.pairs):
         yield "no interaction was tested: no goal or guardrail has units in each pair of variants"
 
 

@@ -35,6 +35,8 @@ class HistoryRow(Frozen, kw_only=True):
         shipped: Whether the variant was shipped: by the verdict, or as stated when it was added.
         week: Of `windows`: the week since entry, 1 the first; effects are mean logs of lifts.
         covariance: Of `windows`: covariance of the error with that of the first week.
+        site_lift: Lift of all traffic, where only exposed units are in `effect`, with `site_se`.
+        triggered: Whether traffic without an exposure was left out; None in older histories.
     """
 
     experiment: str
@@ -67,6 +69,9 @@ class HistoryRow(Frozen, kw_only=True):
     shipped: bool = False
     week: int | None = None
     covariance: float | None = None
+    site_lift: float | None = None
+    site_se: float | None = None
+    triggered: bool | None = None
 
 
 class AddedSource(Frozen):
@@ -283,7 +288,7 @@ class Programme(Frozen):
         wear_off: What is lost after the tests, by `kept`.
         not_live: What the days before launches lack.
         unexplained: What is left: overlap of launches, noise, and what else is not known.
-        kept: Share of an effect that is left after its test.
+        kept: Share of an effect that is left after its test, on average over the launches.
     """
 
     metric: str

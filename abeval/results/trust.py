@@ -251,6 +251,19 @@ class Independence(Frozen):
     cramers_v: float | None
 
 
+class Untested(VariantRecord):
+    """An effect that is not compared between an experiment's variants: `too_skewed`.
+
+    `units` counts those of the smaller variant where the experiment `segment` has `cell`;
+    `units_needed` are so many that large-sample tests hold.
+    """
+
+    segment: str
+    cell: str
+    units: int
+    units_needed: int
+
+
 CLAIMED = 0.005
 """Level at which an interaction is claimed, after Holm over all that were tested."""
 
@@ -283,3 +296,4 @@ class AuditResult(Tabled[Reassigned]):
     pairs: tuple[Independence, ...]
     uniformity: float | None
     interactions: tuple[SegmentContrast, ...] = ()
+    untested: tuple[Untested, ...] = ()

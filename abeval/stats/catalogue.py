@@ -93,40 +93,54 @@ def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size:
     return np.asarray(chances.ravel()[index].sum(axis=1) / catalogue_size)
 
 
-# Whole totals up to so many times the items are counted by place, larger ones by sorting.
-_FEW_LEVELS = 8
+# Whole totals are counted by size if there are so many times as many items; else items are sorted.
+_ITEMS_PER_LEVEL = 8
 
 
-def _count_levels(totals: _Totals) -> tuple[Floats, Integers]:
-    """Count the items of each total in each set; shapes (levels,), (sets, levels)."""
-    places = totals.astype(np.intp)
-    size = int(places.max(initial=0)) + 1
-    if size <= _FEW_LEVELS * totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
-        levels = np.arange(size, dtype=np.float64)
-    else:
-        found, places = np.unique(totals, return_inverse=True)
-        levels, size = found.astype(np.float64), len(found)
-    rows = places.reshape(totals.shape)
-    return levels, np.stack([np.bincount(row, minlength=size) for row in rows])
+def _count_levels(totals: _Totals) -> tuple[NDArray[np.number], Integers]:
+    """Count the items of each total in each set.
+
+    Returns totals, ascending, and how many items have each: shape (sets, levels), or (1, levels)
+    if all sets have the same.
+    """
+    size = int(totals.max(initial=0)) + 1
+    if size * _ITEMS_PER_LEVEL <= totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
+        rows = totals.astype(np.intp)
+        counts = np.stack([np.bincount(row, minlength=size) for row in rows])
+        return np.arange(size)[None], counts
+    return _sort(totals), np.ones((1, totals.shape[1]), dtype=np.intp)
 
 
-def _ginis(levels: Floats, counts: Integers, sums: Floats, catalogue_size: int) -> Floats:
+def _sort(totals: _Totals) -> NDArray[np.number]:
+    """Sort each row: the totals of items in one set of groups."""
+    # NumPy sorts whole numbers of 16 bits by radix, which is faster.
+    if totals.max(initial=0) < 1 << 16:
+        whole = totals.astype(np.uint16)
+        if np.array_equal(whole, totals):
+            return np.sort(whole, axis=1, kind="stable")
+    return np.sort(totals, axis=1)
+
+
+def _ginis(
+    levels: NDArray[np.number], counts: Integers, sums: Floats, catalogue_size: int
+) -> Floats:
     # Items without a column are the first; equal ones share the ranks that they take up together:
     # the sum of 2 i - n - 1 over them.
     items = counts.sum(axis=1, keepdims=True)
     before = np.cumsum(counts, axis=1) - counts + (catalogue_size - items)
     ranks = counts * (2 * before + counts - catalogue_size)
-    return np.asarray(ranks @ levels / (catalogue_size * sums))
+    return np.asarray(np.einsum("ij,ij->i", ranks, levels) / (catalogue_size * sums))
 
 
-def _entropies(levels: Floats, counts: Integers, sums: Floats, _: int) -> Floats:
+def _entropies(levels: NDArray[np.number], counts: Integers, sums: Floats, _: int) -> Floats:
     # The logarithm of an item that is never shown counts 0 times.
-    return np.asarray(
-        np.log(sums) - counts @ (levels * np.log(np.where(levels > 0, levels, 1))) / sums
-    )
+    logs = np.log(np.where(levels > 0, levels, 1), dtype=np.float64)
+    return np.asarray(np.log(sums) - np.einsum("ij,ij,ij->i", counts, levels, logs) / sums)
 
 
-_SET_FUNCTIONALS: Mapping[_Spread, Callable[[Floats, Integers, Floats, int], Floats]] = {
+_SET_FUNCTIONALS: Mapping[
+    _Spread, Callable[[NDArray[np.number], Integers, Floats, int], Floats]
+] = {
     "gini": _ginis,
     "entropy": _entropies,
 }

@@ -26,7 +26,7 @@ from tests.worlds.launches import (
     compute_holdout_se,
     draw_quarter,
 )
-from tests.worlds.overlap import drawn, shop
+from tests.worlds.overlap import drawn, drawn_skewed, shop
 
 
 def measure_quarters(world: Quarter, repetitions: int, seed: int) -> Record:
@@ -65,7 +65,7 @@ def _judge(world: Quarter, random: np.random.Generator) -> list[float]:
         *(true, float(p.naive or 0), float(p.expected or 0)),
         *(launches.hold(true), alone.hold(true), gained.hold(true), p.basis == "both"),
         (gained.high - gained.low) / (alone.high - alone.low),
-        *(kept.value, kept.value != 1),
+        *(float(p.kept or 1), p.kept != 1),
     ]
 
 
@@ -105,6 +105,29 @@ def measure_overlap(world: Overlap, repetitions: int, seed: int) -> Record:
     se = float(np.median(errors))
     size = abs(math.log1p(world.interaction)) / se
     return {**world._asdict(), "in errors": f"{size:.1f}", "claimed, %": claimed / repetitions}
+
+
+class SkewedOverlap(NamedTuple):
+    """Two tests of a share of the units, without effects, where few units buy for any amount."""
+
+    share: float
+    units: int
+
+
+def measure_skewed_overlap(world: SkewedOverlap, repetitions: int, seed: int) -> Record:
+    """Audit many pairs of tests: are skewed amounts compared, and is an interaction claimed?"""
+    ids = np.array([f"u{i}" for i in range(world.units)])
+    spend = [{"name": "spend", "role": "goal"}]
+    shares = {"control": {"weight": 1 - world.share}, "treatment": {"weight": world.share}}
+    tested, claimed = 0, 0
+    for i in range(repetitions):
+        frame, other = drawn_skewed(1_000 * seed + i, ids, world.share)
+        loaded = shop(variants=shares, metrics=spend)
+        rows = loaded.audit(logs={"units": frame}, others={"other": other}).interactions
+        tested += bool(rows)
+        claimed += any(row.p_adjusted < CLAIMED for row in rows)
+    shown = {"tested, %": tested / repetitions, "claimed, %": claimed / repetitions}
+    return {**world._asdict(), **shown}
 
 
 class Weeks(NamedTuple):
@@ -164,5 +187,10 @@ TABLES = {
         measure_overlap,
         [Overlap(size) for size in (0.0, -0.05, -0.1, -0.15, -0.2)],
         repetitions=500,
+    ),
+    "skewed": Table(
+        measure_skewed_overlap,
+        [SkewedOverlap(0.05, 20_000), SkewedOverlap(0.5, 20_000), SkewedOverlap(0.5, 100_000)],
+        repetitions=200,
     ),
 }

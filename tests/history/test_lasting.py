@@ -50,9 +50,22 @@ def test_what_wears_off_is_found_through_noise_that_both_weeks_share() -> None:
 
 def test_a_test_measures_the_mean_of_its_weeks() -> None:
     rows = [Lasting("ctr", 2, 20, 0.6, 0.4, 0.8, supported=True)]
+    value, sd = find_kept(rows, 0.05).after(14)
+    assert value == pytest.approx(0.6 / 0.8)
+    assert sd == pytest.approx(0.4 / (2 * 1.96) / 0.8, rel=0.001)
+
+
+def test_what_is_left_depends_on_the_length_of_the_test() -> None:
+    rows = [
+        Lasting("ctr", week, 20, left, left - 0.1, left + 0.1, supported=True)
+        for week, left in ((2, 0.8), (3, 0.6), (4, 0.4))
+    ]
     kept = find_kept(rows, 0.05)
-    assert kept.value == pytest.approx(0.6 / 0.8)
-    assert kept.sd == pytest.approx(0.4 / (2 * 1.96) / 0.8, rel=0.001)
+    left = {days: kept.after(days)[0] for days in (3, 7, 14, 28, 56, None)}
+    # After the last week that is supported, effects are taken to stay.
+    assert left == pytest.approx(
+        {3: 0.4, 7: 0.4, 14: 0.4 / 0.9, 28: 0.4 / 0.7, 56: 0.4 / 0.55, None: 0.4 / 0.7}
+    )
 
 
 def test_what_is_not_supported_is_taken_to_last() -> None:

@@ -12,13 +12,18 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
+from abeval.history import entries
 from abeval.history.measures import build_measures
 from abeval.history.programme import Holdout, Kept, describe_programme
+from abeval.history.report import report
+from abeval.history.table import StoredRows
 from abeval.results.history import HistoryRow, Programme
 from tests.cli.test_cli import call
-from tests.worlds.launches import Quarter, build_holdout, build_rows, draw_quarter
+from tests.history.past import online
+from tests.worlds.launches import DATES, Quarter, build_holdout, build_rows, draw_quarter
 from tests.worlds.quarter import Quarter as Logged
 from tests.worlds.quarter import write_quarter
+from tests.worlds.triggered import World, analyze_world
 
 DRAWN = draw_quarter(Quarter(), np.random.default_rng(5))
 ROWS = build_rows(DRAWN)
@@ -43,7 +48,7 @@ def test_a_holdout_that_agrees_makes_the_gain_more_precise() -> None:
 
 
 def test_the_steps_from_what_was_measured_add_up_to_the_holdout() -> None:
-    row = programme(ROWS, build_holdout(0.05, 0.02), Kept(0.8, 0.1))
+    row = programme(ROWS, build_holdout(0.05, 0.02), Kept((1.0, 0.6), 0.1))
     steps = row.naive + row.luck + row.wear_off + row.not_live + row.unexplained
     assert steps == pytest.approx(row.holdout)
     assert row.wear_off < 0
@@ -70,9 +75,15 @@ def test_lifts_of_launches_compound() -> None:
     assert row.together == pytest.approx(1.5**6 - 1, rel=0.01)
 
 
-def test_the_holdout_is_no_launch_of_itself() -> None:
-    holdout = replace(ROWS[0], experiment="holdout", effect=3.0, se=0.01, shipped=True)
-    assert programme([*ROWS, holdout], build_holdout(0.05, 0.02)).launches == 12
+def test_the_holdout_in_its_history_changes_nothing() -> None:
+    itself = replace(ROWS[0], experiment="holdout", effect=3.0, se=0.01, shipped=True)
+    measured = build_holdout(0.05, 0.02)
+    without, among = (
+        report(Path("h"), StoredRows(tuple(rows), is_signed=True), None, None, 0.05, measured)
+        for rows in (ROWS, [*ROWS, itself])
+    )
+    assert among == without
+    assert among.programmes[0].unmeasured == 0
 
 
 def test_what_was_launched_before_the_period_is_left_out() -> None:
@@ -83,6 +94,30 @@ def test_what_was_launched_before_the_period_is_left_out() -> None:
     )
 
 
+def test_a_test_of_few_units_hardly_counts_before_its_launch() -> None:
+    # All are launched on the last day: before it, everybody else has only what is tested.
+    last = dict.fromkeys((row.experiment for row in ROWS if row.shipped), "2026-09-29")
+    holdout = build_holdout(0.0, 0.02)._replace(launches=last)
+    small = [replace(row, units=90, units_control=90) for row in ROWS]
+    half, few = programme(ROWS, holdout).expected, programme(small, holdout).expected
+    day = programme([replace(row, start=None) for row in ROWS], holdout).expected
+    # Of 9,000 units a day, 1 % are in such a test's variant, of all in a test of everybody 50 %.
+    assert few - day == pytest.approx((half - day) / 50, rel=0.1)
+
+
+def test_units_that_return_are_counted_once() -> None:
+    last = dict.fromkeys((row.experiment for row in ROWS if row.shipped), DATES[-1])
+    holdout = build_holdout(0.0, 0.02)._replace(launches=last)
+    end = replace(holdout.plain.windows[-1], days=14, end=DATES[13], units=18_000)
+    twice = replace(holdout.plain, windows=(end, *holdout.plain.windows))
+    small = [replace(row, units=90, units_control=90) for row in ROWS]
+    day = programme([replace(row, start=None) for row in ROWS], holdout).expected
+    daily = programme(small, holdout).expected - day
+    # In two weeks twice as many units come as on a day.
+    entered = programme(small, holdout._replace(plain=twice)).expected - day
+    assert entered == pytest.approx(daily / 2, rel=0.01)
+
+
 def test_launches_can_have_days_of_their_own() -> None:
     first = next(row for row in ROWS if row.shipped)
     holdout = build_holdout(0.05, 0.02)._replace(launches={first.experiment: "2026-09-01"})
@@ -91,6 +126,23 @@ def test_launches_can_have_days_of_their_own() -> None:
     assert (launch.experiment, launch.since) == (first.experiment, "2026-09-01")
     assert launch.share == pytest.approx(29 / 91)
     assert launch.low < launch.shrunk < launch.measured
+
+
+def test_what_was_tested_before_the_period_can_be_launched_in_it() -> None:
+    first = next(row for row in ROWS if row.shipped)
+    rows = [
+        replace(row, start="2026-06-10", end="2026-06-30") if row is first else row for row in ROWS
+    ]
+    holdout = build_holdout(0.05, 0.02)._replace(launches={first.experiment: "2026-07-05"})
+    row = programme(rows, holdout)
+    assert (row.launches, row.unmeasured) == (1, 0)
+
+
+def test_what_is_launched_after_the_period_is_not_counted() -> None:
+    later = replace(ROWS[0], experiment="new", metric="visits", shipped=True, end="2026-11-15")
+    measure = build_measures([*ROWS, later]).select_side("online")[0]
+    args = measure, [*ROWS, later], build_holdout(0.1, 0.02), Kept(), 0.05
+    assert describe_programme(*args)[0].unmeasured == 0
 
 
 def test_a_launch_without_a_day_or_a_test_is_refused() -> None:
@@ -107,6 +159,39 @@ def test_a_launch_that_was_not_measured_is_counted() -> None:
     measure = build_measures([*ROWS, other]).select_side("online")[0]
     row, _, _ = describe_programme(measure, [*ROWS, other], build_holdout(0.1, 0.02), Kept(), 0.05)
     assert (row.launches, row.unmeasured) == (12, 1)
+
+
+def test_launches_of_exposed_units_count_by_the_lift_of_all_traffic() -> None:
+    exposed = [replace(row, effect=10 * row.effect, se=10 * row.se, triggered=True) for row in ROWS]
+    site = [
+        replace(many, site_lift=row.effect, site_se=row.se)
+        for many, row in zip(exposed, ROWS, strict=True)
+    ]
+    holdout = build_holdout(0.05, 0.02)
+    assert programme(site, holdout) == programme(ROWS, holdout)
+    # Where that lift is not known, nothing is said of them.
+    first = next(i for i, row in enumerate(ROWS) if row.shipped)
+    rows = [*ROWS[:first], exposed[first], *ROWS[first + 1 :]]
+    row = programme(rows, holdout)
+    assert (row.launches, row.unmeasured) == (11, 1)
+    stored = StoredRows(tuple(rows), is_signed=True)
+    (note,) = (
+        note
+        for note in report(Path("h"), stored, None, None, 0.05, holdout).notes
+        if "exposed units" in note
+    )
+    assert note.endswith(f"all traffic: {ROWS[first].experiment}")
+
+
+def test_a_history_keeps_the_lift_of_all_traffic() -> None:
+    goal = [{"name": "ctr", "role": "goal"}]
+    result = analyze_world(World(rate=0.1, lift=0.6, users=3_000), 20, metrics=goal)
+    (seen,), (row,) = result.scorecard, entries.build_rows(result, frozenset())
+    assert row.site_lift == seen.site_lift < seen.lift / 3
+    assert row.site_lift + 1.96 * row.site_se == pytest.approx(seen.site_lift_high, rel=0.01)
+    assert row.triggered
+    (row,) = entries.build_rows(online("e", {"ctr": (0.1, 0.01)}, "ship"), None)
+    assert (row.site_lift, row.triggered) == (None, False)
 
 
 def test_too_few_experiments_say_nothing() -> None:

@@ -1,3 +1,4 @@
+import tracemalloc
 from math import comb
 
 import numpy as np
@@ -307,3 +308,25 @@ def test_refusals_of_plain_functionals() -> None:
         catalogue.gini([1, 2, 3], 2)
     with pytest.raises(Refusal):
         catalogue.coverage([11], 10, 5, 5)
+
+
+def test_one_hot_item_needs_no_more_memory() -> None:
+    random = np.random.default_rng(0)
+    totals = random.poisson(5.0, (16, 10_000)).astype(np.float32)
+    totals[:, 0] = 70_000
+    tracemalloc.start()
+    try:
+        catalogue.spread_of_sets(totals, 10_000, ["gini", "entropy"])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 10 * totals.nbytes
+
+
+def test_counted_and_sorted_totals_have_one_spread() -> None:
+    totals = np.random.default_rng(0).poisson(3.0, (4, 2_000)).astype(np.float64)
+    # Half of an odd total is no whole number, and a share of impressions has no scale.
+    counted, ordered = (
+        catalogue.spread_of_sets(totals / scale, 2_500, ["gini", "entropy"]) for scale in (1, 2)
+    )
+    assert counted == pytest.approx(ordered, rel=1e-12)

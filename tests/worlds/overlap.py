@@ -13,19 +13,21 @@ UNITS = np.array([f"u{i}" for i in range(6_000)])
 
 
 def shop(**more: Any) -> abeval.LoadedExperiment:
+    entries: dict[str, Any] = {
+        "variants": {"control": {}, "treatment": {}},
+        "metrics": [
+            {"name": "spend", "role": "goal"},
+            {"name": "visits", "role": "guardrail", "margin": 0.05},
+        ],
+    }
     return abeval.define(
         name="shop",
         unit="user",
         control="control",
-        variants={"control": {}, "treatment": {}},
         logs={"units": {}},
-        metrics=[
-            {"name": "spend", "role": "goal"},
-            {"name": "visits", "role": "guardrail", "margin": 0.05},
-        ],
         trust={"aa_runs": 0},
         engine={"threads": 1},
-        **more,
+        **entries | more,
     )
 
 
@@ -44,4 +46,14 @@ def drawn(
             "visits": random.poisson(5, len(ids)),
         }
     )
+    return frame, pd.Series(np.where(b, "new", "old"), ids)
+
+
+def drawn_skewed(seed: int, ids: np.ndarray, share: float = 0.05) -> tuple[pd.DataFrame, pd.Series]:
+    """Units without any effect, of which 3 % buy for lognormal amounts; both tests are small."""
+    random = np.random.default_rng(seed)
+    a, b, buys = random.random((3, len(ids))) < np.array([[share], [share], [0.03]])
+    amounts = buys * random.lognormal(3, 1, len(ids))
+    names = np.where(a, "treatment", "control")
+    frame = pd.DataFrame({"user": ids, "variant": names, "spend": amounts})
     return frame, pd.Series(np.where(b, "new", "old"), ids)
