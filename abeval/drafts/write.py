@@ -267,7 +267,7 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     if names:
         file.ask(f"outcomes: are {names} among them? They are diagnostics until then")
     if not metrics and not findings.has_ctr:
-        file.ask("metrics: no column is a number that could be an outcome")
+        file.ask("metrics: no metric yet, as no column is an outcome: name one in [[metrics]]")
 
 
 def _make_fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> _Fields:
