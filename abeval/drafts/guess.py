@@ -380,6 +380,7 @@ def list_times(table: Table) -> list[Column]:
             (column.time_unit is not None and is_named)
             or (column.is_epoch and not names_id(column))
             or column.looks == "time"
+            or column.is_day_number
         )
 
     return sorted(
@@ -395,7 +396,8 @@ def guess_time(table: Table) -> Guess:
         if column.time_unit is not None:
             reason = f"whole numbers since 1970, in {column.time_unit}"
             return Guess("ts", column, "likely", reason)
-        return Guess("ts", column, "likely", "text of times")
+        what = "days such as 20260701" if column.is_day_number else "text of times"
+        return Guess("ts", column, "likely", what)
     return Guess("ts", None, "likely", "no column has times")
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import tomlkit
 
 from abeval.drafts import words
-from abeval.drafts.columns import Column
+from abeval.drafts.columns import DAY_FORMAT, Column
 from abeval.drafts.guess import Guess
 from abeval.drafts.kinds import Log, find_casts
 from abeval.drafts.origins import DONE
@@ -210,6 +210,8 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
         file.add_entry("query", query, f"likely: {why}")
     if "ts" in log.columns and log.columns["ts"].name in origin.formats:
         file.add_entry("ts_format", origin.formats[log.columns["ts"].name], "likely: it reads all")
+    if "ts" in log.columns and log.columns["ts"].is_day_number:
+        file.add_entry("ts_format", DAY_FORMAT, "likely: it reads all")
     if "ts" in log.columns and log.columns["ts"].time_unit:
         file.add_entry("time_unit", log.columns["ts"].time_unit)
     if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
@@ -249,7 +251,8 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     for candidate in findings.guesses:
         if candidate.column is not None and candidate.entry in entries:
             fields = _make_fields(candidate, candidate.column, findings, taken)
-            metrics.append((fields, f"{candidate.certainty}: {candidate.reason}"))
+            hint = "; of a cost, make a guardrail with a margin" if candidate.decreases else ""
+            metrics.append((fields, f"{candidate.certainty}: {candidate.reason}{hint}"))
     for log in findings.other_logs:
         note = f"likely: of the rows of {log.alias} since the exposure"
         note = "likely: units that the table lacks have 0" if log.kind == "units" else note
@@ -293,7 +296,11 @@ def _make_fields(guess: Guess, column: Column, findings: Findings, taken: set[st
         fields["direction"] = "decrease"
     if column.rows < rows:
         fields["missing"] = "drop"
-    role = "diagnostic" if guess.certainty == "not sure" else "goal"
+    # A cost such as latency is what a goal is paid with; alone, it is the goal.
+    others = [g for g in findings.guesses if g.entry in ("outcome", "ratio") and not g.decreases]
+    has_goal = findings.has_ctr or any(g.certainty != "not sure" for g in others)
+    is_goal = guess.certainty != "not sure" and not (guess.decreases and has_goal)
+    role = "goal" if is_goal else "diagnostic"
     return {"name": words.choose_name(taken, name, f"{name}_value"), "role": role, **fields}
 
 

@@ -45,3 +45,25 @@ def test_files_without_a_metric_ask_for_one_and_the_analysis_says_it(tmp_path: P
     assert any("no metric yet" in question for question in drafted.questions)
     with pytest.raises(ExperimentError, match=r"no metric yet: name one in \[\[metrics\]\]"):
         abeval.load(tmp_path / "e.toml").analyze()
+
+
+def test_whole_numbers_of_days_are_times_and_costs_no_goals(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    searches = members(rng, "anon").loc[np.repeat(np.arange(UNITS), 4)].reset_index(drop=True)
+    day = (START + pd.to_timedelta(rng.integers(0, 40, len(searches)), unit="D")).strftime("%Y%m%d")
+    searches = searches.drop(columns="joined_test").assign(
+        qid=[f"q{i}" for i in range(len(searches))],
+        date=day.astype(int),
+        latency_ms=rng.gamma(4, 50, len(searches)).round(2),
+    )
+    taps = searches[rng.random(len(searches)) < 0.3][["qid", "anon", "date"]]
+    drafted, entries = draft_of(tmp_path, searches=searches, taps=taps)
+    assert entries["logs"]["impressions"]["ts_format"] == "%Y%m%d"
+    assert entries["logs"]["impressions"]["columns"]["ts"] == "date"
+    roles = {metric["name"]: metric["role"] for metric in entries["metrics"]}
+    assert roles == {"ctr": "goal", "latency_ms": "diagnostic"}
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    assert result.experiment.start is None and not result.experiment.questions
+    assert {verdict.decision for verdict in result.verdicts} == {"keep_running"}
+    drafted, _ = draft_of(tmp_path, searches=searches.drop(columns="date"), taps=taps)
+    assert any(question.startswith("time: no column has times") for question in drafted.questions)
