@@ -63,7 +63,26 @@ def test_whole_numbers_of_days_are_times_and_costs_no_goals(tmp_path: Path) -> N
     roles = {metric["name"]: metric["role"] for metric in entries["metrics"]}
     assert roles == {"ctr": "goal", "latency_ms": "diagnostic"}
     result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
-    assert result.experiment.start is None and not result.experiment.questions
     assert {verdict.decision for verdict in result.verdicts} == {"keep_running"}
     drafted, _ = draft_of(tmp_path, searches=searches.drop(columns="date"), taps=taps)
     assert any(question.startswith("time: no column has times") for question in drafted.questions)
+
+
+@pytest.mark.parametrize("unit", ["member", "acct", "k"])
+def test_ids_of_one_row_each_that_come_again_in_another_file_are_the_unit(
+    unit: str, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(3)
+    people = members(rng, unit)
+    payments = pd.DataFrame(
+        {
+            unit: rng.choice(people[unit], 3_000),
+            "paid_at": seconds(rng, 3_000, 20),
+            "amount": rng.gamma(2, 10, 3_000).round(2),
+        }
+    )
+    for files in ({"people": people, "paid": payments}, {"paid": payments, "people": people}):
+        drafted, entries = draft_of(tmp_path, **files)
+        assert drafted.questions == ()
+        assert entries["unit"] == unit
+        assert {metric["name"] for metric in entries["metrics"]} == {"any_paid", "paid_amount"}
