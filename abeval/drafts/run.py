@@ -233,6 +233,8 @@ def _guess_assignment(
     for way in ("weakly", "by_name") if exposures is None else ():
         if variant.column is None:
             variant = guess_variant(engine, inside, **{way: True})
+    if variant.column is None and exposures is None:
+        variant = replace(variant, reason=variant.reason + _name_other_variants(engine, other_logs))
     if variant.column is not None or exposures is None:
         return variant, read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
@@ -243,3 +245,14 @@ def _guess_assignment(
         read_variant_units(engine, exposures, variant),
         period,
     )
+
+
+def _name_other_variants(engine: DuckDBEngine, logs: Sequence[Log]) -> str:
+    """Name the columns of other files that may be the variant; empty without any."""
+    found = ((log, guess_variant(engine, log.table, weakly=True).column) for log in logs)
+    texts = [
+        f"{column.name} of {log.name} ({', '.join(column.values)})"
+        for log, column in found
+        if column is not None and "unit_id" in log.columns
+    ]
+    return f" Is it {' or '.join(texts)}? Then that file is [logs.exposures]." if texts else ""
