@@ -71,9 +71,15 @@ class Log:
     @property
     def outcomes(self) -> list[Column]:
         """List the numeric columns that are outcomes by their names."""
+        return [column for column in self.numbers if column.mentions_role("outcome")]
+
+    @property
+    def numbers(self) -> list[Column]:
+        """List the numeric columns that may be outcomes, whatever their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
+        taken |= {c.name for c in self.table.columns if c.is_day_number or c.time_unit}
         columns = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
-        return [column for column in columns if column and column.mentions_role("outcome")]
+        return [column for column in columns if column is not None]
 
     @property
     def is_event(self) -> bool:

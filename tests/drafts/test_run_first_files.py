@@ -86,3 +86,50 @@ def test_ids_of_one_row_each_that_come_again_in_another_file_are_the_unit(
         assert drafted.questions == ()
         assert entries["unit"] == unit
         assert {metric["name"] for metric in entries["metrics"]} == {"any_paid", "paid_amount"}
+
+
+def test_numbers_of_events_are_sums_per_unit_and_years_no_goals(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    people = members(rng, "user_id")
+    payments = pd.DataFrame(
+        {
+            "user_id": rng.choice(people.user_id, 3_000),
+            "paid_at": seconds(rng, 3_000, 20),
+            "cents": rng.integers(100, 9_000, 3_000),
+        }
+    )
+    drafted, entries = draft_of(tmp_path, people=people, pay2=payments)
+    metrics = {metric["name"]: metric for metric in entries["metrics"]}
+    assert metrics["pay2_cents"]["per_unit"] == "sum"
+    assert metrics["pay2_cents"]["role"] == "diagnostic"
+    assert any("pay2.cents" in question for question in drafted.questions)
+    table = people.drop(columns="joined_test").assign(
+        revenue=rng.gamma(2, 10, UNITS), signup_year=rng.integers(2015, 2026, UNITS)
+    )
+    _, entries = draft_of(tmp_path, table=table)
+    assert [metric["name"] for metric in entries["metrics"]] == ["revenue"]
+    assert entries["logs"]["units"]["covariates"] == ["signup_year"]
+
+
+def test_money_of_a_visit_is_summed_by_unit_whatever_its_name(tmp_path: Path) -> None:
+    rng = np.random.default_rng(5)
+    visits = members(rng, "kunde_id").sample(4_000, replace=True, random_state=1)
+    visits = visits.assign(
+        umsatz=rng.gamma(2, 10, 4_000).round(2), seite=rng.integers(0, 99, 4_000)
+    )
+    _, entries = draft_of(tmp_path, besuche=visits)
+    (metric,) = [metric for metric in entries["metrics"] if "umsatz" in metric["name"]]
+    assert metric["name"] == "umsatz_per_unit"
+    assert "denominator" not in metric
+
+
+def test_a_variant_in_another_file_is_named_in_the_question(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    accounts = pd.DataFrame({"acct": range(5_000, 6_000), "cell": rng.integers(1, 4, 1_000)})
+    tickets = pd.DataFrame(
+        {"acct": rng.choice(accounts.acct, 4_000), "opened_at": seconds(rng, 4_000, 9)}
+    )
+    drafted, entries = draft_of(tmp_path, accounts=accounts, tickets=tickets)
+    assert entries["unit"] == "acct"
+    (question,) = [q for q in drafted.questions if q.startswith("variant")]
+    assert "cell of accounts" in question
