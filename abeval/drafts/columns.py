@@ -1,6 +1,7 @@
 """Measure the columns of a table: types, ranges, values and their counts."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,11 @@ _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 _FEW_YEARS = 5 * 366 * 86_400
 """Seconds of the longest log; ids of ten digits are further apart."""
+
+DAY_FORMAT = "%Y%m%d"
+_DAY_NUMBER = r"20\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
+_FEW_YEARS_OF_DAYS = 5 * 10_000
+"""Days written as whole numbers, and the difference of those of the longest log."""
 
 _LONGEST = 200
 """Most letters of a text that is shown."""
@@ -121,9 +127,21 @@ class Column:
         return bool(per_second) and (self.high or 0) - (self.low or 0) < per_second * _FEW_YEARS
 
     @property
+    def is_day_number(self) -> bool:
+        """Tell whether whole numbers are days of a few years, written as 20260701."""
+        if self.kind != "integer" or self.low is None or self.high is None:
+            return False
+        is_named = self.has_role_name("time") or "date" in words.split(self.name)
+        days = [f"{self.low:.0f}", f"{self.high:.0f}", *self.values]
+        is_few = self.high - self.low < _FEW_YEARS_OF_DAYS and (is_named or bool(self.values))
+        return is_few and all(re.fullmatch(_DAY_NUMBER, day) for day in days)
+
+    @property
     def moment(self) -> str:
         """Write SQL of the column's times as timestamps in UTC."""
         name = quote(self.name)
+        if self.is_day_number:
+            return f"try_strptime(cast({name} as varchar), '{DAY_FORMAT}')"
         if self.kind == "integer":
             per_second = _PER_SECOND[self.time_unit or "s"]
             return f"make_timestamp(cast({name} * {1e6 / per_second} as bigint))"
@@ -177,6 +195,7 @@ class Table:
         rows: Its rows, but those in which every column is empty.
         constancy: Ids whose values come again, the coarsest first → the share of these values that
             have one variant.
+        shared_unit: The column whose values make it the unit: those of another table.
     """
 
     relation: str
@@ -184,6 +203,7 @@ class Table:
     columns: tuple[Column, ...]
     constancy: Mapping[str, float] = field(default_factory=dict)
     origin: Origin = Origin()
+    shared_unit: str = ""
 
     def find_named(self, entry: str) -> Column | None:
         """Find the column that the caller names for an entry; None if there is none."""

@@ -171,6 +171,7 @@ def guess_unit(table: Table) -> Guess:
     if named or table.origin.named.get("unit") == ROW_UNIT:
         return Guess("unit", named, "sure", "you name it")
     ids = [c for c in table.columns if c.may_be_id and c.distinct > FEW and c.has_role_name("unit")]
+    ids = ids or [c for c in table.columns if c.name == table.shared_unit]
     id_column = min(ids, key=lambda c: (_rank_name(c, "unit"), c.name), default=None)
     share = 1.0 if id_column is None else table.constancy.get(id_column.name, 1.0)
     # Had finer ids been assigned, a coarser one would have several variants.
@@ -190,9 +191,17 @@ def guess_unit(table: Table) -> Guess:
             reason += ", and each has one variant"
             finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
             rivals = [] if column.mentions_role("place") else [*dict.fromkeys(finer)]
+        is_shared = column.name == table.shared_unit
+        reason += "; two files share its values, one row each in one of them" * is_shared
         others = " or ".join(rivals)
         question = f"unit: was {column.name} randomised, or {others}? There are {reason}"
-        is_sure = column in ids and not missing and column.kind != "real" and share >= _ONE_VARIANT
+        is_sure = (
+            column in ids
+            and not is_shared
+            and not missing
+            and column.kind != "real"
+            and share >= _ONE_VARIANT
+        )
         certainty: _Certainty = "not sure" if rivals else "sure" if is_sure else "likely"
         return Guess("unit", column, certainty, reason, question if rivals else "")
     other_ids = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
@@ -380,6 +389,7 @@ def list_times(table: Table) -> list[Column]:
             (column.time_unit is not None and is_named)
             or (column.is_epoch and not names_id(column))
             or column.looks == "time"
+            or column.is_day_number
         )
 
     return sorted(
@@ -395,7 +405,8 @@ def guess_time(table: Table) -> Guess:
         if column.time_unit is not None:
             reason = f"whole numbers since 1970, in {column.time_unit}"
             return Guess("ts", column, "likely", reason)
-        return Guess("ts", column, "likely", "text of times")
+        what = "days such as 20260701" if column.is_day_number else "text of times"
+        return Guess("ts", column, "likely", what)
     return Guess("ts", None, "likely", "no column has times")
 
 

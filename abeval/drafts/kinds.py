@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import permutations
 from typing import Literal
 
 from abeval.drafts import guess, words
-from abeval.drafts.columns import Column, Table
+from abeval.drafts.columns import FEW, Column, Table
 from abeval.drafts.match import (
     ALONE,
     MIN_SHARE,
@@ -24,6 +25,10 @@ Kind = Literal["sums", "impressions", "items", "clicks", "exposures", "units", "
 
 _MIN_FOLLOWING_SHARE = 0.1
 """Least share of rows after an impression of their unit for them to be events."""
+
+
+_ROWS = ("item_id", "request_id", "impression_id")
+"""Roles of ids that no unit has."""
 
 
 @dataclass(frozen=True)
@@ -66,9 +71,17 @@ class Log:
     @property
     def outcomes(self) -> list[Column]:
         """List the numeric columns that are outcomes by their names."""
+        return [column for column in self.numbers if column.mentions_role("outcome")]
+
+    @property
+    def numbers(self) -> list[Column]:
+        """List the numeric columns that may be outcomes, whatever their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
+        ids, times = (*_ROWS, "position"), guess.list_times(self.table)
+        others = (c for c in self.table.columns if c.has_role_name(*ids) or c in times)
+        taken |= {c.name for c in others}
         columns = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
-        return [column for column in columns if column and column.mentions_role("outcome")]
+        return [column for column in columns if column is not None]
 
     @property
     def is_event(self) -> bool:
@@ -110,7 +123,7 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
         shows = log.shows_rows and not log.is_event and not log.is_clicks
         return name_rank, shows, log.variant is not None, log.table.rows
 
-    logs = [_make_log(engine, table) for table in tables]
+    logs = [_make_log(engine, table) for table in _find_shared_units(engine, tables)]
     ranked = sorted(logs, key=rank, reverse=True)
     # Where names leave it open, the main table is the one that clicks follow.
     is_open = rank(ranked[0])[0] == 0 and len(logs) == 2
@@ -120,6 +133,33 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
     ]
     followed = (c for c in choices if any(log.kind == "clicks" for log in c[1]))
     return next(followed, choices[0])
+
+
+def _find_shared_units(engine: Engine, tables: Sequence[Table]) -> list[Table]:
+    """Find the units that no name says: one row each in a table, and several in another."""
+    units = {t.relation: guess.guess_unit(t).column for t in tables}
+    names: dict[str, str] = {}
+    for table, other in permutations(tables, 2):
+        of_one, of_many = units[table.relation], units[other.relation]
+        if of_one is not None and of_many is not None:
+            continue
+        for match in match_columns(engine, other, table):
+            is_key = match.seen.distinct == table.rows > FEW and match.column.kind != "real"
+            again = match.column.distinct < match.column.rows and match.share >= ALONE
+            is_unit = of_one in (None, match.seen) and of_many in (None, match.column)
+            if is_key and again and is_unit and _splits_units(engine, other, match):
+                names |= {table.relation: match.seen.name, other.relation: match.column.name}
+                break
+    return [replace(table, shared_unit=names.get(table.relation, "")) for table in tables]
+
+
+def _splits_units(engine: Engine, table: Table, match: Match) -> bool:
+    """Tell whether shared ids may be units: not of items, and with one variant each."""
+    if match.column.has_role_name(*_ROWS) or match.seen.has_role_name(*_ROWS):
+        return False
+    as_unit = replace(table, shared_unit=match.column.name)
+    is_told = bool(guess.list_variant_candidates(table))
+    return not is_told or guess.guess_variant(engine, as_unit).column is not None
 
 
 def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log, list[Log]]:

@@ -178,6 +178,9 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     if by_unit:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
+    elif time.column is None and not (unit.column and unit.column.mentions_role("place")):
+        question = "time: no column has times: which one says when a row was? Name it in `columns`"
+        time = Guess("ts", None, "not sure", "no column has times", question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     guesses = [unit, variant, time]
     if any(log.kind == "clicks" for log in others):
@@ -230,6 +233,8 @@ def _guess_assignment(
     for way in ("weakly", "by_name") if exposures is None else ():
         if variant.column is None:
             variant = guess_variant(engine, inside, **{way: True})
+    if variant.column is None and exposures is None:
+        variant = replace(variant, reason=variant.reason + _name_other_variants(engine, other_logs))
     if variant.column is not None or exposures is None:
         return variant, read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
@@ -240,3 +245,14 @@ def _guess_assignment(
         read_variant_units(engine, exposures, variant),
         period,
     )
+
+
+def _name_other_variants(engine: DuckDBEngine, logs: Sequence[Log]) -> str:
+    """Name the columns of other files that may be the variant; empty without any."""
+    found = ((log, guess_variant(engine, log.table, weakly=True).column) for log in logs)
+    texts = [
+        f"{column.name} of {log.name} ({', '.join(column.values)})"
+        for log, column in found
+        if column is not None and "unit_id" in log.columns
+    ]
+    return f" Is it {' or '.join(texts)}? Then that file is [logs.exposures]." if texts else ""

@@ -68,6 +68,10 @@ def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
         return None
     if says_before(column.name, names):
         return Guess("covariate", column, "likely", "its name says that it was before")
+    if column.is_whole and 1900 <= (column.low or 0) <= (column.high or 0) <= 2100:
+        is_named = "year" in parts
+        doubt = Guess("outcome", column, "not sure", DOUBT)
+        return Guess("covariate", column, "likely", "years were before") if is_named else doubt
     is_cost = column.mentions_role("cost") or ("time", "to") in pairwise(parts)
     is_after = _is_one_of_two(column.name, "post", names)
     is_value = is_cost or is_after or column.mentions_role("outcome")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import tomlkit
 
 from abeval.drafts import words
-from abeval.drafts.columns import Column
+from abeval.drafts.columns import DAY_FORMAT, Column
 from abeval.drafts.guess import Guess
 from abeval.drafts.kinds import Log, find_casts
 from abeval.drafts.origins import DONE
@@ -210,6 +210,8 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
         file.add_entry("query", query, f"likely: {why}")
     if "ts" in log.columns and log.columns["ts"].name in origin.formats:
         file.add_entry("ts_format", origin.formats[log.columns["ts"].name], "likely: it reads all")
+    if "ts" in log.columns and log.columns["ts"].is_day_number:
+        file.add_entry("ts_format", DAY_FORMAT, "likely: it reads all")
     if "ts" in log.columns and log.columns["ts"].time_unit:
         file.add_entry("time_unit", log.columns["ts"].time_unit)
     if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
@@ -249,11 +251,12 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     for candidate in findings.guesses:
         if candidate.column is not None and candidate.entry in entries:
             fields = _make_fields(candidate, candidate.column, findings, taken)
-            metrics.append((fields, f"{candidate.certainty}: {candidate.reason}"))
+            hint = "; of a cost, make a guardrail with a margin" if candidate.decreases else ""
+            metrics.append((fields, f"{candidate.certainty}: {candidate.reason}{hint}"))
     for log in findings.other_logs:
         note = f"likely: of the rows of {log.alias} since the exposure"
         note = "likely: units that the table lacks have 0" if log.kind == "units" else note
-        metrics += [(fields, note) for fields in _make_event_metrics(log, taken)]
+        metrics += [(fields, note) for fields in _make_event_metrics(log, findings.main, taken)]
     if findings.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif findings.has_ctr:
@@ -263,11 +266,14 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
         file.add_metric(fields, note)
     file.ask(*(candidate.question for candidate in findings.guesses[2:]))
     doubtful = [g.column for g in findings.guesses if g.entry == "outcome" and g.reason == DOUBT]
-    names = ", ".join(column.name for column in doubtful if column is not None)
+    events = [log for log in findings.other_logs if log.kind == "events"]
+    summed = ((log, c) for log in events for c in _list_summed(log, findings.main))
+    sums = [f"{log.alias}.{c.name}" for log, c in summed if c not in log.outcomes]
+    names = ", ".join([*(column.name for column in doubtful if column is not None), *sums])
     if names:
         file.ask(f"outcomes: are {names} among them? They are diagnostics until then")
     if not metrics and not findings.has_ctr:
-        file.ask("metrics: no column is a number that could be an outcome")
+        file.ask("metrics: no metric yet, as no column is an outcome: name one in [[metrics]]")
 
 
 def _make_fields(guess: Guess, column: Column, findings: Findings, taken: set[str]) -> _Fields:
@@ -276,7 +282,7 @@ def _make_fields(guess: Guess, column: Column, findings: Findings, taken: set[st
     It is a mean over rows if the unit is a place with several rows, or if sums mean nothing.
     """
     rows, unit = findings.main.table.rows, findings.main.columns.get("unit_id")
-    is_place = unit is not None and not unit.has_role_name("unit") and rows % unit.distinct > 0
+    is_place = unit is not None and unit.mentions_role("place") and rows % unit.distinct > 0
     is_mean = is_place or (column.mentions_role("averaged") and not column.is_share)
     is_ascii, value = column.name.isascii(), column.number
     name = guess.name or (slug(column.name) if is_ascii else " ".join(column.name.split()))
@@ -293,20 +299,31 @@ def _make_fields(guess: Guess, column: Column, findings: Findings, taken: set[st
         fields["direction"] = "decrease"
     if column.rows < rows:
         fields["missing"] = "drop"
-    role = "diagnostic" if guess.certainty == "not sure" else "goal"
+    # A cost such as latency is what a goal is paid with; alone, it is the goal.
+    others = [g for g in findings.guesses if g.entry in ("outcome", "ratio") and not g.decreases]
+    has_goal = findings.has_ctr or any(g.certainty != "not sure" for g in others)
+    is_goal = guess.certainty != "not sure" and not (guess.decreases and has_goal)
+    role = "goal" if is_goal else "diagnostic"
     return {"name": words.choose_name(taken, name, f"{name}_value"), "role": role, **fields}
 
 
-def _make_event_metrics(log: Log, taken: set[str]) -> Iterator[_Fields]:
+def _list_summed(log: Log, main: Log) -> list[Column]:
+    """List the numbers of events; of types of rows, those that the impressions lack."""
+    varies = {c.name for c in main.table.columns if c.distinct > 1 and log.table.origin.where}
+    return [c for c in log.numbers if c in log.outcomes or c.name not in varies]
+
+
+def _make_event_metrics(log: Log, main: Log, taken: set[str]) -> Iterator[_Fields]:
     """Make the metrics of a log of events or of a table of units."""
     # Of types of rows, such as logins, those that are called so are outcomes.
     is_goal = not log.table.origin.where or words.mentions_role(log.name, *DONE)
     fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
     if log.kind == "events":
         yield {"name": f"any_{log.alias}", **fields}
-        for column in log.outcomes:
+        for column in _list_summed(log, main):
             sums = {"per_unit": "sum", "value": column.number}
-            yield {"name": f"{log.alias}_{slug(column.name)}", **fields, **sums}
+            role = fields["role"] if column in log.outcomes else "diagnostic"
+            yield {"name": f"{log.alias}_{slug(column.name)}", **fields, "role": role, **sums}
     for column in log.outcomes if log.kind == "units" else ():
         name = words.choose_name(taken, slug(column.name))
         yield {"name": name, "role": "goal", "log": "units", "value": column.number}

@@ -6,7 +6,7 @@ from typing import Literal
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import DAY, SEGMENT
-from abeval.errors import mask_secrets
+from abeval.errors import ExperimentError, mask_secrets
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Family
 from abeval.inference import clustered, context, scorecard, segments, spreads
@@ -32,6 +32,9 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     if not experiment.metrics:
         # A file that lists no metrics shows those that its logs can give.
         metrics = [metric for metric in metrics if metric.name not in aggregates.refused]
+    if not metrics:
+        hint = "its logs have no clicks, so CTR is none; give a metric a name and a value or a log"
+        raise ExperimentError("no metric yet: name one in [[metrics]]", hint)
     analysis = Analysis(experiment, metrics, aggregates)
 
     # Compare each metric in each variant with control, as it may be read at this look.

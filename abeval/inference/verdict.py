@@ -75,7 +75,7 @@ def decide(
     failed = [check for check in all_failed if check.touches(judged)]
     if questions:
         besides = [f"{count_names([c.name for c in all_failed], 'check')} failed"]
-        text = clip(codes.open_questions(questions), MOST_WORDS - 8).rstrip(".")
+        text = write_open_questions(questions, MOST_WORDS - 8).rstrip(".")
         sentence = write_sentences("draft", text, besides if all_failed else [])
         variants = dict.fromkeys(row.variant for row in rows)
         return tuple(Verdict(variant, "draft", sentence) for variant in variants)
@@ -135,6 +135,21 @@ def clip(text: str, words: int) -> str:
     ends = [found.start() for found in re.finditer(r"; |: | \(", cut)]
     whole = [end for end in ends if cut.count("(", 0, end) == cut.count(")", 0, end)]
     return cut[: whole[-1]] if whole and whole[-1] > len(cut) / 2 else f"{cut} …"
+
+
+def write_open_questions(questions: Sequence[str], words: int) -> str:
+    """Write as many whole questions as fit in so many words, and count the others.
+
+    Example:
+        >>> write_open_questions(["is a control?", "is it b?", "is it c?"], 12)
+        '3 questions are open: (1) is a control?; and 2 more questions'
+    """
+    for most in range(len(questions), 0, -1):
+        shown = codes.open_questions(questions, most)
+        if len(shown.split()) <= words:
+            return shown
+    # Even the first one is too long.
+    return codes.open_questions([clip(questions[0], words - 10), *questions[1:]], 1)
 
 
 def count_names(names: Sequence[str], noun: str, most: int = 2) -> str:

@@ -10,7 +10,13 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
 from abeval.inference.comparison import LARGE_UNIT_SHARE
 from abeval.inference.context import accounting, experiment_info
-from abeval.inference.verdict import MOST_WORDS, clip, count_names, write_sentences
+from abeval.inference.verdict import (
+    MOST_WORDS,
+    clip,
+    count_names,
+    write_open_questions,
+    write_sentences,
+)
 from abeval.interleaving.checks import run_checks
 from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
 from abeval.logs.run import Inputs, open_run
@@ -191,7 +197,7 @@ def _verdict(
         return Verdict(name, decision, write_sentences(decision, clause, notes))
 
     if experiment.questions:
-        text = clip(codes.open_questions(experiment.questions), MOST_WORDS)
+        text = write_open_questions(experiment.questions, MOST_WORDS)
         return build("draft", text.rstrip("."))
     if failed:
         others = count_names([check.name for check in failed[1:]], "check")

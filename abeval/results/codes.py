@@ -85,16 +85,23 @@ def check_name(name: str) -> str:
     return f"{name} (sample ratio mismatch)" if name == "srm" else name
 
 
-def open_questions(questions: Sequence[str]) -> str:
+def open_questions(questions: Sequence[str], most: int | None = None) -> str:
     """Describe the open questions of an experiment file; empty without any.
+
+    After the first `most`, the others are counted.
 
     Example:
         >>> open_questions(["unit: is it user_id?", "is a control?"])
         '2 questions are open: (1) unit: is it user_id?; (2) is a control?'
+        >>> open_questions(["unit: is it user_id?", "is a control?"], 1)
+        '2 questions are open: (1) unit: is it user_id?; and 1 more question'
     """
     texts = [" ".join(question.split()).removesuffix(".") for question in questions]
     several = len(texts) > 1
-    numbered = "; ".join(f"({n}) " * several + text for n, text in enumerate(texts, start=1))
+    numbered = "; ".join(f"({n}) " * several + text for n, text in enumerate(texts[:most], start=1))
+    if most is not None and most < len(texts):
+        left = len(texts) - most
+        numbered += f"; and {left} more question{'s' * (left > 1)}"
     verb = "questions are" if several else "question is"
     return f"{len(texts)} {verb} open: {numbered}" if texts else ""
 

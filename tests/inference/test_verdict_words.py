@@ -102,3 +102,8 @@ def test_a_draft_of_many_questions_keeps_the_limit() -> None:
     (verdict,) = decide(TRUST[:1], [row()], METRICS, questions=questions)
     assert len(verdict.sentence.split()) <= MOST_WORDS
     assert verdict.sentence.startswith("DRAFT: 9 questions are open: (1) column 0")
+    assert verdict.sentence.endswith("an item was shown?; and 7 more questions.")
+    long = " ".join(["column"] * 60)
+    (verdict,) = decide(TRUST[:1], [row()], METRICS, questions=[long, "unit?"])
+    assert len(verdict.sentence.split()) <= MOST_WORDS
+    assert verdict.sentence.endswith("column …; and 1 more question.")
