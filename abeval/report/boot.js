@@ -193,6 +193,7 @@
     const there = document.getElementById(id);
     const tab = there?.closest(".tab")?.dataset.tab;
     document.dispatchEvent(new CustomEvent("choose", { detail: tab ? { tab } : {} }));
+    if (there?.matches("details")) there.open = true;
     if (there && !there.classList.contains("view")) there.scrollIntoView();
   };
   window.addEventListener("hashchange", follow);

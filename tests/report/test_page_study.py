@@ -595,16 +595,19 @@ def test_methods_hold_what_makes_the_result_again(study: Study, parsed: Page) ->
     assert study.provenance.experiment.strip() in methods.text
 
 
-def test_every_metric_leads_to_the_sql_that_summed_it(study: Study, parsed: Page) -> None:
+def test_every_metric_has_the_sql_that_summed_it_beside_its_method(
+    study: Study, parsed: Page
+) -> None:
     assert study.analysis is not None
     queries = Path(__file__).parents[2] / "queries"
     rows = {e.attributes.get("id"): e for e in parsed.all("dl")}
     for metric in study.analysis.metrics:
         row = rows[f"def-{metric.name}"]
         assert f"abeval tools sql EXPERIMENT {metric.name}" in row.text
-        (link,) = [a for a in parsed.all("a") if row in a.inside and a.text == metric.query]
-        (closed,) = parsed.all("details", id=link.attributes["href"].removeprefix("#"))
-        (text,) = [e.text for e in parsed.all("pre") if closed in e.inside]
+        tab = row.inside[-1]
+        (title,) = [e.text for e in parsed.all("summary") if tab in e.inside]
+        (text,) = [e.text for e in parsed.all("pre") if tab in e.inside]
+        assert title.endswith(metric.query)
         assert text.strip() == (queries / f"{metric.query}.sql").read_text("utf-8").strip()
 
 
