@@ -378,7 +378,7 @@ def _stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is stable over the days."""
 
     def tabulate_stability(rows: Sequence[Stability]) -> tables.TextTable:
-        return stability_table(time, rows, show_tests=True)._replace(title="")
+        return tables.trim(stability_table(time, rows, show_tests=True)._replace(title=""))
 
     if time.stability:
         yield from fig.fold_calm(
