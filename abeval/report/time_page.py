@@ -455,8 +455,7 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
     axis: dict[str, object] = {**fig.DAYS}
     if days:
         axis["range"] = [_edge(days[0], -1), _edge(days[-1], 1)]
-    if 0 < len(days) <= 5:
-        axis["tickvals"] = [day.isoformat() for day in days]
+        axis["tickvals"] = fig.choose_days(day.isoformat() for day in days)
     return axis
 
 
