@@ -175,9 +175,9 @@ def test_the_bill_goes_from_what_was_promised_to_what_came(study: Study) -> None
     assert gap is not None
     (bars,) = study.agreement.figures["bill", "treatment"].data
     steps = [gap.promised, *(part.points for part in gap.causes), gap.unexplained, gap.came]
-    assert list(bars.y) == pytest.approx([100 * (step or 0) for step in steps])
+    assert list(bars.x) == pytest.approx([100 * (step or 0) for step in steps])
     # Each bar stands where the one before it ended; the last one from zero, as high as all.
-    tops = [base + y for base, y in zip(bars.base, bars.y, strict=True)]
+    tops = [base + y for base, y in zip(bars.base, bars.x, strict=True)]
     assert list(bars.base) == pytest.approx([0, *tops[:-2], 0])
     assert tops[-1] == pytest.approx(tops[-2])
 
