@@ -121,12 +121,13 @@ def _kicker(study: Study) -> str:
 def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:
     """Yield the name, title and text of each file that the page offers."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
-    if study.analysis is not None:
+    if study.analysis is not None and study.analysis.scorecard:
         yield (f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
-    if study.replay is not None:
+    # A table without rows is nothing to download.
+    if study.replay is not None and study.replay.rows:
         csv = csv_text(study.replay.rows, ReplayRow)
         yield (f"{stem}-replay.csv", "offline values (CSV)", csv)
-    if study.agreement is not None:
+    if study.agreement is not None and study.agreement.rows:
         csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
         yield (f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     # The page carries its downloads: windows alone can weigh more than all the rest.

@@ -97,15 +97,16 @@ def test_the_download_has_all_but_windows_and_says_so(
 ) -> None:
     """They weigh more than all else; the JSON of the command has them."""
     (link,) = [a for a in parsed.all("a") if a.attributes.get("data-plain", "").endswith(".json")]
-    assert words(link) == "results without windows (JSON)"
+    assert words(link) == "results without windows (JSON) .gz"
     again = folder / "again.json"
     again.write_bytes(gzip.decompress(b64decode(link.attributes["href"].partition(",")[2])))
     assert study.time is not None
     kept = replace(study, time=replace(study.time, windows=(), looks=()))
     assert read_results([again]).to_dict() == kept.to_dict()
+    # Without scripts a download is compressed, and its link says so.
     plain = parse(whole(page_html(build_study(builders.ship()))))
     names = [words(a) for a in plain.all("a") if "download" in a.attributes]
-    assert names == ["scorecard (CSV)", "results (JSON)"]
+    assert names == ["scorecard (CSV) .gz", "results (JSON) .gz"]
 
 
 @pytest.mark.whole
