@@ -451,9 +451,10 @@ def _bill_view(gap: Gap, colour_index: int) -> FigureView:
     )
     # From the top down: beside their bars the names have room on a phone.
     causes = {"type": "category", "autorange": "reversed", "automargin": True, "showgrid": False}
-    axes = {"xaxis": fig.effect_axis(reached, "%"), "yaxis": causes}
-    size = 108 + 48 * len(bars), {"l": 12, "t": 16}
-    figure = fig.figure([trace | {"type": "bar"}], *size, showlegend=False, **axes)
+    axis = fig.effect_axis(reached, "%")
+    height, margin = 108 + 48 * len(bars), {"l": 12, "t": 16}
+    bar_trace = trace | {"type": "bar"}
+    figure = fig.figure([bar_trace], height, margin, showlegend=False, xaxis=axis, yaxis=causes)
     title = f"From the promised to the measured lift of {gap.metric}, {gap.variant}"
     return FigureView(title, "What each cause gave or took.", figure, ("bill", gap.variant))
 
