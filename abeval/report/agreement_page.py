@@ -403,7 +403,12 @@ def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) 
         300,
         {"l": 130, "t": 16},
         showlegend=False,
-        xaxis={"type": "category", "range": [-0.15, 2.15], "showgrid": False},
+        # In two lines the names have room on a phone.
+        xaxis={
+            **{"type": "category", "range": [-0.15, 2.15], "showgrid": False, "tickangle": 0},
+            "tickvals": [*_STATIONS],
+            "ticktext": [name.replace(" traffic", "<br>traffic") for name in _STATIONS],
+        },
         yaxis={**axis, **fig.axis("half-widths of the interval"), "side": "right"},
         shapes=[fig.line_at("y", at, dash="dot") for at in (-1, 1)],
     )
@@ -430,23 +435,26 @@ def _bill_view(gap: Gap, colour_index: int) -> FigureView:
     ]
     tone = fig.colour(colour_index)
     texts = [_points(*(None if n is None else n / 100 for n in ends)) for _, ends in bars]
-    # Beside a bar its number would cross the interval.
     labels = [
         f"{fig.label(name)}<br>{fmt.typographic(text.partition(' ')[0])}"
         for (name, _), text in zip(bars, texts, strict=True)
     ]
     trace = fig.scatter(
         [f"{name}: {text}" for (name, _), text in zip(bars, texts, strict=True)],
-        x=labels,
-        y=values,
+        x=values,
+        y=labels,
+        orientation="h",
         base=bases,
-        error_y=fig.error_bars([ends for _, ends in bars], fig.GREY, 1.4),
+        error_x=fig.error_bars([ends for _, ends in bars], fig.GREY, 1.4),
         width=[0.55] * len(bars),
         marker={"color": [tone, *[fig.GREY] * (len(bars) - 2), tone]},
     )
+    # From the top down: beside their bars the names have room on a phone.
+    causes = {"type": "category", "autorange": "reversed", "automargin": True, "showgrid": False}
     axis = fig.effect_axis(reached, "%")
-    axes = {"xaxis": {"type": "category", "showgrid": False}, "yaxis": axis}
-    figure = fig.figure([trace | {"type": "bar"}], 300, {"t": 16}, showlegend=False, **axes)
+    height, margin = 108 + 48 * len(bars), {"l": 12, "t": 16}
+    bar_trace = trace | {"type": "bar"}
+    figure = fig.figure([bar_trace], height, margin, showlegend=False, xaxis=axis, yaxis=causes)
     title = f"From the promised to the measured lift of {gap.metric}, {gap.variant}"
     return FigureView(title, "What each cause gave or took.", figure, ("bill", gap.variant))
 

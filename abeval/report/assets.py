@@ -224,6 +224,7 @@ def _environment() -> "jinja2.Environment":
         "packed_url": _packed_url,
         "metric_note": _metric_note,
         "num": fmt.typographic,
+        "name": lambda text: escape(text).replace("_", Markup("_<wbr>")),
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "p": fmt.p_value,
         "capitalize_first": lambda text: text[:1].upper() + text[1:],

@@ -13,9 +13,12 @@ def list_verdict_lines(verdicts: Sequence[Verdict]) -> list[VerdictLine]:
     """Write a line for each verdict that has no next step of its own."""
     several = len(verdicts) > 1
     return [
-        VerdictLine(verdict.variant * several, verdict.decision, word, sentence, place)
+        VerdictLine(verdict.variant * several, verdict.decision, word, text, place)
         for place, verdict in enumerate(verdicts, start=1)
         for word, _, sentence in (verdict.sentence.partition(": "),)
+        # One on a failed check begins with its name, which stays as it is.
+        for first in (sentence[:1] if verdict.decision == "do_not_trust" else sentence[:1].upper(),)
+        for text in (first + sentence[1:],)
     ]
 
 

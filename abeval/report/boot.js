@@ -39,16 +39,32 @@
     }
   };
 
+  // A narrow figure names fewer days.
+  const room = 100;
+  const nameDays = (holder, figure) => {
+    const { margin, xaxis } = figure.layout;
+    if (xaxis?.type !== "date" || !xaxis.tickvals) return null;
+    const most = Math.max(2, (holder.clientWidth - margin.l - margin.r) / room);
+    const step = Math.ceil(xaxis.tickvals.length / most);
+    return xaxis.tickvals.filter((_, i) => i % step === 0);
+  };
+
   const draw = (holder, figures) => {
     holder.dataset.drawn = "yes";
     const figure = figures[holder.dataset.figure];
     holder.replaceChildren();
-    return window.Plotly.newPlot(holder, figure.data, figure.layout, config)
+    const days = nameDays(holder, figure);
+    const layout = days ? { ...figure.layout, xaxis: { ...figure.layout.xaxis, tickvals: days } } : figure.layout;
+    return window.Plotly.newPlot(holder, figure.data, layout, config)
       .then(() => {
         // What is changed before it is drawn whole stays blank.
         holder.dataset.drawn = "whole";
         frame(holder);
-        holder.on("plotly_afterplot", () => frame(holder));
+        holder.on("plotly_afterplot", () => {
+          frame(holder);
+          const fitting = nameDays(holder, figure);
+          if (fitting && fitting.length !== holder.layout.xaxis.tickvals.length) window.Plotly.relayout(holder, { "xaxis.tickvals": fitting });
+        });
         list(holder, figure);
         holder.dispatchEvent(new Event("drawn", { bubbles: true }));
       });
@@ -193,6 +209,7 @@
     const there = document.getElementById(id);
     const tab = there?.closest(".tab")?.dataset.tab;
     document.dispatchEvent(new CustomEvent("choose", { detail: tab ? { tab } : {} }));
+    if (there?.matches("details")) there.open = true;
     if (there && !there.classList.contains("view")) there.scrollIntoView();
   };
   window.addEventListener("hashchange", follow);

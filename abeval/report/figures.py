@@ -67,9 +67,21 @@ EFFECT_AXIS: Mapping[str, Any] = {
 DAYS: Mapping[str, object] = {
     **{"type": "date", "tickformat": "%a %d %b", "showgrid": False},
     "ticklabelstandoff": 6,
-    # On a phone and on paper some days have no label, and none is turned.
+    # On a phone and on paper some days have no label (boot.js), and none is turned.
     "tickangle": 0,
 }
+
+
+def choose_days(days: Iterable[str]) -> list[str]:
+    """Choose at most eight days, evenly from the first, that an axis names.
+
+    Example:
+        >>> choose_days(f"2026-03-{day:02}" for day in range(1, 11))
+        ['2026-03-01', '2026-03-03', '2026-03-05', '2026-03-07', '2026-03-09']
+    """
+    every = sorted(set(days))
+    return every[:: ceil(len(every) / 8) or 1]
+
 
 Figure = dict[str, Any]
 """Its traces as `data`, and its `layout`."""
@@ -326,6 +338,8 @@ def lines(
         )
         traces.append(trace)
     bottom = {**axis(label(across), 6, showgrid=False, separatethousands=True), **(xaxis or {})}
+    if bottom.get("type") == "date" and "tickvals" not in bottom:
+        bottom["tickvals"] = choose_days(str(p.x) for points in series.values() for p in points)
     left = value_axis(label(up), **(yaxis or {}))
     if is_effect:
         bounds, arrows = frame([point for points in series.values() for point in points])

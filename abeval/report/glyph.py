@@ -55,8 +55,8 @@ class Axis(NamedTuple):
         first, last = math.ceil(self.low / step), math.floor(self.high / step)
         kept: list[float] = [0.0]
         for lift in sorted((i * step for i in range(first, last + 1) if i), key=abs):
-            # Labels closer than 18 % of a narrow column would touch.
-            if all(abs(self.x(lift) - self.x(tick)) >= 18 for tick in kept):
+            # Labels this close in a narrow column would touch, in per cent; that of zero is short.
+            if all(abs(self.x(lift) - self.x(tick)) >= (28 if tick else 18) for tick in kept):
                 kept.append(float(f"{lift:.6g}"))
         return sorted(kept)
 

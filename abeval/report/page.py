@@ -26,7 +26,7 @@ from abeval.report.figures import (
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.parts import Part, load_parts
 from abeval.report.short import off_policy_value, tabulate
-from abeval.report.tables import TextTable, VerdictLine, tally, trim
+from abeval.report.tables import TextTable, VerdictLine, rescale, tally, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -121,12 +121,13 @@ def _kicker(study: Study) -> str:
 def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:
     """Yield the name, title and text of each file that the page offers."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
-    if study.analysis is not None:
+    if study.analysis is not None and study.analysis.scorecard:
         yield (f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
-    if study.replay is not None:
+    # A table without rows is nothing to download.
+    if study.replay is not None and study.replay.rows:
         csv = csv_text(study.replay.rows, ReplayRow)
         yield (f"{stem}-replay.csv", "offline values (CSV)", csv)
-    if study.agreement is not None:
+    if study.agreement is not None and study.agreement.rows:
         csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
         yield (f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     # The page carries its downloads: windows alone can weigh more than all the rest.
@@ -310,18 +311,19 @@ def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
     spots = [
         (
             f"{r.metric}, {r.ranker} against {r.base}",
-            (r.preference, r.low, r.high),
+            rescale(100, r.preference, r.low, r.high),
             r.preference_text,
         )
         for r in result.preferences
         if r.preference is not None
     ]
+    axis = fig.effect_axis((end for _, ends, _ in spots for end in ends), "%")
     return _sections_html(
-        "Interleaving",
+        " · ".join(filter(None, ("Interleaving", result.experiment.dates))),
         result.experiment.display_name,
         # The banner says the verdicts, which come first.
         [part for part in result_tables.parts if isinstance(part, str)][len(result.verdicts) :],
-        Section.build(preferences, *_intervals(spots, "share of all credit", 0.0)),
+        Section.build(preferences, *_intervals(spots, "share of all credit", 0.0, axis)),
         *map(Section.build, other_tables),
         Section("notes", "How to read it", sentences=result_tables.notes),
         lines=list_verdict_lines(result.verdicts),
@@ -351,14 +353,18 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
 
 
 def _intervals(
-    rows: Sequence[tuple[str, Interval, str]], axis: str, reference: float | None
+    rows: Sequence[tuple[str, Interval, str]],
+    title: str,
+    reference: float | None,
+    xaxis: Mapping[str, object] | None = None,
 ) -> Iterator[FigureView]:
     """Draw values with intervals, one row per name, and maybe a reference line."""
     spots = [fig.Spot(i, ends, f"{name}: {text}") for i, (name, ends, text) in enumerate(rows)]
-    figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, fig.value_axis(axis))
+    across = {**fig.value_axis(title), **(xaxis or {}), **fig.axis(title)}
+    figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, across)
     figure["layout"]["shapes"] = [] if reference is None else [fig.line_at("x", reference)]
     if rows:
-        yield FigureView(f"Estimates and intervals, {axis}", "", figure, ("drawn",))
+        yield FigureView(f"Estimates and intervals, {title}", "", figure, ("drawn",))
 
 
 _TITLE = 36

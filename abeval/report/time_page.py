@@ -179,7 +179,9 @@ def _cumulative_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw cumulative effects, with the band that is valid at every look."""
     stability = () if study.time is None else study.time.stability
     verdicts = {
-        _series_key(row): f"{codes.describe_code(row.verdict).capitalize()}. " for row in stability
+        _series_key(row): f"{codes.describe_code(row.verdict).capitalize()}"
+        f"{' to say whether it lasts' * (row.verdict == 'too_early')}. "
+        for row in stability
     }
     for plot in _plots(study, "calendar", "cumulative"):
         figure = plot.draw("up to the day", mode="lines", shape="band")
@@ -256,8 +258,11 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
     early = f"{naive or 'never'} if checked daily (not valid)"
     late = f"{valid or 'never'} with a band valid at every look"
     planned = [look for look in looks if look.bound is not None]
-    day = next((look.day for look in planned if look.planned_declares != "unclear"), None)
-    at_looks = f", {day or 'never'} at the {len(planned)} planned looks" if planned else ""
+    crossed = (n for n, look in enumerate(planned, 1) if look.planned_declares != "unclear")
+    at_looks = f", never at the {len(planned)} planned looks" if planned else ""
+    if number := next(crossed, None):
+        day = planned[number - 1].day
+        at_looks = f", {day} at a planned look ({number} of {len(planned)})"
     return f"First significant: {early}, {late}{at_looks}."
 
 
@@ -281,7 +286,7 @@ def _windows_part(study: Study) -> Iterator[MetricBlocks]:
         )
         above = {
             name: f"Above control in {sum((row.lift or 0.0) > 0 for row in rows)} of {len(rows)} "
-            f"windows of {most} days."
+            f"overlapping windows of {most} days."
             for name, rows in longest.rows.items()
         }
         figure = longest.draw("last day of the window", shape="band")
@@ -373,7 +378,7 @@ def _stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is stable over the days."""
 
     def tabulate_stability(rows: Sequence[Stability]) -> tables.TextTable:
-        return stability_table(time, rows, show_tests=True)._replace(title="")
+        return tables.trim(stability_table(time, rows, show_tests=True)._replace(title=""))
 
     if time.stability:
         yield from fig.fold_calm(
@@ -450,8 +455,7 @@ def _day_axis(days: Sequence[date]) -> dict[str, object]:
     axis: dict[str, object] = {**fig.DAYS}
     if days:
         axis["range"] = [_edge(days[0], -1), _edge(days[-1], 1)]
-    if 0 < len(days) <= 5:
-        axis["tickvals"] = [day.isoformat() for day in days]
+        axis["tickvals"] = fig.choose_days(day.isoformat() for day in days)
     return axis
 
 

@@ -44,7 +44,7 @@ def stability_table(
     """Tabulate whether each effect changed; `show_tests` adds a column per test."""
     effect = f"the mean daily effect with {fmt.level(result.alpha)} interval,"
     changed = "the tests of change" if show_tests else "whether it changed"
-    several = show_tests or len({row.variant for row in result.stability}) > 1
+    several = len({row.variant for row in result.stability}) > 1
     evidence: tuple[Column[Stability], ...] = (
         ("days", lambda row: str(row.days), "number"),
         ("weeks", lambda row: str(row.weeks), "number"),
@@ -68,10 +68,10 @@ def stability_table(
         "metric",
         ("variant", lambda row: row.variant if several else ""),
         ("verdict", _verdict),
+        ("why", lambda row: row.reason, "words" if show_tests else "note"),
         ("effect", lambda row: _effect(row, result.alpha)),
         ("since day", lambda row: _write_optional(row.window_days, str)),
         *(evidence if show_tests else ()),
-        ("why", lambda row: row.reason, "words" if show_tests else "note"),
     )
 
 

@@ -261,7 +261,8 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
     r"""Write records as CSV whose texts no spreadsheet takes for formulas.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
-    numbers stay as they are. Columns are the fields of the type, except those in `without`.
+    numbers stay as they are. Names with counts are one text, `requests_without_relevant: 737`.
+    Columns are the fields of the type, except those in `without`.
 
     Example:
         >>> from dataclasses import make_dataclass
@@ -278,6 +279,8 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
 
 
 def _harmless(value: object) -> object:
+    if isinstance(value, tuple):
+        value = "; ".join(f"{name}: {count}" for name, count in value)
     # Spreadsheets run cells that begin like this.
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
     return f"'{value}" if is_formula else value

@@ -239,7 +239,7 @@ def test_the_command_prints_and_writes_it(better: pd.DataFrame, tmp_path: Path):
     saved = json.loads(written.read_text())
     assert saved["preferences"][0]["status"] == "better"
     html = page.read_text()
-    assert "users prefer B" in html
+    assert "Users prefer B" in html
     assert "draft:first_places" in html
     again = tmp_path / "again.html"
     CliRunner().invoke(app, ["report", str(written), "--output", str(again)])

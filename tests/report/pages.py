@@ -19,7 +19,7 @@ from abeval.results.analysis import Result
 from abeval.results.study import build_study
 from tests import builders
 
-VOID = {"meta", "link", "br", "img", "input", "hr", "line", "circle", "path", "rect"}
+VOID = {"meta", "link", "br", "img", "input", "hr", "line", "circle", "path", "rect", "wbr"}
 RESULTS = {
     "ship": builders.ship,
     "do_not_ship": builders.do_not_ship,

@@ -29,7 +29,9 @@ def test_verdicts_become_lines_with_their_word() -> None:
     one = Verdict("b", "ship", "SHIP: users prefer b. Note: confirm it by an A/B test.")
     (line,) = list_verdict_lines([one])
     assert (line.variant, line.word) == ("", "SHIP")
-    assert line.sentence == "users prefer b. Note: confirm it by an A/B test."
+    assert line.sentence == "Users prefer b. Note: confirm it by an A/B test."
+    failed = Verdict("b", "do_not_trust", "DO NOT TRUST: bots: too many.")
+    assert list_verdict_lines([failed])[0].sentence == "bots: too many."
     assert [line.variant for line in list_verdict_lines([one, one])] == ["b", "b"]
 
 

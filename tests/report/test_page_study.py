@@ -97,15 +97,16 @@ def test_the_download_has_all_but_windows_and_says_so(
 ) -> None:
     """They weigh more than all else; the JSON of the command has them."""
     (link,) = [a for a in parsed.all("a") if a.attributes.get("data-plain", "").endswith(".json")]
-    assert words(link) == "results without windows (JSON)"
+    assert words(link) == "results without windows (JSON) .gz"
     again = folder / "again.json"
     again.write_bytes(gzip.decompress(b64decode(link.attributes["href"].partition(",")[2])))
     assert study.time is not None
     kept = replace(study, time=replace(study.time, windows=(), looks=()))
     assert read_results([again]).to_dict() == kept.to_dict()
+    # Without scripts a download is compressed, and its link says so.
     plain = parse(whole(page_html(build_study(builders.ship()))))
     names = [words(a) for a in plain.all("a") if "download" in a.attributes]
-    assert names == ["scorecard (CSV)", "results (JSON)"]
+    assert names == ["scorecard (CSV) .gz", "results (JSON) .gz"]
 
 
 @pytest.mark.whole
@@ -175,9 +176,9 @@ def test_the_bill_goes_from_what_was_promised_to_what_came(study: Study) -> None
     assert gap is not None
     (bars,) = study.agreement.figures["bill", "treatment"].data
     steps = [gap.promised, *(part.points for part in gap.causes), gap.unexplained, gap.came]
-    assert list(bars.y) == pytest.approx([100 * (step or 0) for step in steps])
+    assert list(bars.x) == pytest.approx([100 * (step or 0) for step in steps])
     # Each bar stands where the one before it ended; the last one from zero, as high as all.
-    tops = [base + y for base, y in zip(bars.base, bars.y, strict=True)]
+    tops = [base + y for base, y in zip(bars.base, bars.x, strict=True)]
     assert list(bars.base) == pytest.approx([0, *tops[:-2], 0])
     assert tops[-1] == pytest.approx(tops[-2])
 
@@ -596,16 +597,19 @@ def test_methods_hold_what_makes_the_result_again(study: Study, parsed: Page) ->
     assert study.provenance.experiment.strip() in methods.text
 
 
-def test_every_metric_leads_to_the_sql_that_summed_it(study: Study, parsed: Page) -> None:
+def test_every_metric_has_the_sql_that_summed_it_beside_its_method(
+    study: Study, parsed: Page
+) -> None:
     assert study.analysis is not None
     queries = Path(__file__).parents[2] / "queries"
     rows = {e.attributes.get("id"): e for e in parsed.all("dl")}
     for metric in study.analysis.metrics:
         row = rows[f"def-{metric.name}"]
         assert f"abeval tools sql EXPERIMENT {metric.name}" in row.text
-        (link,) = [a for a in parsed.all("a") if row in a.inside and a.text == metric.query]
-        (closed,) = parsed.all("details", id=link.attributes["href"].removeprefix("#"))
-        (text,) = [e.text for e in parsed.all("pre") if closed in e.inside]
+        tab = row.inside[-1]
+        (title,) = [e.text for e in parsed.all("summary") if tab in e.inside]
+        (text,) = [e.text for e in parsed.all("pre") if tab in e.inside]
+        assert title.endswith(metric.query)
         assert text.strip() == (queries / f"{metric.query}.sql").read_text("utf-8").strip()
 
 

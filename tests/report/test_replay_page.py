@@ -5,6 +5,7 @@ import gzip
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
@@ -17,7 +18,7 @@ from abeval.cli.main import app
 from abeval.report.assets import slug
 from abeval.report.figures import Closed, FigureView
 from abeval.report.markdown import escape, markdown
-from abeval.report.page import page_html
+from abeval.report.page import _downloads, page_html
 from abeval.report.replay_page import curve_figure, offline_part
 from abeval.report.short import tabulate
 from abeval.report.tables import TextTable
@@ -151,6 +152,15 @@ def test_the_page_carries_the_numbers_along(full, page):
     written = json.loads(full.to_json())
     del written["digest"]
     assert json.loads(gzip.decompress(packed))["replay"] == written
+    (values,) = (href for name, href in links.items() if name.endswith("replay.csv.gz"))
+    table = gzip.decompress(base64.b64decode(values.partition(",")[2])).decode()
+    counts = [row.left_out for row in full.rows if row.left_out]
+    assert counts
+    for (name, count), *_ in counts:
+        assert f"{name}: {count}" in table
+    assert "(('" not in table
+    empty = build_study(replace(full, rows=()))
+    assert not [name for name, *_ in _downloads(empty) if name.endswith(".csv")]
 
 
 def test_one_model_alone_has_values_and_no_differences():

@@ -1,5 +1,7 @@
 """The page over time: it says what the result says, draws it, and can run nothing of a log's."""
 
+from dataclasses import replace
+
 import pytest
 from typer.testing import CliRunner
 
@@ -81,7 +83,7 @@ def test_windows_are_a_line_and_a_band_of_the_longest_length(result, page):
     ends = [*(row.lift_low for row in rows), *(row.lift_high for row in reversed(rows))]
     assert band["y"] == close([100 * end for end in ends])
     above = sum(row.lift > 0 for row in rows)
-    assert f"Above control in {above} of 8 windows of 7 days." in page
+    assert f"Above control in {above} of 8 overlapping windows of 7 days." in page
 
 
 def test_what_daily_looks_would_have_declared_is_in_words(result, page):
@@ -92,11 +94,15 @@ def test_what_daily_looks_would_have_declared_is_in_words(result, page):
     ]
     bounded = [look for look in looks if look.bound is not None]
     assert [look.day for look in bounded] == ["2026-09-20", "2026-09-27"]
-    planned = next(look.day for look in bounded if look.planned_declares != "unclear")
+    number = next(n for n, look in enumerate(bounded) if look.planned_declares != "unclear")
     assert (
         f"First significant: {days[0]} if checked daily (not valid), "
-        f"{days[1]} with a band valid at every look, {planned} at the 2 planned looks."
+        f"{days[1]} with a band valid at every look, {bounded[number].day} at a planned look "
+        f"({number + 1} of 2)."
     ) in page
+    early = [replace(row, verdict="too_early") for row in result.stability]
+    early_page = whole(page_html(build_study(replace(result, stability=(*early,)))))
+    assert "Too early to say whether it lasts. First significant: " in early_page
 
 
 def test_replays_are_drawn_where_they_were_run(result, page):
