@@ -75,7 +75,7 @@ def decide(
     failed = [check for check in all_failed if check.touches(judged)]
     if questions:
         besides = [f"{count_names([c.name for c in all_failed], 'check')} failed"]
-        text = write_open_questions(questions, MOST_WORDS - 8).rstrip(".")
+        text = codes.open_questions(questions, _MOST_QUESTIONS)
         sentence = write_sentences("draft", text, besides if all_failed else [])
         variants = dict.fromkeys(row.variant for row in rows)
         return tuple(Verdict(variant, "draft", sentence) for variant in variants)
@@ -102,7 +102,10 @@ def decide(
 
 
 MOST_WORDS = 45
-"""Words of a verdict at most."""
+"""Words of a verdict that decides, at most."""
+
+_MOST_QUESTIONS = 2
+"""Questions of a draft that come whole, each with its answer; others are counted."""
 
 _MOST_ROWS = 2
 """Rows of a kind that a verdict names; it counts more of them."""
@@ -119,37 +122,6 @@ def write_sentences(decision: Decision, clause: str, notes: Sequence[str] = ()) 
     sentences = [clause, *([label + "; ".join(notes)] if notes else [])]
     ended = (text if text.endswith("?") else f"{text}." for text in sentences)
     return f"{codes.describe_code(decision).upper()}: {' '.join(ended)}"
-
-
-def clip(text: str, words: int) -> str:
-    """Cut a text to so many words, at the end of a clause where there is one.
-
-    Example:
-        >>> clip("3 of 4 users, on all days, come twice", 6), clip("one two three", 2)
-        ('3 of 4 users, on all …', 'one two …')
-    """
-    parts = text.split()
-    if len(parts) <= words:
-        return text
-    cut = " ".join(parts[:words])
-    ends = [found.start() for found in re.finditer(r"; |: | \(", cut)]
-    whole = [end for end in ends if cut.count("(", 0, end) == cut.count(")", 0, end)]
-    return cut[: whole[-1]] if whole and whole[-1] > len(cut) / 2 else f"{cut} …"
-
-
-def write_open_questions(questions: Sequence[str], words: int) -> str:
-    """Write as many whole questions as fit in so many words, and count the others.
-
-    Example:
-        >>> write_open_questions(["is a control?", "is it b?", "is it c?"], 12)
-        '3 questions are open: (1) is a control?; and 2 more questions'
-    """
-    for most in range(len(questions), 0, -1):
-        shown = codes.open_questions(questions, most)
-        if len(shown.split()) <= words:
-            return shown
-    # Even the first one is too long.
-    return codes.open_questions([clip(questions[0], words - 10), *questions[1:]], 1)
 
 
 def count_names(names: Sequence[str], noun: str, most: int = 2) -> str:

@@ -20,9 +20,9 @@ REASONS = st.sampled_from([None, "not_after_correction", "too_few_units", "zero_
 
 
 def is_short(verdict: Verdict) -> bool:
-    """Whether a verdict keeps the limit; the questions of a draft have sentences of their own."""
+    """Whether a verdict that decides keeps the limit; a draft has its questions whole."""
     words, ends = verdict.sentence.split(), re.findall(r"[.?](?= [A-Z]|$)", verdict.sentence)
-    return len(words) <= 45 and (len(ends) <= 2 or verdict.decision == "draft")
+    return verdict.decision == "draft" or (len(words) <= 45 and len(ends) <= 2)
 
 
 WORLDS = {
@@ -97,13 +97,8 @@ def test_many_goals_are_counted_and_not_listed() -> None:
     assert "goal_1 +2.00% [+1.50%, +2.50%] and 3 more goals, guardrails held" in shipped.sentence
 
 
-def test_a_draft_of_many_questions_keeps_the_limit() -> None:
-    questions = [f"column {i}: is it the time at which an item was shown?" for i in range(9)]
+def test_a_draft_has_two_questions_whole_with_their_answers() -> None:
+    questions = [f"column {i}: is it the time? Say so: ts = {i}" for i in range(9)]
     (verdict,) = decide(TRUST[:1], [row()], METRICS, questions=questions)
-    assert len(verdict.sentence.split()) <= MOST_WORDS
     assert verdict.sentence.startswith("DRAFT: 9 questions are open: (1) column 0")
-    assert verdict.sentence.endswith("an item was shown?; and 7 more questions.")
-    long = " ".join(["column"] * 60)
-    (verdict,) = decide(TRUST[:1], [row()], METRICS, questions=[long, "unit?"])
-    assert len(verdict.sentence.split()) <= MOST_WORDS
-    assert verdict.sentence.endswith("column …; and 1 more question.")
+    assert verdict.sentence.endswith("Say so: ts = 1; and 7 more questions.")

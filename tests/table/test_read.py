@@ -742,7 +742,7 @@ def test_columns_from_before_are_no_outcomes_and_the_next_step_names_them() -> N
     frame["revenue"] = (0.8 * before + random.normal(5, 4, 3_000)).round(2)
     result = abeval.analyze(frame, variant="arm")
     assert {row.metric for row in result.scorecard} == {"revenue"}
-    said, names = " ".join(str(result).split()), "revenue_before was known before"
+    said, names = " ".join(str(result).split()), "With revenue_before from before"
     assert names in said
     adjusted = abeval.analyze(frame, variant="arm", covariates=["revenue_before"])
     assert names not in str(adjusted)
