@@ -124,6 +124,22 @@ def write_sentences(decision: Decision, clause: str, notes: Sequence[str] = ()) 
     return f"{codes.describe_code(decision).upper()}: {' '.join(ended)}"
 
 
+def clip(text: str, words: int) -> str:
+    """Cut a text to so many words, at the end of a clause where there is one.
+
+    Example:
+        >>> clip("3 of 4 users, on all days, come twice", 6), clip("one two three", 2)
+        ('3 of 4 users, on all …', 'one two …')
+    """
+    parts = text.split()
+    if len(parts) <= words:
+        return text
+    cut = " ".join(parts[:words])
+    ends = [found.start() for found in re.finditer(r"; |: | \(", cut)]
+    whole = [end for end in ends if cut.count("(", 0, end) == cut.count(")", 0, end)]
+    return cut[: whole[-1]] if whole and whole[-1] > len(cut) / 2 else f"{cut} …"
+
+
 def count_names(names: Sequence[str], noun: str, most: int = 2) -> str:
     """Name a few things, and count more of them.
 
