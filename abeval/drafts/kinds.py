@@ -77,7 +77,7 @@ class Log:
     def numbers(self) -> list[Column]:
         """List the numeric columns that may be outcomes, whatever their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
-        ids, times = (*_ROWS, "position"), guess.list_times(self.table)
+        ids, times = (*_ROWS, "position", "dwell"), guess.list_times(self.table)
         others = (c for c in self.table.columns if c.has_role_name(*ids) or c in times)
         taken |= {c.name for c in others}
         columns = [g.column for g in guess_values(self.table, taken) if g.entry == "outcome"]
