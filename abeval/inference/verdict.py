@@ -75,7 +75,7 @@ def decide(
     failed = [check for check in all_failed if check.touches(judged)]
     if questions:
         besides = [f"{count_names([c.name for c in all_failed], 'check')} failed"]
-        text = codes.open_questions(questions, _MOST_QUESTIONS)
+        text = codes.open_questions(questions, MOST_QUESTIONS)
         sentence = write_sentences("draft", text, besides if all_failed else [])
         variants = dict.fromkeys(row.variant for row in rows)
         return tuple(Verdict(variant, "draft", sentence) for variant in variants)
@@ -104,7 +104,7 @@ def decide(
 MOST_WORDS = 45
 """Words of a verdict that decides, at most."""
 
-_MOST_QUESTIONS = 2
+MOST_QUESTIONS = 2
 """Questions of a draft that come whole, each with its answer; others are counted."""
 
 _MOST_ROWS = 2

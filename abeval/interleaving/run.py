@@ -11,10 +11,10 @@ from abeval.experiment.sections import Interleaving
 from abeval.inference.comparison import LARGE_UNIT_SHARE
 from abeval.inference.context import accounting, experiment_info
 from abeval.inference.verdict import (
+    MOST_QUESTIONS,
     MOST_WORDS,
     clip,
     count_names,
-    write_open_questions,
     write_sentences,
 )
 from abeval.interleaving.checks import run_checks
@@ -197,8 +197,7 @@ def _verdict(
         return Verdict(name, decision, write_sentences(decision, clause, notes))
 
     if experiment.questions:
-        text = write_open_questions(experiment.questions, MOST_WORDS)
-        return build("draft", text.rstrip("."))
+        return build("draft", codes.open_questions(experiment.questions, MOST_QUESTIONS))
     if failed:
         others = count_names([check.name for check in failed[1:]], "check")
         also = [f"{others} also failed"] if others else []
