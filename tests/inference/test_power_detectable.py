@@ -144,7 +144,9 @@ def seen(name: str) -> Seen:
     of = WORLDS[name]
     loaded, inputs = defined(of), {"impressions": log(of, 101 + list(WORLDS).index(name))}
     with open_run(loaded.experiment, {"logs": inputs}) as run:
-        study = analyze_with_outlook(run, collect_prepared(run, named_metrics(run.experiment)))
+        study = analyze_with_outlook(
+            run, collect_prepared(run, named_metrics(run.experiment)), daily=None
+        )
     return Seen(study, next_step(study.analysis, study.outlook))
 
 
