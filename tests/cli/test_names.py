@@ -51,9 +51,9 @@ def test_analyze_writes_the_whole_page_and_its_json_and_markdown(world: Path) ->
     assert result.pop("digest") != study["digest"]
     assert result == study["analysis"]
     for file, format in ((files[0], "html"), (files[2], "md")):
-        done = run(f"report study.json --output again --format {format}")
+        done = run(f"report study.json --output again.{format} --format {format}")
         assert (done.exit_code, done.stdout) == (0, "")
-        assert (world / "again").read_bytes() == (world / file).read_bytes()
+        assert (world / f"again.{format}").read_bytes() == (world / file).read_bytes()
 
 
 def test_an_experiment_is_not_reported_but_analyzed(
@@ -153,6 +153,7 @@ def examples(command: object) -> list[str]:
 
 
 HERE = {
+    r" \| curl .*": "",
     "audit experiment": "audit EXPERIMENT",
     "off-policy experiment.toml --from control": "off-policy policy.toml --from random",
     "--to treatment": "--to bts",
