@@ -16,7 +16,14 @@ from abeval.aggregates.cuts import cut_sums
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
 from abeval.aggregates.source_values import Caps, SourceValues, day_rows
-from abeval.aggregates.sums import EXPOSED_LATER, NEVER_EXPOSED, Group, SumsRow, sum_slices
+from abeval.aggregates.sums import (
+    EXPOSED_LATER,
+    NEVER_EXPOSED,
+    OUTSIDE,
+    Group,
+    SumsRow,
+    sum_slices,
+)
 from abeval.aggregates.unit_rows import row_sums
 from abeval.aggregates.wanted import MetricPlan, plan_sums, spread_metrics
 from abeval.engines.sql import Engine, query, quote, read_int, write_index
@@ -47,9 +54,6 @@ from abeval.stats.records import Floats
 
 FindVariants = Callable[[Sequence[str]], list[str | None]]
 """From ids of units to the variant of each in an experiment; no text where it has none."""
-
-OUTSIDE = ""
-"""The variant of units that are not in an experiment."""
 
 
 class Collected(NamedTuple):

@@ -12,9 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.collect import OUTSIDE
 from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
-from abeval.aggregates.sums import SEGMENT, MomentsByPeriod, pool_moments
+from abeval.aggregates.sums import OUTSIDE, SEGMENT, MomentsByPeriod, pool_moments
 from abeval.inference import comparison
 from abeval.inference import means_and_ratios as means
 from abeval.inference.compare import Analysis
