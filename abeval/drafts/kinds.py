@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import permutations
 from typing import Literal
 
@@ -68,12 +69,12 @@ class Log:
         """Tell whether the log is named like clicks."""
         return words.mentions_role(self.name, "clicks")
 
-    @property
+    @cached_property
     def outcomes(self) -> list[Column]:
         """List the numeric columns that are outcomes by their names."""
         return [column for column in self.numbers if column.mentions_role("outcome")]
 
-    @property
+    @cached_property
     def numbers(self) -> list[Column]:
         """List the numeric columns that may be outcomes, whatever their names."""
         taken = {c.name for e, c in self.columns.items() if e in ("unit_id", "ts")}
@@ -172,8 +173,8 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log,
     for log in sorted(logs, key=lambda log: not log.is_clicks):
         kinds = {candidate.kind for candidate in other_logs} - {"events", None}
         matches = match_columns(engine, log.table, main.table)
-        clicks, seen = _guess_clicks(engine, log, main, matches)
         unit_log = _guess_unit_log(engine, log, main, matches)
+        clicks, seen = _guess_clicks(engine, log, main, matches, unit_log)
         readings = (_guess_items(log, main, matches), clicks, unit_log)
         twice = replace(log, reason="another file has these already")
         choice = next((c for c in readings if c and c.kind not in kinds), twice)
@@ -204,12 +205,12 @@ def _guess_items(log: Log, main: Log, matches: Sequence[Match]) -> Log | None:
 
 
 def _guess_clicks(
-    engine: Engine, log: Log, main: Log, matches: Sequence[Match]
+    engine: Engine, log: Log, main: Log, matches: Sequence[Match], unit_log: Log
 ) -> tuple[Log | None, Mapping[str, Column]]:
     """Guess whether rows are clicks: most follow an impression of the same keys.
 
     Returns them with the columns of the impressions that they name. A table named like clicks that
-    follows no impressions is events, with a question.
+    follows no impressions is `unit_log`, what its rows are of units, with a question.
     """
     is_other = log.is_event or "click" in main.columns
     # There are no more clicks than impressions.
@@ -224,7 +225,7 @@ def _guess_clicks(
         join = tuple(key.columns)
         is_bare = join in (("unit_id",), ("request_id",))
         is_by_time = is_bare or "unit_id" in join
-        if is_by_time and is_bare:
+        if is_bare:
             # Without an item a click is of the last row before it: of a day, any row may be.
             is_told = key.times is not None and has_clock(engine, main.table, key.times[1])
             is_clicks = log.is_clicks and not log.is_event and not names_rows
@@ -247,7 +248,7 @@ def _guess_clicks(
         question = "" if log.is_clicks or "dwell" in columns else "are its rows clicks?"
         if is_by_time:
             reason += f", {key.after:.1%} of one before"
-        if is_by_time and is_bare:
+        if is_bare:
             question = f"it names no item: is each click of the last row of its {named} before it?"
         elif is_by_time and key.soon < 0.9 * key.after:
             question = (
@@ -256,8 +257,7 @@ def _guess_clicks(
             )
         log = replace(log, kind="clicks", columns=columns, reason=reason, question=question)
         return replace(log, join=() if join == ("impression_id",) else join), seen
-    events = _guess_unit_log(engine, log, main, matches)
-    return (replace(events, question=question), {}) if log.is_clicks else (None, {})
+    return (replace(unit_log, question=question), {}) if log.is_clicks else (None, {})
 
 
 def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match]) -> Log:
