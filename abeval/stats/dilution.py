@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from abeval.stats.effects import orient_lift, solve_fieller
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Floats, Lift, Refusal
+from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 
 
 class Rest(NamedTuple):
@@ -86,18 +87,15 @@ def dilute_mean(
     """
     total, of_total = control + float(rest.means[0]), variance + float(rest.covariance[0, 0])
     critical = (effect.high - effect.low) / 2 / effect.se if effect.se > 0 else 0.0
-    # Fieller's equation in units of the total, as `effects.fieller` solves it.
     g = critical * critical * of_total / total / total if total else math.inf
     if not g < 1:
         raise Refusal("control_near_zero", "the total of all traffic may be zero")
     value, w = effect.difference / total, critical * critical * covariance / total / total
-    ends = []
-    for half, side in (effect.difference - effect.low, -1), (effect.high - effect.difference, 1):
-        v = (half / total) ** 2
-        root = math.sqrt(max(v * (1 - g) - 2 * value * w + value * value * g + w * w, 0.0))
-        ends.append((value - w + math.copysign(root, side * total)) / (1 - g))
-    turned = math.copysign(1.0, total)
-    return Lift(turned * value, turned * ends[0], turned * ends[1], True, "diluted")
+    # The interval of the difference may have ends at two distances.
+    halves = effect.difference - effect.low, effect.high - effect.difference
+    below, above = halves if total > 0 else halves[::-1]
+    low, high = (solve_fieller(value, (half / total) ** 2, w, g) for half in (below, above))
+    return orient_lift(total, value, Interval(low.low, high.high), "diluted")
 
 
 def dilute_ratio(

@@ -209,7 +209,7 @@ def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Li
     # math.exp raises an exception when it overflows; above e^700 the end counts as infinite.
     high = ratio * math.exp(half) if half < 700 else math.inf
     ends = Interval(ratio * math.exp(-half) - 1, high - 1)
-    return _orient_lift(control.value, ratio - 1, ends, "log_delta")
+    return orient_lift(control.value, ratio - 1, ends, "log_delta")
 
 
 def log_se(control: Estimate, treatment: Estimate) -> float:
@@ -254,7 +254,7 @@ def _relative_se(difference: float, variance: float, covariance: float, control:
 
 def _symmetric(difference: float, control: float, se: float, q: float) -> Lift:
     relative = _divide(difference, control)
-    return _orient_lift(control, relative, Interval(relative - q * se, relative + q * se), "delta")
+    return orient_lift(control, relative, Interval(relative - q * se, relative + q * se), "delta")
 
 
 def _fieller(
@@ -262,18 +262,28 @@ def _fieller(
 ) -> Lift:
     """Solve (difference − λ·control)² = q²·Var(difference − λ·control) for λ."""
     relative, scale = _divide(difference, control.value), _divide(q, control.value)
-    # In units of the control: a λ² − 2b λ + c ≤ 0 between the roots; g ≥ 1 leaves none.
+    # In units of the control; g ≥ 1 leaves no ends.
     v, w, g = (x * scale * scale for x in (variance, covariance, control.variance))
     ends = Interval(-math.inf, math.inf)
     if g < 1:
-        a, b = 1 - g, relative - w
-        # b² − a·c without the terms that cancel: v − 2ρw + ρ²g + w² − v·g.
-        root = math.sqrt(max(v - 2 * relative * w + relative * relative * g + w * w - v * g, 0.0))
-        ends = Interval((b - root) / a, (b + root) / a)
-    return _orient_lift(control.value, relative, ends, "fieller")
+        ends = solve_fieller(relative, v, w, g)
+    return orient_lift(control.value, relative, ends, "fieller")
 
 
-def _orient_lift(control: float, relative: float, ends: Interval, method: str) -> Lift:
+def solve_fieller(relative: float, v: float, w: float, g: float) -> Interval:
+    """Solve Fieller's equation in units of the control, for `g` below 1.
+
+    `relative` is the difference, `v` its variance, `w` its covariance with the control and `g` the
+    variance of the control, all three times the squared quantile.
+    """
+    # a λ² − 2b λ + c ≤ 0 between the roots.
+    a, b = 1 - g, relative - w
+    # b² − a·c without the terms that cancel: v − 2ρw + ρ²g + w² − v·g.
+    root = math.sqrt(max(v - 2 * relative * w + relative * relative * g + w * w - v * g, 0.0))
+    return Interval((b - root) / a, (b + root) / a)
+
+
+def orient_lift(control: float, relative: float, ends: Interval, method: str) -> Lift:
     """Divide a relative change by the sign of control."""
     if control < 0:
         relative, ends = -relative, Interval(-ends.high, -ends.low)
