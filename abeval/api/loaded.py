@@ -354,13 +354,12 @@ class LoadedExperiment:
                 hint = "name a CSV file of its units and variants instead"
                 raise ExperimentError(f"{name!r} has no [assignment]", hint)
             rules[name] = rule
+        judged = [m for m in named_metrics(self.experiment) if m.role != "diagnostic"]
         with open_run(self.experiment, inputs) as run:
             result = audit(run, rules)
-        judged = [m for m in named_metrics(self.experiment) if m.role != "diagnostic"]
-        # Effects of units that share a cluster are no sums of single units.
-        if not rules or not judged or self.experiment.design is not None:
-            return result
-        with open_run(self.experiment, inputs) as run:
+            # Effects of units that share a cluster are no sums of single units.
+            if not rules or not judged or self.experiment.design is not None:
+                return result
             aggregates = collect_prepared(run, judged, others=find_variants(rules)).aggregates
         analysis = Analysis(self.experiment, judged, aggregates)
         tested, untested = find_interactions(analysis, [*rules])
