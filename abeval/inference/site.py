@@ -22,8 +22,9 @@ def compute_site_lifts(analysis: Analysis, comparisons: Comparisons) -> Mapping[
     either, because their number may move.
     """
     lifts = dict[Key, Lift]()
+    rests = {metric.name: _find_rest(analysis, metric) for metric in analysis.metrics}
     for metric, variant in analysis.rows:
-        comparison, rest = comparisons[metric.name, variant], _find_rest(analysis, metric)
+        comparison, rest = comparisons[metric.name, variant], rests[metric.name]
         if rest is None or comparison.effect is None or metric.test is not None:
             continue
         if metric.kind == "mean" and metric.presence_terms is not None:

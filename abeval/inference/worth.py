@@ -34,17 +34,13 @@ def compute_worth(analysis: Analysis, rows: Sequence[Row]) -> Iterator[Worth]:
         sides = pool_moments(analysis.moments(metric)).values()
         size = sum(side.n * (1.0 if metric.per is None else side.mean[1]) for side in sides)
         scale = float(size) / (days or 1.0)
-        top, _, below = metric.formula.partition(" / ")
+        what, same = _name_parts(metric)
         yield Worth(
             metric=row.metric,
             variant=row.variant,
-            what=_name_total(top, metric),
+            what=what,
             unit="" if metric.unit == "share" else metric.unit,
-            same=""
-            if metric.per is None
-            else "rows"
-            if below == "Σ 1"
-            else below.replace("Σ ", ""),
+            same=same,
             days=days,
             control=scale * (control or 0.0),
             change=scale * (change or 0.0),
@@ -84,7 +80,11 @@ def _adds_up(metric: Metric) -> bool:
     return metric.source.daily and metric.value != ColumnTerm("c_days")
 
 
-def _name_total(top: str, metric: Metric) -> str:
-    """Name what a numerator sums; a metric whose numerator is a formula is named itself."""
-    name = top.replace("Σ ", "")
-    return name if re.fullmatch(r"[^\W\d][\w ]*", name) else metric.label or metric.name
+def _name_parts(metric: Metric) -> tuple[str, str]:
+    """Name what a metric sums, and what a ratio divides by; empty for a mean."""
+    top, _, below = (part.replace("Σ ", "") for part in metric.formula.partition(" / "))
+    # A numerator that is a formula is no name: the metric is named itself.
+    what = top if re.fullmatch(r"[^\W\d][\w ]*", top) else metric.label or metric.name
+    if metric.per is None:
+        return what, ""
+    return what, "rows" if below == "1" else below

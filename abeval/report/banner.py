@@ -11,15 +11,15 @@ from abeval.results.replay import POOLED, PairRow, ReplayResult
 
 def list_verdict_lines(verdicts: Sequence[Verdict]) -> list[VerdictLine]:
     """Write a line for each verdict that has no next step of its own."""
-    several = len(verdicts) > 1
-    return [
-        VerdictLine(verdict.variant * several, verdict.decision, word, text, place)
-        for place, verdict in enumerate(verdicts, start=1)
-        for word, _, sentence in (verdict.sentence.partition(": "),)
+    several, lines = len(verdicts) > 1, list[VerdictLine]()
+    for place, verdict in enumerate(verdicts, start=1):
+        word, _, sentence = verdict.sentence.partition(": ")
         # One on a failed check begins with its name, which stays as it is.
-        for first in (sentence[:1] if verdict.decision == "do_not_trust" else sentence[:1].upper(),)
-        for text in (first + sentence[1:],)
-    ]
+        if verdict.decision != "do_not_trust":
+            sentence = sentence[:1].upper() + sentence[1:]
+        name = verdict.variant * several
+        lines.append(VerdictLine(name, verdict.decision, word, sentence, place))
+    return lines
 
 
 def conclude_replay(result: ReplayResult) -> list[VerdictLine]:
