@@ -157,7 +157,7 @@ def analyze(
     ] = False,
     format: Annotated[
         Literal["text", "md"],
-        typer.Option("--format", help="text, or at most 20 lines of md for a chat."),
+        typer.Option("--format", help="text, or md for a chat: at most 20 lines of text."),
     ] = "text",
     gate: Annotated[
         bool,

@@ -182,9 +182,9 @@ class SlotQuarter(Frozen):
 class Worth(effects.VariantRecord):
     """What a goal's total would change by if all traffic of the test had the variant.
 
-    Control's daily total, scaled to all units of all variants, times the lift: the difference per
-    unit, times those units, over the days of the log. Of a ratio, the difference times the
-    denominators of all variants, which are taken not to change. Without times, of the whole log.
+    The difference per unit, times the units of all variants, over the days of the log. Of a ratio,
+    the difference times the denominators of all variants, which are taken not to change. Without
+    times, of the whole log.
 
     Attributes:
         what: What adds up, such as `clicks`, in `unit`.
