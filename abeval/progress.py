@@ -157,7 +157,7 @@ def steps(command: str = "", *, profile: bool = False) -> Iterator[Steps]:
 
 @contextmanager
 def show_late(status: "Status") -> Iterator[None]:
-    """Show a spinner from half a second on: what ends sooner needs none."""
+    """Show the progress from half a second on: what ends sooner needs none."""
     timer = Timer(_SHOWN_AFTER, status.start)
     timer.daemon = True
     timer.start()

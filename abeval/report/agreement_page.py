@@ -1,4 +1,4 @@
-"""Build the page parts of an agreement: causes, quadrant, traffic, positions."""
+"""Build the page part of an agreement: slopes, the bill, causes, traffic, positions."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ _STANDING_WORDS = {
     "online only": "differ: online moved, offline did not",
     "inconclusive": "say nothing together: neither moved clearly",
 }
-"""Standing → its words; the order is that of the symbols in the quadrant."""
+"""Standing → its words."""
 
 _ORDER = "the candidate's order"
 
