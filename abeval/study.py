@@ -57,7 +57,7 @@ def make_provenance(
     frames = set(inputs.get("logs") or {})
     logs = {log: source for log, source in list_logs(experiment).items() if log not in frames}
     files = [
-        _input(log, path, experiment.folder, rows.get(file))
+        _describe_input(log, path, experiment.folder, rows.get(file))
         for log, source in logs.items()
         for rows in (_read_row_counts(log, source, experiment.folder),)
         for file in dict.fromkeys(files_of_log(log, source, experiment.folder))
@@ -97,7 +97,8 @@ def _read_row_counts(log: str, source: LogSource, folder: Path) -> Mapping[str, 
     return {}
 
 
-def _input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
+def _describe_input(log: str, file: Path, folder: Path, rows: int | None) -> InputFile:
+    """Describe a file of a log by its path in the folder, its size and its digest."""
     with file.open("rb") as opened:
         digest = hashlib.file_digest(opened, "sha256").hexdigest()
     path = file.relative_to(folder) if file.is_relative_to(folder) else file

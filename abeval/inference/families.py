@@ -110,7 +110,7 @@ def _holds_near_zero(metric: Metric, margin: Margin, comparison: Comparison) -> 
     if effect is None or spread is None or effect.control == 0:
         return False
     return decisions.not_worse_relative(
-        effect, spread.control, spread.covariance, margin.size, _direction(metric)
+        effect, spread.control, spread.covariance, margin.size, _gain_direction(metric)
     )
 
 
@@ -120,13 +120,14 @@ def _gain_interval(metric: Metric, comparison: Comparison) -> decisions.Gain | N
     if margin is None or effect is None:
         return None
     if not margin.relative:
-        return decisions.gain((effect.low, effect.high), _direction(metric))
+        return decisions.gain((effect.low, effect.high), _gain_direction(metric))
     if lift is None or not lift.bounded:
         return None
-    return decisions.gain((lift.low, lift.high), _direction(metric))
+    return decisions.gain((lift.low, lift.high), _gain_direction(metric))
 
 
-def _direction(metric: Metric) -> decisions.Direction:
+def _gain_direction(metric: Metric) -> decisions.Direction:
+    """Return which way a gain goes, for a metric without a target value."""
     return "increase" if metric.direction.sign == 1 else "decrease"
 
 

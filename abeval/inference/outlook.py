@@ -138,11 +138,11 @@ def _error_shown(comparison: Comparison, alpha: float) -> float | None:
     return se if 0 < se < math.inf else None
 
 
-def _critical_now(comparison: Comparison, level: float) -> float:
-    """Return the |z| at which a row rejects at this look."""
+def _critical_now(comparison: Comparison, alpha: float) -> float:
+    """Return the critical value of abs(z) at this look, for a two-sided level."""
     boundary = comparison.boundary
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
-    return look_plan.critical_values(looks, information, level)[-1]
+    return look_plan.critical_values(looks, information, alpha)[-1]
 
 
 def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:

@@ -195,6 +195,7 @@ def _decision_plan(
 
 
 def _fill_decision_plan(bare: DecisionPlan, case: _DecisionCase, target: Target) -> DecisionPlan:
+    """Find the size that ships an effect with the target's power, or the effect for its days."""
     first, effect, power = case.goals[0], target.mde, target.power
     if effect is None:
         size = first.days_to_size(target.days)
@@ -349,12 +350,12 @@ def _metric_outlook(row: Outlook, planned: float | None) -> MetricOutlook:
     if days is None:
         return MetricOutlook(name, None, mde, (), target, None, "no_time", variant, units)
     # One day alone does not say how the log goes on.
-    seen = {at: none_if_refused(partial(row.detectable, at)) for at in _sizes(days, planned)}
+    seen = {at: none_if_refused(partial(row.detectable, at)) for at in _curve_days(days, planned)}
     points = tuple((at, effect) for at, effect in seen.items() if effect)
     return MetricOutlook(name, days, mde, points, target, size, None, variant, units)
 
 
-def _sizes(days: float, planned: float | None) -> list[float]:
+def _curve_days(days: float, planned: float | None) -> list[float]:
     """List days for the curve, with today and the planned end."""
     step = max(1, math.ceil(_AHEAD * days / _POINTS))
     ends = [] if planned is None else [planned]

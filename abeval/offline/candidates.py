@@ -101,7 +101,11 @@ _MOST_CUTOFFS = 50
 
 
 def write_cutoffs(
-    engine: Engine, expressions: Sequence[Expression], rows: str, request: Number, also: str = ""
+    engine: Engine,
+    expressions: Sequence[Expression],
+    rows: str,
+    request: RequestNumber,
+    also: str = "",
 ) -> dict[int, tuple[int, ...]]:
     """Make `request_cutoffs`, the value of each named cut-off in each request.
 
@@ -178,8 +182,8 @@ class Candidates:
     cutoffs: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
 
-class Number(NamedTuple):
-    """SQL of the number of an id in rows `r`, and the join that it needs, if any."""
+class RequestNumber(NamedTuple):
+    """Hold SQL of the number of a request in rows `r`, and its join, if it needs one."""
 
     sql: str
     join: str = ""
@@ -216,15 +220,15 @@ def write_truth(engine: Engine, sql: str) -> None:
     engine.view("truth_rows", sql)
 
 
-def number_requests(engine: Engine, keyed: str, *, are_shared: bool = False) -> Number:
+def number_requests(engine: Engine, keyed: str, *, are_shared: bool = False) -> RequestNumber:
     """Number the requests of SQL of `unit_id, request_id`, which has both ids once."""
     engine.view("keyed_requests", keyed)
     # Whole numbers stand for themselves, because numbering takes a join over all rows. Requests
     # that units share need a number for each unit, so that their lists stay apart.
     if engine.columns("keyed_requests")["request_id"] in WHOLE_TYPES and not are_shared:
-        return Number("r.request_id")
+        return RequestNumber("r.request_id")
     engine.table("request_numbers", query("offline/request_numbers"))
-    return Number("q.number", "join request_numbers q on r.request_id = q.request_id")
+    return RequestNumber("q.number", "join request_numbers q on r.request_id = q.request_id")
 
 
 def number_items(engine: Engine, sources: Sequence[str], ties: Ties) -> ItemNumber:
@@ -257,7 +261,7 @@ def number_sources(sources: Mapping[str, str], item: ItemNumber) -> dict[str, st
 class Rows(NamedTuple):
     """Hold how rows are numbered, what was left out, and named cut-offs."""
 
-    request: Number
+    request: RequestNumber
     item: ItemNumber
     accounts: Accounts
     cutoffs: Mapping[int, Sequence[int]]
@@ -358,7 +362,7 @@ def write_shown_points(scores: Mapping[str, str]) -> dict[str, str]:
 
 
 def write_listed_candidates(
-    engine: Engine, number: int, list_sql: str, request: Number, item: ItemNumber
+    engine: Engine, number: int, list_sql: str, request: RequestNumber, item: ItemNumber
 ) -> tuple[str, int]:
     """Make `judged_N`, the lists of model number N against `truth_rows`.
 

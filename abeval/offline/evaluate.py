@@ -17,7 +17,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.metrics.row_text import over_columns
 from abeval.offline import candidates, metrics
-from abeval.offline.candidates import Accounts, Candidates, ItemNumber, Number, Units
+from abeval.offline.candidates import Accounts, Candidates, ItemNumber, RequestNumber, Units
 from abeval.offline.expressions import (
     Expression,
     check_part,
@@ -131,7 +131,9 @@ class Evaluation:
         return pd.DataFrame(of_metric, index=sums.units)
 
 
-def _scoring(options: EvaluationOptions, alpha: float, unjudged: Unjudged | None = None) -> Scoring:
+def _choose_scoring(
+    options: EvaluationOptions, alpha: float, unjudged: Unjudged | None = None
+) -> Scoring:
     metrics.check_keywords(options, EvaluationOptions.__annotations__)
     return metrics.choose_scoring(options, alpha, unjudged)
 
@@ -222,7 +224,7 @@ def evaluate(
         >>> values["mrr@2"], round(values["ndcg@2[lin]"] or 0, 5)
         (0.5, 0.63093)
     """
-    scoring = _scoring(options, alpha, unjudged)
+    scoring = _choose_scoring(options, alpha, unjudged)
     given = read_inputs(runs, truth)
     model_runs, source_sql = given.runs, {}
     _check_models(model_runs)
@@ -342,7 +344,7 @@ def _write_judgements(columns: Mapping[str, str], cutoffs: Sequence[Expression],
 
 def _write_truth(
     engine: Engine, judgements: str, item: ItemNumber, part: Expression | None
-) -> tuple[Units, Number, Accounts]:
+) -> tuple[Units, RequestNumber, Accounts]:
     """Make `truth_rows` of judgements, each item once; count what was merged."""
     engine.view("judgements", judgements)
     traffic = candidates.write_single_traffic("judgements", part.name if part else "all")
@@ -378,7 +380,7 @@ def _write_list(
     engine: Engine,
     number: int,
     model: str,
-    request: Number,
+    request: RequestNumber,
     item: ItemNumber,
     part: Expression | None,
 ) -> tuple[str, Accounts]:
@@ -447,7 +449,7 @@ def evaluate_log(
         >>> evaluate_log(log, ["score"], metrics=["mrr", "gauc[units]"]).values()
         {'mrr': 0.5, 'gauc[units]': 0.5}
     """
-    scoring = _scoring(options, alpha)
+    scoring = _choose_scoring(options, alpha)
     model_scores = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     _check_models(model_scores)
     # A model may have any name, which need not be one of a column.

@@ -12,7 +12,7 @@ from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
 from abeval.offline import candidates
-from abeval.offline.candidates import Accounts, ItemNumber, Number
+from abeval.offline.candidates import Accounts, ItemNumber, RequestNumber
 from abeval.offline.metrics import OfflineMetric
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def judge_scores(
     engine: Engine,
     log: LogColumns | None,
     impression_models: Mapping[str, str],
-    number: Number,
+    number: RequestNumber,
     item: ItemNumber,
 ) -> tuple[dict[str, str], Accounts]:
     """Make candidates of the models of the scores log.

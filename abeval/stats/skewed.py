@@ -57,7 +57,7 @@ class Spread(NamedTuple):
 
 
 class Stratum(NamedTuple):
-    """Units that are compared with each other: a share, and both spreads."""
+    """Units compared with each other: their weight in the effect, and both variants' spreads."""
 
     share: float
     control: Spread

@@ -206,7 +206,7 @@ _PLACES = 6
 
 
 class _Values:
-    """Ranges of values; the expressions of one metric share a rounding step."""
+    """The ranges of expressions in a table; they choose how a metric's values are rounded."""
 
     def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
         self._columns = columns

@@ -65,7 +65,7 @@ def _combine_symptoms(
 
 
 def _loss(case: CauseContext, state: str) -> Estimate | None:
-    """Return the AUC of served scores less the candidate's own, in one state."""
+    """Return AUC by served scores minus AUC by the candidate's scores, of rows in one state."""
     both = estimate_strata(case.rows("pairs:served"), case.variant, state)
     return None if both is None else both.difference
 
