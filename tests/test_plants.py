@@ -18,6 +18,8 @@ from tests.worlds.plants.half_precision import rounded_to_bits
 from tests.worlds.plants.part import probability
 from tests.worlds.plants.truth import PlantedTruth
 
+pytestmark = pytest.mark.slow
+
 NAMES = [plant.name for plant in PLANTS]
 SIZE = 60_000
 
@@ -71,7 +73,6 @@ def offline(logs, name: str) -> float:
     return candidate - baseline
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("name", NAMES)
 def test_offline_is_better_in_every_log(logs, name):
     assert offline(logs, name) > 0.015
@@ -170,7 +171,6 @@ def test_news_is_lost_in_the_treatments_feed_and_unknown_to_the_training_data(lo
     assert number(logs, "training_policy", "select count(distinct policy) from training") == 1
 
 
-@pytest.mark.whole
 def test_the_command_writes_what_analyze_and_replay_read(tmp_path):
     folder = tmp_path / "planted"
     options = ["timeouts", "--impressions", "20000", "--seed", "3"]

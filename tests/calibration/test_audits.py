@@ -74,11 +74,13 @@ def statuses(runs: int, **entries: object) -> Counter[str]:
     return Counter(check_of(result).status for result in worlds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("effect", [0.0, 0.2])
 def test_bots_that_both_variants_have_pass(effect: float) -> None:
     assert statuses(4, users=1_000, bots=10, effect=effect, clicks=True) == {"pass": 4}
 
 
+@pytest.mark.slow
 def test_bots_of_one_variant_alone_fail() -> None:
     found = check_of(world(3_000, 30, 0.1, seed=1, one_armed=True))
     assert (found.status, "treatment 30 of 1,5" in found.message) == ("fail", True)

@@ -27,6 +27,7 @@ def test_clusters_keep_their_level_and_users_do_not(world: World) -> None:
     assert np.mean(of_users) >= 0.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", [clusters, off_policy, switchbacks])
 def test_a_world_is_a_row_of_the_table(module: ModuleType) -> None:
     row = module.measure_world(module.WORLDS[0], 1, 0)

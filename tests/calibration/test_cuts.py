@@ -8,6 +8,8 @@ import pytest
 from benchmarks.calibration import cuts
 from tests.real_logs import need
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_moved_scene_is_seen_in_the_cut_and_nothing_is_untrusted() -> None:
     seeds = [cuts.seed_of(seed) for seed in range(2)]

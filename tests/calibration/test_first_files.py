@@ -9,6 +9,8 @@ import pytest
 from benchmarks.calibration.first_files import MOST_QUESTIONS, answer, measure_pair
 from tests.worlds.first_files import FORMS, write_pair
 
+pytestmark = pytest.mark.slow
+
 QUICK = ("ga4", "slates of json", "dat")
 
 

@@ -7,8 +7,9 @@ import pytest
 from benchmarks.calibration.history import Gain, measure_correlations, measure_gains
 from tests.worlds.effects import Pair
 
+pytestmark = pytest.mark.slow
 
-@pytest.mark.whole
+
 def test_the_corrected_correlation_is_the_true_one() -> None:
     said = measure_correlations(Pair(0.8, 2.0), 60, seed=3)
     outcome = {name: float(str(said[name])) for name in said if name != "shape"}

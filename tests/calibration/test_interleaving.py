@@ -25,12 +25,14 @@ def test_preferences_have_the_sign_of_an_ab_test(method):
     assert right >= 0.99 * significant
 
 
+@pytest.mark.slow
 def test_a_preference_takes_a_tenth_of_the_users_of_an_ab_test():
     lift, few, many, _ = interleaving.users_needed("team_draft", 0.5, users=200)
     assert lift > 0
     assert many > 10 * few
 
 
+@pytest.mark.slow
 def test_drafts_that_one_ranker_begins_too_often_are_found():
     assert interleaving.found(0.2, seeds=3) == 1
     assert interleaving.found(0.0, seeds=3) == 0

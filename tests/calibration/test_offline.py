@@ -9,6 +9,8 @@ from abeval.offline.inference import MetricValues, estimate
 from benchmarks.calibration import offline as calibration
 from tests.worlds import scored
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def log() -> scored.Scored:

@@ -10,6 +10,8 @@ import pytest
 from benchmarks.calibration.split import Plan, measure_plan
 from tests.worlds.splits import METRICS, WORLDS, Says, analysed, users_of
 
+pytestmark = pytest.mark.slow
+
 EVEN, _, MOVED, RAMP, _, STICKY, _ = WORLDS
 SEEDS = range(2)
 
@@ -18,7 +20,6 @@ def decisions(world, says, lift=0.0):
     return {analysed(world, users_of(world, s, lift), says).verdicts[0].decision for s in SEEDS}
 
 
-@pytest.mark.whole
 def test_a_treatment_that_moves_first_impressions_makes_no_effect():
     """Issue: DO NOT SHIP in 30 of 40, clicks per user −14 %, with no effect at all."""
     assert decisions(MOVED, "nothing") == {"do_not_trust"}
@@ -29,7 +30,6 @@ def test_a_treatment_that_moves_first_impressions_makes_no_effect():
     assert row.lift == pytest.approx(means[1] / means[0] - 1, rel=1e-9)
 
 
-@pytest.mark.whole
 def test_a_ramp_is_compared_within_stretches_where_its_assignment_is_known():
     """Active users come sooner, when few were treated: pooled, the treatment looks worse."""
     assert decisions(RAMP, "nothing") == {"do_not_trust"}
@@ -42,7 +42,6 @@ def test_a_ramp_is_compared_within_stretches_where_its_assignment_is_known():
         assert row.lift_low < 0 < row.lift_high
 
 
-@pytest.mark.whole
 def test_users_who_were_assigned_before_they_came_need_exposures():
     """Issue: SHIP in 4 of 16, with no effect. The schedule's own shares do not fit the entries."""
     assert decisions(STICKY, "nothing") == decisions(STICKY, "schedule") == {"do_not_trust"}
@@ -63,7 +62,6 @@ def test_the_table_counts_verdicts_and_the_intervals_that_may_be_read():
     assert list(ramp.values())[1:] == ["schedule", 0, 0, 1, 0, 1, 1]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("says", ["schedule", "exposures"])
 def test_a_true_effect_is_covered_under_a_ramp(says):
     counts = measure_plan(Plan(RAMP, says, lift=0.17), 100, 0)

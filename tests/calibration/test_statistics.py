@@ -34,7 +34,7 @@ SHORT = {
 }
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("study", SHORT)
 def test_a_short_calibration_is_not_liberal(study: str) -> None:
     for outcome in SHORT[study](20):

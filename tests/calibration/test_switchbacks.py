@@ -34,6 +34,7 @@ def test_carry_over_is_found_where_the_burn_in_is_too_short() -> None:
     assert np.mean([one.covered for one in own]) <= 0.9
 
 
+@pytest.mark.slow
 def test_arrays_are_what_the_whole_command_makes_of_the_log() -> None:
     world = World("balanced", 0, 20)
     result = through_command(world, 3, 0.1)

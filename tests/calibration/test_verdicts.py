@@ -30,7 +30,7 @@ def analysed(made, experiment=None):
     return result
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("name", list(NAMED))
 def test_the_right_verdict_in_each_world(name):
     found = measure_verdicts(NAMED[name], 3, 5000)
@@ -148,7 +148,7 @@ def test_looks_need_units():
         follow([], 0.05)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_daily_looks_short():
     for metric in (CLICKS, CTR):
         found = measure_looks(metric, 40, -10_000)

@@ -131,7 +131,7 @@ def nulls(seed: int, metrics: int, correlated: float) -> tuple[list[Addable], li
     return results, names
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("correlated", [0.0, 0.8])
 def test_intervals_hold_where_most_experiments_do_nothing(
     tmp_path: Path, correlated: float

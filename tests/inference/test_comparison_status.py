@@ -148,7 +148,7 @@ def test_a_range_holds_where_two_one_sided_tests_reject(
     assert decide_status(own, found, 1.0, 0.05) == ("unclear" if expected == "worse" else expected)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("bound", [0.9, 1.1])
 def test_a_value_at_a_bound_passes_as_often_as_the_one_sided_level(bound: float) -> None:
     """2,000 ratios of 300 units a variant: the error of a share of 2.5 % is .35 points."""

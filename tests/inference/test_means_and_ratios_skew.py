@@ -350,7 +350,7 @@ class TestLevels:
             cell["Welch's power, %"],
         )
 
-    @pytest.mark.whole
+    @pytest.mark.slow
     def test_the_family_of_skewed_goals_keeps_its_level(self) -> None:
         """12 whole analyses at 900/100: 18 % had an error where Welch's test judged them."""
         hits = 0

@@ -243,7 +243,7 @@ def test_planned_looks_can_end_the_experiment() -> None:
     assert nothing.ship + nothing.stop == pytest.approx(0.05, abs=0.006)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_the_planned_units_ship_as_often_as_planned() -> None:
     """Two goals and three guardrails; the long version is benchmarks.calibration.power."""
     plan = calibration.decision_plan(0.1, users=6_000)

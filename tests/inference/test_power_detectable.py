@@ -323,7 +323,7 @@ def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
     assert "times as long), in a new test" in step
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["fixed", "planned looks, the second of four", "always valid"])
 def test_a_true_effect_of_that_size_is_found_in_four_of_five(name: str) -> None:
     """More worlds, and more of each: python -m benchmarks calibrate detectable."""

@@ -113,7 +113,7 @@ def devices(seed, lift=0.0, users=(1500, 1000, 500), rates=(0.05, 0.15, 0.4)):
     return pd.concat(parts, ignore_index=True)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_no_paradox_is_said_where_nothing_differs():
     """Fifteen A/A tests; of such, one in six said REVERSES when signs alone were compared."""
     tests = [analysed(devices(seed)).segment_tests[0] for seed in range(15)]

@@ -147,7 +147,7 @@ def test_intervals_of_a_family_are_exact_too() -> None:
         assert (one.difference_low, one.difference_high) == (wide.low, wide.high)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("share", rare.SHARES)
 @pytest.mark.parametrize("expected", [1, 20])
 def test_few_successes_keep_the_level_and_cover(share: float, expected: int) -> None:

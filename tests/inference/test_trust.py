@@ -253,7 +253,7 @@ def test_what_the_check_advises_mends_it() -> None:
     assert permuted["rate"].status != "untrusted"
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_sound_tables_are_not_doubted_for_what_chance_did_to_their_replays() -> None:
     """One replay of each warned of three of these forty; a cap has nothing to mend in them."""
     for seed in range(1_000, 1_040):

@@ -43,7 +43,7 @@ def lists(rng: np.random.Generator) -> ListedItems:
     return of_groups(listed_rows(rng), GROUPS)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_the_standard_error_is_the_spread_over_logs():
     rng, names = np.random.default_rng(4), ("gini", "gini_listed", "entropy", "personalisation")
     values, errors = np.zeros((2, 150, len(names)))

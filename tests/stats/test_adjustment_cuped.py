@@ -197,7 +197,7 @@ def test_fieller_of_the_adjusted_lift_agrees_with_the_adjusted_test() -> None:
     assert seen == {True, False}
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_covariance_with_the_control_is_what_repetitions_show() -> None:
     rng = np.random.default_rng(6)
     x = rng.normal(10, 2, (3000, 2, 50))

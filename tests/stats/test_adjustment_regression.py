@@ -65,7 +65,7 @@ def test_the_error_is_that_of_two_predictions_at_an_estimated_centre() -> None:
     assert adjusted.effect.se == pytest.approx(math.sqrt(sum(variances)), rel=1e-9)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_many_covariates_of_few_units_keep_the_level() -> None:
     """6.9 % without what the slopes of the smaller variant cost."""
     rng, runs = np.random.default_rng(3), 1500

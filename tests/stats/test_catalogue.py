@@ -198,7 +198,7 @@ def test_the_number_of_impressions_does_not_matter_only_how_they_are_spread(
     assert two.effect.p_value == one.effect.p_value
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_the_same_policy_shows_no_difference_at_unequal_traffic() -> None:
     """Returning users of clustered taste, A/A: no systematic lead of the larger arm."""
     rng = np.random.default_rng(11)

@@ -89,7 +89,7 @@ def test_of_two_segments_the_lifts_are_fiellers() -> None:
     assert mirrored.q == pytest.approx(found.q, rel=1e-6)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_one_lift_over_unlike_baselines_holds_its_level() -> None:
     rng, runs = np.random.default_rng(3), 2000
     base, ses = np.array([0.02, 0.3, 1.0, 4.0]), np.array([0.004, 0.01, 0.05, 0.1])

@@ -60,6 +60,7 @@ def test_units_without_credit_change_nothing():
     assert interleaving.preference([*a, *more], [*b, *more]) == interleaving.preference(a, b)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [pytest.param(15, marks=pytest.mark.whole), 60, 300])
 def test_level_with_users_of_1_to_200_lists(units: int):
     rng = np.random.default_rng(units)

@@ -76,7 +76,7 @@ def test_intervals_of_independent_rows_cover() -> None:
         assert within(share, 400), (name, share)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_intervals_of_heterogeneous_users_cover_only_by_clusters() -> None:
     w = world(rows=25, heterogeneity=0.8, users=150)
     for name, share in covers(w, 12, 200).items():
@@ -106,7 +106,7 @@ def rare(rng: np.random.Generator, runs: int) -> tuple[float, float]:
     return corrected / runs, symmetric / runs
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_intervals_of_rare_clicks_are_corrected_for_skewness() -> None:
     corrected, symmetric = rare(np.random.default_rng(31), 1000)
     assert within(corrected, 1000)

@@ -123,7 +123,7 @@ def test_the_three_methods_agree_with_the_delta_method_on_logs() -> None:
 
 
 @pytest.mark.parametrize("share", [0.5, 0.1])
-@pytest.mark.whole
+@pytest.mark.slow
 def test_a_a_rejections_of_permutation_jackknife_and_bootstrap(share: float) -> None:
     rng, runs = np.random.default_rng(3), 400
     p = np.array(

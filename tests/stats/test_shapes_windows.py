@@ -29,7 +29,7 @@ def test_each_window_is_its_own_ratio_test():
         assert found.covariance[day, day] == pytest.approx(effects.log_se(c, t) ** 2, rel=1e-9)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_covariance_between_windows_is_that_of_many_draws():
     pairs = [(arm(2 * i), arm(2 * i + 1)) for i in range(1500)]
     found = [shapes.window_effects(moments(c), moments(t)) for c, t in pairs]

@@ -454,7 +454,7 @@ def test_sums_stand_in_place_of_logs() -> None:
         )
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_counts_without_an_effect_decide_seldom() -> None:
     """A short run of `benchmarks.calibration.counts`: 100 tables of each of three worlds."""
     from benchmarks.calibration.counts import measure_world, worlds

@@ -104,7 +104,7 @@ def test_one_effect_at_all_hours_is_not_told_apart_and_a_night_effect_is(loaded)
     assert row.p_value < 1e-4
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_the_test_of_one_effect_keeps_its_level_although_units_return():
     loaded = small()
     p_values = []
