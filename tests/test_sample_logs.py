@@ -99,7 +99,7 @@ COMMANDS = (
 )
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_ends_in_a_result(command, tmp_path):
     done = CliRunner().invoke(app, command.format(sample.FILE, out=tmp_path).split())

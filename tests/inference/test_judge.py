@@ -76,7 +76,6 @@ def test_caps_are_pooled_and_both_numbers_are_there():
     assert people.during.quantile(0.99, interpolation="lower") <= cap
 
 
-@pytest.mark.whole
 def test_always_valid_intervals_are_wider_and_say_so(valid):
     fixed = sample.analysis()
     for metric in ("ctr", "dwell_per_user", "sessions_per_user"):
@@ -96,7 +95,6 @@ def test_always_valid_lift_and_difference_exclude_zero_together(valid):
             assert (row.lift_high < 0) == (row.difference_high < 0)
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("family", ["bonferroni", "holm", "bh", "hommel"])
 def test_the_family_adjusts_goals_and_guardrails_apart(judged, family):
     result = judged(family=family)
@@ -109,7 +107,6 @@ def test_the_family_adjusts_goals_and_guardrails_apart(judged, family):
     assert all(row.p_adjusted is None for row in result.scorecard if row.role == "diagnostic")
 
 
-@pytest.mark.whole
 def test_the_interval_of_the_lift_can_be_chosen(judged):
     lows = {
         kind: judged(relative=kind)["ctr"].lift_low for kind in ("fieller", "delta", "log_delta")

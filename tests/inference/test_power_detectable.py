@@ -188,6 +188,7 @@ def test_the_page_shows_what_lies_ahead_once(name: str) -> None:
     assert tabs == len({plan.metric for plan in study.outlook.metrics})
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", WORLDS)
 def test_no_interval_is_wider_than_what_could_be_seen(name: str) -> None:
     """An effect within the interval's half-width is found in fewer than half of all tests."""

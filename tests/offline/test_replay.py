@@ -23,7 +23,6 @@ def sample():
     return abeval.load(SAMPLE).replay(k=(1, 5, 10, 20))
 
 
-@pytest.mark.whole
 def test_the_candidate_beats_the_baseline_offline(sample):
     for metric in ("ndcg@10[exp]", "map@10[min]", "mrr@10", "auc", "gauc[impressions]"):
         pair = sample.pair(metric, "pooled")

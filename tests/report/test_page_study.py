@@ -37,7 +37,7 @@ from abeval.report.tables import TextTable
 from abeval.results import format as fmt
 from abeval.results.study import Study, build_study, read_results
 from abeval.stats.catalogue import compare_all
-from tests import builders
+from tests import builders, sample
 from tests.agreement.test_agree_sample import GOLDEN, golden_of, same
 from tests.report.numbers import NUMBER, Known, plain, printed, shares
 from tests.report.numbers import Result as NumbersOf
@@ -73,7 +73,6 @@ def parsed(page: str) -> Page:
     return parse(page)
 
 
-@pytest.mark.whole
 def test_every_part_that_the_sample_has_data_for_is_there(parsed: Page) -> None:
     ids = [e.attributes["id"] for e in parsed.all("section")]
     missing = {part.id for part in load_parts()} - set(ids)
@@ -109,7 +108,6 @@ def test_the_download_has_all_but_windows_and_says_so(
     assert names == ["scorecard (CSV) .gz", "results (JSON) .gz"]
 
 
-@pytest.mark.whole
 def test_results_of_several_commands_make_one_page(folder: Path, study: Study) -> None:
     parts = {
         **{"a": study.analysis, "t": study.time, "r": study.replay, "x": study.aa},
@@ -245,9 +243,8 @@ def test_what_was_promised_and_what_came_is_a_line_under_the_verdict(
 
 
 @pytest.mark.whole
-def test_the_page_of_a_replay_begins_with_what_was_promised(tmp_path: Path, study: Study) -> None:
+def test_the_page_of_a_replay_begins_with_what_was_promised(tmp_path: Path) -> None:
     """It is that of `agree`, of one reading of the logs; the replay itself stays as it is."""
-    assert study.agreement is not None
     page, file = tmp_path / "page.html", tmp_path / "replay.json"
     late = "late: position > 5"
     args = ["replay", str(FILE), "--metric", "mrr@5", "--curve", "3", "--where", late]
@@ -256,7 +253,7 @@ def test_the_page_of_a_replay_begins_with_what_was_promised(tmp_path: Path, stud
     sections = {e.attributes["id"]: words(e) for e in parse(whole(page.read_text())).all("section")}
     assert next(iter(sections)) == "verdict"
     assert sections["verdict"].startswith("What was promised and what came")
-    gap = study.agreement.gap
+    gap = sample.agreement().gap
     assert gap is not None
     for value in (gap.promised, gap.came, gap.causes[0].points, gap.unexplained):
         assert f"{value:+.1%}" in sections["verdict"].replace("−", "-")
@@ -613,7 +610,6 @@ def test_every_metric_has_the_sql_that_summed_it_beside_its_method(
         assert text.strip() == (queries / f"{metric.query}.sql").read_text("utf-8").strip()
 
 
-@pytest.mark.whole
 def test_the_file_and_the_sql_of_the_page_give_the_same_result_again(
     study: Study, parsed: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

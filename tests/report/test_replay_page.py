@@ -61,7 +61,6 @@ def section(page, name):
     return words(part)
 
 
-@pytest.mark.whole
 def test_every_model_stands_beside_control_on_every_traffic(full, page):
     said = section(page, "offline")
     for traffic in ("Ranking, traffic of x", "Ranking, traffic of y", "Ranking, all traffic"):

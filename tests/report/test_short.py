@@ -145,9 +145,9 @@ def in_order(result: Record, text: str) -> None:
                 assert place >= 0, (field, key, word)
 
 
-@pytest.mark.whole
-@pytest.mark.parametrize("names", [SHORT, UNITS, LONG], ids=["short", "unit", "long"])
-@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize(
+    ("width", "names"), [(36, SHORT), (80, UNITS), *((width, LONG) for width in WIDTHS)]
+)
 @pytest.mark.parametrize("kind", list(STATUS))
 def test_no_name_variant_or_status_is_cut(
     results: dict[str, Record], kind: str, width: int, names: dict[str, str]
