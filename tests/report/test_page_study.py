@@ -689,14 +689,15 @@ def test_the_power_of_the_page_is_that_of_the_command(study: Study) -> None:
 def test_figures_are_for_taking(study: Study) -> None:
     assert study.analysis is not None
     assert study.time is not None
-    figure = study.figures["cumulative", "ctr"]
+    figures = study.figures
+    figure = figures["cumulative", "ctr"]
     figure.update_layout(title="mine")
     assert figure.layout.title.text == "mine"
     assert ("windows", "ctr") in study.time.figures
     assert figure.layout.title.text == "mine"
     assert [key[0] for key in study.analysis.figures][:2] == ["forest", "daily"]
     # Each has its title, and room for it.
-    assert all(study.figures[key].layout.title.text for key in study.figures)
+    assert all(figures[key].layout.title.text for key in figures)
     with pytest.raises(KeyError, match="there are"):
         study.time.figures["nothing"]
 

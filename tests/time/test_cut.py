@@ -46,6 +46,7 @@ def test_quantiles_caps_and_covariates_of_a_window_are_those_of_a_period_cut_to_
             assert found[name] == pytest.approx(getattr(card[metric], name), rel=1e-9), metric
 
 
+@pytest.mark.whole
 def test_quantiles_have_looks_and_no_verdict_for_want_of_a_covariance(result):
     expected = {"ctr", "dwell_per_user", "read", "capped_share"}
     assert {row.metric for row in result.stability} == expected
@@ -55,6 +56,7 @@ def test_quantiles_have_looks_and_no_verdict_for_want_of_a_covariance(result):
     assert any("not in the tests of stability" in note for note in result.notes)
 
 
+@pytest.mark.whole
 def test_adjusted_windows_are_narrower(result):
     plain = sample.at_one_look().windows(metrics=["ctr"]).windows_frame()
     wide, narrow = (one(w, "ctr", "cumulative") for w in (plain, result.windows_frame()))
