@@ -463,26 +463,27 @@ def test_a_closed_stdout_is_said(closed: str) -> None:
 
 
 @pytest.mark.parametrize("command", ["analyze", "init", "folder"])
-def test_names_that_are_no_utf8_are_said(command: str, tmp_path: Path) -> None:
-    file = os.fsencode(tmp_path) + b"/l\xe9.csv"
-    Path(os.fsdecode(file)).write_text("user_id,variant,x\n1,a,1\n2,b,2\n")
-    named = [b"--unit", b"user_id", b"--variant", b"variant"]
+def test_names_that_are_no_utf8_are_said(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
+    file = os.fsdecode(os.fsencode(tmp_path) + b"/l\xe9.csv")
+    Path(file).write_text("user_id,variant,x\n1,a,1\n2,b,2\n")
+    named = ["--unit", "user_id", "--variant", "variant"]
     arguments = {
-        "analyze": [b"analyze", file, *named],
-        "init": [b"init", file],
-        "folder": [b"analyze", os.fsencode(tmp_path), *named],
+        "analyze": ["analyze", file, *named],
+        "init": ["init", file],
+        "folder": ["analyze", tmp_path, *named],
     }[command]
-    run = [os.fsencode(sys.executable), b"-m", b"abeval", *arguments]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)  # noqa: S603
-    assert done.returncode == 2
-    assert "has bytes that are no UTF-8" in done.stderr
-    assert "rename it" in done.stderr
+    assert call(monkeypatch, *arguments) == 2
+    said = capsys.readouterr().err
+    assert "has bytes that are no UTF-8" in said
+    assert "rename it" in said
 
 
-def test_a_long_name_of_the_variant_is_said(tmp_path: Path) -> None:
+def test_a_long_name_of_the_variant_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Capture
+) -> None:
     file = tmp_path / "a.csv"
     file.write_text("user_id,variant,x\n1,a,1\n2,b,2\n")
-    run = [sys.executable, "-m", "abeval", "analyze", str(file), "--variant", "v" * 250]
-    done = subprocess.run(run, capture_output=True, text=True, check=False)  # noqa: S603
-    assert done.returncode == 2
-    assert "columns.variant: should have at most 200 characters" in done.stderr
+    assert call(monkeypatch, "analyze", file, "--variant", "v" * 250) == 2
+    assert "columns.variant: should have at most 200 characters" in capsys.readouterr().err
