@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import abeval
+from tests import sample
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
@@ -44,14 +44,13 @@ def overflowing(browser: Any, html: str) -> list[str]:
 @pytest.mark.whole
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 def test_no_cell_of_a_summary_is_cut(browser: Any) -> None:
-    experiment = abeval.load("sample_logs/experiment.toml")
-    html = experiment.analyze()._repr_html_()
+    html = sample.analysis()._repr_html_()
     assert overflowing(browser, html) == []
     assert overflowing(browser, html.replace("table-layout: auto", "table-layout: fixed")) != []
 
 
 def test_a_summary_says_dates_units_and_trust() -> None:
-    result = abeval.load("sample_logs/experiment.toml").analyze()
+    result = sample.analysis()
     html = result._repr_html_()
     # Thousands are set apart by thin spaces on pages.
     thin = "\N{NARROW NO-BREAK SPACE}"

@@ -9,12 +9,13 @@ import pytest
 
 import abeval
 from abeval.report.worth import describe_worth, worth_lines
+from tests.sample import analysis
 from tests.worlds.triggered import World, analyze_world
 
 
 @pytest.fixture(scope="module")
 def sample() -> abeval.Result:
-    return abeval.load("sample_logs/experiment.toml").analyze()
+    return analysis()
 
 
 def test_numbers_are_those_of_the_json_rounded(sample: abeval.Result) -> None:
