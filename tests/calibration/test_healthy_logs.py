@@ -27,6 +27,7 @@ NEW_FAULTS = [name for name in FAULTS if name not in OLD_FAULTS]
 HOURS = ("missing_hours", "short_days", "clock", "late_data")
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_healthy_log_of_each_kind_passes_every_check(kind: str) -> None:
     run = judge(kind, number=3, seed=5)
@@ -48,6 +49,7 @@ def hours(result: Result) -> dict[str, str]:
     return {one.name: one.message for one in checks if one.status in ("warn", "fail")}
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     ("stages", "hour"),
     [
@@ -87,6 +89,7 @@ def test_a_stage_of_a_few_units_has_no_rhythm_of_its_own() -> None:
     assert "clock" not in hours(result)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", NEW_FAULTS)
 def test_a_faulty_log_is_found_and_decides_nothing(name: str) -> None:
     run = judge(name, number=1, seed=5)
