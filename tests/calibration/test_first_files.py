@@ -9,9 +9,7 @@ import pytest
 from benchmarks.calibration.first_files import MOST_QUESTIONS, answer, measure_pair
 from tests.worlds.first_files import FORMS, write_pair
 
-pytestmark = pytest.mark.slow
-
-QUICK = ("ga4", "slates of json", "dat")
+pytestmark = pytest.mark.whole
 
 
 @pytest.mark.parametrize("seed", [0, 9])
@@ -22,9 +20,7 @@ def test_odd_names_hide_no_key(seed: int, tmp_path: Path) -> None:
     assert (outcome.false, outcome.guessed) == ([], False)
 
 
-@pytest.mark.parametrize(
-    "form", [f if f in QUICK else pytest.param(f, marks=pytest.mark.whole) for f in FORMS]
-)
+@pytest.mark.parametrize("form", FORMS)
 def test_a_form_is_drafted_with_its_query(form: str, tmp_path: Path) -> None:
     outcome = answer(FORMS[form](1, tmp_path), tmp_path)
     assert outcome.is_right, outcome.error
