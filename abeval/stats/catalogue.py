@@ -182,8 +182,11 @@ def chances_seen(units: ArrayLike, at: ArrayLike) -> Floats:
     return np.concatenate([np.zeros((*total.shape, 1)), 1.0 - none], axis=-1)
 
 
-# Sets of groups whose item totals a thread holds in memory at once.
-_CHUNK = 32
+# Items times sets of groups whose totals a thread holds in memory at once.
+_CHUNK = 1 << 22
+
+# Of fewer items, all totals of a set are counted sooner than those that change.
+_MANY_ITEMS = 10_000
 
 # Items per matrix product, few enough that BLAS starts no threads of its own.
 _BLOCK = 128
@@ -239,7 +242,9 @@ class Coverage(NamedTuple):
             return (block - rest)[None]
 
         # Coverage by rare items is proportional to traffic, and so are its differences.
-        return np.asarray(_map_chunks(evaluate, len(members)) * np.maximum(1.0, observed / at))
+        return np.asarray(
+            _map_chunks(evaluate, len(members), len(shown)) * np.maximum(1.0, observed / at)
+        )
 
     def count_groups(self, groups: int, _in_blocks: int) -> int:
         """Count the groups of units that one random difference uses: here, all."""
@@ -336,7 +341,8 @@ def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Levels, slice], 
     whole = arm.counts.sum(axis=0)
     # Of most groups, only items of the few others have another total than in all of them. Whole
     # numbers are in single precision, see `_precision`.
-    if members.mean() > 0.5 and whole.max() < len(whole) and whole.dtype == np.float32:
+    can_change = max(_MANY_ITEMS, whole.max()) < len(whole) and whole.dtype == np.float32
+    if can_change and members.mean() > 0.5:
         items = [np.flatnonzero(row > 0) for row in arm.counts]
         shown = [row[at].astype(np.intp) for row, at in zip(arm.counts, items, strict=True)]
 
@@ -347,12 +353,13 @@ def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Levels, slice], 
         def count(chunk: slice) -> _Levels:
             return _count_levels(_totals(members[chunk], arm.counts))
 
-    return _map_chunks(lambda chunk: evaluate(count(chunk), chunk), len(members))
+    return _map_chunks(lambda chunk: evaluate(count(chunk), chunk), len(members), len(whole))
 
 
-def _map_chunks(evaluate: Callable[[slice], Floats], sets: int) -> Floats:
+def _map_chunks(evaluate: Callable[[slice], Floats], sets: int, items: int) -> Floats:
     """Evaluate so many sets by chunks, in threads; shape (functionals, sets)."""
-    chunks = [slice(start, start + _CHUNK) for start in range(0, sets, _CHUNK)]
+    size = max(1, _CHUNK // max(items, 1))
+    chunks = [slice(start, start + size) for start in range(0, sets, size)]
     return np.concatenate([*map_in_threads(evaluate, chunks)], axis=1)
 
 
