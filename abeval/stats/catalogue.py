@@ -373,7 +373,7 @@ def _change_levels(
     levels = np.tile(np.bincount(whole), (len(members), 1))
     for member, level in zip(members, levels, strict=True):
         left = whole.copy()
-        for group in np.flatnonzero(member == 0):
+        for group in np.flatnonzero(member == 0).tolist():
             level -= np.bincount(left[items[group]], minlength=len(level))
             left[items[group]] -= shown[group]
             level += np.bincount(left[items[group]], minlength=len(level))
