@@ -103,6 +103,21 @@ def test_left_out_coverage_is_rarefied() -> None:
         assert measured[0, :, 1 + group] == pytest.approx(wanted, rel=1e-9)
 
 
+@pytest.mark.parametrize("measure", [Evenness(20_000, ["gini", "entropy"]), Coverage(20_000)])
+def test_many_items_have_the_values_that_counting_all_of_them_gives(measure) -> None:
+    random = np.random.default_rng(5)
+    # Whole numbers in single precision are changed by group, all others counted in each set.
+    counted = [
+        Arm(random.poisson(rate, (GROUPS, 15_000)).astype(np.float64), random.integers(*units))
+        for rate, units in ((0.4, (40, 60, GROUPS)), (0.3, (30, 45, GROUPS)))
+    ]
+    changed = [one._replace(counts=one.counts.astype(np.float32)) for one in counted]
+    wanted, found = (
+        catalogue.evaluate_at_equal_traffic(*arms, ORDER, measure) for arms in (counted, changed)
+    )
+    assert found == pytest.approx(wanted, rel=1e-12)
+
+
 def sets_of(blocks: list[list[int]]) -> Floats:
     members = np.zeros((len(blocks), GROUPS))
     for row, block in enumerate(blocks):
