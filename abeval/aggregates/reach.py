@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.engines.sql import Engine, query
-from abeval.logs.unit_arrays import downcast
+from abeval.logs.unit_arrays import Groups, downcast, pack_key
 from abeval.logs.views import ITEM_GROUPS, show_rows
 
 BLOCK = 10_000_000
@@ -47,6 +47,15 @@ class Reach(NamedTuple):
         number = [*self.variants, variant].index(variant)
         return slice(*np.searchsorted(self.variant, [number, number + 1]).tolist())
 
+    def add(self, other: "Reach") -> "Reach":
+        """Add other units and impressions of the same variants and items."""
+        columns = [np.concatenate(pair) for pair in zip(self[2:], other[2:], strict=True)]
+        variant, item, item_group, units, impressions = columns
+        groups = Groups.build(pack_key(variant, item_group, item))
+        keys = (column[groups.first] for column in (variant, item, item_group))
+        sums = (groups.sum(column) for column in (units, impressions))
+        return Reach(self.variants, self.items, *keys, *sums)
+
 
 _NONE = np.zeros(0, dtype=np.int64)
 NO_REACH = Reach((), (), _NONE, _NONE, _NONE, _NONE, _NONE)
@@ -56,11 +65,11 @@ _Items = NDArray[np.integer]
 
 
 class Catalogue(NamedTuple):
-    """Hold who was shown what in the period, and by day where windows ask.
+    """Hold who was shown what in the period, and where days are.
 
     Attributes:
         group: Of each analysed unit, its variant and the group of units in one number.
-        days: Where `item_days` is, from which windows are added up; None without them.
+        days: Where `item_days` is; None without days.
         numbers: The number in `item_days` of each of the items of `reach`.
     """
 
@@ -69,12 +78,15 @@ class Catalogue(NamedTuple):
     days: Engine | None = None
     numbers: _Items = _NONE
 
-    def select_days(self, first: int, last: int) -> Reach:
-        """Return who was shown what from one day, counted from 1970, to another."""
+    def select_day(self, day: int, first: int) -> Reach:
+        """Return who was shown what on a day, counted from 1970.
+
+        Units that were shown an item since the first day do not count again, so that days add up.
+        """
         if self.days is None:
             return NO_REACH
-        self.days.view("item_window", f"select {first} as first_day, {last} as last_day")
-        entries = _ReachEntries.load(self.days, "4_metrics/window_reach")
+        self.days.view("reach_day", f"select {first} as first_day, {day} as day")
+        entries = _ReachEntries.load(self.days, "4_metrics/day_reach")
         return entries.reach(self.reach.variants, self.reach.items, self.numbers)
 
     def group_units(

@@ -7,6 +7,7 @@ between the halves, so a test at 5 % must reject 5 % of the splits.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -275,10 +276,11 @@ def _replay_together(
     """Return the p-values of metrics that have the same units in each bucket."""
     rng, left = np.random.default_rng(seed), [*sums]
     p_values = {name: np.zeros(0) for name in sums}
+    values = np.stack([sums[name].sums for name in left], axis=1)
     for start in range(0, runs, _BATCH):
         replay = aa_replay(
             sums[left[0]].units,
-            np.stack([sums[name].sums for name in left], axis=1),
+            values,
             share,
             min(_BATCH, runs - start),
             rng,
@@ -287,7 +289,10 @@ def _replay_together(
         )
         for name, of_batch in zip(left, replay.p_values.T, strict=True):
             p_values[name] = np.append(p_values[name], of_batch)
-        left = [name for name in left if is_enough is None or not is_enough(p_values[name])]
+        if is_enough is None:
+            continue
+        is_left = np.array([not is_enough(p_values[name]) for name in left])
+        left, values = [*compress(left, is_left)], values[:, is_left]
         if not left:
             break
     return p_values

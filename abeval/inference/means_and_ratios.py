@@ -150,7 +150,7 @@ def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
         )
     adjusted = _adjust_effect(sample)
     if control.variance + treatment.variance > 0:
-        permuted = _select_skewed(sample, adjusted)
+        permuted = _select_skewed(sample, (control, treatment), adjusted)
         if permuted is not None:
             prefix = "post_stratified_" if strata.adjusts else "cuped_"
             name = METHOD if adjusted is None else prefix + METHOD
@@ -203,13 +203,14 @@ def _adjust_effect(sample: _Sample) -> Adjusted | None:
     return past and _adjust_by_covariates(metric, past, rule.adjust, rule.alpha)
 
 
-def _select_skewed(sample: _Sample, adjusted: Adjusted | None) -> Skewed | None:
+def _select_skewed(
+    sample: _Sample, values: tuple[Estimate, Estimate], adjusted: Adjusted | None
+) -> Skewed | None:
     """Select the input of the permutation test; None if values are not skewed."""
     metric, arms, rule, strata, skewness = sample
     is_ratio = metric.kind != "mean"
     if skewness is not None:
         are_shares = not is_ratio and special_tests.has_shares(*arms)
-        values = [_estimate(metric, arm) for arm in arms]
         return special_tests.find_skewed_by_skewness(values, *skewness, are_shares, is_ratio)
     past = None if adjusted is None or strata.adjusts else _pick_covariates(metric, *arms)
     if past is None:

@@ -74,11 +74,7 @@ def spread_of_sets(totals: _Totals, catalogue_size: int, functionals: Sequence[_
         array([[0.5  , 0.   ],
                [0.   , 0.693]])
     """
-    sums = totals.sum(axis=1, dtype=np.float64)
-    if not sums.all():
-        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
-    levels = _count_levels(totals)
-    return np.stack([_SET_FUNCTIONALS[name](*levels, sums, catalogue_size) for name in functionals])
+    return _spread_of_levels(_count_levels(totals), catalogue_size, functionals)
 
 
 def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
@@ -86,29 +82,49 @@ def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size:
 
     `totals` are the units that were shown each item, shape (sets, items).
     """
+    return _coverage_of_levels(_count_levels(totals), units, at, catalogue_size)
+
+
+class _Levels(NamedTuple):
+    """Totals of items in each set of groups, ascending, and how many items have each.
+
+    Shape (sets, levels), or (1, levels) if all sets have the same.
+    """
+
+    totals: NDArray[np.number]
+    items: Integers
+
+
+def _count_levels(totals: _Totals) -> _Levels:
+    """Count the items of each total in each set, rows of `totals`."""
+    size = int(totals.max(initial=0)) + 1
+    # Few whole totals are counted, all others sorted.
+    if size <= totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
+        rows = [np.bincount(row.astype(np.intp), minlength=size) for row in totals]
+        return _drop_empty(np.stack(rows))
+    return _Levels(_sort(totals), np.ones((1, totals.shape[1]), dtype=np.intp))
+
+
+def _drop_empty(items: Integers) -> _Levels:
+    totals = np.flatnonzero(items.any(axis=0))
+    return _Levels(totals[None], items[:, totals])
+
+
+def _spread_of_levels(levels: _Levels, size: int, functionals: Sequence[_Spread]) -> Floats:
+    """Compute Gini and entropy of each set, shape (functionals, sets)."""
+    sums = np.einsum("ij,ij->i", *levels, dtype=np.float64)
+    if not sums.all():
+        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
+    return np.stack([_SET_FUNCTIONALS[name](*levels, sums, size) for name in functionals])
+
+
+def _coverage_of_levels(levels: _Levels, units: Floats, at: Floats, size: int) -> Floats:
+    """Compute the coverage of each set, shape (sets,)."""
     chances = chances_seen(units, at)
     # The last chance is that of all larger numbers of units.
-    index = np.minimum(totals, chances.shape[1] - 1).astype(np.intp)
-    index += chances.shape[1] * np.arange(len(index))[:, None]
-    return np.asarray(chances.ravel()[index].sum(axis=1) / catalogue_size)
-
-
-# Whole totals are counted by size if there are so many times as many items; else items are sorted.
-_ITEMS_PER_LEVEL = 8
-
-
-def _count_levels(totals: _Totals) -> tuple[NDArray[np.number], Integers]:
-    """Count the items of each total in each set.
-
-    Returns totals, ascending, and how many items have each: shape (sets, levels), or (1, levels)
-    if all sets have the same.
-    """
-    size = int(totals.max(initial=0)) + 1
-    if size * _ITEMS_PER_LEVEL <= totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
-        rows = totals.astype(np.intp)
-        counts = np.stack([np.bincount(row, minlength=size) for row in rows])
-        return np.arange(size)[None], counts
-    return _sort(totals), np.ones((1, totals.shape[1]), dtype=np.intp)
+    index = np.minimum(levels.totals, chances.shape[1] - 1).astype(np.intp)
+    seen = chances[np.arange(len(chances))[:, None], index]
+    return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / size)
 
 
 def _sort(totals: _Totals) -> NDArray[np.number]:
@@ -166,8 +182,11 @@ def chances_seen(units: ArrayLike, at: ArrayLike) -> Floats:
     return np.concatenate([np.zeros((*total.shape, 1)), 1.0 - none], axis=-1)
 
 
-# Sets of groups whose item totals a thread holds in memory at once.
-_CHUNK = 16
+# Items times sets of groups whose totals a thread holds in memory at once.
+_CHUNK = 1 << 22
+
+# Of fewer items, all totals of a set are counted sooner than those that change.
+_MANY_ITEMS = 10_000
 
 # Items per matrix product, few enough that BLAS starts no threads of its own.
 _BLOCK = 128
@@ -197,11 +216,11 @@ class Coverage(NamedTuple):
             at: How many units each subset is evaluated at, shape (subsets,).
             orders: The groups of each subset, in the order in which they are used.
         """
-        members = _members(np.stack(orders), len(arm.units))
+        members = np.concatenate([_members(order[None], len(arm.units)) for order in orders])
         units = members @ arm.units
 
-        def evaluate(totals: _Totals, chunk: slice) -> Floats:
-            return coverage_of_sets(totals, units[chunk], at[chunk], self.size)[None]
+        def evaluate(levels: _Levels, chunk: slice) -> Floats:
+            return _coverage_of_levels(levels, units[chunk], at[chunk], self.size)[None]
 
         return _over_sets(arm, members, evaluate)
 
@@ -216,13 +235,16 @@ class Coverage(NamedTuple):
         others = pooled.units.sum() - units
         at = np.minimum(units, others)
 
-        def evaluate(totals: _Totals, chunk: slice) -> Floats:
+        def evaluate(chunk: slice) -> Floats:
+            totals = _totals(members[chunk], pooled.counts)
             block = coverage_of_sets(totals, units[chunk], at[chunk], self.size)
             rest = coverage_of_sets(shown - totals, others[chunk], at[chunk], self.size)
             return (block - rest)[None]
 
         # Coverage by rare items is proportional to traffic, and so are its differences.
-        return np.asarray(_over_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at))
+        return np.asarray(
+            _map_chunks(evaluate, len(members), len(shown)) * np.maximum(1.0, observed / at)
+        )
 
     def count_groups(self, groups: int, _in_blocks: int) -> int:
         """Count the groups of units that one random difference uses: here, all."""
@@ -254,7 +276,9 @@ class Evenness(NamedTuple):
         return in_blocks
 
     def _over_sets(self, arm: Arm, members: _Totals) -> Floats:
-        return _over_sets(arm, members, lambda t, _: spread_of_sets(t, self.size, self.functionals))
+        return _over_sets(
+            arm, members, lambda levels, _: _spread_of_levels(levels, self.size, self.functionals)
+        )
 
 
 _Measure = Coverage | Evenness
@@ -265,18 +289,11 @@ def evaluate_at_equal_traffic(
 ) -> Floats:
     """Evaluate both variants at the units of the smaller one.
 
-    Returns shape (functionals, 2).
+    Returns shape (functionals, 2, 1 + groups): of all groups, then without each.
     """
-    at = np.array([min(control.units.sum(), treatment.units.sum())])
-    return np.hstack([measure.values(arm, at, [order]) for arm in (control, treatment)])
-
-
-def left_out(control: Arm, treatment: Arm, order: Integers, measure: _Measure) -> Floats:
-    """Evaluate both variants without one group each, shape (functionals, 2, groups)."""
-    orders = [order[order != group] for group in range(len(order))]
-    units = [arm.units.sum() - arm.units for arm in (control, treatment)]
-    at = np.minimum(*units)
-    return np.stack([measure.values(arm, at, orders) for arm in (control, treatment)], axis=1)
+    arms, orders = (control, treatment), [order, *(order[order != g] for g in range(len(order)))]
+    at = np.minimum(*(arm.units.sum() - np.append(0.0, arm.units) for arm in arms))
+    return np.stack([measure.values(arm, at, orders) for arm in arms], axis=1)
 
 
 def null_differences(
@@ -319,33 +336,59 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
     return Arm(counts, control.units + treatment.units)
 
 
-def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], Floats]) -> Floats:
+def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Levels, slice], Floats]) -> Floats:
     """Evaluate sets of groups, the rows of `members`; shape (functionals, sets)."""
     whole = arm.counts.sum(axis=0)
+    # Of most groups, only items of the few others have another total than in all of them. Whole
+    # numbers are in single precision, see `_precision`.
+    can_change = max(_MANY_ITEMS, whole.max()) < len(whole) and whole.dtype == np.float32
+    if can_change and members.mean() > 0.5:
+        items = [np.flatnonzero(row > 0) for row in arm.counts]
+        shown = [row[at].astype(np.intp) for row, at in zip(arm.counts, items, strict=True)]
 
-    def evaluate_chunk(start: int) -> Floats:
-        chunk = slice(start, start + _CHUNK)
-        return evaluate(_totals(members[chunk].astype(arm.counts.dtype), arm.counts, whole), chunk)
+        def count(chunk: slice) -> _Levels:
+            return _change_levels(members[chunk], items, shown, whole.astype(np.intp))
+    else:
 
-    parts = map_in_threads(evaluate_chunk, range(0, len(members), _CHUNK))
-    return np.concatenate([*parts], axis=1)
+        def count(chunk: slice) -> _Levels:
+            return _count_levels(_totals(members[chunk], arm.counts))
+
+    return _map_chunks(lambda chunk: evaluate(count(chunk), chunk), len(members), len(whole))
 
 
-def _totals(members: _Totals, counts: _Totals, whole: _Totals) -> _Totals:
-    """Count each item in each set, shape (sets, items): `members @ counts` by blocks.
+def _map_chunks(evaluate: Callable[[slice], Floats], sets: int, items: int) -> Floats:
+    """Evaluate so many sets by chunks, in threads; shape (functionals, sets)."""
+    size = max(1, _CHUNK // max(items, 1))
+    chunks = [slice(start, start + size) for start in range(0, sets, size)]
+    return np.concatenate([*map_in_threads(evaluate, chunks)], axis=1)
 
-    `whole` counts each item in all groups: sets of most groups are all but the few others.
+
+def _change_levels(
+    members: _Totals, items: Sequence[Integers], shown: Sequence[Integers], whole: Integers
+) -> _Levels:
+    """Count the items of each total in sets of groups, from those in all groups.
+
+    By group, `items` are those that it was shown, and `shown` how often.
     """
-    is_most = members.mean() > 0.5
-    if is_most:
-        members = 1 - members
+    levels = np.tile(np.bincount(whole), (len(members), 1))
+    for member, level in zip(members, levels, strict=True):
+        left = whole.copy()
+        for group in np.flatnonzero(member == 0).tolist():
+            level -= np.bincount(left[items[group]], minlength=len(level))
+            left[items[group]] -= shown[group]
+            level += np.bincount(left[items[group]], minlength=len(level))
+    return _drop_empty(levels)
+
+
+def _totals(members: _Totals, counts: _Totals) -> _Totals:
+    """Count each item in each set, shape (sets, items): `members @ counts` by blocks."""
     used = members.any(axis=0)
-    members, counts = members[:, used], counts[used]
+    members, counts = members[:, used].astype(counts.dtype), counts[used]
     totals = np.empty((len(members), counts.shape[1]), counts.dtype)
     even = counts.shape[1] // _BLOCK * _BLOCK
     np.matmul(members, _blocks(counts[:, :even]), out=_blocks(totals[:, :even]))
     np.matmul(members, counts[:, even:], out=totals[:, even:])
-    return np.subtract(whole, totals, out=totals) if is_most else totals
+    return totals
 
 
 def _blocks(matrix: _Totals) -> _Totals:
@@ -569,15 +612,14 @@ def _compare(
     """Compare the variants by all functionals of a measure."""
     at, order = _common_units(control, treatment), rng.permutation(len(control.units))
     values = evaluate_at_equal_traffic(control, treatment, order, measure)
-    without = left_out(control, treatment, order, measure)
-    columns = zip(measure.functionals, values, without, strict=True)
     outcomes = {
-        name: _jackknife_comparison(name, pair, left, at, alpha) for name, pair, left in columns
+        name: _jackknife_comparison(name, value[:, 0], value[:, 1:], at, alpha)
+        for name, value in zip(measure.functionals, values, strict=True)
     }
     compared = [name for name, outcome in outcomes.items() if not isinstance(outcome, Refusal)]
     if permutations == 0 or not compared:
         return outcomes
-    observed = values[:, 1] - values[:, 0]
+    observed = values[:, 1, 0] - values[:, 0, 0]
     try:
         nulls = null_differences(control, treatment, measure, permutations, rng, observed)
     except Refusal as refusal:

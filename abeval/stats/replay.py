@@ -82,8 +82,7 @@ def aa_replay(
     if n.sum() < 2:
         raise Refusal("too_few_units", "a variance needs at least two units")
     means = s[:, :, :2].sum(axis=0) / n.sum()
-    table = np.column_stack([n, _centre_sums(n, s, means).reshape(len(n), -1)])
-    splits = _deal_groups(table, share, resplits, np.random.default_rng(seed))
+    splits = _deal_groups(n, s, means, share, resplits, np.random.default_rng(seed))
     heavy = [
         np.column_stack([splits.group[units_of[:, 0].astype(np.intp)], units_of[:, 1:]])
         for units_of in heavy or [np.zeros((0, 3))] * len(means)
@@ -109,20 +108,29 @@ class _Splits(NamedTuple):
     totals: Floats
 
 
-def _deal_groups(table: Floats, share: float, splits: int, rng: np.random.Generator) -> _Splits:
+def _deal_groups(
+    n: Floats, s: Floats, means: Floats, share: float, splits: int, rng: np.random.Generator
+) -> _Splits:
     """Deal the buckets at random, in groups if they are many."""
-    group = np.arange(len(table))
-    if len(table) > _GROUPS:
-        order, buckets = rng.permutation(len(table)), table
-        group[order] = np.arange(len(buckets)) % _GROUPS
-        table = buckets[order[:_GROUPS]]
-        for start in range(_GROUPS, len(buckets), _GROUPS):
-            layer = buckets[order[start : start + _GROUPS]]
-            table[: len(layer)] += layer
+    group = np.arange(len(n))
+    if len(n) > _GROUPS:
+        order = rng.permutation(len(n))
+        group[order] = np.arange(len(n)) % _GROUPS
+        n, s = _add_layers(n, order), _add_layers(s, order)
+    table = np.column_stack([n, _centre_sums(n, s, means).reshape(len(n), -1)])
     treated = rng.random((splits, len(table)), dtype=np.float32) < share
     thin = (treated[start : start + _THIN] for start in range(0, splits, _THIN))
     sums = np.concatenate([few @ table for few in thin])
     return _Splits(treated, group, sums, table.sum(axis=0))
+
+
+def _add_layers(buckets: Floats, order: Integers) -> Floats:
+    """Add buckets in groups: the first of each in the first layer of `order`, and so on."""
+    sums = buckets[order[:_GROUPS]]
+    for start in range(_GROUPS, len(buckets), _GROUPS):
+        layer = buckets[order[start : start + _GROUPS]]
+        sums[: len(layer)] += layer
+    return sums
 
 
 def _test_splits(

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
+from itertools import accumulate, chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,20 +90,19 @@ _Reader = Callable[[Aggregates, Span, Places], Aggregates]
 
 
 def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
-    """Make a reader of who was shown what in a window."""
+    """Make a reader of who was shown what in a window, each in the order of `spans`."""
     catalogue = daily.read.rows.catalogue
-
-    def reach(span: Span) -> Reach:
-        return catalogue.select_days(*(daily.first + day for day in span))
-
     # Items that could have been shown, over the whole log.
-    period_reach = reach((0, len(daily.days) - 1))
-    shown_items = {period_reach.items[item] for item in np.unique(period_reach.item).tolist()}
-    size = len(listed_items(daily.read) | shown_items)
+    size = len(listed_items(daily.read) | {*catalogue.reach.items})
+    days = range(daily.first, daily.first + len(daily.days))
+    reach = chain(
+        (catalogue.select_day(day, day) for day in days),
+        accumulate((catalogue.select_day(day, days[0]) for day in days), Reach.add),
+    )
 
-    def add_window(window: Aggregates, span: Span, units: Places) -> Aggregates:
+    def add_window(window: Aggregates, _span: Span, units: Places) -> Aggregates:
         groups = catalogue.group_units(units)
-        return replace(window, reach=reach(span), group_units=groups, catalogue_size=size)
+        return replace(window, reach=next(reach), group_units=groups, catalogue_size=size)
 
     return add_window
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import date, timedelta
-from functools import cache
+from functools import cache, reduce
 from types import MappingProxyType, SimpleNamespace
 from typing import cast
 
@@ -318,7 +318,15 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
     spans = {span, (span[0], span[0]), (span[0], span[1] - 1), (span[1], span[1])}
     with held(frame) as engine:
         found = summed(engine, of, sources, rows, by_day=True)
-        windows = {one: shown(found.catalogue.select_days(*one)) for one in spans}
+        windows = {
+            (first, last): shown(
+                reduce(
+                    Reach.add,
+                    (found.catalogue.select_day(day, first) for day in range(first, last + 1)),
+                )
+            )
+            for first, last in spans
+        }
     (events,) = found.values.values()
     for first, last in spans:
         with held(frame[(number >= first) & (number <= last)]) as engine:

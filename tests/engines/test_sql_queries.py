@@ -107,7 +107,7 @@ def relations() -> dict[str, Types]:
     engine = Recorder(found)
     by_time = log[log.click == 1][["user_id", "item_id", "ts", "dwell"]]
     run = Run(experiment, engine, {**frames, "clicks": by_time})
-    collect_prepared(run, chosen, by_day=True).logs.rows.catalogue.select_days(0, 1)
+    collect_prepared(run, chosen, by_day=True).logs.rows.catalogue.select_day(1, 0)
     engine.close()
     return found
 

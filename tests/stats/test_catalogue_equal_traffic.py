@@ -68,9 +68,9 @@ def test_both_variants_have_the_units_of_the_smaller_one() -> None:
     for pair in ((large, small), (small, large)):
         measured = catalogue.evaluate_at_equal_traffic(*pair, ORDER, Evenness(SIZE, ["gini"]))
         wanted = [gini_at(one, at, ORDER.tolist()) for one in pair]
-        assert measured[0] == pytest.approx(wanted, rel=1e-9)
+        assert measured[0, :, 0] == pytest.approx(wanted, rel=1e-9)
         covered = catalogue.evaluate_at_equal_traffic(*pair, ORDER, Coverage(SIZE))
-        assert covered[0] == pytest.approx([coverage_of(one, at) for one in pair], rel=1e-9)
+        assert covered[0, :, 0] == pytest.approx([coverage_of(one, at) for one in pair], rel=1e-9)
 
 
 def coverage_of(one: Arm, at: float, groups: list[int] | None = None) -> float:
@@ -84,23 +84,38 @@ def test_without_a_group_both_variants_have_the_units_of_the_smaller_rest() -> N
     one, other = arm(6, 40), arm(7, 40)
     other = other._replace(units=other.units - np.r_[-400.0, np.full(GROUPS - 1, 30)])
     order = ORDER.tolist()
-    gini = catalogue.left_out(one, other, ORDER, Evenness(SIZE, ["gini"]))
-    assert gini.shape == (1, 2, GROUPS)
+    gini = catalogue.evaluate_at_equal_traffic(one, other, ORDER, Evenness(SIZE, ["gini"]))
+    assert gini.shape == (1, 2, 1 + GROUPS)
     for group in range(GROUPS):
         rest = [g for g in order if g != group]
         at = min(float(a.units[rest].sum()) for a in (one, other))
         wanted = [gini_at(a, at, rest) for a in (one, other)]
-        assert gini[0, :, group] == pytest.approx(wanted, rel=1e-9)
+        assert gini[0, :, 1 + group] == pytest.approx(wanted, rel=1e-9)
 
 
 def test_left_out_coverage_is_rarefied() -> None:
     one, other = arm(8, 60), arm(9, 25)
-    measured = catalogue.left_out(one, other, ORDER, Coverage(SIZE))
+    measured = catalogue.evaluate_at_equal_traffic(one, other, ORDER, Coverage(SIZE))
     for group in range(GROUPS):
         rest = [g for g in range(GROUPS) if g != group]
         at = min(one.units[rest].sum(), other.units[rest].sum())
         wanted = [coverage_of(a, at, rest) for a in (one, other)]
-        assert measured[0, :, group] == pytest.approx(wanted, rel=1e-9)
+        assert measured[0, :, 1 + group] == pytest.approx(wanted, rel=1e-9)
+
+
+@pytest.mark.parametrize("measure", [Evenness(20_000, ["gini", "entropy"]), Coverage(20_000)])
+def test_many_items_have_the_values_that_counting_all_of_them_gives(measure) -> None:
+    random = np.random.default_rng(5)
+    # Whole numbers in single precision are changed by group, all others counted in each set.
+    counted = [
+        Arm(random.poisson(rate, (GROUPS, 15_000)).astype(np.float64), random.integers(*units))
+        for rate, units in ((0.4, (40, 60, GROUPS)), (0.3, (30, 45, GROUPS)))
+    ]
+    changed = [one._replace(counts=one.counts.astype(np.float32)) for one in counted]
+    wanted, found = (
+        catalogue.evaluate_at_equal_traffic(*arms, ORDER, measure) for arms in (counted, changed)
+    )
+    assert found == pytest.approx(wanted, rel=1e-12)
 
 
 def sets_of(blocks: list[list[int]]) -> Floats:
@@ -183,6 +198,6 @@ def test_null_differences_spread_as_differences_of_one_policy_do(
         values = catalogue.evaluate_at_equal_traffic(
             drawn(units[0]), drawn(units[1]), order, measure
         )
-        differences.append(values[0, 1] - values[0, 0])
+        differences.append(values[0, 1, 0] - values[0, 0, 0])
     null = catalogue.null_differences(*arms, measure, 400, rng)[0]
     assert null.std() == pytest.approx(np.std(differences), rel=0.3)
