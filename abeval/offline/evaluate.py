@@ -354,9 +354,8 @@ def _write_truth(
         "select min(t.unit_id) as unit_id, request_id, item_id, max(grade) as grade "
         "from judgements j join traffic t on j.unit_id = t.named_id group by request_id, item_id",
     )
-    request = candidates.number_requests(
-        engine, "select min(unit_id) as unit_id, request_id from truth_once group by request_id"
-    )
+    keyed = "select min(unit_id) as unit_id, request_id from truth_once group by request_id"
+    request = candidates.number_requests(engine, "truth_once", keyed)
     candidates.write_truth(
         engine,
         f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, r.grade "
