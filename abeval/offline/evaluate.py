@@ -396,10 +396,9 @@ def _write_list(
     sql, repeated = candidates.write_listed_candidates(engine, number, list_sql, request, item)
     unusable = candidates.read_counts(
         engine,
-        "select count(*) - count(score), "
-        "count(distinct case when t.request_id is null then l.request_id end) "
-        "from list_rows l left join (select distinct request_id from truth_once) t "
-        "on l.request_id = t.request_id",
+        "select (select count(*) - count(score) from list_rows), count(l.request_id) "
+        "from (select distinct request_id from list_rows) l "
+        "anti join truth_once t on l.request_id = t.request_id",
         *(f"{model}: {name}" for name in ("unusable_scores", "requests_not_in_truth")),
     )
     return sql, [(f"{model}: duplicates", repeated), *unusable]

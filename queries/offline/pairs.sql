@@ -3,18 +3,22 @@
 -- reads: unit_rows (unit_id, n: its rows with a score), ranked_clicks (unit_id, above, share: of
 -- places; one row per relevant row)
 with tied as (
+  select unit_id, above, min(share) as share, count(*) as p
+  from ranked_clicks
+  group by unit_id, above
+),
+placed as (
   select
-    r.unit_id, u.n, r.above, cast(round(r.share * u.n) as bigint) as not_below, count(*) as p
-  from ranked_clicks r
-  join unit_rows u on r.unit_id = u.unit_id
-  group by r.unit_id, u.n, r.above, r.share
+    t.unit_id, u.n, t.p, t.above, cast(round(t.share * u.n) as bigint) as not_below
+  from tied t
+  join unit_rows u on t.unit_id = u.unit_id
 ),
 summed as (
   select
     unit_id, cast(sum(p) as bigint) as p,
     cast(sum(p * (2 * n - above - not_below + 1)) as bigint) as twice_ranks,
     cast(sum(p * (not_below - above - p)) as bigint) as tied
-  from tied
+  from placed
   group by unit_id
 )
 select
