@@ -412,8 +412,8 @@ def _add_pairs(engine: Engine, sums: ModelSums, is_shared: bool) -> None:
         ranked = f"({query('offline/places')})"
         engine.view(
             "ranked_items",
-            "select unit_id, unit_id as request_id, score, grade, null as item_id, null as tie, "
-            "null as category from scored_rows",
+            "select unit_id, unit_id as request_id, score, grade, cast(null as bigint) as item_id, "
+            "cast(null as bigint) as tie, cast(null as varchar) as category from scored_rows",
         )
     clicks = f"select unit_id, above, share from {ranked} as p where grade > 0"
     engine.view("ranked_clicks", clicks)
