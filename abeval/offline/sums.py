@@ -399,19 +399,23 @@ def _rank_items(engine: Engine, held: Sequence[int], with_pairs: bool) -> None:
             relevant = "select request_id from requests where relevant > 0"
             ranked = f"select m.* from model_items m semi join ({relevant}) r "
             ranked += "on m.request_id = r.request_id"
-    engine.view("ranked_items", ranked)
+    _open_ranked_items(engine, ranked)
     places = f"select {columns} from ({query('offline/places')}) as p where {kept}"
     engine.table("places", places)
 
 
+def _open_ranked_items(engine: Engine, sql: str) -> None:
+    engine.view("ranked_items", sql)
+
+
 def _add_pairs(engine: Engine, sums: ModelSums, is_shared: bool) -> None:
     """Add pairs of a relevant and another row of a unit, by their places among its scores."""
-    engine.table("unit_rows", "select unit_id, count(*) as n from scored_rows group by unit_id")
+    engine.table("scored_sizes", "select unit_id, count(*) as n from scored_rows group by unit_id")
     ranked = "places"
     if not is_shared:
         ranked = f"({query('offline/places')})"
-        engine.view(
-            "ranked_items",
+        _open_ranked_items(
+            engine,
             "select unit_id, unit_id as request_id, score, grade, cast(null as bigint) as item_id, "
             "cast(null as bigint) as tie, cast(null as varchar) as category from scored_rows",
         )

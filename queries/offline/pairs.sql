@@ -1,6 +1,6 @@
 -- grain: one row per unit: pairs of a relevant and another row of the unit, and twice the pairs that
 -- the score orders correctly, a tie counted once; by mean places of ties (Mann and Whitney 1947)
--- reads: unit_rows (unit_id, n: its rows with a score), ranked_clicks (unit_id, above, share: of
+-- reads: scored_sizes (unit_id, n: its rows with a score), ranked_clicks (unit_id, above, share: of
 -- places; one row per relevant row)
 with tied as (
   select unit_id, above, min(share) as share, count(*) as p
@@ -11,7 +11,7 @@ placed as (
   select
     t.unit_id, u.n, t.p, t.above, cast(round(t.share * u.n) as bigint) as not_below
   from tied t
-  join unit_rows u on t.unit_id = u.unit_id
+  join scored_sizes u on t.unit_id = u.unit_id
 ),
 summed as (
   select
@@ -24,5 +24,5 @@ summed as (
 select
   u.unit_id, u.n, coalesce(s.p, 0) as p,
   coalesce(s.twice_ranks - s.p * (s.p + 1), 0) as won_halves, coalesce(s.tied, 0) as tied
-from unit_rows u
+from scored_sizes u
 left join summed s on u.unit_id = s.unit_id

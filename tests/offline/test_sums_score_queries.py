@@ -98,7 +98,7 @@ def test_a_clicked_row_wins_against_the_unclicked_ones_below_it() -> None:
     pairs = answer(
         "offline/pairs",
         scored_rows=SCORED,
-        unit_rows="select unit_id, count(*) as n from scored_rows group by unit_id",
+        scored_sizes="select unit_id, count(*) as n from scored_rows group by unit_id",
         ranked_items="select unit_id, unit_id as request_id, score, grade, null as item_id, "
         "null as tie, null as category from scored_rows",
         ranked=query("offline/places"),
