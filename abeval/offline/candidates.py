@@ -71,12 +71,12 @@ def write_units(engine: Engine, sql: str) -> Units:
     They become the table `traffic` (`named_id`, the unit's id; `unit_id`, its number from 0;
     `traffic`, the index of its variant; `unit_group`).
     """
-    engine.view("named_units", sql)
+    engine.table("named_units", sql)
     traffics = engine.rows("select distinct traffic from named_units order by 1")
     names = [str(name) for (name,) in traffics]
     # Without any unit there is no name to index, but the SQL must be valid.
     number = write_index("traffic", names) if names else "0"
-    # A table, because a view would number the units again on each read.
+    # Tables, because views would find and number the units again on each read.
     engine.table(
         "traffic",
         "select unit_id as named_id, "
@@ -203,6 +203,20 @@ class ItemNumber(NamedTuple):
 WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
 """Types of ids that stand for themselves; other ids are numbered."""
 
+_FITS = 2**31
+"""Whole numbers below it, and from its negative on, have 32 bits."""
+
+
+def _narrow(engine: Engine, column: str, relation: str) -> str:
+    """Write a column `r.id` of whole numbers in 32 bits, if a relation has no larger ones.
+
+    They are ranked in half the time. Larger ids of other rows, which meet none of these, are null.
+    """
+    name = column.partition(".")[2]
+    ((low, high),) = engine.rows(f"select min({name}), max({name}) from {relation}")
+    has_larger = read_int(low) < -_FITS or read_int(high) >= _FITS
+    return column if has_larger else f"try_cast({column} as integer)"
+
 
 def name_rows(engine: Engine, sql: str) -> None:
     """Make `candidate_rows`, with ids as logged.
@@ -220,30 +234,39 @@ def write_truth(engine: Engine, sql: str) -> None:
     engine.view("truth_rows", sql)
 
 
-def number_requests(engine: Engine, keyed: str, *, are_shared: bool = False) -> RequestNumber:
-    """Number the requests of SQL of `unit_id, request_id`, which has both ids once."""
-    engine.view("keyed_requests", keyed)
+def number_requests(
+    engine: Engine, rows: str, keyed: str, *, are_shared: bool = False
+) -> RequestNumber:
+    """Number the requests of a relation.
+
+    `keyed` is SQL of its `unit_id, request_id` that has both ids once.
+    """
     # Whole numbers stand for themselves, because numbering takes a join over all rows. Requests
     # that units share need a number for each unit, so that their lists stay apart.
-    if engine.columns("keyed_requests")["request_id"] in WHOLE_TYPES and not are_shared:
-        return RequestNumber("r.request_id")
+    if engine.columns(rows)["request_id"] in WHOLE_TYPES and not are_shared:
+        return RequestNumber(_narrow(engine, "r.request_id", rows))
+    engine.view("keyed_requests", keyed)
     engine.table("request_numbers", query("offline/request_numbers"))
-    return RequestNumber("q.number", "join request_numbers q on r.request_id = q.request_id")
+    number = _narrow(engine, "q.number", "request_numbers")
+    return RequestNumber(number, "join request_numbers q on r.request_id = q.request_id")
 
 
 def number_items(engine: Engine, sources: Sequence[str], ties: Ties) -> ItemNumber:
     """Number the items of SQL with `item_id`; whole numbers stand for themselves."""
     every = " union all ".join(f"select item_id from ({sql}) as s" for sql in sources)
     engine.view("item_ids", every)
-    number, join, text = "r.item_id", "", "r.item_id"
+    is_whole = engine.columns("item_ids")["item_id"] in WHOLE_TYPES
     # Ties by text need the place of each item among the texts, even where ids are numbers.
-    if engine.columns("item_ids")["item_id"] not in WHOLE_TYPES or ties == "text":
+    if is_whole and ties != "text":
+        number, join = _narrow(engine, "r.item_id", "item_ids"), ""
+    else:
         engine.table("item_numbers", query("offline/item_numbers"))
-        number, text = "i.number", "i.text_place"
+        number = _narrow(engine, "i.number", "item_numbers")
         # A left join keeps rows without an item: metrics of the scores themselves read them.
         join = "left join item_numbers i on r.item_id = i.item_id"
     # The larger tie ranks higher, so the first position must be the largest number.
-    return ItemNumber(number, join, {"item": number, "text": text, "position": "-r.position"}[ties])
+    tie = {"item": number, "text": "i.text_place", "position": "-r.position"}[ties]
+    return ItemNumber(number, join, tie)
 
 
 def number_sources(sources: Mapping[str, str], item: ItemNumber) -> dict[str, str]:
@@ -283,7 +306,7 @@ def write_rows(
         "join traffic t on r.unit_id = t.named_id",
     )
     unkeyed, shared = (fetch_int(engine, sql) for sql in _COUNTS)
-    request = number_requests(engine, _KEYED, are_shared=shared > 0)
+    request = number_requests(engine, "kept_rows", _KEYED, are_shared=shared > 0)
     # A request that units share has a number for each of them, so the join needs both ids.
     same_unit = "and r.unit_id = q.unit_id" if request.join else ""
     item = number_items(engine, ["select item_id from kept_rows", *other_items], ties)
@@ -297,27 +320,11 @@ def write_rows(
         f"from kept_rows r {request.join} {same_unit} {item.join} where r.request_id is not null",
     )
     once = "select * from every_row" + (" where item_id is not null" if unkeyed else "")
+    # An item is clicked if one of its rows is, and its best score is where a model ranks it.
+    best = ["max(tie) as tie", "min(category) as category"]
+    best += [f"max({name}) as {name}" for name in ("grade", *scores)]
     keys = "unit_id, request_id, item_id"
-    engine.table(
-        "repeated_items",
-        f"select {keys}, count(*) as n from every_row where item_id is not null "
-        f"group by {keys} having count(*) > 1",
-    )
-    repeated = fetch_int(engine, "select coalesce(sum(n - 1), 0) from repeated_items")
-    # Grouping all rows is slow, so only those of repeated items are merged.
-    if repeated:
-        # An item is clicked if one of its rows is, and its best score is where a model ranks it.
-        best = ["max(tie) as tie", "min(category) as category"]
-        best += [f"max({name}) as {name}" for name in ("grade", *scores)]
-        same = " and ".join(f"r.{key} = d.{key}" for key in keys.split(", "))
-        engine.table(
-            "replay_once",
-            f"select r.* from ({once}) as r anti join repeated_items d on {same} union all "
-            f"select {keys}, {', '.join(best)} from ({once}) as r "
-            f"semi join repeated_items d on {same} group by {keys}",
-        )
-        once = "select * from replay_once"
-    engine.view("replay_rows", once)
+    repeated = _merge_repeated(engine, "replay_rows", once, keys, best)
     accounts = [
         ("rows_without_request_or_item", unkeyed),
         ("requests_shared_by_units", shared),
@@ -325,6 +332,32 @@ def write_rows(
     ]
     cutoff_values = write_cutoffs(engine, cutoffs, "kept_rows", request, same_unit)
     return Rows(request, item, accounts, cutoff_values)
+
+
+def _merge_repeated(engine: Engine, name: str, sql: str, keys: str, best: Sequence[str]) -> int:
+    """Make `name`, the rows of SQL with each item of a request once.
+
+    Its columns are `keys`, then `best`, as in the SQL. Returns how many rows repeat another.
+    """
+    # One sort: grouping all rows takes twice as long, so only those of repeated items are merged.
+    number = "row_number() over (partition by request_id, item_id order by item_id nulls last)"
+    engine.table(
+        "repeated_items",
+        "select request_id, item_id from "
+        f"(select request_id, item_id, {number} as n from ({sql}) as r) as r where n > 1",
+    )
+    repeated = count_rows(engine, "repeated_items")
+    if not repeated:
+        engine.view(name, sql)
+        return 0
+    same = "r.request_id = d.request_id and r.item_id = d.item_id"
+    engine.table(
+        name,
+        f"select r.* from ({sql}) as r anti join repeated_items d on {same} union all "
+        f"select {keys}, {', '.join(best)} from ({sql}) as r "
+        f"semi join repeated_items d on {same} group by {keys}",
+    )
+    return repeated
 
 
 _KEYED = "select distinct unit_id, request_id from kept_rows where request_id is not null"
@@ -374,18 +407,15 @@ def write_listed_candidates(
     """
     engine.view("list_rows", list_sql)
     # An item has one place in a list: the best that the model gave it.
-    engine.table(
-        "listed_once",
-        "select request_id, item_id, max(score) as score, min(position) as position "
-        "from list_rows group by request_id, item_id",
-    )
+    best = ["max(score) as score", "min(position) as position"]
+    keys, rows = "request_id, item_id", "select * from list_rows"
+    repeated = _merge_repeated(engine, "listed_once", rows, keys, best)
     engine.view(
         "listed_rows",
         f"select {request.sql} as request_id, {item.sql} as item_id, r.score, {item.tie} as tie "
         f"from listed_once r {request.join} {item.join}",
     )
     engine.table(f"judged_{number}", query("offline/judged"))
-    repeated = count_rows(engine, "list_rows") - count_rows(engine, "listed_once")
     return f"select * from judged_{number}", repeated
 
 

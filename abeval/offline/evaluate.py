@@ -356,9 +356,8 @@ def _write_truth(
         "select min(t.unit_id) as unit_id, request_id, item_id, max(grade) as grade "
         "from judgements j join traffic t on j.unit_id = t.named_id group by request_id, item_id",
     )
-    request = candidates.number_requests(
-        engine, "select min(unit_id) as unit_id, request_id from truth_once group by request_id"
-    )
+    keyed = "select min(unit_id) as unit_id, request_id from truth_once group by request_id"
+    request = candidates.number_requests(engine, "truth_once", keyed)
     candidates.write_truth(
         engine,
         f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, r.grade "
@@ -399,10 +398,9 @@ def _write_list(
     sql, repeated = candidates.write_listed_candidates(engine, number, list_sql, request, item)
     unusable = candidates.read_counts(
         engine,
-        "select count(*) - count(score), "
-        "count(distinct case when t.request_id is null then l.request_id end) "
-        "from list_rows l left join (select distinct request_id from truth_once) t "
-        "on l.request_id = t.request_id",
+        "select (select count(*) - count(score) from list_rows), count(l.request_id) "
+        "from (select distinct request_id from list_rows) l "
+        "anti join truth_once t on l.request_id = t.request_id",
         *(f"{model}: {name}" for name in ("unusable_scores", "requests_not_in_truth")),
     )
     return sql, [(f"{model}: duplicates", repeated), *unusable]

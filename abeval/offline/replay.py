@@ -186,12 +186,18 @@ class ReplayRun:
         return run_models(engine, judged, units, scoring, self.run.step), accounts + left_out
 
     def _write_sources(self) -> dict[str, str]:
-        """Return SQL of earlier clicks and of the catalogue, where they are known."""
+        """Return SQL of earlier clicks and of the catalogue, where they are known.
+
+        Earlier clicks become the table `earlier_choices`.
+        """
         sources = {}
         if self.run.experiment.pre_period is not None and "item_id" in self.schema.impressions:
             # Only clicks before the period: what a model itself brought is no news to it.
             clicked = "not in_period and click = 1 and item_id is not null"
-            sources["history"] = f"select unit_id, item_id from impressions where {clicked}"
+            rows = f"select unit_id, item_id from impressions where {clicked}"
+            # A table: items are numbered, counted and ranked by it, each in a pass over the log.
+            self.run.engine.table("earlier_choices", rows)
+            sources["history"] = "select unit_id, item_id from earlier_choices"
         if self.schema.items is not None:
             sources["catalogue"] = "select item_id from items"
         return sources

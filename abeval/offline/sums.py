@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.sql import Engine, fetch_int, literal, query, read_int
+from abeval.engines.sql import Engine, count_rows, fetch_int, literal, query, read_int
 from abeval.errors import LogError
 from abeval.offline import metrics
 from abeval.offline.candidates import Candidates, Units
@@ -336,8 +336,11 @@ def _add_metrics(
         by_family.setdefault(metric.definition.family, []).append(metric)
     lists = [metric for family in _LISTS for metric in by_family.get(family, ())]
     held = [*by_family.get("beyond", ()), *by_family.get("catalogue", ())]
+    pairs = by_family.get("pairs", ())
+    # Lists that are all rows of a unit are ranked once, for pairs too.
+    is_shared = bool(pairs and (lists or held)) and _are_units_ranked(engine)
     if lists or held:
-        _rank_items(engine, _list_cutoffs(held, cutoffs))
+        _rank_items(engine, _list_cutoffs(held, cutoffs), is_shared)
     if lists:
         _add_lists(engine, lists, sums, _list_cutoffs(lists, cutoffs))
     if held:
@@ -348,10 +351,9 @@ def _add_metrics(
     if "bpref" in by_family:
         _write_cutoffs(engine, [UNCUT])
         sums.add_cuts(engine, "bpref", query("offline/bpref_values"), [UNCUT])
-    if "pairs" in by_family:
-        engine.view("unit_pairs", query("offline/pairs"))
-        sums.add("pairs", engine.arrays(query("offline/pair_values")))
-        if any(metric.definition.above in metrics.GRADED for metric in by_family["pairs"]):
+    if pairs:
+        _add_pairs(engine, sums, is_shared)
+        if any(metric.definition.above in metrics.GRADED for metric in pairs):
             _add_graded(engine, sums)
     if "auc" in by_family:
         _add_auc(engine, sums)
@@ -374,18 +376,53 @@ def _list_cutoffs(
     return sorted(every.union(*(cutoffs.get(k, ()) for k in every)))
 
 
-def _rank_items(engine: Engine, held: Sequence[int]) -> None:
+def _are_units_ranked(engine: Engine) -> bool:
+    """Tell whether each unit is one request, whose items are its scored rows."""
+    ((others, unscored, items),) = engine.rows(
+        "select count(*) - count(distinct unit_id), sum(items - listed), sum(items) from requests"
+    )
+    return not others and not unscored and count_rows(engine, "scored_rows") == items
+
+
+def _rank_items(engine: Engine, held: Sequence[int], with_pairs: bool) -> None:
     """Make `places` of relevant items, and of all up to the largest cut-off."""
+    # Columns that nobody reads are not sorted along.
+    columns = "request_id, unit_id, grade, place" + with_pairs * ", above, share"
     kept, ranked = "grade > 0", "select * from model_items"
     if held:
-        kept += f" or place <= {max(held)}"
+        columns, kept = "*", f"{kept} or place <= {max(held)}"
     else:
         # Places are read of relevant items alone, so lists without one need not be ranked.
-        relevant = "select request_id from requests where relevant > 0"
-        ranked = f"select m.* from model_items m semi join ({relevant}) r "
-        ranked += "on m.request_id = r.request_id"
-    engine.view("ranked_items", ranked)
-    engine.table("places", f"select * from ({query('offline/places')}) as p where {kept}")
+        relevant = "sum(case when relevant > 0 then items else 0 end) < 0.8e0 * sum(items)"
+        ((has_others,),) = engine.rows(f"select {relevant} from requests")
+        if has_others:
+            relevant = "select request_id from requests where relevant > 0"
+            ranked = f"select m.* from model_items m semi join ({relevant}) r "
+            ranked += "on m.request_id = r.request_id"
+    _open_ranked_items(engine, ranked)
+    places = f"select {columns} from ({query('offline/places')}) as p where {kept}"
+    engine.table("places", places)
+
+
+def _open_ranked_items(engine: Engine, sql: str) -> None:
+    engine.view("ranked_items", sql)
+
+
+def _add_pairs(engine: Engine, sums: ModelSums, is_shared: bool) -> None:
+    """Add pairs of a relevant and another row of a unit, by their places among its scores."""
+    engine.table("scored_sizes", "select unit_id, count(*) as n from scored_rows group by unit_id")
+    ranked = "places"
+    if not is_shared:
+        ranked = f"({query('offline/places')})"
+        _open_ranked_items(
+            engine,
+            "select unit_id, unit_id as request_id, score, grade, cast(null as bigint) as item_id, "
+            "cast(null as bigint) as tie, cast(null as varchar) as category from scored_rows",
+        )
+    clicks = f"select unit_id, above, share from {ranked} as p where grade > 0"
+    engine.view("ranked_clicks", clicks)
+    engine.view("unit_pairs", query("offline/pairs"))
+    sums.add("pairs", engine.arrays(query("offline/pair_values")))
 
 
 def _add_lists(

@@ -1,27 +1,28 @@
 -- grain: one row per unit: pairs of a relevant and another row of the unit, and twice the pairs that
--- the score orders correctly, a tie counted once; by places (Mann and Whitney 1947)
--- reads: scored_rows (unit_id, score, click)
--- among equal scores, rows that are not relevant come first: each relevant one is above those that it
--- is tied with; half of their number is subtracted, so that a tie counts 1/2
-with ranked as (
+-- the score orders correctly, a tie counted once; by mean places of ties (Mann and Whitney 1947)
+-- reads: scored_sizes (unit_id, n: its rows with a score), ranked_clicks (unit_id, above, share: of
+-- places; one row per relevant row)
+with tied as (
+  select unit_id, above, min(share) as share, count(*) as p
+  from ranked_clicks
+  group by unit_id, above
+),
+placed as (
   select
-    unit_id, click,
-    row_number() over by_both as place,
-    rank() over by_both - rank() over by_score as tied
-  from scored_rows
-  window
-    by_score as (partition by unit_id order by score),
-    by_both as (partition by unit_id order by score, click)
+    t.unit_id, u.n, t.p, t.above, cast(round(t.share * u.n) as bigint) as not_below
+  from tied t
+  join scored_sizes u on t.unit_id = u.unit_id
 ),
 summed as (
   select
-    unit_id, count(*) as n, sum(click) as p,
-    sum(case when click = 1 then 2 * place - tied else 0 end) as twice_ranks,
-    sum(case when click = 1 then tied else 0 end) as tied
-  from ranked
+    unit_id, cast(sum(p) as bigint) as p,
+    cast(sum(p * (2 * n - above - not_below + 1)) as bigint) as twice_ranks,
+    cast(sum(p * (not_below - above - p)) as bigint) as tied
+  from placed
   group by unit_id
 )
 select
-  unit_id, n, cast(p as bigint) as p,
-  cast(twice_ranks - p * (p + 1) as bigint) as won_halves, cast(tied as bigint) as tied
-from summed
+  u.unit_id, u.n, coalesce(s.p, 0) as p,
+  coalesce(s.twice_ranks - s.p * (s.p + 1), 0) as won_halves, coalesce(s.tied, 0) as tied
+from scored_sizes u
+left join summed s on u.unit_id = s.unit_id

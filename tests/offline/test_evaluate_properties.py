@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.offline.evaluate import evaluate
+from abeval.offline.evaluate import JudgedColumns, evaluate, evaluate_log
 from abeval.offline.metrics import default_metrics
 from tests.offline import slow
 from tests.offline.frames import close
@@ -142,3 +142,36 @@ def test_a_long_list_of_unlike_grades_is_not_quadratic(rows):
 
     tau = stats.kendalltau(run["score"], grade).statistic
     assert close(found["fcp"], (1 + tau) / 2)
+
+
+@pytest.mark.parametrize("beside", [["ndcg@3[lin]"], ["coverage@3"], ["ndcg@3[lin]", "mrr"]])
+@pytest.mark.parametrize("lacks", [False, True])
+def test_pairs_are_the_same_beside_metrics_of_lists(beside: list[str], lacks: bool) -> None:
+    run, truth, _ = random_log(7)
+    rows = run.merge(truth, on=["request_id", "item_id"])
+    if lacks:
+        # A row without a score has a place in no list and no pair.
+        rows.loc[::5, "score"] = np.nan
+    pairs = ["gauc[units]", "gauc[pairs]", "fcp"]
+    columns = JudgedColumns("request_id", None)
+    alone = evaluate_log(rows, ["score"], columns=columns, metrics=pairs).values()
+    together = evaluate_log(rows, ["score"], columns=columns, metrics=[*beside, *pairs]).values()
+    assert {name: together[name] for name in pairs} == alone
+
+
+@pytest.mark.parametrize("name", ["request_id", "item_id"])
+def test_ids_of_more_than_32_bits_rank_as_small_ones(name: str) -> None:
+    run, truth, _ = random_log(8)
+    metrics = ["ndcg@3[lin]", "map@3[min]", "mrr", "gauc[units]"]
+    small = evaluate(run, truth, metrics=metrics)
+    large = [frame.assign(**{name: frame[name] + 2**40}) for frame in (run, truth)]
+    assert evaluate(*large, metrics=metrics).values() == small.values()
+
+
+def test_a_list_may_have_larger_ids_of_requests_than_the_truth() -> None:
+    run, truth, _ = random_log(9)
+    other = run.assign(request_id=run["request_id"] + 2**40)
+    found = evaluate(pd.concat([run, other]), truth, metrics=["mrr"])
+    assert found.values() == evaluate(run, truth, metrics=["mrr"]).values()
+    counts = dict(found.result.accounting)
+    assert counts["model: requests_not_in_truth"] == run["request_id"].nunique()

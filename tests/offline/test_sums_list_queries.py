@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from itertools import accumulate
 from typing import Any, NamedTuple
 
@@ -94,14 +95,24 @@ def listed(request: int) -> list[Item]:
     )
 
 
+def count_above(item: Item, or_equal: bool) -> int:
+    """How many items of the request have a larger score, or an equal one; none is the least."""
+    own = [(r.score is not None, r.score or 0.0) for r in ITEMS if r.request_id == item.request_id]
+    at = (item.score is not None, item.score or 0.0)
+    return sum(other > at or (or_equal and other == at) for other in own)
+
+
 def places() -> Keyed:
     order = {request: [r.item_id for r in listed(request)] for request in range(6)}
+    size = Counter(r.request_id for r in ITEMS)
     return {
         (r.request_id, r.item_id): {
             "unit_id": r.unit_id,
             "category": r.category,
             "grade": r.grade,
             "place": None if r.score is None else 1 + order[r.request_id].index(r.item_id),
+            "above": count_above(r, or_equal=False),
+            "share": count_above(r, or_equal=True) / size[r.request_id],
         }
         for r in ITEMS
     }

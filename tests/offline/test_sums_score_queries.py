@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
+from abeval.engines.sql import query
 from tests.offline import slow
 from tests.relations import Keyed, Relations, answer, chance
 
@@ -94,7 +95,16 @@ def test_a_clicked_row_wins_against_the_unclicked_ones_below_it() -> None:
         clicks = sum(r.click for r in own)
         counts = {"n": len(own), "p": clicks, "won_halves": 2 * won + tied, "tied": tied}
         expected[unit,] = counts
-    assert answer("offline/pairs", scored_rows=SCORED).by_key("unit_id") == expected
+    pairs = answer(
+        "offline/pairs",
+        scored_rows=SCORED,
+        scored_sizes="select unit_id, count(*) as n from scored_rows group by unit_id",
+        ranked_items="select unit_id, unit_id as request_id, score, grade, null as item_id, "
+        "null as tie, null as category from scored_rows",
+        ranked=query("offline/places"),
+        ranked_clicks="select unit_id, above, share from ranked where grade > 0",
+    )
+    assert pairs.by_key("unit_id") == expected
 
 
 def test_every_two_rows_of_unlike_relevance_are_a_pair() -> None:

@@ -401,7 +401,7 @@ _SAME = frozenset(
     {
         *(exp.And, exp.Or, exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least),
         *(exp.Sum, exp.Count, exp.CountIf, exp.Min, exp.Max, exp.BitwiseOrAgg),
-        *(exp.RowNumber, exp.DenseRank, exp.Rank, exp.PercentRank),
+        *(exp.RowNumber, exp.DenseRank, exp.Rank, exp.PercentRank, exp.CumeDist),
         *(exp.Lag, exp.Lead),
         *(exp.Abs, exp.Sqrt, exp.Cbrt, exp.Pow, exp.Exp),
         *(exp.Length, exp.Replace, exp.StartsWith, exp.Contains),
