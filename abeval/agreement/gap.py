@@ -25,6 +25,9 @@ _HARDLY = 0.2
 _USUAL_SPREAD = 0.05
 """Variance of log ratios of items that ranks of scores, not supply, may cause."""
 
+_DOUBT = 0.05
+"""Level at which a category lost clicks, where others surely did."""
+
 _NAMED = 3
 _NO_SUPPLIES = "select cast(null as varchar) as item, 1e0 as ratio where 1 = 0"
 _NO_RESPONSES = "select cast(null as varchar) as category, 1e0 as factor where 1 = 0"
@@ -159,25 +162,36 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     # Categories in the upper half of the ratios are as they should be.
     upper = ratios >= np.median(ratios)
     usual = float(clicks[upper].sum() / expected[upper].sum())
-    limit = (1 - _LEAST_LOST) * usual
-    # Parts of the units are independent: a t-test of each category's excess over the limit.
-    excess = clicks - limit * expected
-    count = excess.shape[1]
-    error = np.sqrt(count / (count - 1)) * (excess - excess.mean(axis=1, keepdims=True))
-    error = np.sqrt(np.square(error) @ np.ones(count))
-    z = excess @ np.ones(count) / np.maximum(error, 1e-12)
-    # Bonferroni over the categories: one that lost clicks is enough.
-    tests = len(names) * stdtr(count - 1, z)
-    p_value = min(1.0, float(tests.min()))
-    lost = (ratios < limit) & (tests < SURE)
-    if not lost.any():
+    below = ~upper & (ratios < (1 - _LEAST_LOST) * usual)
+    tests = np.sort(_test_excess(clicks, (1 - _LEAST_LOST) * usual * expected))
+    # That any category lost clicks, by Simes (1986): several that lost some are as good as one
+    # that lost many.
+    p_value = min(1.0, float((tests * len(tests) / np.arange(1, len(tests) + 1)).min()))
+    if p_value >= SURE or not below.any():
         return Faults(0.0, p_value)
+    # Once clicks are surely lost, each category is asked at the usual level: to leave out those
+    # that are in doubt would size the loss too small.
+    lost = below & (_test_excess(clicks, usual * expected) < _DOUBT)
+    usual = float(clicks[~lost].sum() / expected[~lost].sum())
     factors = {"category": names[lost].astype(object), "factor": usual / ratios[lost]}
     engine.add_arrays("responses", factors)
     # Lost and usual categories are of the same units, so a part is left out of both.
-    error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, upper))
+    error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, ~lost))
     share = 1 - float(clicks[lost].sum() / expected[lost].sum()) / usual
-    return Faults(share, p_value, tuple(str(name) for name in names[lost][:_NAMED]), error)
+    lowest = np.argsort(ratios[lost])[:_NAMED]
+    return Faults(share, p_value, tuple(str(name) for name in names[lost][lowest]), error)
+
+
+def _test_excess(clicks: Floats, expected: Floats) -> Floats:
+    """Return one-sided p-values of fewer clicks than expected, shape (categories,).
+
+    Parts of the units, on the last axis, are independent: a t-test of each category.
+    """
+    excess = clicks - expected
+    count = excess.shape[1]
+    z = excess.sum(axis=1) / np.maximum(np.sqrt(count) * excess.std(axis=1, ddof=1), 1e-12)
+    p_values: Floats = stdtr(count - 1, z)
+    return p_values
 
 
 def _leave_out(clicks: Floats, expected: Floats, rows: Bools) -> Floats:
