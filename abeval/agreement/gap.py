@@ -44,11 +44,12 @@ def estimate_levels(engine: Engine) -> Levels | str:
     engine.table("supplies", _NO_SUPPLIES)
     engine.table("responses", _NO_RESPONSES)
     sides = _read_sides(engine)
-    parts = _read_ranks(engine, sides)
-    clicks = min(float(sums["clicks"].sum()) for sums in (parts.control, parts.variant))
-    if clicks < _LEAST_CLICKS:
-        return f"a variant has {clicks:,.0f} clicks on rows with both scores, not {_LEAST_CLICKS}"
-    chances = parts.add_parts().fit()
+    parts, unlearned = _read_ranks(engine, sides)
+    for rows, where in ((parts, "with both scores"), (unlearned, "that no model learned from")):
+        clicks = min(float(sums["clicks"].sum()) for sums in (rows.control, rows.variant))
+        if clicks < _LEAST_CLICKS:
+            return f"a variant has {clicks:,.0f} clicks on rows {where}, not {_LEAST_CLICKS}"
+    chances = unlearned.add_parts().fit()
     # Lists that follow no score do not tell what another order would have shown.
     if chances.control[-1] - chances.control[0] < _LEAST_ORDER:
         return "the lists of control are not in the order of the scores of its model"
@@ -56,9 +57,9 @@ def estimate_levels(engine: Engine) -> Levels | str:
     supply = _compare_supply(engine, chances)
     if supply.is_sure or labels.is_sure:
         # Rows weigh otherwise now.
-        parts = _read_ranks(engine, sides)
-        chances = parts.add_parts().fit()
-    return jackknife_levels(parts, chances, supply, labels)
+        parts, unlearned = _read_ranks(engine, sides)
+        chances = unlearned.add_parts().fit()
+    return jackknife_levels(parts, unlearned, chances, supply, labels)
 
 
 def _set_examination(engine: Engine, rows: pd.DataFrame) -> None:
@@ -85,21 +86,28 @@ def _read_sides(engine: Engine) -> Floats:
     return sides
 
 
-def _read_ranks(engine: Engine, sides: Floats) -> Ranks:
-    """Read the sums of control and of the variant by ranks of scores.
+def _read_ranks(engine: Engine, sides: Floats) -> tuple[Ranks, Ranks]:
+    """Read the sums of both variants by ranks of scores: of all rows, and of those not learned.
 
     Control's are by (part, b, c), the variant's by (part, b, c, s).
     """
     rows = engine.frame(query("agreement/ranked_cells"))
+    every = _add_cells(rows, sides)
+    has_learned = rows["learned"].any()
+    return every, _add_cells(rows[rows["learned"] == 0], sides) if has_learned else every
+
+
+def _add_cells(rows: pd.DataFrame, sides: Floats) -> Ranks:
+    """Add up rows of `ranked_cells` by part and ranks."""
     axes = ["part", "b", "c", "s"]
-    names = rows.columns.difference(["side", *axes])
+    names = rows.columns.difference(["side", "learned", *axes])
     both = list[Sums]()
     for side, kept in (("control", axes[:3]), ("variant", axes)):
         cells = rows[rows["side"] == side]
         where = tuple(cells[axis].to_numpy(dtype=np.int64) for axis in kept)
         sums = {name: np.zeros((PARTS, *(BINS,) * (len(kept) - 1))) for name in names}
         for name in names:
-            sums[name][where] = cells[name].to_numpy(dtype=np.float64)
+            np.add.at(sums[name], where, cells[name].to_numpy(dtype=np.float64))
         both.append(sums)
     return Ranks(both[0], both[1], sides)
 

@@ -354,7 +354,7 @@ class Row(NamedTuple):
     """What was said of one log.
 
     Attributes:
-        truth: What the fault took, in expected clicks.
+        truth: What the fault took, in expected clicks; of a promise that is too large, the rest.
         named: The causes found, most likely first.
         points: What the bill charges to the first.
         covers: Whether the interval of the unexplained part covers zero.
@@ -384,8 +384,12 @@ def judge(case: tuple[str, float, int]) -> Row:
     named = tuple(cause.name for cause in agreement.confirmed_causes)
     gap = agreement.gap or Gap("treatment", "ctr")
     low, high = gap.unexplained_low, gap.unexplained_high
+    truth = log.came - log.clean
+    # What was learned takes nothing of what came: the promise is too large by it.
+    if len(log.training) and gap.promised is not None:
+        truth = log.clean - gap.promised
     return Row(
-        *(name, strength, seed, log.came - log.clean, named),
+        *(name, strength, seed, truth, named),
         points=gap.causes[0].points if gap.causes else None,
         covers=low is not None and high is not None and low <= 0 <= high,
         promised=gap.promised,
