@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement.case import Frames
+from abeval.agreement.case import COLUMNS, Frames
 from abeval.agreement.causes import CAUSES
-from abeval.agreement.compare import COLUMNS, compare
+from abeval.agreement.compare import compare
 from abeval.agreement.gap import estimate_levels
 from abeval.agreement.levels import Levels
 from abeval.agreement.log import AgreementLog, list_cause_columns, open_training

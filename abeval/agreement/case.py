@@ -4,7 +4,7 @@ A cause is a `CauseCheck`: a pure function from a `CauseContext` to a `Finding`,
 `causes/causes.toml`.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -15,6 +15,7 @@ import pandas as pd
 from abeval.agreement.levels import Levels
 from abeval.agreement.standing import orient_offline
 from abeval.experiment.model import Experiment
+from abeval.experiment.sections import AgreementColumns
 from abeval.results.agreement import AgreementRow, Backtest, Evidence
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
@@ -25,6 +26,25 @@ from abeval.stats.records import Estimate, Floats
 
 Frames = Mapping[str, pd.DataFrame]
 """Name of a query in `queries/agreement/` → its rows."""
+
+COLUMNS = ""
+"""Among the frames of the facts: one without rows, whose columns are those that the logs have."""
+
+_IN_WORDS: Mapping[str, str] = {
+    "baseline": "scores of both models ([models])",
+    "candidate": "scores of both models ([models])",
+    "day": "ts",
+    "training": "[logs.training]",
+    "training_policy": "item_id and policy in [logs.training]",
+    "training_scores": "the candidate's score and clicks in [logs.training]",
+    **{name: f"[agreement] {name}" for name in AgreementColumns.model_fields},
+}
+"""Column of `agreement_rows` → what a user calls it, where that differs."""
+
+
+def name_needs(columns: Iterable[str]) -> tuple[str, ...]:
+    """Return what a user calls columns; several may have one name, which is said once."""
+    return tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in columns))
 
 
 @dataclass(frozen=True)
@@ -279,8 +299,12 @@ class CauseCheck:
 
     def judge(self, case: CauseContext) -> Finding | Unchecked:
         """Say what the cause is to a case, or why nobody can."""
+        if finding := self.function(case, *self.limits):
+            return finding
         unknown, *needs = (text.format(*self.limits) for text in (self.unknown, *self.needs))
-        return self.function(case, *self.limits) or Unchecked(unknown, tuple(needs))
+        # A column without values is still needed, where the log lacks no other.
+        has = (case.facts or {}).get(COLUMNS, ())
+        return Unchecked(unknown, name_needs([n for n in needs if n not in has] or needs))
 
     @property
     def needed_columns(self) -> tuple[str, ...]:

@@ -15,13 +15,20 @@ from abeval.agreement.bill import (
     find_part,
     is_gap,
 )
-from abeval.agreement.case import CauseCheck, CauseContext, Finding, Frames, Unchecked
+from abeval.agreement.case import (
+    COLUMNS,
+    CauseCheck,
+    CauseContext,
+    Finding,
+    Frames,
+    Unchecked,
+    name_needs,
+)
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.levels import Levels
 from abeval.agreement.standing import SignedInterval, find_standing, orient_offline, orient_online
 from abeval.calls import explain_types
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import AgreementColumns
 from abeval.history.promise import Promise, predict_lift
 from abeval.results import agreement as results
 from abeval.results import codes
@@ -40,9 +47,6 @@ _LEAST_SHARE = 0.25
 _SURE_STRENGTH = 1.314
 """An effect of so many half-widths of its 95 % interval is one at 99 %."""
 
-COLUMNS = ""
-"""Among the frames of the facts: one without rows, whose columns are those that the logs have."""
-
 _ROLES = ("goal", "guardrail", "diagnostic")
 _GAPS = ("conflict", "offline only", "online only")
 _STANDS = {
@@ -52,16 +56,6 @@ _STANDS = {
     "online only": "differ: online there is an effect, offline no difference is seen",
     "inconclusive": "are both unclear",
 }
-_IN_WORDS: Mapping[str, str] = {
-    "baseline": "scores of both models ([models])",
-    "candidate": "scores of both models ([models])",
-    "day": "ts",
-    "training": "[logs.training]",
-    "training_policy": "item_id and policy in [logs.training]",
-    "training_scores": "the candidate's score and clicks in [logs.training]",
-    **{name: f"[agreement] {name}" for name in AgreementColumns.model_fields},
-}
-"""Column of `agreement_rows` → what a user calls it, where that differs."""
 
 
 @explain_types
@@ -204,7 +198,7 @@ def _part(check: CauseCheck, case: CauseContext, finding: Finding) -> float | No
 
 def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     """Say what the logs lack for the queries of a cause; None if nothing."""
-    title = check.name.capitalize()
+    title = codes.describe_code(check.name).capitalize()
     if check.queries and facts is None:
         message = f"{title}: the logs would show {check.shows}"
         return Unchecked(message, ("the logs (abeval agree)",))
@@ -215,8 +209,7 @@ def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     ]
     if not missing:
         return None
-    # Several columns may have one name for the user, which is said once.
-    needs = tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in missing))
+    needs = name_needs(missing)
     return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.shows}", needs)
 
 
@@ -308,9 +301,7 @@ def write_explanation(
     differs = gap.standing in _GAPS or (isinstance(case.levels, Levels) and is_gap(case.levels))
     if not cause_sentences and differs and not _came_as_promised(case, gap):
         checked = sum(cause.status != "cannot be checked" for cause in causes)
-        cause_sentences = [
-            f"No cause found explains the gap ({checked} of {len(causes)} were checked)."
-        ]
+        cause_sentences = [f"None of the {checked} causes that could be checked explains the gap."]
     sized = [] if bill is None or bill.promised is None else [bill.sentence]
     labels = (case.variant, gap.offline, gap.online, gap.standing)
     nothing = "There is no gap to explain."
@@ -323,7 +314,7 @@ def write_explanation(
 def _share(cause: Cause) -> str:
     if cause.accounts_for is None:
         return ""
-    return f" It accounts for {fmt.percent(cause.accounts_for)} of the offline difference."
+    return f" It accounts for {fmt.percent(cause.accounts_for)} of the gap."
 
 
 def _ends(value: float | None, low: float | None, high: float | None, form: str) -> str:

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pandas as pd
-from scipy.special import chdtrc, stdtr
+from scipy.special import bdtr, chdtrc, ndtri, stdtr
 
-from abeval.agreement.levels import PARTS, SURE, Faults, Levels, Ranks, Sums, jackknife_levels
+from abeval.agreement.levels import PARTS, Faults, Levels, Ranks, Sums, jackknife_levels
 from abeval.agreement.selection import BINS, Chances, examine
 from abeval.engines.sql import Engine, query
 from abeval.stats.records import Bools, Floats
@@ -25,6 +25,13 @@ _HARDLY = 0.2
 _USUAL_SPREAD = 0.05
 """Variance of log ratios of items that ranks of scores, not supply, may cause."""
 
+_ANSWERED = ("clicks", "expected", "variance")
+_SURE_LABELS = 3e-3
+"""Level at which any category lost clicks: what Holm over some fifteen causes leaves of 5 %."""
+
+_DOUBT = 0.05
+"""Level at which a category lost clicks, where others surely did."""
+
 _NAMED = 3
 _NO_SUPPLIES = "select cast(null as varchar) as item, 1e0 as ratio where 1 = 0"
 _NO_RESPONSES = "select cast(null as varchar) as category, 1e0 as factor where 1 = 0"
@@ -41,21 +48,22 @@ def estimate_levels(engine: Engine) -> Levels | str:
     engine.table("supplies", _NO_SUPPLIES)
     engine.table("responses", _NO_RESPONSES)
     sides = _read_sides(engine)
-    parts = _read_ranks(engine, sides)
-    clicks = min(float(sums["clicks"].sum()) for sums in (parts.control, parts.variant))
-    if clicks < _LEAST_CLICKS:
-        return f"a variant has {clicks:,.0f} clicks on rows with both scores, not {_LEAST_CLICKS}"
-    chances = parts.add_parts().fit()
+    parts, unlearned = _read_ranks(engine, sides)
+    for rows, where in ((parts, "with both scores"), (unlearned, "that no model learned from")):
+        clicks = min(float(sums["clicks"].sum()) for sums in (rows.control, rows.variant))
+        if clicks < _LEAST_CLICKS:
+            return f"a variant has {clicks:,.0f} clicks on rows {where}, not {_LEAST_CLICKS}"
+    chances = unlearned.add_parts().fit()
     # Lists that follow no score do not tell what another order would have shown.
     if chances.control[-1] - chances.control[0] < _LEAST_ORDER:
         return "the lists of control are not in the order of the scores of its model"
     labels = _compare_labels(engine, engine.frame(query("agreement/answered")))
     supply = _compare_supply(engine, chances)
-    if supply.is_sure or labels.is_sure:
+    if supply.is_sure or labels.share:
         # Rows weigh otherwise now.
-        parts = _read_ranks(engine, sides)
-        chances = parts.add_parts().fit()
-    return jackknife_levels(parts, chances, supply, labels)
+        parts, unlearned = _read_ranks(engine, sides)
+        chances = unlearned.add_parts().fit()
+    return jackknife_levels(parts, unlearned, chances, supply, labels)
 
 
 def _set_examination(engine: Engine, rows: pd.DataFrame) -> None:
@@ -82,21 +90,28 @@ def _read_sides(engine: Engine) -> Floats:
     return sides
 
 
-def _read_ranks(engine: Engine, sides: Floats) -> Ranks:
-    """Read the sums of control and of the variant by ranks of scores.
+def _read_ranks(engine: Engine, sides: Floats) -> tuple[Ranks, Ranks]:
+    """Read the sums of both variants by ranks of scores: of all rows, and of those not learned.
 
     Control's are by (part, b, c), the variant's by (part, b, c, s).
     """
     rows = engine.frame(query("agreement/ranked_cells"))
+    every = _add_cells(rows, sides)
+    has_learned = rows["learned"].any()
+    return every, _add_cells(rows[rows["learned"] == 0], sides) if has_learned else every
+
+
+def _add_cells(rows: pd.DataFrame, sides: Floats) -> Ranks:
+    """Add up rows of `ranked_cells` by part and ranks."""
     axes = ["part", "b", "c", "s"]
-    names = rows.columns.difference(["side", *axes])
+    names = rows.columns.difference(["side", "learned", *axes])
     both = list[Sums]()
     for side, kept in (("control", axes[:3]), ("variant", axes)):
         cells = rows[rows["side"] == side]
         where = tuple(cells[axis].to_numpy(dtype=np.int64) for axis in kept)
         sums = {name: np.zeros((PARTS, *(BINS,) * (len(kept) - 1))) for name in names}
         for name in names:
-            sums[name][where] = cells[name].to_numpy(dtype=np.float64)
+            np.add.at(sums[name], where, cells[name].to_numpy(dtype=np.float64))
         both.append(sums)
     return Ranks(both[0], both[1], sides)
 
@@ -146,38 +161,66 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     """
     if rows.empty:
         return Faults()
-    sums = rows.pivot_table(index="category", columns="part", values=["clicks", "expected"])
+    sums = rows.pivot_table(index="category", columns="part", values=[*_ANSWERED])
     names = np.asarray(sums.index)
-    clicks, expected = (
-        sums[name].fillna(0.0).to_numpy(dtype=np.float64) for name in ("clicks", "expected")
+    clicks, expected, variance = (
+        sums[name].fillna(0.0).to_numpy(dtype=np.float64) for name in _ANSWERED
     )
     counted = expected.sum(axis=1) >= _LEAST_ROWS
     if counted.sum() < 2:
         return Faults()
     names, clicks, expected = names[counted], clicks[counted], expected[counted]
+    # Control's clicks are a sample as well, by as much as they vary against the variant's.
+    inflation = np.sqrt(1 + variance[counted].sum(axis=1) / expected.sum(axis=1))
     ratios = clicks.sum(axis=1) / expected.sum(axis=1)
     # Categories in the upper half of the ratios are as they should be.
     upper = ratios >= np.median(ratios)
     usual = float(clicks[upper].sum() / expected[upper].sum())
     limit = (1 - _LEAST_LOST) * usual
-    # Parts of the units are independent: a t-test of each category's excess over the limit.
-    excess = clicks - limit * expected
-    count = excess.shape[1]
-    error = np.sqrt(count / (count - 1)) * (excess - excess.mean(axis=1, keepdims=True))
-    error = np.sqrt(np.square(error) @ np.ones(count))
-    z = excess @ np.ones(count) / np.maximum(error, 1e-12)
-    # Bonferroni over the categories: one that lost clicks is enough.
-    tests = len(names) * stdtr(count - 1, z)
-    p_value = min(1.0, float(tests.min()))
-    lost = (ratios < limit) & (tests < SURE)
+    below = ~upper & (ratios < limit)
+    p_value = _join_tests(_test_excess(clicks, limit * expected, inflation))
+    if p_value >= _SURE_LABELS or not below.any():
+        return Faults(0.0, p_value)
+    # Once clicks are surely lost, each category is asked at the usual level: to leave out those
+    # that are in doubt would size the loss too small.
+    lost = below & (_test_excess(clicks, usual * expected, inflation) < _DOUBT)
     if not lost.any():
         return Faults(0.0, p_value)
+    usual = float(clicks[~lost].sum() / expected[~lost].sum())
     factors = {"category": names[lost].astype(object), "factor": usual / ratios[lost]}
     engine.add_arrays("responses", factors)
     # Lost and usual categories are of the same units, so a part is left out of both.
-    error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, upper))
+    error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, ~lost))
     share = 1 - float(clicks[lost].sum() / expected[lost].sum()) / usual
-    return Faults(share, p_value, tuple(str(name) for name in names[lost][:_NAMED]), error)
+    where = tuple(str(name) for name in names[lost][np.argsort(ratios[lost])])
+    return Faults(share, p_value, where, error * float(inflation[lost].mean()))
+
+
+def _test_excess(clicks: Floats, expected: Floats, inflation: Floats) -> Floats:
+    """Return one-sided p-values of fewer clicks than expected, shape (categories,).
+
+    Parts of the units, on the last axis, are independent: a t-test of each category, whose
+    standard error is larger by `inflation`.
+    """
+    excess = clicks - expected
+    count = excess.shape[1]
+    error = inflation * np.sqrt(count) * excess.std(axis=1, ddof=1)
+    p_values: Floats = stdtr(count - 1, excess.sum(axis=1) / np.maximum(error, 1e-12))
+    return p_values
+
+
+def _join_tests(tests: Floats) -> float:
+    """Return the p-value that none of some independent one-sided tests is right.
+
+    One category may have lost much, or several some: by Bonferroni over the smaller of two.
+    """
+    count = len(tests)
+    below = np.minimum(ndtri(np.clip(tests, 1e-300, 1.0)), 0.0)
+    # Squares of normal scores below zero are chi-bar-squared (Silvapulle and Sen 2005).
+    k = np.arange(1, count + 1)
+    weights = np.diff(bdtr(np.arange(count + 1), count, 0.5))
+    several = float((weights * chdtrc(k, (below**2).sum())).sum())
+    return min(1.0, 2 * min(several, count * float(tests.min())))
 
 
 def _leave_out(clicks: Floats, expected: Floats, rows: Bools) -> Floats:

@@ -113,56 +113,63 @@ class Ranks:
         )
 
 
-def jackknife_levels(parts: Ranks, chances: Chances, supply: Faults, labels: Faults) -> Levels:
+def jackknife_levels(
+    parts: Ranks, unlearned: Ranks, chances: Chances, supply: Faults, labels: Faults
+) -> Levels:
     """Compute all levels of all units, and without each part.
 
-    `chances` are those of all units.
+    `chances` are those of all units; `unlearned` is `parts` where no model learned from a row.
     """
-    rows = [_compute_levels(parts.add_parts(), chances, is_short=supply.is_sure)]
+    rows = [_compute_levels(parts, unlearned, chances, is_short=supply.is_sure)]
     for part in range(PARTS):
-        ranks = parts.add_parts(without=part)
         # The fit of all units is so near that one start is enough.
-        rows.append(_compute_levels(ranks, ranks.fit(chances.fit), is_short=supply.is_sure))
+        fit = unlearned.add_parts(part).fit(chances.fit)
+        rows.append(_compute_levels(parts, unlearned, fit, is_short=supply.is_sure, without=part))
     lifts = {name: np.array([row[name] for row in rows]) for name in _LEVELS}
     return Levels(lifts, supply, labels, abs(rows[0]["misfit"]))
 
 
-def _compute_levels(ranks: Ranks, chances: Chances, *, is_short: bool) -> dict[str, float]:
+def _compute_levels(
+    parts: Ranks, unlearned: Ranks, chances: Chances, *, is_short: bool, without: int | None = None
+) -> dict[str, float]:
     """Compute all levels, and the misfit of control's own order.
 
     All are shares of control's clicks.
 
     `is_short` says that the variant's candidates are not those of control.
     """
+    ranks = parts.add_parts(without)
     control, variant, (shown, clicks, here) = ranks.control, ranks.variant, ranks.sides.T
     rows = ranks.rows
     rate = control["clicks"].sum() / rows[0]
     # Control's clicks where the model ranks, as a share of all of its clicks.
     share = control["clicks"].sum() / clicks[0]
     seen = _order_by_baseline(ranks, chances, "seen")
+    # Where no model learned from a row, these are all rows.
+    fresh = ranks if unlearned is parts else unlearned.add_parts(without)
 
-    def lift(candidates: RankedCandidates, seen: RankedCandidates = seen) -> float:
-        return float(share * (list_value(candidates, seen) / rate - 1))
+    def lift(candidates: RankedCandidates, of: Ranks, seen: RankedCandidates = seen) -> float:
+        # Rows that were not learned may be of other days, so they are compared among themselves.
+        usual = of.control["clicks"].sum() / of.rows[0]
+        return float(share * (list_value(candidates, seen) / usual - 1))
 
-    promised = lift(_unite(ranks, chances, axis=1))
-    # Where no model learned from a row, the level is the one before.
-    has_learned = control["new_rows"].sum() < rows[0]
-    new = lift(_unite(ranks, chances, axis=1, column="new_relevance")) if has_learned else promised
+    new = lift(_unite(fresh, chances, axis=1), fresh)
     rates = here / shown / (clicks[0] / shown[0])
     return {
         "naive": lift(
             _unite(ranks, chances, axis=1, column="clicks"),
+            ranks,
             _order_by_baseline(ranks, chances, "impressions"),
         ),
-        "promised": promised,
+        "promised": new if fresh is ranks else lift(_unite(ranks, chances, axis=1), ranks),
         "new": new,
-        "supplied": lift(_weigh(ranks, chances, axis=1)) if is_short else new,
-        "served": lift(_weigh(ranks, chances, axis=2)),
+        "supplied": lift(_weigh(fresh, chances, axis=1), fresh) if is_short else new,
+        "served": lift(_weigh(fresh, chances, axis=2), fresh),
         "kept": share * (float(variant["kept"].sum()) / rows[1] / rate - 1),
         "acted": share * (float(variant["clicks"].sum()) / rows[1] / rate - 1),
         "here": float(rates[1] - rates[0]),
         "came": float(clicks[1] / shown[1] / (clicks[0] / shown[0]) - 1),
-        "misfit": lift(_unite(ranks, chances, axis=0)),
+        "misfit": lift(_unite(ranks, chances, axis=0), ranks),
     }
 
 
@@ -176,8 +183,7 @@ def _unite(
     They are what control shows, and, from the variant's log, what control does not.
     """
     control, variant, rows = ranks.control, ranks.variant, ranks.rows
-    items = "new_rows" if column == "new_relevance" else "impressions"
-    shown = np.stack([control[items], control[column]]) / control[items].sum()
+    shown = np.stack([control["impressions"], control[column]]) / rows[0]
     # Control's own rows hold what it shows, so the variant's log adds only the rest.
     unseen = (1 - chances.control)[:, None]
     # A row stands for all candidates like it, shown or not (Horvitz and Thompson 1952).

@@ -223,7 +223,7 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
         why, share = first.message, share_of_gap(first)
         if share:
             # The message is `cause: details`; the share belongs to the cause.
-            why = why.replace(":", f" accounts for {share} of the offline difference:", 1)
+            why = why.replace(":", f" accounts for {share} of the gap:", 1)
         return why, f"Decide by the online result. {first.remedy}".rstrip()
     if row.reason is not None:
         return (
@@ -495,7 +495,7 @@ def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
             # Where the gap is sized in points, a second share of another gap would confuse.
             is_sized = explanation.gap is not None and bool(explanation.gap.causes)
             has_share = cause.accounts_for is not None and not is_sized
-            share = f", {share_of_gap(cause)} of the offline difference" * has_share
+            share = f", {share_of_gap(cause)} of the gap" * has_share
             return f"; the first cause is {codes.describe_code(cause.name)}{share}"
     return "; no cause explains it"
 

@@ -11,11 +11,13 @@ log has a fifth of its requests in random order. Clean logs have effects of 0, a
 """
 
 import argparse
+import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -352,7 +354,7 @@ class Row(NamedTuple):
     """What was said of one log.
 
     Attributes:
-        truth: What the fault took, in expected clicks.
+        truth: What the fault took, in expected clicks; of a promise that is too large, the rest.
         named: The causes found, most likely first.
         points: What the bill charges to the first.
         covers: Whether the interval of the unexplained part covers zero.
@@ -382,14 +384,40 @@ def judge(case: tuple[str, float, int]) -> Row:
     named = tuple(cause.name for cause in agreement.confirmed_causes)
     gap = agreement.gap or Gap("treatment", "ctr")
     low, high = gap.unexplained_low, gap.unexplained_high
+    truth = log.came - log.clean
+    # What was learned takes nothing of what came: the promise is too large by it.
+    if len(log.training) and gap.promised is not None:
+        truth = log.clean - gap.promised
     return Row(
-        *(name, strength, seed, log.came - log.clean, named),
+        *(name, strength, seed, truth, named),
         points=gap.causes[0].points if gap.causes else None,
         covers=low is not None and high is not None and low <= 0 <= high,
         promised=gap.promised,
         clean=log.clean,
         came=gap.came,
     )
+
+
+class Judge:
+    """Judge logs in processes, and keep each row in a file, so that a stop loses none."""
+
+    def __init__(self, processes: int, keep: Path | None) -> None:
+        self._pool, self._keep = ProcessPoolExecutor(processes), keep
+        lines = keep.read_text().splitlines() if keep is not None and keep.exists() else []
+        rows = [Row(**json.loads(line)) for line in lines]
+        self._kept = {
+            (row.fault, row.strength, row.seed): row._replace(named=tuple(row.named))
+            for row in rows
+        }
+
+    def judge(self, cases: Sequence[tuple[str, float, int]]) -> list[Row]:
+        """Return the rows of cases, kept ones as they are."""
+        for row in self._pool.map(judge, [case for case in cases if case not in self._kept]):
+            self._kept[row.fault, row.strength, row.seed] = row
+            if self._keep is not None:
+                with self._keep.open("a") as file:
+                    file.write(json.dumps(row._asdict()) + "\n")
+        return [self._kept[case] for case in cases]
 
 
 def describe(fault: Fault, rows: Sequence[Row]) -> str:
@@ -418,6 +446,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="The first seed.")
     parser.add_argument("--clean", type=int, default=300)
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--keep", type=Path, help="A file of rows, which a next run takes up.")
     parser.add_argument("--faults", default=",".join(fault.name for fault in FAULTS))
     options = parser.parse_args()
     began = time.perf_counter()
@@ -429,24 +458,24 @@ def main() -> None:
         "| unexplained covers 0 | promised − clean | first instead |\n"
         "|---|--:|--:|--:|--:|--:|--:|--:|---|\n"
     )
-    with ProcessPoolExecutor(options.processes) as pool:
-        for fault, strength in _cells(faults):
-            rows = list(pool.map(judge, [(fault.name, strength, seed) for seed in seeds]))
-            sys.stdout.write(describe(fault, rows) + "\n")
-            sys.stdout.flush()
-        for strength in CLEAN.strengths if options.clean else ():
-            cases = [("clean", strength, options.first + i) for i in range(options.clean // 3)]
-            rows = list(pool.map(judge, cases))
-            named = [row for row in rows if row.named]
-            known = [row for row in rows if row.promised is not None]
-            away = [(row.promised or 0.0) - row.clean for row in known]
-            sys.stdout.write(
-                f"clean, lift {np.mean([row.clean for row in rows]):+.3f}: a cause in {len(named)} "
-                f"of {len(rows)}; promised − clean {np.mean(away):+.3f} ± {np.std(away):.3f}; "
-                f"unexplained covers 0 in {sum(row.covers for row in rows)}; "
-                f"{[(row.seed, row.named) for row in named]}\n"
-            )
-            sys.stdout.flush()
+    logs = Judge(options.processes, options.keep)
+    for fault, strength in _cells(faults):
+        rows = logs.judge([(fault.name, strength, seed) for seed in seeds])
+        sys.stdout.write(describe(fault, rows) + "\n")
+        sys.stdout.flush()
+    for strength in CLEAN.strengths if options.clean else ():
+        cases = [("clean", strength, options.first + i) for i in range(options.clean // 3)]
+        rows = logs.judge(cases)
+        named = [row for row in rows if row.named]
+        known = [row for row in rows if row.promised is not None]
+        away = [(row.promised or 0.0) - row.clean for row in known]
+        sys.stdout.write(
+            f"clean, lift {np.mean([row.clean for row in rows]):+.3f}: a cause in {len(named)} "
+            f"of {len(rows)}; promised − clean {np.mean(away):+.3f} ± {np.std(away):.3f}; "
+            f"unexplained covers 0 in {sum(row.covers for row in rows)}; "
+            f"{[(row.seed, row.named) for row in named]}\n"
+        )
+        sys.stdout.flush()
     sys.stdout.write(f"{time.perf_counter() - began:,.0f} s\n")
 
 

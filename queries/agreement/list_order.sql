@@ -1,8 +1,9 @@
 -- grain: one row per side, group of units, rank by score and place in the list: rows and clicks
--- reads: agreement_served (side, cluster, unit_id, request_id, position, state, treated, click, own,
---   served_score)
+-- reads: agreement_served (side, cluster, unit_id, request_id, position, state, treated, click, learned,
+--   own, served_score)
 -- The score is the served one where the log has it, else the model's own; of equal scores any order
--- is right. Ranks and places from the 20th on are one.
+-- is right. Ranks and places from the 20th on are one. An own score that has learned a row's click is
+-- not the one that ordered it.
 with scored as (
   select
     side, cluster, unit_id, request_id, position, click,
@@ -10,6 +11,7 @@ with scored as (
   from agreement_served
   where state in ('plain', 'late') and coalesce(treated, 1) = 1
     and request_id is not null and position is not null
+    and (learned = 0 or served_score is not null)
 ),
 placed as (
   select

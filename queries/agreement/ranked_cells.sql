@@ -1,4 +1,5 @@
--- grain: one row per side, part of the units and ranks of the scores: rows, clicks, and what they weigh
+-- grain: one row per side, part of the units, ranks of the scores, and whether the row was learned:
+--   rows, clicks, and what they weigh
 -- reads: agreement_ranked (side, part, position, click, learned, item, category, b, c, s), supplies (
 --   item, ratio), examination (position, seen), responses (category, factor)
 -- A click weighs more where rows are seen less (seen) and where clicks of the variant are lost
@@ -26,13 +27,11 @@ weighted as (
   from joined
 )
 select
-  side, part, b, c, s, count(*) as impressions, cast(sum(click) as bigint) as clicks,
+  side, part, learned, b, c, s, count(*) as impressions, cast(sum(click) as bigint) as clicks,
   cast(sum(seen) as double) / 1e6 as seen, cast(sum(kept) as double) / 1e6 as kept,
   cast(sum(relevance) as double) / 1e6 as relevance,
   cast(sum(case when lacked = 1 then 0 else weight end) as double) / 1e6 as items,
   cast(sum(case when lacked = 1 then 0 else weighted_relevance end) as double) / 1e6
-    as items_relevance,
-  cast(sum(1 - learned) as bigint) as new_rows,
-  cast(sum((1 - learned) * relevance) as double) / 1e6 as new_relevance
+    as items_relevance
 from weighted
-group by side, part, b, c, s
+group by side, part, learned, b, c, s

@@ -1,5 +1,5 @@
 -- grain: one row per item: what the variant shows of it, and what control's rows let expect
--- reads: agreement_ranked (side, item, category, b, c, s), balance (b, s, weight)
+-- reads: agreement_ranked (side, item, category, learned, b, c, s), balance (b, s, weight)
 -- Rows of the variant weigh what makes the served selection like control's. Among rows with the same
 -- two scores, an item has the same share in both variants if both have the same candidates. Weights
 -- are whole multiples of 1e-6.
@@ -10,7 +10,7 @@ with weighted as (
     case when r.side = 'control' then 1 else 0 end as control
   from agreement_ranked r
   join balance w on r.b = w.b and r.s = w.s
-  where r.item is not null
+  where r.item is not null and r.learned = 0
 ),
 cells as (
   select b, c, cast(sum(weight) as double) / nullif(1e6 * sum(control), 0) as rate

@@ -38,6 +38,7 @@ def total(gap: Gap) -> float:
         ("category", 3.0, "candidates"),
         ("shuffle", 24.0, "reordered"),
         ("labels", 0.5, "labels"),
+        ("labels", 0.2, "labels"),
         ("timeouts", 0.45, "serving"),
         ("elsewhere", 0.5, "cannibalised"),
     ],
@@ -54,6 +55,16 @@ def test_a_fault_that_shrinks_a_gain_is_named_first_and_sized(
     assert gap.causes[0].points_low < gap.causes[0].points < gap.causes[0].points_high < 0
     assert gap.came is not None
     assert abs(total(gap) - gap.came) < 1e-12
+
+
+@pytest.mark.whole
+@pytest.mark.parametrize("share", [0.3, 0.7])
+def test_what_a_model_learned_is_the_part_of_the_promise_that_is_too_large(share: float) -> None:
+    log, gap = planted("learned", share)[0], bill("learned", share)
+    assert gap.promised is not None
+    assert [cause.name for cause in gap.causes[:1]] == ["overlap"]
+    assert gap.promised > 1.5 * log.clean
+    assert gap.promised + gap.causes[0].points == pytest.approx(log.clean, abs=0.06)
 
 
 @pytest.mark.slow

@@ -129,7 +129,7 @@ FOUND: list[tuple[str, Frames, Frames, str]] = [
         "serving",
         {"serving": sides(HEALTHY, {**HEALTHY, "timeout": 80 + GROUPS % 3})},
         {"serving": sides(HEALTHY, HEALTHY)},
-        "Serving: timeout: 8.1% of the variant's rows, 1.0% of control's.",
+        "Serving: 8.1% of the variant's rows and 1.0% of control's have a timeout.",
     ),
     (
         "stale_model",
@@ -208,7 +208,7 @@ def test_a_cause_without_its_rows_says_what_it_needs() -> None:
     empty = {"serving": sides(*[{**HEALTHY, **dict.fromkeys(NONE, 0)}] * 2)}
     found = CHECKS["serving"].judge(of(empty))
     assert isinstance(found, Unchecked)
-    assert found.needs == ("timeout", "fallback", "agreement.empty", "agreement.latency")
+    assert found.needs == ("timeout", "fallback", "[agreement] empty", "[agreement] latency")
 
 
 def test_rounding_has_one_limit() -> None:

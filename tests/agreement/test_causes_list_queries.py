@@ -24,6 +24,7 @@ class Row(NamedTuple):
     own: float | None
     served_score: float | None
     candidate: float | None
+    learned: int = 0
 
 
 class Trained(NamedTuple):
@@ -55,6 +56,7 @@ def served(seed: int, count: int, *, logged: bool = True) -> list[Row]:
             rng.choice(SCORES),
             rng.choice(SCORES) if logged else None,
             rng.choice(SCORES),
+            int(rng.random() < 0.2),
         )
         for _ in range(count)
     ]
@@ -64,6 +66,8 @@ def list_order(rows: list[Row], score: str) -> Keyed:
     lists = defaultdict(list)
     for row in rows:
         known = None not in (row.request_id, row.position, getattr(row, score))
+        # An own score that learned the click is not the one that ordered the list.
+        known = known and (row.served_score is not None or not row.learned)
         if known and row.state in ("plain", "late") and row.treated != 0:
             lists[row.side, row.cluster, row.unit_id, row.request_id].append(row)
     counts: dict[tuple[object, ...], Counter[str]] = defaultdict(Counter)

@@ -109,8 +109,8 @@ def test_columns_that_are_missing_are_named(folders: dict[str, Path]) -> None:
     assert causes["overlap"].needs == ("[logs.training]",)
     assert causes["served_score"].needs == ("[agreement] served_score",)
     assert causes["cannibalised"].needs == ("[agreement] treated",)
-    assert "agreement.latency" in causes["serving"].needs
-    assert "agreement.feature_time" in causes["leakage"].needs
+    assert "[agreement] latency" in causes["serving"].needs
+    assert "[agreement] feature_time" in causes["leakage"].needs
 
 
 @pytest.mark.whole
@@ -118,7 +118,7 @@ def test_without_times_and_features_no_leak_is_claimed(folders: dict[str, Path])
     loaded = abeval.load(folders["leaked_feature"] / "experiment.toml")
     leak = loaded.replace(agreement={"served_score": "served_score"}).agree(metrics=METRICS)
     assert leak["leakage"].status == "cannot be checked"
-    assert leak["leakage"].needs == ("agreement.feature_time", "agreement.features")
+    assert leak["leakage"].needs == ("[agreement] feature_time", "[agreement] features")
     assert leak.confirmed_causes[0].name == "served_score"
 
 

@@ -73,7 +73,7 @@ def test_an_agreement_fits_60_lines() -> None:
     text = " ".join(" ".join(lines).split())
     said = (
         "CONTRADICT EACH OTHER",
-        "Why: Position accounts for 100% of the offline difference: the candidate's AUC",
+        "Why: Position accounts for 100% of the gap: the candidate's AUC",
         "Next: Decide by",
         "Checked,",
     )

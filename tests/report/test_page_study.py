@@ -141,9 +141,9 @@ def test_an_agreement_makes_its_parts_of_the_page_by_itself(folder: Path, study:
     assert "What was promised" not in sections["causes"]
     assert "offline and online contradict each other" in sections["verdict"].lower()
     assert "auc is worse offline" in sections["verdict"]
-    assert "Why: Position accounts for 100% of the offline difference: the" in sections["verdict"]
+    assert "Why: Position accounts for 100% of the gap: the" in sections["verdict"]
     assert "Next: Decide by the online result. A model looks best" in sections["verdict"]
-    assert "1. Position: found, 100% of the offline difference" in sections["causes"]
+    assert "1. Position: found, 100% of the gap" in sections["causes"]
     assert "Logged difference" in sections["causes"]
     assert {"slope", "bill", "position"} == {key[0] for key in study.agreement.figures}
 

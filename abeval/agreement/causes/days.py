@@ -94,7 +94,7 @@ def _click_points(case: CauseContext, step: Estimate, scale: float) -> Estimate 
     return step._replace(variance=scale * step.variance)
 
 
-def check_reversal(case: CauseContext, share: float) -> Finding | None:
+def check_reversal(case: CauseContext, share: float) -> Finding | Unchecked | None:
     """Find two cells of one segment or cut with opposite effects beyond noise."""
     cells_by_name: dict[str, list[Part]] = {}
     cells: list[SliceRow | CutRow] = [*case.result.segments, *case.result.cuts]
@@ -106,6 +106,9 @@ def check_reversal(case: CauseContext, share: float) -> Finding | None:
     extremes_by_name = [
         _extremes(name, cells) for name, cells in cells_by_name.items() if len(cells) > 1
     ]
+    if not extremes_by_name and cells:
+        message = "Reversal: no segment or cut has two cells with an effect"
+        return Unchecked(message, ("more units in each cell",))
     if not extremes_by_name:
         return None
     # With one cell surely of one sign, each of the others could be of the other by chance.

@@ -55,7 +55,7 @@ def check_split(case: CauseContext, span: float) -> Finding:
         message=f"Split: the variant had {min(shares):.0%} to {max(shares):.0%} of the units that "
         "entered."
         if len(ramps) > 1
-        else "Split: it did not change.",
+        else "Split: the shares did not change.",
         evidence=tuple(
             Evidence("share of the units that entered", share, where=f"from {ramp.start}")
             for ramp, share in zip(ramps, shares, strict=False)
@@ -103,7 +103,7 @@ def check_eligibility(case: CauseContext, apart: float) -> Finding | None:
     return Finding(
         exceeds=is_of_gauc and abs(change.value) >= apart,
         message=f"Eligibility: {variant.value:.1%} of the variant's units have both clicks and "
-        f"non-clicks, and {control.value:.1%} of control's; GAUC is of these.",
+        f"non-clicks, and {control.value:.1%} of control's; GAUC counts these only.",
         evidence=(
             *case.sides("share of units in GAUC", control, variant),
             case.number("difference", change),
@@ -121,11 +121,13 @@ def _eligible(row: ReplayRow | None) -> Estimate | None:
     return Estimate(share, share * (1 - share) / row.units, row.units, row.units - 1.0)
 
 
-def check_calibration(case: CauseContext, apart: float) -> Finding | None:
+def check_calibration(case: CauseContext, apart: float) -> Finding | Unchecked | None:
     """Compare how far the served models' Q is from 1, each on its own traffic.
 
     Q is Σ score / Σ clicks.
     """
+    if case.replay is not None and "q_ctr" not in dict(case.replay.definitions):
+        return Unchecked("Calibration: q_ctr was not replayed", ("q_ctr in the replay",))
     before, after = (
         case.estimate("q_ctr", model, traffic) for traffic, model in case.served_models
     )

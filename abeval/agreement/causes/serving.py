@@ -10,7 +10,14 @@ from typing import NamedTuple
 import pandas as pd
 
 from abeval.agreement.case import CauseContext, Finding
-from abeval.agreement.clusters import estimate_single_auc, estimate_strata, p_above, share, shares
+from abeval.agreement.clusters import (
+    Shares,
+    estimate_single_auc,
+    estimate_strata,
+    p_above,
+    share,
+    shares,
+)
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
 
@@ -21,6 +28,7 @@ _HOUR_MS = 3_600_000.0
 _LEAST_VALUES = 100
 _ORDERED = 0.99
 _SHORT = 0.99
+_FLAGS = {"timeout": "a timeout", "fallback": "a fallback", "empty": "an empty answer"}
 _CLIPPED = "Rank by the scores before they are clipped."
 
 
@@ -70,6 +78,11 @@ def _loss(case: CauseContext, state: str) -> Estimate | None:
     return None if both is None else both.difference
 
 
+def _both(among: Shares) -> str:
+    variant, control = among.variant.value, among.control.value
+    return f"{variant:.1%} of the variant's rows and {control:.1%} of control's"
+
+
 def _negate(change: Estimate) -> Estimate:
     """Return a change with its other sign: what falls is lost."""
     return change._replace(value=-change.value)
@@ -103,12 +116,9 @@ def check_serving(case: CauseContext, more: float, slower: float) -> Finding | N
 def _faults(
     case: CauseContext, rows: pd.DataFrame, more: float, slower: float
 ) -> Iterator[Symptom]:
-    for flag in ("timeout", "fallback", "empty"):
+    for flag, words in _FLAGS.items():
         if fault_shares := shares(rows, flag, f"{flag}_known"):
-            text = (
-                f"{flag}: {fault_shares.variant.value:.1%} of the variant's rows, "
-                f"{fault_shares.control.value:.1%} of control's"
-            )
+            text = f"{_both(fault_shares)} have {words}"
             numbers = case.sides(f"rows with {flag}", fault_shares.control, fault_shares.variant)
             yield _make_symptom(fault_shares.more, more, text, *numbers)
     mean = shares(rows, "latency_thousandths", "latency_known")
@@ -119,7 +129,7 @@ def _faults(
         variance += mean.control.variance * (after / before**2) ** 2
         units = mean.control.units + mean.variant.units
         longer = Estimate(after / before - 1, variance, units, mean.variant.df)
-        text = f"answers of the variant take {longer.value:+.0%} longer"
+        text = f"the latency of the variant's answers is {longer.value:+.0%} against control's"
         number = case.number("latency against control's", longer, case.variant)
         yield _make_symptom(longer, slower, text, number)
 
@@ -149,11 +159,12 @@ def _ages(
 ) -> Iterator[Symptom]:
     ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
     if hours := shares(ages, "hours", "age_known"):
-        text = f"the variant's model is {hours.more.value:.0f} hours older than control's"
+        is_older = "older" if hours.more.value >= 0 else "younger"
+        text = f"the variant's model is {abs(hours.more.value):.0f} hours {is_older} than control's"
         numbers = case.sides("hours since training", hours.control, hours.variant)
         yield _make_symptom(hours.more, older_hours, text, *numbers)
     if stale := shares(rows, "stale", "stale_known"):
-        text = f"{stale.more.value:+.1%} of rows are stale, against control"
+        text = f"{_both(stale)} are stale"
         number = case.number("stale rows", stale.more, "against control")
         yield _make_symptom(stale.more, flagged, text, number)
 
@@ -320,7 +331,7 @@ def _missing(case: CauseContext, limit: float) -> Iterator[Symptom]:
     # Failed requests have no score to serve, and are the cause `serving`.
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
     if missing := shares(unserved, "unserved", "impressions"):
-        text = f"{missing.more.value:+.1%} of rows without a served score, against control"
+        text = f"{_both(missing)} have no served score"
         number = case.number("rows without a served score", missing.more, "against control")
         yield _make_symptom(missing.more, limit, text, number)
 

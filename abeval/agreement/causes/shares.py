@@ -75,17 +75,17 @@ def check_candidates(
 ) -> Finding | Unchecked | None:
     """Compare the items of both variants among rows of like scores."""
     if not isinstance(case.levels, Levels):
-        return None
+        return _unsized(case, "Candidates")
     out = _out_of_place(case)
     # Scores alone decide what a ranker shows, so an item that the variant shows less often than
     # its scores let expect did not get to the ranker. Lists in another order say nothing of that.
     is_ordered = out is None or out.more.value <= most_out
     share, p_value, where, _ = case.levels.supply
-    where_text = f", above all of {fmt.listing(where)}," if where and share > limit else ""
+    above_all = f", above all of {fmt.listing(where)}" if where and share > limit else ""
     return Finding(
         exceeds=share > limit and is_ordered,
-        message=f"Candidates: of what control shows, {share:.1%}{where_text} is what the "
-        "variant shows less often than the scores of both models let expect.",
+        message=f"Candidates: {share:.1%} of control's rows are of items that the variant shows "
+        f"less often than items with the same scores{above_all}.",
         evidence=(Evidence("rows that the variant lacks", share),),
         p_value=p_value,
         accounts_for=_closed_by_step(case, case.levels, "new", "kept"),
@@ -95,17 +95,24 @@ def check_candidates(
 def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked | None:
     """Compare clicks by category with those of control's like rows."""
     if not isinstance(case.levels, Levels):
-        return None
+        return _unsized(case, "Labels")
     share, p_value, where, _ = case.levels.labels
-    where_text = f" of {fmt.listing(where)}" if where else ""
+    more = [f"{len(where) - _NAMED} more"] if len(where) > _NAMED else []
+    lost = f"in {fmt.listing([*where[:_NAMED], *more])} the variant has {share:.1%} fewer clicks"
+    message = lost if where else "in no category the variant has surely fewer clicks"
     return Finding(
         exceeds=share > limit,
-        message=f"Labels: {share:.1%} of the variant's clicks{where_text} are missing, "
-        "against rows of control with like scores.",
+        message=f"Labels: {message} than control on rows with like scores.",
         evidence=(Evidence("clicks that are missing", share, where=fmt.listing(where)),),
         p_value=p_value,
         accounts_for=_closed_by_step(case, case.levels, "kept", "acted"),
     )
+
+
+def _unsized(case: CauseContext, title: str) -> Unchecked:
+    """Say why rows with like scores cannot be compared."""
+    need = "400 clicks of each variant in lists that a logged score ordered"
+    return Unchecked(f"{title}: {case.levels or 'no logs were read'}", (need,))
 
 
 def _closed_by_step(case: CauseContext, levels: Levels, before: str, after: str) -> float | None:
@@ -138,10 +145,9 @@ def check_training_policy(
     policies = fmt.listing([f"{name} ({part:.0%})" for name, part in who[:_NAMED]])
     return Finding(
         exceeds=more.value > unlearned and less.value > fewer_clicks,
-        message=f"Training policy: {policies} logged what the candidate learned from; "
-        f"it hardly has the items of {variant_share.value:.1%} of what the variant shows and of "
-        f"{control_share.value:.1%} of what control shows, clicked {less.value:.1%} "
-        "less than others of like scores.",
+        message=f"Training policy: the training data are of {policies}; they hardly have the "
+        f"items of {variant_share.value:.1%} of the variant's rows and {control_share.value:.1%} "
+        f"of control's, whose clicks are {-less.value:+.1%} against others of like scores.",
         evidence=(
             *case.sides("rows of items hardly learned", control_share, variant_share),
             case.number("difference", more),
@@ -197,7 +203,7 @@ def check_reordered(case: CauseContext, against: float, costs: float) -> Finding
         exceeds=out.more.value > against and lost.value > costs,
         message=f"Reordered: {out.variant.value:.1%} of rows in the variant's lists and "
         f"{out.control.value:.1%} in control's are not in the place of their score; in the "
-        f"order of scores, the variant would get {gains[1].value:+.1%} clicks.",
+        f"order of scores the variant's clicks would change by {gains[1].value:+.1%}.",
         evidence=(
             *case.sides("rows out of place", out.control, out.variant),
             case.number("difference", out.more),
