@@ -207,7 +207,7 @@ _FITS = 2**31
 """Whole numbers below it, and from its negative on, have 32 bits."""
 
 
-def _narrow(engine: Engine, column: str, relation: str) -> str:
+def _narrow_ids(engine: Engine, column: str, relation: str) -> str:
     """Write a column `r.id` of whole numbers in 32 bits, if a relation has no larger ones.
 
     They are ranked in half the time. Larger ids of other rows, which meet none of these, are null.
@@ -244,10 +244,10 @@ def number_requests(
     # Whole numbers stand for themselves, because numbering takes a join over all rows. Requests
     # that units share need a number for each unit, so that their lists stay apart.
     if engine.columns(rows)["request_id"] in WHOLE_TYPES and not are_shared:
-        return RequestNumber(_narrow(engine, "r.request_id", rows))
+        return RequestNumber(_narrow_ids(engine, "r.request_id", rows))
     engine.view("keyed_requests", keyed)
     engine.table("request_numbers", query("offline/request_numbers"))
-    number = _narrow(engine, "q.number", "request_numbers")
+    number = _narrow_ids(engine, "q.number", "request_numbers")
     return RequestNumber(number, "join request_numbers q on r.request_id = q.request_id")
 
 
@@ -258,10 +258,10 @@ def number_items(engine: Engine, sources: Sequence[str], ties: Ties) -> ItemNumb
     is_whole = engine.columns("item_ids")["item_id"] in WHOLE_TYPES
     # Ties by text need the place of each item among the texts, even where ids are numbers.
     if is_whole and ties != "text":
-        number, join = _narrow(engine, "r.item_id", "item_ids"), ""
+        number, join = _narrow_ids(engine, "r.item_id", "item_ids"), ""
     else:
         engine.table("item_numbers", query("offline/item_numbers"))
-        number = _narrow(engine, "i.number", "item_numbers")
+        number = _narrow_ids(engine, "i.number", "item_numbers")
         # A left join keeps rows without an item: metrics of the scores themselves read them.
         join = "left join item_numbers i on r.item_id = i.item_id"
     # The larger tie ranks higher, so the first position must be the largest number.
