@@ -76,9 +76,9 @@ def decide(
     if questions:
         besides = [f"{count_names([c.name for c in all_failed], 'check')} failed"]
         text = codes.open_questions(questions, MOST_QUESTIONS)
-        sentence = write_sentences("draft", text, besides if all_failed else [])
         variants = dict.fromkeys(row.variant for row in rows)
-        return tuple(Verdict(variant, "draft", sentence) for variant in variants)
+        own = besides if all_failed else []
+        return tuple(codes.build_verdict(variant, "draft", text, own) for variant in variants)
     notes = [f"{early}, but only one look, at the end, is valid"] if early else []
     if other_failed := [check.name for check in all_failed if check not in failed]:
         notes += [f"{count_names(other_failed, 'check')} failed, for other metrics only"]
@@ -94,10 +94,11 @@ def decide(
         for most in (_MOST_ROWS, 1, 0):
             case = _VerdictInput(goals, guardrails, failed, by_name, moved or {}, compared, most)
             decision, clause, own_notes = _decision(case)
-            sentence = write_sentences(decision, clause, [*own_notes, *notes * (not failed)])
-            if len(sentence.split()) <= MOST_WORDS:
+            own_notes += notes * (not failed)
+            verdict = codes.build_verdict(variant, decision, clause, own_notes)
+            if len(verdict.sentence.split()) <= MOST_WORDS:
                 break
-        verdicts.append(Verdict(variant, decision, sentence))
+        verdicts.append(verdict)
     return tuple(verdicts)
 
 
@@ -109,19 +110,6 @@ MOST_QUESTIONS = 2
 
 _MOST_ROWS = 2
 """Rows of a kind that a verdict names; it counts more of them."""
-
-
-def write_sentences(decision: Decision, clause: str, notes: Sequence[str] = ()) -> str:
-    """Write a verdict: the decision and why, then what to bear in mind.
-
-    Example:
-        >>> write_sentences("ship", "ctr is better", ["duplicates warned"])
-        'SHIP: ctr is better. Note: duplicates warned.'
-    """
-    label = "" if notes and notes[0].startswith("Caution: ") else "Note: "
-    sentences = [clause, *([label + "; ".join(notes)] if notes else [])]
-    ended = (text if text.endswith("?") else f"{text}." for text in sentences)
-    return f"{codes.describe_code(decision).upper()}: {' '.join(ended)}"
 
 
 def clip(text: str, words: int) -> str:

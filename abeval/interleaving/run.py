@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 from abeval.errors import ExperimentError, mask_secrets
@@ -15,13 +16,12 @@ from abeval.inference.verdict import (
     MOST_WORDS,
     clip,
     count_names,
-    write_sentences,
 )
 from abeval.interleaving.checks import run_checks
 from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
 from abeval.logs.run import Inputs, open_run
 from abeval.metrics.definition import Metric
-from abeval.results import Check, Decision, Status, Verdict, codes
+from abeval.results import Check, Status, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
 from abeval.results.power import Plan, Plans
@@ -192,10 +192,7 @@ def _verdict(
 ) -> Verdict:
     """Decide on a ranker, as the verdict of an A/B test does."""
     control, failed = experiment.control, [c for c in checks if c.status == "fail"]
-
-    def build(decision: Decision, clause: str, notes: Sequence[str] = ()) -> Verdict:
-        return Verdict(name, decision, write_sentences(decision, clause, notes))
-
+    build = partial(codes.build_verdict, name)
     if experiment.questions:
         return build("draft", codes.open_questions(experiment.questions, MOST_QUESTIONS))
     if failed:

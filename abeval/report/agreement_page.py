@@ -20,6 +20,7 @@ from abeval.results.agreement import (
     GapPart,
     PositionRate,
 )
+from abeval.results.record import group_rows
 from abeval.results.study import Study
 
 _STANDING_WORDS = {
@@ -107,7 +108,7 @@ def _points(value: float | None, low: float | None, high: float | None) -> str:
 def standing_table(result: Agreement) -> TextTable:
     """Tabulate offline metrics against goals, goals of one standing in one row."""
     goals = (row for row in result.rows if row.role == "goal")
-    groups = fig.group(goals, lambda row: (row.offline, row.variant, row.standing))
+    groups = group_rows(goals, lambda row: (row.offline, row.variant, row.standing))
 
     def describe_goal(row: AgreementRow) -> str:
         lift = format_lift(row)
@@ -180,7 +181,7 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
 def _directions(result: Agreement) -> str:
     """Name the offline metrics for which higher is not better."""
     metrics = dict.fromkeys(row.offline for row in result.rows)
-    names = fig.group(metrics, lambda metric: codes.direction_words(find_direction(metric)))
+    names = group_rows(metrics, lambda metric: codes.direction_words(find_direction(metric)))
     names.pop("higher is better", None)
     return "".join(
         f"; {direction} for {fmt.listing(metric_names)}"

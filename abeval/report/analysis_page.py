@@ -22,6 +22,7 @@ from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import CutRow
 from abeval.results.power import MetricOutlook, PowerOutlook
+from abeval.results.record import group_rows
 from abeval.results.study import Study
 from abeval.results.trust import AAResult, worst_first
 
@@ -262,7 +263,7 @@ def _quality_part(result: Result) -> Iterator[Block]:
 def _power_part(outlook: PowerOutlook) -> Iterator[MetricBlocks]:
     """Draw the detectable effect of each metric against days."""
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
-    for metric, outlooks in fig.group(outlook.metrics, lambda plan: plan.metric).items():
+    for metric, outlooks in group_rows(outlook.metrics, lambda plan: plan.metric).items():
         sentences = (_outlook_sentence(plan, len(outlooks) > 1) for plan in outlooks)
         takeaway = " ".join(filter(None, sentences))
         # A single point makes no line.
@@ -483,7 +484,7 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate each metric's effects by dimension, on one axis per metric."""
     order = colour_indices(result.experiment)
     blocks: list[Block] = []
-    for name, metric_rows in fig.group(rows, lambda row: row.metric).items():
+    for name, metric_rows in group_rows(rows, lambda row: row.metric).items():
         metric, lines = result.info(name), []
         # One axis for all cells of a metric, so that they can be compared.
         for row in metric_rows:
@@ -508,7 +509,7 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate lifts by metric, variant and cell, one heat map per dimension."""
     blocks: list[Block] = []
     overall_rows = {("", row.metric, row.variant): row for row in result.scorecard}
-    for dimension, cells in fig.group(rows, lambda row: row.slice).items():
+    for dimension, cells in group_rows(rows, lambda row: row.slice).items():
         dimension_rows = {(row.cell, row.metric, row.variant): row for row in cells}
         judged = {metric for _, metric, _ in dimension_rows}
         html = assets.block(
