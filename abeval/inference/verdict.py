@@ -112,22 +112,6 @@ _MOST_ROWS = 2
 """Rows of a kind that a verdict names; it counts more of them."""
 
 
-def clip(text: str, words: int) -> str:
-    """Cut a text to so many words, at the end of a clause where there is one.
-
-    Example:
-        >>> clip("3 of 4 users, on all days, come twice", 6), clip("one two three", 2)
-        ('3 of 4 users, on all …', 'one two …')
-    """
-    parts = text.split()
-    if len(parts) <= words:
-        return text
-    cut = " ".join(parts[:words])
-    ends = [found.start() for found in re.finditer(r"; |: | \(", cut)]
-    whole = [end for end in ends if cut.count("(", 0, end) == cut.count(")", 0, end)]
-    return cut[: whole[-1]] if whole and whole[-1] > len(cut) / 2 else f"{cut} …"
-
-
 def count_names(names: Sequence[str], noun: str, most: int = 2) -> str:
     """Name a few things, and count more of them.
 
@@ -167,7 +151,7 @@ def _do_not_trust(case: _VerdictInput) -> str:
     first = case.failed[0]
     # The trust section has the whole message.
     sentence = re.split(r"\.\s+(?=[A-Z])", first.message)[0].rstrip(". ")
-    return clip(f"{codes.check_name(first.name)}: {sentence}", 14 + 8 * case.most)
+    return fmt.clip(f"{codes.check_name(first.name)}: {sentence}", 14 + 8 * case.most)
 
 
 def _also_failed(case: _VerdictInput) -> list[str]:

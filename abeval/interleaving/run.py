@@ -14,7 +14,6 @@ from abeval.inference.context import accounting, experiment_info
 from abeval.inference.verdict import (
     MOST_QUESTIONS,
     MOST_WORDS,
-    clip,
     count_names,
 )
 from abeval.interleaving.checks import run_checks
@@ -198,7 +197,7 @@ def _verdict(
     if failed:
         others = count_names([check.name for check in failed[1:]], "check")
         also = [f"{others} also failed"] if others else []
-        message = clip(failed[0].message.split("; ")[0].rstrip("."), MOST_WORDS - 15)
+        message = fmt.clip(failed[0].message.split("; ")[0].rstrip("."), MOST_WORDS - 15)
         return build("do_not_trust", f"{failed[0].name}: {message}", also)
     goals = [r for r in rows if (r.base, r.ranker, r.role) == (control, name, "goal")]
     warned = count_names([check.name for check in checks if check.status == "warn"], "check")

@@ -29,6 +29,12 @@ from abeval.results.trust import AAResult, worst_first
 _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""
 
+_MOST_OFFLINE = 6
+"""Most offline metrics on the first screen of an agreement; the others are folded."""
+
+_CHECK_WORDS = 20
+"""Most words of a check's message on the first screen; the trust section has all of it."""
+
 _SAID = 60
 """A verdict that has so many characters of a message says it, perhaps shorter."""
 
@@ -44,12 +50,15 @@ def _verdict_part(study: Study) -> Iterator[Block]:
     result, joint = study.analysis, study.agreement
     if result is None:
         if joint is not None and joint.explanations and not study.questions:
-            # Under the title of the page no heading fits, so tables begin with their own.
-            yield from map(_move_title_to_lead, agreement.bill_tables(joint))
             lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
             yield assets.block("lines.html", lines=lines, said=trust_lines)
+            # Under the title of the page no heading fits, so tables begin with their own.
+            yield from map(_move_title_to_lead, agreement.bill_tables(joint))
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
-            yield _move_title_to_lead(table)
+            yield _move_title_to_lead(table._replace(rows=table.rows[:_MOST_OFFLINE]))
+            if rest := table.rows[_MOST_OFFLINE:]:
+                more = table._replace(title="", lead="", rows=rest)
+                yield Closed(f"{len(rest)} more offline metrics", (more,))
         elif study.replay is not None and (lines := tuple(conclude_replay(study.replay))):
             yield assets.block("lines.html", lines=lines, said=())
         return
@@ -81,7 +90,10 @@ def _verdict_part(study: Study) -> Iterator[Block]:
         guarded=any(row.role == "guardrail" for row in judged),
         sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
         tally=tables.tally(result.trust),
-        open_checks=[(c.name, "" if c.message[:_SAID] in sentences else c.message) for c in unmet],
+        open_checks=[
+            (c.name, "" if c.message[:_SAID] in sentences else fmt.clip(c.message, _CHECK_WORDS))
+            for c in unmet
+        ],
         left_out=study.left_out,
     )
 

@@ -392,8 +392,8 @@ def describe_size(ahead: "MetricOutlook") -> str | None:
 
     Example:
         >>> from abeval.results.power import MetricOutlook
-        >>> describe_size(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
-        '112 days in all (8 times as long)'
+        >>> describe_size(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None, "b", 23_874))
+        '112 days in all (8 times as long, about 24,000 units)'
     """
     if ahead.days is None:
         units = ahead.target_units
@@ -402,5 +402,7 @@ def describe_size(ahead: "MetricOutlook") -> str | None:
         return None
     # A whole number of days stays whole, whatever its last binary digit.
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
-    longer = f" ({times:.2g} times as long)" if times > 1 else ""
+    units = ahead.target_units
+    size = f", about {float(f'{units:.2g}'):,.0f} units" if units else ""
+    longer = f" ({times:.2g} times as long{size})" if times > 1 else ""
     return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"

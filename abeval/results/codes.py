@@ -115,7 +115,7 @@ def build_verdict(
         >>> build_verdict("b", "ship", "ctr is better", ["duplicates warned"]).sentence
         'SHIP: ctr is better. Note: duplicates warned.'
     """
-    ended = clause if clause.endswith("?") else f"{clause}."
+    ended = clause if clause.endswith(("?", "…")) else f"{clause}."
     sentence = f"{describe_code(decision).upper()}: {ended} {write_notes(notes)}".rstrip()
     return Verdict(variant, decision, sentence, tuple(notes))
 

@@ -28,21 +28,18 @@ SCREENS = ((1440, 900), (820, 1180), (390, 844))
 BOTTOM = """view => Math.max(...[...document.querySelectorAll(`#${view}, #${view} *`)]
     .filter(e => e.checkVisibility()).map(e => e.getBoundingClientRect().bottom)) + scrollY"""
 LINES = """([view, boxes]) => Math.max(0, ...[...document.getElementById(view)
-    .querySelectorAll(boxes)]
-    .filter(e => e.checkVisibility()).map(e => {
-        const texts = document.createTreeWalker(e, NodeFilter.SHOW_TEXT), bottoms = new Set();
+    .querySelectorAll(boxes)].filter(e => e.checkVisibility()).map(e => {
+        const texts = document.createTreeWalker(e, NodeFilter.SHOW_TEXT), lines = new Set();
         while (texts.nextNode()) {
-            const holder = texts.currentNode.parentElement;
+            const holder = texts.currentNode.parentElement, text = document.createRange();
             if (holder.closest('svg') || !holder.checkVisibility()) continue;
-            const text = document.createRange();
             text.selectNode(texts.currentNode);
-            for (const box of text.getClientRects()) {
-                if (box.width > 1) bottoms.add(Math.round(box.bottom / 10));
-            }
+            const end = holder.getBoundingClientRect().bottom + 4;
+            [...text.getClientRects()].filter(box => box.width > 1 && box.bottom < end)
+                .forEach(box => lines.add(Math.round(box.bottom / 10)));
         }
-        return bottoms.size;
+        return lines.size;
     }))"""
-
 PARAGRAPHS = "p:not(.sentence), .sentence > *, dd, li, td, th"
 """What is read as one paragraph: a verdict has its word, its reason and the next step."""
 
