@@ -179,7 +179,7 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
     elif time.column is None and not (unit.column and unit.column.mentions_role("place")):
-        question = "time: no column has times: which one says when a row was? Name it in `columns`"
+        question = "time: no column has times: what says when a row happened? Name it in `columns`"
         time = Guess("ts", None, "not sure", "no column has times", question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     guesses = [unit, variant, time]
