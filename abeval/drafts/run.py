@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from abeval.drafts import guess, values, words
-from abeval.drafts.columns import Origin, Table
+from abeval.drafts.columns import Column, Origin, Table
 from abeval.drafts.counts import (
     CallerNames,
     CountTable,
@@ -182,6 +182,9 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
         question = "time: no column has times: what says when a row happened? Name it in `columns`"
         time = Guess("ts", None, "not sure", "no column has times", question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
+    if variant.column is None and arms is None:
+        others = _choose_exposures(engine, others)
+        variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     guesses = [unit, variant, time]
     if any(log.kind == "clicks" for log in others):
         # What the clicks name was found by its values.
@@ -238,6 +241,11 @@ def _guess_assignment(
     if variant.column is not None or exposures is None:
         return variant, read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
+    if variant.column is None:
+        variant = guess_variant(engine, exposures, weakly=True)
+        name = "" if variant.column is None else variant.column.name
+        question = f"variant: is it {name} of {exposures.origin.name}? {variant.reason}"
+        variant = replace(variant, certainty="not sure", question=question)
     reason = f"the exposures say it; {variant.reason}"
     period = guess_period(engine, main, exposures)
     return (
@@ -247,12 +255,30 @@ def _guess_assignment(
     )
 
 
+def _list_other_variants(engine: DuckDBEngine, logs: Sequence[Log]) -> list[tuple[Log, Column]]:
+    """List the columns of other files that may be the variant of their units."""
+    found = [(log, guess_variant(engine, log.table, weakly=True).column) for log in logs]
+    return [(log, c) for log, c in found if c is not None and "unit_id" in log.columns]
+
+
+def _choose_exposures(engine: DuckDBEngine, logs: Sequence[Log]) -> list[Log]:
+    """Read a file as exposures if it alone has units of the impressions with a variant."""
+    found = _list_other_variants(engine, [log for log in logs if log.kind in ("events", "units")])
+    if len(found) != 1:
+        return [*logs]
+    ((chosen, column),) = found
+    columns = {e: c for e, c in chosen.columns.items() if e in ("unit_id", "ts")}
+    columns["variant"], reason = column, "units with what may be their variant"
+    exposures = replace(
+        chosen, kind="exposures", columns=columns, variant=column, alias="", reason=reason
+    )
+    return [exposures if log is chosen else log for log in logs]
+
+
 def _name_other_variants(engine: DuckDBEngine, logs: Sequence[Log]) -> str:
     """Name the columns of other files that may be the variant; empty without any."""
-    found = ((log, guess_variant(engine, log.table, weakly=True).column) for log in logs)
     texts = [
         f"{column.name} of {log.name} ({', '.join(column.values)})"
-        for log, column in found
-        if column is not None and "unit_id" in log.columns
+        for log, column in _list_other_variants(engine, logs)
     ]
     return f" Is it {' or '.join(texts)}? Then that file is [logs.exposures]." if texts else ""

@@ -9,7 +9,6 @@ from abeval.drafts import words
 from abeval.drafts.columns import DAY_FORMAT, Column
 from abeval.drafts.guess import Guess
 from abeval.drafts.kinds import Log, find_casts
-from abeval.drafts.origins import DONE
 from abeval.drafts.values import DOUBT, Models, Period
 from abeval.drafts.variants import VariantUnits, ask_nulls, ask_weights
 from abeval.drafts.words import slug
@@ -258,7 +257,12 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     for log in findings.other_logs:
         note = f"likely: sums rows of {log.alias} since the exposure"
         note = "likely: units that the table lacks have 0" if log.kind == "units" else note
-        metrics += [(fields, note) for fields in _make_event_metrics(log, findings.main, taken)]
+        # Beside CTR, and of types of rows such as logins, only what is named so is a goal.
+        is_goal = log.is_event or not (findings.has_ctr or log.table.origin.where)
+        event_metrics = [*_make_event_metrics(log, findings.main, taken, is_goal)]
+        metrics += [(fields, note) for fields in event_metrics]
+        if event_metrics and is_goal and not log.is_event:
+            file.ask(f"goal: is it {event_metrics[0]['name']}? No name says what shall get better")
     if findings.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif findings.has_ctr:
@@ -315,10 +319,8 @@ def _list_summed(log: Log, main: Log) -> list[Column]:
     return [c for c in log.numbers if c in log.outcomes or c.name not in varies]
 
 
-def _make_event_metrics(log: Log, main: Log, taken: set[str]) -> Iterator[_Fields]:
+def _make_event_metrics(log: Log, main: Log, taken: set[str], is_goal: bool) -> Iterator[_Fields]:
     """Make the metrics of a log of events or of a table of units."""
-    # Of types of rows, such as logins, those that are called so are outcomes.
-    is_goal = not log.table.origin.where or words.mentions_role(log.name, *DONE)
     fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
     if log.kind == "events":
         yield {"name": f"any_{log.alias}", **fields}
