@@ -3,10 +3,11 @@
 Of 24 pages each view is measured as it opens: the decision, and Explore with its first metric.
 """
 
+import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import get_args
 
@@ -20,7 +21,7 @@ from benchmarks.runner import Record, Table
 from tests.report import screens
 from tests.worlds.faulty import FAULTS
 from tests.worlds.healthy import KINDS
-from tests.worlds.pages import PAGES, WORLDS, Reported, experiment, log
+from tests.worlds.pages import PAGES, SAMPLE, WORLDS, Reported, experiment, log
 
 SCREENS = ((1440, 900), (820, 1180), (390, 844))
 """Width and height of a laptop, a tablet and a phone, in pixels."""
@@ -127,4 +128,58 @@ def measure_page(name: str, repetitions: int, seed: int) -> Record:
     return record
 
 
-TABLES = {"screens": Table(measure_page, [*OPENED], repetitions=1)}
+EXPLORE, EVIDENCE = "nav a[href='#explore']", "nav a[href='#evidence']"
+METRIC = "#verdict a[href='#explore?metric=ctr']"
+QUESTIONS: Sequence[tuple[str, tuple[str, ...], str]] = (
+    ("What is decided?", (), r"\b(SHIP|UNDECIDED|DO NOT)"),
+    ("What shall I do next?", (), r"Next: \w+"),
+    ("By how much does ctr rise, and how sure is that?", (), r"ctr\s+.*%.*\[.*%, .*%\]"),
+    ("Does each guardrail hold?", (), r"(?s)Guardrails.*(non-inferior|unclear|worse|better)"),
+    ("Which days are these?", (), r"2026-09-14"),
+    ("How many users has each variant, and was that the plan?", (), r"planned 50%"),
+    ("What would a launch bring a day?", (), r"clicks a day"),
+    ("Whose test is it?", (), r"Owner: Ann"),
+    ("Can I trust it?", (), r"\d+ checks passed"),
+    ("What is the p-value of ctr?", (EXPLORE,), r"P \(ADJUSTED\)|p \(adjusted\)"),
+    ("Which effect could this test have seen?", (EXPLORE,), r"Detectable"),
+    ("How many units would a smaller effect need?", (METRIC, "[data-tab=power]"), r"[\d,]+ units"),
+    ("How did ctr move from day to day?", (METRIC, "[data-tab=daily]"), r"(?i)day"),
+    ("Is it better on phones?", (METRIC, "[data-tab=segments]"), r"(?i)phone|mobile"),
+    ("How is ctr computed?", (METRIC, "[data-tab=definition]"), r"(?i)click"),
+    ("Which SQL sums it?", (METRIC, "[data-tab=definition]"), r"(?i)abeval tools sql"),
+    ("Were the groups equal before?", (EVIDENCE,), r"(?i)before the experiment|pre_period"),
+    ("How many rows were set aside, and why?", (EVIDENCE,), r"(?i)set aside"),
+    ("Which level and correction?", (EVIDENCE, "#methods summary"), r"(?i)correction of goals"),
+    ("What do the models say offline?", (EXPLORE,), r"(?i)ndcg"),
+)
+
+
+def ask_page(question: tuple[str, tuple[str, ...], str], repetitions: int, seed: int) -> Record:
+    """Look for an answer on the page of the sample, after some clicks from its first screen."""
+    words, clicks, answer = question
+    file = write_sample()
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(
+            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.goto(file.as_uri())
+        screens.comes_true(page, screens.READY)
+        for click in clicks:
+            page.locator(click).locator("visible=true").first.click()
+        page.wait_for_timeout(300)
+        found = re.search(answer, page.inner_text("main"))
+    return {"question": words, "clicks": len(clicks), "answered": int(bool(found))}
+
+
+@cache
+def write_sample() -> Path:
+    """Write the page of the sample, once for all questions."""
+    file = Path(tempfile.mkdtemp()) / "sample.html"
+    return abeval.load(SAMPLE).replace(owner="Ann").study().report(file)
+
+
+TABLES = {
+    "screens": Table(measure_page, [*OPENED], repetitions=1),
+    "questions": Table(ask_page, QUESTIONS, repetitions=1),
+}
