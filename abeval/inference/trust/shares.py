@@ -339,8 +339,8 @@ _BY_VARIANT = (
             columns=CLICK_COLUMNS,
             calm="no variant lacks its clicks anywhere",
             alarm=(
-                "one variant has next to no clicks where the other has them: {shares} of the "
-                "impressions are clicked"
+                "one variant has next to no clicks where the other has them (share of impressions "
+                "that are clicked): {shares}"
             ),
             reason=(
                 "the share of clicks that is lacking, where the difference is sure (an error has "
