@@ -50,10 +50,10 @@ def _verdict_part(study: Study) -> Iterator[Block]:
     result, joint = study.analysis, study.agreement
     if result is None:
         if joint is not None and joint.explanations and not study.questions:
-            lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
-            yield assets.block("lines.html", lines=lines, said=trust_lines)
             # Under the title of the page no heading fits, so tables begin with their own.
             yield from map(_move_title_to_lead, agreement.bill_tables(joint))
+            lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
+            yield assets.block("lines.html", lines=lines, said=trust_lines)
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
             yield _move_title_to_lead(table._replace(rows=table.rows[:_MOST_OFFLINE]))
             if rest := table.rows[_MOST_OFFLINE:]:
