@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from abeval.drafts import guess, values, words
-from abeval.drafts.columns import Column, Origin, Table
+from abeval.drafts.columns import Origin, Table
 from abeval.drafts.counts import (
     CallerNames,
     CountTable,
@@ -236,14 +236,12 @@ def _guess_assignment(
     for way in ("weakly", "by_name") if exposures is None else ():
         if variant.column is None:
             variant = guess_variant(engine, inside, **{way: True})
-    if variant.column is None and exposures is None:
-        variant = replace(variant, reason=variant.reason + _name_other_variants(engine, other_logs))
     if variant.column is not None or exposures is None:
         return variant, read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
     if variant.column is None:
         variant = guess_variant(engine, exposures, weakly=True)
-        name = "" if variant.column is None else variant.column.name
+        name = variant.column.name if variant.column else ""
         question = f"variant: is it {name} of {exposures.origin.name}? {variant.reason}"
         variant = replace(variant, certainty="not sure", question=question)
     reason = f"the exposures say it; {variant.reason}"
@@ -255,30 +253,13 @@ def _guess_assignment(
     )
 
 
-def _list_other_variants(engine: DuckDBEngine, logs: Sequence[Log]) -> list[tuple[Log, Column]]:
-    """List the columns of other files that may be the variant of their units."""
-    found = [(log, guess_variant(engine, log.table, weakly=True).column) for log in logs]
-    return [(log, c) for log, c in found if c is not None and "unit_id" in log.columns]
-
-
 def _choose_exposures(engine: DuckDBEngine, logs: Sequence[Log]) -> list[Log]:
-    """Read a file as exposures if it alone has units of the impressions with a variant."""
-    found = _list_other_variants(engine, [log for log in logs if log.kind in ("events", "units")])
-    if len(found) != 1:
-        return [*logs]
-    ((chosen, column),) = found
-    columns = {e: c for e, c in chosen.columns.items() if e in ("unit_id", "ts")}
-    columns["variant"], reason = column, "units with what may be their variant"
-    exposures = replace(
-        chosen, kind="exposures", columns=columns, variant=column, alias="", reason=reason
-    )
-    return [exposures if log is chosen else log for log in logs]
-
-
-def _name_other_variants(engine: DuckDBEngine, logs: Sequence[Log]) -> str:
-    """Name the columns of other files that may be the variant; empty without any."""
-    texts = [
-        f"{column.name} of {log.name} ({', '.join(column.values)})"
-        for log, column in _list_other_variants(engine, logs)
-    ]
-    return f" Is it {' or '.join(texts)}? Then that file is [logs.exposures]." if texts else ""
+    """Read a file whose units have what may be a variant as exposures."""
+    for log in logs:
+        variant = guess_variant(engine, log.table, weakly=True).column
+        if variant is not None and log.kind in ("events", "units"):
+            columns = {e: c for e, c in log.columns.items() if e in ("unit_id", "ts")}
+            columns["variant"], why = variant, "units with what may be their variant"
+            chosen = replace(log, kind="exposures", columns=columns, alias="", reason=why)
+            return [chosen if other is log else other for other in logs]
+    return [*logs]
