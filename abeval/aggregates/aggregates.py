@@ -1,10 +1,10 @@
 """Hold everything that the statistics know of the logs, exactly."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,18 +187,6 @@ class Quantile(NamedTuple):
     low: float | None
     high: float | None
     refused: RefusalReason | None = None
-
-
-Row = TypeVar("Row")
-Label = TypeVar("Label", bound=Hashable)
-
-
-def group_by_label(rows: Iterable[Row], label: Callable[[Row], Label]) -> dict[Label, list[Row]]:
-    """Group rows by a label, in their order."""
-    by_label: dict[Label, list[Row]] = {}
-    for row in rows:
-        by_label.setdefault(label(row), []).append(row)
-    return by_label
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates import audit_arrays
-from abeval.aggregates.aggregates import AuditSums, UnitShares, group_by_label
+from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, HourlyRows
 from abeval.engines.sql import Engine, query, quote, read_int
 from abeval.experiment.model import Experiment
@@ -34,6 +34,7 @@ from abeval.logs.unit_arrays import (
 )
 from abeval.logs.units import find_hash_indices
 from abeval.logs.views import copies_column, write_click
+from abeval.results.record import group_rows
 
 PARTS = 4096
 """Number of parts of the units by hash, of which a sample takes some."""
@@ -207,7 +208,7 @@ def audit_sums(run: Run, prepared: Prepared) -> Audits:
         rows += audit_arrays.hour_rows(units, hours, impressions)
     shares = _shares(run, prepared, units, hours)
     return Audits(
-        group_by_label(rows, lambda row: row.audit), group_by_label(shares, lambda row: row.audit)
+        group_rows(rows, lambda row: row.audit), group_rows(shares, lambda row: row.audit)
     )
 
 

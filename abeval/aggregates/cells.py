@@ -6,10 +6,11 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Aggregates, group_by_label
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import SEGMENT, SumsRow
 from abeval.engines.sql import quote
 from abeval.logs.views import cut_name
+from abeval.results.record import group_rows
 
 LIMIT = 300
 """Largest number of cells of a segment to show, `OTHER` included: all countries fit."""
@@ -23,15 +24,15 @@ Units = Mapping[str, int]
 
 def join_small_cells(aggregates: Aggregates, min_units: int | None) -> Aggregates:
     """Merge cells of segments that are too many, or have too few units."""
-    notes, by_slice = list[str](), group_by_label(aggregates.moments, attrgetter("slice"))
+    notes, by_slice = list[str](), group_rows(aggregates.moments, attrgetter("slice"))
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
         sizes, small = Counter[str](), frozenset[str]()
-        for rows in group_by_label(by_slice[name], attrgetter("metric")).values():
+        for rows in group_rows(by_slice[name], attrgetter("metric")).values():
             sizes |= Counter({cell: units.total() for cell, units in _units(rows).items()})
         beyond = _beyond_limit(sizes)
         by_slice[name] = _merge_into_other(by_slice[name], beyond)
         if min_units is not None:
-            of_metrics, by_slice[name] = group_by_label(by_slice[name], attrgetter("metric")), []
+            of_metrics, by_slice[name] = group_rows(by_slice[name], attrgetter("metric")), []
             for rows in of_metrics.values():
                 few = small_cells(_units(rows), min_units)
                 by_slice[name] += _merge_into_other(rows, few)
@@ -91,7 +92,7 @@ def _merge_into_other(rows: list[SumsRow], cells: Collection[str]) -> list[SumsR
     """Merge some cells into `OTHER`."""
     merged = {*cells, OTHER} if cells else set()
     merged_rows = [row._replace(cell=OTHER) for row in rows if row.cell in merged]
-    alike = group_by_label(merged_rows, lambda row: row[:4]).values()
+    alike = group_rows(merged_rows, lambda row: row[:4]).values()
     return [*(row for row in rows if row.cell not in merged), *map(_add_rows, alike)]
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates import aggregates
-from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, UnitShares, group_by_label
+from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, UnitShares
 from abeval.aggregates.audit_arrays import unit_shares
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import join_small_cells
@@ -49,6 +49,7 @@ from abeval.metrics.definition import (
     Source,
     value_terms,
 )
+from abeval.results.record import group_rows
 from abeval.stats.moments import Moments
 from abeval.stats.records import Floats
 
@@ -286,7 +287,7 @@ def _lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
     # The rows of a query are not those of a file.
     lacking = logs.prepared.lacking if experiment.logs.rows.query is None else ()
     variants = [*experiment.variants]
-    by_files = group_by_label(lacking, lambda column: tuple(files.lacking[column.lower()]))
+    by_files = group_rows(lacking, lambda column: tuple(files.lacking[column.lower()]))
     for names, columns in by_files.items():
         other_files = [file for file in files.files if file not in names]
         selects = [

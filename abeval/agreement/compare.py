@@ -369,9 +369,9 @@ def _others(
     for traffic in traffics:
         pair = case.pair(metric, traffic)
         if traffic != case.control and pair is not None:
-            numbers = (pair.difference, pair.low, pair.high)
+            numbers, offline = (pair.difference, pair.low, pair.high), orient_offline(pair)
             yield results.OfflineDifference(
-                traffic, *numbers, find_standing(orient_offline(pair), effect)
+                traffic, *numbers, find_standing(offline, effect), offline.strength
             )
 
 

@@ -245,11 +245,11 @@ def _find_outcomes(numbers: Mapping[str, _Role], caller_names: CallerNames) -> t
             what = f"{column} is a mean, and no column has its standard deviation or error"
             raise LogError(what, "add it, such as `sd`, `se` or `variance`")
         if numbers[column] == "rate":
-            what = f"{column} is a share, which fits several numbers"
+            what = f"{column} is a share that fits several counts"
             raise LogError(what, "give the number of successes as a column of its own")
         outcomes.append(Outcome(metric, column, n or _find_units(numbers), spread))
     if not outcomes:
-        what = f"no column is plainly what was counted of the {_find_units(numbers)}"
+        what = f"no column clearly says what was counted of the {_find_units(numbers)}"
         example = next(iter(_select_role(numbers, "other")), "conversions")
         raise LogError(what, f"name it: --metric {example}, or metrics=[{example!r}]")
     return tuple(outcomes)
@@ -285,8 +285,8 @@ def list_questions(table: CountTable, unit: str) -> Iterator[str]:
         return
     if table.day is not None:
         yield (
-            f"unit: do the {n} of one day come back on others? If hardly, the days are the units: "
-            "unit = 'day' (--unit day). If they do, by days alone chance looks like an effect: "
+            f"unit: do the {n} of one day come back on others? If hardly any do, the days are the "
+            "units: unit = 'day' (--unit day). If many do, chance looks like an effect by days: "
             "bring sums by user (docs/data.md)"
         )
         return

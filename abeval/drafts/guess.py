@@ -185,14 +185,14 @@ def guess_unit(table: Table) -> Guess:
         reason += f", of which {missing:,} have none" if missing else ""
         rivals = list[str]()
         if id_column is not None and column.distinct > id_column.distinct:
-            reason += f"; of {id_column.name} only {share:.0%} have one variant"
+            reason += f"; only {share:.0%} of {id_column.name} have one variant"
             rivals = [id_column.name] if share >= _OFTEN else []
         elif column not in ids:
             reason += ", and each has one variant"
             finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
             rivals = [] if column.mentions_role("place") else [*dict.fromkeys(finer)]
         is_shared = column.name == table.shared_unit
-        reason += "; two files share its values, one row each in one of them" * is_shared
+        reason += "; two files share its values, and one of them has one row each" * is_shared
         others = " or ".join(rivals)
         question = f"unit: was {column.name} randomised, or {others}? There are {reason}"
         is_sure = (
@@ -211,11 +211,11 @@ def guess_unit(table: Table) -> Guess:
     # As many rows as days times variants are totals, not units.
     is_by_day = any(abs(d * v - table.rows) < 0.1 * table.rows for d in days for v in variants)
     if other_ids:
-        reason = f"each row is taken for a unit; or is it {' or '.join(other_ids)}?"
+        reason = f"each row counts as a unit; or is the unit {' or '.join(other_ids)}?"
     elif seen_counts or is_by_day:
         what = f"many people ({seen_counts[0]})" if seen_counts else "a day of a variant"
-        reason = f"each row seems to be {what}, not a unit that was randomised: what was "
-        reason += "randomised? Rows are compared as if they were"
+        reason = f"each row seems to be {what}, not a unit that was randomised. What was "
+        reason += "randomised? Until you say so, rows are the units"
     else:
         return Guess("unit", None, "likely", "no column names a unit, so each row is one")
     return Guess("unit", None, "not sure", reason, f"unit: {reason}")
@@ -231,7 +231,7 @@ def drop_earlier_stage(engine: Engine, table: Table) -> Table:
         where = f"cast({quote(column.name)} as varchar) in ({', '.join(map(literal, kept_values))})"
         left = table.rows - sum(column.values[value] for value in kept_values)
         question = (
-            f"rows: are those of the experiment the ones with {column.name} "
+            f"rows: are only those of the experiment that have {column.name} "
             f"{' or '.join(kept_values)}? `where` leaves out the other {left:,} of {table.rows:,}"
         )
         return add_question(filter_rows(engine, table, f"{table.relation}_own", where), question)

@@ -233,8 +233,8 @@ def _guess_clicks(
                 continue
         if (key.after if is_by_time else key.matched) < MIN_SHARE:
             question = (
-                f"{key.matched:.0%} of its rows have ids of an impression, {key.after:.0%} of one "
-                "before, so it gives no CTR: are ids and times written alike in both files?"
+                f"{key.matched:.0%} of its rows have ids of an impression, {key.after:.0%} of an "
+                "earlier one, so it gives no CTR: are ids and times written alike in both files?"
             )
             continue
         columns = {entry: match.column for entry, match in key.columns.items()}
@@ -247,13 +247,13 @@ def _guess_clicks(
         reason = f"{key.matched:.1%} of the rows have the {named} of an impression"
         question = "" if log.is_clicks or "dwell" in columns else "are its rows clicks?"
         if is_by_time:
-            reason += f", {key.after:.1%} of one before"
+            reason += f", {key.after:.1%} of an earlier one"
         if is_bare:
-            question = f"it names no item: is each click of the last row of its {named} before it?"
+            question = f"it names no item: is each click on the last row of its {named} before?"
         elif is_by_time and key.soon < 0.9 * key.after:
             question = (
                 f"{1 - key.soon / key.after:.0%} of the clicks come later than 24 hours after "
-                "their impression, and do not count: is attribution_hours longer?"
+                "their impression, and do not count: should attribution_hours be longer?"
             )
         log = replace(log, kind="clicks", columns=columns, reason=reason, question=question)
         return replace(log, join=() if join == ("impression_id",) else join), seen
@@ -268,13 +268,13 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match
     if of_units and (unit is None or unit.name not in {column.name for column in of_units}):
         unit = of_units[0]
     if unit is None or seen is None:
-        return replace(log, reason="no column has units, or items of the impressions")
+        return replace(log, reason="no column has the units or the items of the impressions")
     log = replace(log, columns={**log.columns, "unit_id": unit})
     time, main_time = log.columns.get("ts"), main.columns.get("ts")
     times = None if time is None or main_time is None else (time, main_time)
     share, after, _ = measure_join(engine, log.table, main.table, [(unit, seen)], times)
     if share < MIN_SHARE:
-        return replace(log, reason=f"{share:.0%} of its rows are of units of the impressions")
+        return replace(log, reason=f"only {share:.0%} of its rows have a unit of the impressions")
     expected = (unit, time, *guess.list_variant_candidates(log.table))
     is_bare = time is not None and all(column in expected for column in log.table.columns)
     # A sign-up, before what a unit saw, describes it; of events after it a unit may have one each.
@@ -288,7 +288,7 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match
     if not is_dated and log.has_one_row:
         return replace(log, kind="units", columns=columns, reason="each row is a unit")
     if not is_dated:
-        return replace(log, reason="units have several rows, and those no times")
+        return replace(log, reason="units have several rows, and no row has a time")
     if "ts" not in main.columns:
         return replace(log, reason="its rows have times, but the impressions have none")
     return replace(log, kind="events", columns=columns, reason="rows of units, with times")

@@ -108,7 +108,8 @@ def _make_table(
             origin = replace(origin, formats={times[0].name: formats[0]})
         if len(formats) > 1:
             choices = " or ".join(formats)
-            question = f"time: is {times[0].name} written as {choices}? No value shows the day"
+            doubt = "No value shows which number is the day"
+            question = f"time: is {times[0].name} written as {choices}? {doubt}"
             origin = replace(origin, questions=(*origin.questions, question))
         table = replace(
             table, origin=replace(table.origin, formats=origin.formats, questions=origin.questions)
@@ -210,7 +211,7 @@ def _read_file(
     if files.takes("delimiter") and "delimiter" not in read and "::" in "".join(columns):
         columns = change("delimiter", "::", "MovieLens writes so", False)
     if files.takes("header") and "header" not in read and _is_row(engine, relation, columns):
-        columns = change("header", "false", "the first row has values, as the others", False)
+        columns = change("header", "false", "the first row has values, like the others", False)
     if files.takes("decimal") and "decimal" not in read:
         texts = [name for name, kind in columns.items() if kind == "VARCHAR"]
         commas = decimal_commas(relation, texts, engine.rows)

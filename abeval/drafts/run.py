@@ -179,9 +179,12 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
         unread = f"; {time.column.name} is not read" if time.column else ""
         time = Guess("ts", None, "likely", f"each unit has one row{unread}")
     elif time.column is None and not (unit.column and unit.column.mentions_role("place")):
-        question = "time: no column has times: which one says when a row was? Name it in `columns`"
+        question = "time: no column has times: what says when a row happened? Name it in `columns`"
         time = Guess("ts", None, "not sure", "no column has times", question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
+    if variant.column is None and arms is None:
+        others = _choose_exposures(engine, others)
+        variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     guesses = [unit, variant, time]
     if any(log.kind == "clicks" for log in others):
         # What the clicks name was found by its values.
@@ -233,11 +236,14 @@ def _guess_assignment(
     for way in ("weakly", "by_name") if exposures is None else ():
         if variant.column is None:
             variant = guess_variant(engine, inside, **{way: True})
-    if variant.column is None and exposures is None:
-        variant = replace(variant, reason=variant.reason + _name_other_variants(engine, other_logs))
     if variant.column is not None or exposures is None:
         return variant, read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
+    if variant.column is None:
+        variant = guess_variant(engine, exposures, weakly=True)
+        name = variant.column.name if variant.column else ""
+        question = f"variant: is it {name} of {exposures.origin.name}? {variant.reason}"
+        variant = replace(variant, certainty="not sure", question=question)
     reason = f"the exposures say it; {variant.reason}"
     period = guess_period(engine, main, exposures)
     return (
@@ -247,12 +253,13 @@ def _guess_assignment(
     )
 
 
-def _name_other_variants(engine: DuckDBEngine, logs: Sequence[Log]) -> str:
-    """Name the columns of other files that may be the variant; empty without any."""
-    found = ((log, guess_variant(engine, log.table, weakly=True).column) for log in logs)
-    texts = [
-        f"{column.name} of {log.name} ({', '.join(column.values)})"
-        for log, column in found
-        if column is not None and "unit_id" in log.columns
-    ]
-    return f" Is it {' or '.join(texts)}? Then that file is [logs.exposures]." if texts else ""
+def _choose_exposures(engine: DuckDBEngine, logs: Sequence[Log]) -> list[Log]:
+    """Read a file whose units have what may be a variant as exposures."""
+    for log in logs:
+        variant = guess_variant(engine, log.table, weakly=True).column
+        if variant is not None and log.kind in ("events", "units"):
+            columns = {e: c for e, c in log.columns.items() if e in ("unit_id", "ts")}
+            columns["variant"], why = variant, "units with what may be their variant"
+            chosen = replace(log, kind="exposures", columns=columns, alias="", reason=why)
+            return [chosen if other is log else other for other in logs]
+    return [*logs]

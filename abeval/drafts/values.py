@@ -20,7 +20,7 @@ _FEW_EMPTY = 0.001
 """Share of empty values up to which their meaning does not matter."""
 
 DOUBT = "an outcome, or known before?"
-_EITHER = "an outcome, of which more is better, or less?"
+_EITHER = "an outcome; is more of it better, or less?"
 
 
 def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
@@ -67,7 +67,7 @@ def _guess_value(column: Column, table: Table, names: Set[str]) -> Guess | None:
     if parts[-1:] == ("id",):
         return None
     if says_before(column.name, names):
-        return Guess("covariate", column, "likely", "its name says that it was before")
+        return Guess("covariate", column, "likely", "its name says that it was measured before")
     if column.is_whole and 1900 <= (column.low or 0) <= (column.high or 0) <= 2100:
         is_named = "year" in parts
         doubt = Guess("outcome", column, "not sure", DOUBT)
@@ -213,9 +213,9 @@ def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
     times = [begin for _, begin, _ in values if isinstance(begin, datetime)]
     if not isinstance(first, datetime) or not isinstance(last, datetime) or len(times) < 2:
         return None
-    start, reason, share = times[0], "no row before has a variant", 1.0
+    start, reason, share = times[0], "no earlier row has a variant", 1.0
     if start.date() == first.date() and names_control(str(values[0][0])) and main is placing:
-        start, reason = times[1], f"all rows before are of {values[0][0]!r}"
+        start, reason = times[1], f"all earlier rows are of {values[0][0]!r}"
         share = 1 - read_int(values[0][2]) / sum(read_int(rows) for *_, rows in values)
     ((rows, early),) = engine.rows(
         f"select count(*), count_if({at} >= '{start.date()}') from {log} where {at} < '{start}'"

@@ -82,8 +82,8 @@ def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:
     # The counts are shown, but not offered as an answer: they would pass any test.
     counts = ", ".join(f"{name} {count:,}" for name, count in units.items())
     question = (
-        f"weights: was an equal split planned? The units refute it ({counts}). Say the shares that "
-        f"were planned, not those that came: {equal} if equal"
+        f"weights: was an equal split planned? The units refute it ({counts}). Write the "
+        f"planned shares, not those that came: {equal} if equal"
     )
     return [question] if refutes_equal_split(units) else []
 
@@ -92,7 +92,7 @@ def ask_nulls(nulls: Mapping[str, int], answer: str) -> list[str]:
     """Ask whether names such as NULL are variants."""
     names = ", ".join(map(repr, nulls))
     question = (
-        f"variants: is {names} a variant ({sum(nulls.values()):,} rows), or how none is written? "
+        f"variants: is {names} a variant ({sum(nulls.values()):,} rows), or a missing one? "
         f"It is left out; {answer}"
     )
     return [question] if nulls else []

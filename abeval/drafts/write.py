@@ -9,7 +9,6 @@ from abeval.drafts import words
 from abeval.drafts.columns import DAY_FORMAT, Column
 from abeval.drafts.guess import Guess
 from abeval.drafts.kinds import Log, find_casts
-from abeval.drafts.origins import DONE
 from abeval.drafts.values import DOUBT, Models, Period
 from abeval.drafts.variants import VariantUnits, ask_nulls, ask_weights
 from abeval.drafts.words import slug
@@ -111,7 +110,7 @@ def write_experiment_file(name: str, findings: Findings) -> ExperimentFile:
     if findings.arms is None:
         file.add_entry("control", "?")
         has_files = len(findings.main.table.origin.files) > 1
-        by_file = " Or is each file of one variant: path = { NAME = FILE, … }?" if has_files else ""
+        by_file = " Has each file one variant: path = { NAME = FILE, … }?" if has_files else ""
         file.ask(
             f"variant: {variant.reason}{by_file} Name it in `columns`, and its values as "
             "[variants.NAME]; if units are assigned by hash, give [assignment] a `salt`"
@@ -205,13 +204,15 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
     if casts:
         cast = cast_query(casts, "try_cast")
         query = cast.replace("from log", f"from (\n{query}\n)") if query else cast
-        why = "; ".join(filter(None, [why, "ids are text in one log, or have a point"]))
+        why = "; ".join(filter(None, [why, "ids are text in one log, or numbers with a point"]))
     if query:
         file.add_entry("query", query, f"likely: {why}")
     if "ts" in log.columns and log.columns["ts"].name in origin.formats:
-        file.add_entry("ts_format", origin.formats[log.columns["ts"].name], "likely: it reads all")
+        file.add_entry(
+            "ts_format", origin.formats[log.columns["ts"].name], "likely: it reads all values"
+        )
     if "ts" in log.columns and log.columns["ts"].is_day_number:
-        file.add_entry("ts_format", DAY_FORMAT, "likely: it reads all")
+        file.add_entry("ts_format", DAY_FORMAT, "likely: it reads all values")
     if "ts" in log.columns and log.columns["ts"].time_unit:
         file.add_entry("time_unit", log.columns["ts"].time_unit)
     if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
@@ -251,12 +252,17 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     for candidate in findings.guesses:
         if candidate.column is not None and candidate.entry in entries:
             fields = _make_fields(candidate, candidate.column, findings, taken)
-            hint = "; of a cost, make a guardrail with a margin" if candidate.decreases else ""
+            hint = "; a cost is a guardrail with a margin" if candidate.decreases else ""
             metrics.append((fields, f"{candidate.certainty}: {candidate.reason}{hint}"))
     for log in findings.other_logs:
-        note = f"likely: of the rows of {log.alias} since the exposure"
+        note = f"likely: sums rows of {log.alias} since the exposure"
         note = "likely: units that the table lacks have 0" if log.kind == "units" else note
-        metrics += [(fields, note) for fields in _make_event_metrics(log, findings.main, taken)]
+        # Beside CTR, and of types of rows such as logins, only what is named so is a goal.
+        is_goal = log.is_event or not (findings.has_ctr or log.table.origin.where)
+        event_metrics = [*_make_event_metrics(log, findings.main, taken, is_goal)]
+        metrics += [(fields, note) for fields in event_metrics]
+        if event_metrics and is_goal and not log.is_event:
+            file.ask(f"goal: is it {event_metrics[0]['name']}? No name says what shall get better")
     if findings.has_ctr and metrics:
         metrics.insert(0, ({"name": "ctr", "role": "goal"}, "clicks / impressions"))
     elif findings.has_ctr:
@@ -271,7 +277,7 @@ def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     sums = [f"{log.alias}.{c.name}" for log, c in summed if c not in log.outcomes]
     names = ", ".join([*(column.name for column in doubtful if column is not None), *sums])
     if names:
-        file.ask(f"outcomes: are {names} among them? They are diagnostics until then")
+        file.ask(f"outcomes: are {names} outcomes? Until you say so, they are diagnostics")
     if not metrics and not findings.has_ctr:
         file.ask("metrics: no metric yet, as no column is an outcome: name one in [[metrics]]")
 
@@ -313,10 +319,8 @@ def _list_summed(log: Log, main: Log) -> list[Column]:
     return [c for c in log.numbers if c in log.outcomes or c.name not in varies]
 
 
-def _make_event_metrics(log: Log, main: Log, taken: set[str]) -> Iterator[_Fields]:
+def _make_event_metrics(log: Log, main: Log, taken: set[str], is_goal: bool) -> Iterator[_Fields]:
     """Make the metrics of a log of events or of a table of units."""
-    # Of types of rows, such as logins, those that are called so are outcomes.
-    is_goal = not log.table.origin.where or words.mentions_role(log.name, *DONE)
     fields = {"role": "goal" if is_goal else "diagnostic", "log": log.alias}
     if log.kind == "events":
         yield {"name": f"any_{log.alias}", **fields}

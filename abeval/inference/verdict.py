@@ -76,9 +76,9 @@ def decide(
     if questions:
         besides = [f"{count_names([c.name for c in all_failed], 'check')} failed"]
         text = codes.open_questions(questions, MOST_QUESTIONS)
-        sentence = write_sentences("draft", text, besides if all_failed else [])
         variants = dict.fromkeys(row.variant for row in rows)
-        return tuple(Verdict(variant, "draft", sentence) for variant in variants)
+        own = besides if all_failed else []
+        return tuple(codes.build_verdict(variant, "draft", text, own) for variant in variants)
     notes = [f"{early}, but only one look, at the end, is valid"] if early else []
     if other_failed := [check.name for check in all_failed if check not in failed]:
         notes += [f"{count_names(other_failed, 'check')} failed, for other metrics only"]
@@ -94,10 +94,11 @@ def decide(
         for most in (_MOST_ROWS, 1, 0):
             case = _VerdictInput(goals, guardrails, failed, by_name, moved or {}, compared, most)
             decision, clause, own_notes = _decision(case)
-            sentence = write_sentences(decision, clause, [*own_notes, *notes * (not failed)])
-            if len(sentence.split()) <= MOST_WORDS:
+            own_notes += notes * (not failed)
+            verdict = codes.build_verdict(variant, decision, clause, own_notes)
+            if len(verdict.sentence.split()) <= MOST_WORDS:
                 break
-        verdicts.append(Verdict(variant, decision, sentence))
+        verdicts.append(verdict)
     return tuple(verdicts)
 
 
@@ -109,35 +110,6 @@ MOST_QUESTIONS = 2
 
 _MOST_ROWS = 2
 """Rows of a kind that a verdict names; it counts more of them."""
-
-
-def write_sentences(decision: Decision, clause: str, notes: Sequence[str] = ()) -> str:
-    """Write a verdict: the decision and why, then what to bear in mind.
-
-    Example:
-        >>> write_sentences("ship", "ctr is better", ["duplicates warned"])
-        'SHIP: ctr is better. Note: duplicates warned.'
-    """
-    label = "" if notes and notes[0].startswith("Caution: ") else "Note: "
-    sentences = [clause, *([label + "; ".join(notes)] if notes else [])]
-    ended = (text if text.endswith("?") else f"{text}." for text in sentences)
-    return f"{codes.describe_code(decision).upper()}: {' '.join(ended)}"
-
-
-def clip(text: str, words: int) -> str:
-    """Cut a text to so many words, at the end of a clause where there is one.
-
-    Example:
-        >>> clip("3 of 4 users, on all days, come twice", 6), clip("one two three", 2)
-        ('3 of 4 users, on all …', 'one two …')
-    """
-    parts = text.split()
-    if len(parts) <= words:
-        return text
-    cut = " ".join(parts[:words])
-    ends = [found.start() for found in re.finditer(r"; |: | \(", cut)]
-    whole = [end for end in ends if cut.count("(", 0, end) == cut.count(")", 0, end)]
-    return cut[: whole[-1]] if whole and whole[-1] > len(cut) / 2 else f"{cut} …"
 
 
 def count_names(names: Sequence[str], noun: str, most: int = 2) -> str:
@@ -179,7 +151,7 @@ def _do_not_trust(case: _VerdictInput) -> str:
     first = case.failed[0]
     # The trust section has the whole message.
     sentence = re.split(r"\.\s+(?=[A-Z])", first.message)[0].rstrip(". ")
-    return clip(f"{codes.check_name(first.name)}: {sentence}", 14 + 8 * case.most)
+    return fmt.clip(f"{codes.check_name(first.name)}: {sentence}", 14 + 8 * case.most)
 
 
 def _also_failed(case: _VerdictInput) -> list[str]:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 
 from abeval.errors import ExperimentError, mask_secrets
@@ -13,15 +14,13 @@ from abeval.inference.context import accounting, experiment_info
 from abeval.inference.verdict import (
     MOST_QUESTIONS,
     MOST_WORDS,
-    clip,
     count_names,
-    write_sentences,
 )
 from abeval.interleaving.checks import run_checks
 from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
 from abeval.logs.run import Inputs, open_run
 from abeval.metrics.definition import Metric
-from abeval.results import Check, Decision, Status, Verdict, codes
+from abeval.results import Check, Status, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
 from abeval.results.power import Plan, Plans
@@ -192,16 +191,13 @@ def _verdict(
 ) -> Verdict:
     """Decide on a ranker, as the verdict of an A/B test does."""
     control, failed = experiment.control, [c for c in checks if c.status == "fail"]
-
-    def build(decision: Decision, clause: str, notes: Sequence[str] = ()) -> Verdict:
-        return Verdict(name, decision, write_sentences(decision, clause, notes))
-
+    build = partial(codes.build_verdict, name)
     if experiment.questions:
         return build("draft", codes.open_questions(experiment.questions, MOST_QUESTIONS))
     if failed:
         others = count_names([check.name for check in failed[1:]], "check")
         also = [f"{others} also failed"] if others else []
-        message = clip(failed[0].message.split("; ")[0].rstrip("."), MOST_WORDS - 15)
+        message = fmt.clip(failed[0].message.split("; ")[0].rstrip("."), MOST_WORDS - 15)
         return build("do_not_trust", f"{failed[0].name}: {message}", also)
     goals = [r for r in rows if (r.base, r.ranker, r.role) == (control, name, "goal")]
     warned = count_names([check.name for check in checks if check.status == "warn"], "check")

@@ -20,6 +20,7 @@ from abeval.results.agreement import (
     GapPart,
     PositionRate,
 )
+from abeval.results.record import group_rows
 from abeval.results.study import Study
 
 _STANDING_WORDS = {
@@ -107,7 +108,7 @@ def _points(value: float | None, low: float | None, high: float | None) -> str:
 def standing_table(result: Agreement) -> TextTable:
     """Tabulate offline metrics against goals, goals of one standing in one row."""
     goals = (row for row in result.rows if row.role == "goal")
-    groups = fig.group(goals, lambda row: (row.offline, row.variant, row.standing))
+    groups = group_rows(goals, lambda row: (row.offline, row.variant, row.standing))
 
     def describe_goal(row: AgreementRow) -> str:
         lift = format_lift(row)
@@ -180,7 +181,7 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
 def _directions(result: Agreement) -> str:
     """Name the offline metrics for which higher is not better."""
     metrics = dict.fromkeys(row.offline for row in result.rows)
-    names = fig.group(metrics, lambda metric: codes.direction_words(find_direction(metric)))
+    names = group_rows(metrics, lambda metric: codes.direction_words(find_direction(metric)))
     names.pop("higher is better", None)
     return "".join(
         f"; {direction} for {fmt.listing(metric_names)}"
@@ -353,16 +354,6 @@ _MAX_LINES = 8
 """Most offline metrics in a slope chart: the one of the conclusion, then the clearest."""
 
 
-def _strength_on_own_traffic(row: AgreementRow) -> float | None:
-    """Return the offline difference on the variant's traffic, in half-widths, more is better."""
-    cell = next((other for other in row.others if other.traffic == row.variant), None)
-    if cell is None or cell.difference is None or cell.low is None or cell.high is None:
-        return None
-    sign = {"increase": 1, "decrease": -1}.get(find_direction(row.offline), 0)
-    reach = (cell.high - cell.low) / 2
-    return sign * cell.difference / reach if sign and reach else None
-
-
 def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) -> FigureView:
     """Draw offline metrics from control's traffic over the variant's own to the effect online."""
     pair = (explanation.variant, explanation.online)
@@ -372,8 +363,9 @@ def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) 
     traces, named = [], list[float]()
     rows = [row for row in rows if row.offline_strength is not None]
     drawn = {
-        row.offline: (row.offline_strength, _strength_on_own_traffic(row), row.online_strength)
+        row.offline: (row.offline_strength, elsewhere.get(row.variant), row.online_strength)
         for row in rows[:_MAX_LINES]
+        for elsewhere in [{other.traffic: other.strength for other in row.others}]
     }
     axis = fig.effect_axis([1.5, -1.5, *(end for ends in drawn.values() for end in ends)])
     room = 0.05 * (axis["range"][1] - axis["range"][0])

@@ -22,11 +22,18 @@ from abeval.results import format as fmt
 from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import CutRow
 from abeval.results.power import MetricOutlook, PowerOutlook
+from abeval.results.record import group_rows
 from abeval.results.study import Study
 from abeval.results.trust import AAResult, worst_first
 
 _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""
+
+_MOST_OFFLINE = 6
+"""Most offline metrics on the first screen of an agreement; the others are folded."""
+
+_CHECK_WORDS = 20
+"""Most words of a check's message on the first screen; the trust section has all of it."""
 
 _SAID = 60
 """A verdict that has so many characters of a message says it, perhaps shorter."""
@@ -48,7 +55,10 @@ def _verdict_part(study: Study) -> Iterator[Block]:
             lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
             yield assets.block("lines.html", lines=lines, said=trust_lines)
             table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
-            yield _move_title_to_lead(table)
+            yield _move_title_to_lead(table._replace(rows=table.rows[:_MOST_OFFLINE]))
+            if rest := table.rows[_MOST_OFFLINE:]:
+                more = table._replace(title="", lead="", rows=rest)
+                yield Closed(f"{len(rest)} more offline metrics", (more,))
         elif study.replay is not None and (lines := tuple(conclude_replay(study.replay))):
             yield assets.block("lines.html", lines=lines, said=())
         return
@@ -80,7 +90,10 @@ def _verdict_part(study: Study) -> Iterator[Block]:
         guarded=any(row.role == "guardrail" for row in judged),
         sparks=_sparks(study, {(row.metric, row.variant) for row in judged if row.role == "goal"}),
         tally=tables.tally(result.trust),
-        open_checks=[(c.name, "" if c.message[:_SAID] in sentences else c.message) for c in unmet],
+        open_checks=[
+            (c.name, "" if c.message[:_SAID] in sentences else fmt.clip(c.message, _CHECK_WORDS))
+            for c in unmet
+        ],
         left_out=study.left_out,
     )
 
@@ -262,7 +275,7 @@ def _quality_part(result: Result) -> Iterator[Block]:
 def _power_part(outlook: PowerOutlook) -> Iterator[MetricBlocks]:
     """Draw the detectable effect of each metric against days."""
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
-    for metric, outlooks in fig.group(outlook.metrics, lambda plan: plan.metric).items():
+    for metric, outlooks in group_rows(outlook.metrics, lambda plan: plan.metric).items():
         sentences = (_outlook_sentence(plan, len(outlooks) > 1) for plan in outlooks)
         takeaway = " ".join(filter(None, sentences))
         # A single point makes no line.
@@ -483,7 +496,7 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate each metric's effects by dimension, on one axis per metric."""
     order = colour_indices(result.experiment)
     blocks: list[Block] = []
-    for name, metric_rows in fig.group(rows, lambda row: row.metric).items():
+    for name, metric_rows in group_rows(rows, lambda row: row.metric).items():
         metric, lines = result.info(name), []
         # One axis for all cells of a metric, so that they can be compared.
         for row in metric_rows:
@@ -508,7 +521,7 @@ def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
     """Tabulate lifts by metric, variant and cell, one heat map per dimension."""
     blocks: list[Block] = []
     overall_rows = {("", row.metric, row.variant): row for row in result.scorecard}
-    for dimension, cells in fig.group(rows, lambda row: row.slice).items():
+    for dimension, cells in group_rows(rows, lambda row: row.slice).items():
         dimension_rows = {(row.cell, row.metric, row.variant): row for row in cells}
         judged = {metric for _, metric, _ in dimension_rows}
         html = assets.block(

@@ -13,10 +13,10 @@ from markupsafe import Markup
 from abeval.report import assets
 from abeval.report.tables import Interval as Interval
 from abeval.report.tables import Record, TextTable
-from abeval.report.tables import group as group
 from abeval.results import MetricInfo
 from abeval.results.analysis import ExperimentInfo
 from abeval.results.format import typographic
+from abeval.results.record import group_rows
 from abeval.results.study import Study
 
 GREY = "#7a8699"
@@ -547,7 +547,7 @@ def fold_calm(
     calm: str,
 ) -> Iterator[Block]:
     """Tabulate the records that need reading; close the table of all others, named `calm`."""
-    groups = group(records, needs_reading)
+    groups = group_rows(records, needs_reading)
     if loud := groups.get(True):
         yield tabulate(loud)
     if rest := groups.get(False):

@@ -19,6 +19,7 @@ from abeval.results.history import (
     Lasting,
     Prediction,
 )
+from abeval.results.record import group_rows
 
 _LISTED = 3
 """Most metrics that one sentence names."""
@@ -117,7 +118,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
 
 def _signs(result: HistoryReport) -> Iterator[str]:
     """Write for each target how often offline signs agreed, best first."""
-    for target, predictions in fig.group(
+    for target, predictions in group_rows(
         result.predictions, lambda prediction: prediction.target
     ).items():
         predictions.sort(key=lambda prediction: -prediction.agree_share)
@@ -381,7 +382,7 @@ def launch_table(result: HistoryReport) -> TextTable:
 
 def draw_weeks(result: HistoryReport) -> Iterator[FigureView]:
     """Draw each metric's lift over the holdout by week, beside what launches let expect."""
-    for i, (metric, weeks) in enumerate(fig.group(result.weeks, lambda week: week.metric).items()):
+    for i, (metric, weeks) in enumerate(group_rows(result.weeks, lambda week: week.metric).items()):
         names = {"holdout": "holdout", "without covariates": "plain", "launches": "expected"}
         if all(week.holdout == week.plain for week in weeks):
             del names["without covariates"]

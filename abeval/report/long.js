@@ -2,7 +2,8 @@
   "use strict";
   // Of a long table the first rows; a button shows the others. Paper has them all.
   // On a narrow screen each row is a card.
-  const PAGE = window.matchMedia("(max-width: 1000px)").matches ? 12 : 24;
+  const isUpTo = (width) => window.matchMedia(`(max-width: ${width}px)`).matches;
+  const PAGE = isUpTo(700) ? 8 : isUpTo(1000) ? 12 : 20;
   const buttons = new Map();
   const whole = new Set();
   const rowsOf = (table) => [...table.tBodies].flatMap((body) => [...body.rows].filter((row) => !row.matches(".opened")));

@@ -7,11 +7,12 @@ from functools import cache
 from typing import NamedTuple
 
 from abeval.report import assets
-from abeval.report.figures import Block, MetricBlocks, group
+from abeval.report.figures import Block, MetricBlocks
 from abeval.report.parts import page_part
 from abeval.results import Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.record import group_rows
 from abeval.results.study import Study
 
 
@@ -61,7 +62,7 @@ def _definition_part(study: Study) -> Iterator[MetricBlocks]:
     ran = {} if study.provenance is None else dict(study.provenance.queries)
     lifts = {method.code.removeprefix("lift:"): method.words for method in _methods()}
     several = len({row.variant for row in result.scorecard}) > 1
-    for metric, rows in group(result.scorecard, lambda row: row.metric).items():
+    for metric, rows in group_rows(result.scorecard, lambda row: row.metric).items():
         html = assets.block(
             "method.html",
             metric=result.info(metric),

@@ -1,7 +1,6 @@
 """Recommend what to do next: roll out, stop, or run on, and for how long."""
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -83,57 +82,23 @@ def verdict_lines(
 
     Where the verdicts are the same, there is one line, without a variant.
     """
-    lines = [
+    verdicts = best_first(result)
+    alike = len({verdict.sentence for verdict in verdicts}) == 1
+    common = [] if alike else [n for n in verdicts[0].notes if all(n in v.notes for v in verdicts)]
+    lines = tuple(
         VerdictLine(
             verdict.variant,
             verdict.decision,
             _headline(result, verdict, step.word),
-            sentence,
-            1,
-            "",
-            text,
+            codes.write_reason(verdict, common),
+            action=step.text,
         )
-        for verdict in best_first(result)
+        for verdict in verdicts
         for step in [action(result, outlook, verdict)]
-        for text, sentence in [(step.text, verdict.sentence.partition(": ")[2])]
-    ]
-    if len(lines) > 1 and len({(line.word, line.sentence) for line in lines}) == 1:
-        return (lines[0]._replace(variant=""),), ""
-    parts = [split_note(line.sentence) for line in lines]
-    shared = parts[0].notes if len(lines) > 1 else ()
-    for part in parts:
-        shared = tuple(note for note in shared if note in part.notes)
-    told = (
-        line._replace(sentence=part.without(shared))
-        for line, part in zip(lines, parts, strict=True)
     )
-    return tuple(told), f"Note: {'; '.join(shared)}." if shared else ""
-
-
-class _Said(NamedTuple):
-    """A verdict as what decides, and what to bear in mind, with the label of that."""
-
-    lead: str
-    label: str
-    notes: tuple[str, ...]
-
-    def without(self, shared: tuple[str, ...]) -> str:
-        """Write the verdict again, without some notes."""
-        own = "; ".join(note for note in self.notes if note not in shared)
-        return f"{self.lead} {self.label}: {own}." if own else self.lead
-
-
-def split_note(sentence: str) -> _Said:
-    """Split a verdict into what decides, and what to bear in mind.
-
-    Example:
-        >>> split_note("ctr is better. Note: duplicates warned.").notes
-        ('duplicates warned',)
-    """
-    found = re.search(r"(?<=[.?]) (Note|Caution): (.*)\.$", sentence)
-    if found is None:
-        return _Said(sentence, "", ())
-    return _Said(sentence[: found.start()], found[1], tuple(found[2].split("; ")))
+    if alike and len(lines) > 1 and len({line.word for line in lines}) == 1:
+        return (lines[0]._replace(variant=""),), ""
+    return lines, codes.write_notes(common)
 
 
 def _headline(result: Result, verdict: Verdict, step: str) -> str:
@@ -427,8 +392,8 @@ def describe_size(ahead: "MetricOutlook") -> str | None:
 
     Example:
         >>> from abeval.results.power import MetricOutlook
-        >>> describe_size(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None))
-        '112 days in all (8 times as long)'
+        >>> describe_size(MetricOutlook("ctr", 14.0, 0.14, (), 0.05, 111.4, None, "b", 23_874))
+        '112 days in all (8 times as long, about 24,000 units)'
     """
     if ahead.days is None:
         units = ahead.target_units
@@ -437,5 +402,7 @@ def describe_size(ahead: "MetricOutlook") -> str | None:
         return None
     # A whole number of days stays whole, whatever its last binary digit.
     days, times = math.ceil(ahead.target_days - 1e-6), ahead.target_days / ahead.days
-    longer = f" ({times:.2g} times as long)" if times > 1 else ""
+    units = ahead.target_units
+    size = f", about {float(f'{units:.2g}'):,.0f} units" if units else ""
+    longer = f" ({times:.2g} times as long{size})" if times > 1 else ""
     return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"

@@ -24,6 +24,7 @@ from abeval.report.tables import (
 )
 from abeval.results import codes, replay
 from abeval.results import format as fmt
+from abeval.results.record import group_rows
 from abeval.results.replay import POOLED, CalibrationBin, Curve, PairRow, ReplayResult, ReplayRow
 
 _ROWS = 12
@@ -121,7 +122,7 @@ def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     """
     with_value = frozenset(valued)
     kept: set[str] = set()
-    for names in fig.group(metrics, lambda name: split_id(name)[1]).values():
+    for names in group_rows(metrics, lambda name: split_id(name)[1]).values():
         few = len(names) <= _ROWS
         kept.update(names if few else quote_metrics([name for name in names if name in with_value]))
     return [name for name in metrics if name in kept]
@@ -176,7 +177,7 @@ def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iter
     where = texts.get(traffic, "all traffic" if traffic == POOLED else f"traffic of {traffic}")
     rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
     pairs = {(pair.metric, pair.model): pair for pair in result.pairs if pair.traffic == traffic}
-    for title, family_metrics in fig.group(metrics, _find_family).items():
+    for title, family_metrics in group_rows(metrics, _find_family).items():
         lines = [
             _Line(m, *names, rows.get((m, names[0])), row, pairs.get((m, names[1])))
             for m in family_metrics
@@ -333,7 +334,7 @@ def _share_text(some: int, total: int) -> str:
 
 def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
     """Yield the title, the elbows and the curves of each metric and traffic."""
-    groups = fig.group(result.curves, lambda curve: (curve.metric, curve.traffic))
+    groups = group_rows(result.curves, lambda curve: (curve.metric, curve.traffic))
     for (metric, traffic), curve_group in groups.items():
         elbows = (
             f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}"
@@ -494,7 +495,7 @@ def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) ->
 
 def _calibration_views(result: ReplayResult) -> Iterator[FigureView]:
     """Draw calibration, one figure per traffic and kind of bins."""
-    groups = fig.group(result.calibration, lambda b: (b.traffic, b.kind))
+    groups = group_rows(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), bins in groups.items():
         title, key = f"Calibration on traffic of {traffic}", ("calibration", traffic, kind)
         yield FigureView(title, f"{_BINNED[kind]}.", _calibration_figure(bins), key)

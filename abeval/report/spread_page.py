@@ -19,6 +19,7 @@ from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
 from abeval.results.effects import CatalogueUse, QuantileEffect, UnitAucs
+from abeval.results.record import group_rows
 
 
 def _format_level(level: float) -> str:
@@ -46,7 +47,7 @@ _WHY = {
 
 def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
     """Write which quantiles moved, and whom GAUC leaves out."""
-    for value, effects in fig.group(result.quantile_effects, lambda effect: effect.value).items():
+    for value, effects in group_rows(result.quantile_effects, lambda effect: effect.value).items():
         if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _list_clear_quantiles(effects)
     # Who is left out matters only if GAUC decides.

@@ -12,6 +12,7 @@ from abeval.results import format as fmt
 from abeval.results.analysis import Pair, Result
 from abeval.results.effects import CutRow, CutSplit
 from abeval.results.interleaving import PreferenceRow
+from abeval.results.record import group_rows
 from abeval.results.trust import AAMetric, Check
 
 ROLES = (
@@ -121,17 +122,6 @@ def trim(table: TextTable) -> TextTable:
 
 
 Record = TypeVar("Record")
-Key = TypeVar("Key")
-
-
-def group(records: Iterable[Record], key: Callable[[Record], Key]) -> dict[Key, list[Record]]:
-    """Group records by a key, keys in the order in which they appear."""
-    groups: dict[Key, list[Record]] = {}
-    for record in records:
-        groups.setdefault(key(record), []).append(record)
-    return groups
-
-
 _Filling = Callable[[Record], str]
 Column = str | tuple[str, _Filling[Record]] | tuple[str, _Filling[Record], Kind]
 """A column: header, text of a record, and kind; or the name of a field of text."""
@@ -317,7 +307,7 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
     # A control is printed alike beside every variant.
     digits = {
         name: fmt.digits([n for r in same for n in (r.row.control, r.row.treatment)], unit)
-        for name, same in group(display_rows, lambda r: r.row.metric).items()
+        for name, same in group_rows(display_rows, lambda r: r.row.metric).items()
         for unit in [same[0].metric.unit]
     }
     return [r._replace(digits=digits[r.row.metric]) for r in display_rows]
@@ -516,7 +506,7 @@ def _cells(result: Result) -> TextTable:
     level = fmt.level(result.experiment.alpha)
     judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
     rows = [row for row in result.cuts if row.metric in judged]
-    groups = group(rows, lambda row: (row.cut, row.metric, row.variant))
+    groups = group_rows(rows, lambda row: (row.cut, row.metric, row.variant))
     visible_rows = [
         row
         for cells in groups.values()

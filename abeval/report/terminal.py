@@ -19,7 +19,7 @@ from abeval.report.worth import worth_lines
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.results.record import Record
+from abeval.results.record import Record, group_rows
 
 if TYPE_CHECKING:
     from abeval.results.power import PowerOutlook
@@ -239,7 +239,7 @@ def text_table(source: TextTable, width: int, show_all: bool = False) -> Iterato
 
 def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
     """Print what each metric leaves out or counts as 0, by variant."""
-    groups = tables.group(result.left_out, lambda item: (item.metric, item.what))
+    groups = group_rows(result.left_out, lambda item: (item.metric, item.what))
     for (metric, what), same in groups.items():
         if any(item.count for item in same) and (metrics is None or metric in metrics):
             does = "has 0 for" if same[0].as_zero else "leaves out"

@@ -16,6 +16,7 @@ from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.record import group_rows
 from abeval.results.study import Study
 from abeval.results.trust import Balance
 from abeval.results.windows import Look, Novelty, Rhythm, Stability, TimeResult, WindowRow
@@ -87,8 +88,8 @@ def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
     """List the series of every metric and variant, in the order of the windows."""
     if study.time is None:
         return ()
-    rows = fig.group(study.time.windows, _series_key)
-    looks = fig.group(study.time.looks, _series_key)
+    rows = group_rows(study.time.windows, _series_key)
+    looks = group_rows(study.time.looks, _series_key)
     order = {name: index for index, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
     if study.analysis is not None:
         # Variants have the same colours on all of the page.
@@ -144,7 +145,7 @@ class TimePlot(NamedTuple):
 
 def _plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
     """Yield the rows of each metric on an axis; with `lifts`, only where there is a lift."""
-    for metric, series in fig.group(list_effect_series(study), lambda cell: cell.metric).items():
+    for metric, series in group_rows(list_effect_series(study), lambda cell: cell.metric).items():
         rows = {cell.variant: cell.select_rows(axis, kind) for cell in series}
         kept = {
             name: variant_rows
@@ -405,7 +406,7 @@ _HALF_DAY = timedelta(hours=12)
 def _daily_part(result: Result) -> Iterator[MetricBlocks]:
     """Draw effects by calendar day."""
     order = fig.colour_indices(result.experiment)
-    for metric, rows in fig.group(result.daily, lambda row: row.metric).items():
+    for metric, rows in group_rows(result.daily, lambda row: row.metric).items():
         info = result.info(metric)
         title, figure = f"{info.display_name}, effect by day", daily_effect(info, rows, order)
         yield MetricBlocks(metric, (FigureView(title, _takeaway(rows), figure, ("daily", metric)),))
@@ -439,7 +440,7 @@ def daily_effect(
 def _takeaway(rows: Sequence[SliceRow]) -> str:
     """Count, for each variant, the full days above control and clear of zero."""
     sentences = []
-    for variant, variant_rows in fig.group(rows, lambda row: row.variant).items():
+    for variant, variant_rows in group_rows(rows, lambda row: row.variant).items():
         # A partial day has only some of its hours, often with other users.
         full = [row for row in variant_rows if not row.partial and row.difference is not None]
         above, clear = sum((row.difference or 0.0) > 0 for row in full), map(excludes_zero, full)

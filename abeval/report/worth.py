@@ -15,7 +15,7 @@ _COMPUTED = "Computed from the difference per unit, times all units of the test.
 
 
 def worth_lines(result: Result) -> list[tuple[str, str]]:
-    """Write what variants are worth, a line each with its label, best first."""
+    """Write what variants are worth, best first, as one line with its label."""
     shown = [
         worth
         for verdict in best_first(result)
@@ -27,9 +27,7 @@ def worth_lines(result: Result) -> list[tuple[str, str]]:
         f"{'; '.join(describe_worth(result, w) for w in shown if w.variant == variant)}."
         for variant in dict.fromkeys(worth.variant for worth in shown)
     ]
-    if lines:
-        lines[-1] += f" {_COMPUTED}"
-    return [("Worth", line) for line in lines]
+    return [("Worth", " ".join([*lines, _COMPUTED]))] if lines else []
 
 
 def describe_worth(result: Result, worth: Worth) -> str:

@@ -19,13 +19,17 @@ _CauseStatus = Literal["found", "not found", "cannot be checked"]
 
 
 class OfflineDifference(Frozen):
-    """The paired difference `candidate - baseline` on one traffic, beside an effect."""
+    """The paired difference `candidate - baseline` on one traffic, beside an effect.
+
+    Its `strength` is as the `offline_strength` of `AgreementRow`.
+    """
 
     traffic: str
     difference: float | None
     low: float | None
     high: float | None
     standing: Concordance
+    strength: float | None = None
 
 
 class AgreementRow(Frozen):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from abeval.results.trust import Check
+from abeval.results.trust import Check, Decision, Verdict
 
 # Codes that are not simply words with underscores.
 _STATUS_WORDS = {
@@ -104,6 +104,33 @@ def open_questions(questions: Sequence[str], most: int | None = None) -> str:
         numbered += f"; and {left} more question{'s' * (left > 1)}"
     verb = "questions are" if several else "question is"
     return f"{len(texts)} {verb} open: {numbered}" if texts else ""
+
+
+def build_verdict(
+    variant: str, decision: Decision, clause: str, notes: Sequence[str] = ()
+) -> Verdict:
+    """Write a verdict: the decision and why, then what to bear in mind.
+
+    Example:
+        >>> build_verdict("b", "ship", "ctr is better", ["duplicates warned"]).sentence
+        'SHIP: ctr is better. Note: duplicates warned.'
+    """
+    ended = clause if clause.endswith(("?", "…")) else f"{clause}."
+    sentence = f"{describe_code(decision).upper()}: {ended} {write_notes(notes)}".rstrip()
+    return Verdict(variant, decision, sentence, tuple(notes))
+
+
+def write_notes(notes: Sequence[str]) -> str:
+    """Write what to bear in mind as a sentence; empty without notes."""
+    label = "" if not notes or notes[0].startswith("Caution: ") else "Note: "
+    return f"{label}{'; '.join(notes)}." if notes else ""
+
+
+def write_reason(verdict: Verdict, without: Sequence[str] = ()) -> str:
+    """Write why a verdict is so, without the word of its decision and without some notes."""
+    reason = verdict.sentence.partition(": ")[2].removesuffix(write_notes(verdict.notes))
+    left = write_notes([note for note in verdict.notes if note not in without])
+    return f"{reason.rstrip()} {left}".rstrip()
 
 
 def direction_words(direction: str) -> str:

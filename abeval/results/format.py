@@ -374,3 +374,22 @@ def either_way(lift: float | None) -> str:
     """
     # Through float, because `.2g` alone writes 120 as 1.2e+02.
     return MISSING if lift is None else f"±{float(f'{100 * lift:.2g}'):,.10g}%"
+
+
+def clip(text: str, words: int) -> str:
+    """Cut a text to so many words, at the end of a clause or of an item where there is one.
+
+    Example:
+        >>> clip("3 of 4 users, on all days, come twice", 6), clip("one two three", 2)
+        ('3 of 4 users …', 'one two …')
+    """
+    parts = text.split()
+    if len(parts) <= words:
+        return text
+    cut = " ".join(parts[:words])
+    ends = list(re.finditer(r"; |: | \(|, | and ", cut))
+    whole = [e for e in ends if cut.count("(", 0, e.start()) == cut.count(")", 0, e.start())]
+    if not whole or whole[-1].start() <= len(cut) / 2:
+        return f"{cut.rstrip(',;:')} …"
+    is_clause = whole[-1][0] in ("; ", ": ", " (")
+    return cut[: whole[-1].start()] + " …" * (not is_clause)

@@ -4,7 +4,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import plotly.graph_objects as go
 
 Row = TypeVar("Row")
+Key = TypeVar("Key")
 Read = TypeVar("Read")
 
 
@@ -255,6 +256,14 @@ def find_row(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str,
             return row
     there = ", ".join(dict.fromkeys(str(getattr(row, field)) for row in fitting))
     raise KeyError(f"{name!r}; there are {there or 'none'}")
+
+
+def group_rows(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list[Row]]:
+    """Group rows by a key, keys in the order in which they appear."""
+    groups: dict[Key, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
 
 
 def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()) -> str:

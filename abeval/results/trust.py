@@ -134,11 +134,12 @@ class Balance(VariantRecord):
 
 
 class Verdict(Frozen):
-    """The decision on one variant, in one sentence."""
+    """The decision on one variant, and why; `notes` end the sentence that says it."""
 
     variant: str
     decision: Decision
     sentence: str
+    notes: tuple[str, ...] = ()
 
 
 class AAResult(Tabled[AAMetric], DrawnRecord):

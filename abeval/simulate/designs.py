@@ -10,16 +10,16 @@ from abeval.simulate.run import Small, write_small
 from abeval.simulate.stores import simulate_stores
 from abeval.simulate.turns import simulate_switchback
 
-_Design = Literal["clusters", "interleaving", "switchback"]
+Design = Literal["clusters", "interleaving", "switchback"]
 
-_DESIGNS: Mapping[_Design, Callable[[int], Small]] = {
+_DESIGNS: Mapping[Design, Callable[[int], Small]] = {
     "clusters": simulate_stores,
     "interleaving": simulate_lists,
     "switchback": simulate_switchback,
 }
 
 
-def simulate_design(design: _Design, directory: Path | str, seed: int = 7) -> Mapping[str, float]:
+def simulate_design(design: Design, directory: Path | str, seed: int = 7) -> Mapping[str, float]:
     """Write the log of a clustered, interleaved or switchback design.
 
     Returns the true lifts.

@@ -9,7 +9,7 @@ from itertools import accumulate, chain
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import Aggregates, group_by_label
+from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.collect import listed_items
 from abeval.aggregates.quantiles import compute_quantiles, find_ranked_values
 from abeval.aggregates.reach import Reach
@@ -21,6 +21,7 @@ from abeval.logs.cells import HOURS
 from abeval.logs.unit_arrays import NO_DAY, NONE, Groups
 from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, RowTerm, Source
 from abeval.progress import Step
+from abeval.results.record import group_rows
 from abeval.results.windows import Rhythm, WindowRow
 from abeval.stats import shapes
 from abeval.stats.records import Refusal
@@ -49,7 +50,7 @@ def cut_windows(
         or (m.presence_terms is not None and m.source.daily)
         or (experiment.inference.adjust != "none" and m.is_mean_or_ratio and m.source.daily)
     ]
-    for source, group in group_by_label(chosen, lambda metric: metric.source).items():
+    for source, group in group_rows(chosen, lambda metric: metric.source).items():
         step(f"windows of {source}, one by one")
         read = _READERS.get(source, _totals)(daily, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.

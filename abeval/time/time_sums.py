@@ -8,7 +8,6 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-from abeval.aggregates import aggregates
 from abeval.aggregates.collect import Collected
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import SourceValues, find_unit_day_rows
@@ -31,6 +30,7 @@ from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Groups, Integers, Labels, 
 from abeval.logs.units import sub_buckets
 from abeval.metrics.definition import CATALOGUE, Metric, Source, UnitTerm, scales
 from abeval.progress import Step
+from abeval.results.record import group_rows
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 from abeval.time.daily_table import DailyTable, DaySums, MetricDays
@@ -207,7 +207,7 @@ def load_days(
         observed=len(days) - (len(days) > 1 and days[-1] in partial),
     )
     by_day, period_values = dict[Source, SourceValues](), dict[Source, SourceValues]()
-    for source, group in aggregates.group_by_label(metrics, lambda metric: metric.source).items():
+    for source, group in group_rows(metrics, lambda metric: metric.source).items():
         if source.no_days is not None:
             continue
         step(f"days of {source}")
@@ -378,9 +378,7 @@ def _find_cluster_growth(collected: Collected, metrics: Sequence[Metric]) -> dic
     ended = size - (size > 1 and dates[-1] in partial_days(experiment, totals.days))
     growths = dict[str, Growth]()
     daily_metrics = [m for m in metrics if m.source.daily and m.name not in totals.refused]
-    for source, group in aggregates.group_by_label(
-        daily_metrics, lambda metric: metric.source
-    ).items():
+    for source, group in group_rows(daily_metrics, lambda metric: metric.source).items():
         days = read.days(source, group)
         rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
         cluster = clusters.of_unit[days.unit[rows]]

@@ -4,7 +4,6 @@ from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeVar
 
-from abeval.aggregates.aggregates import group_by_label
 from abeval.aggregates.sums import MomentsByPeriod
 from abeval.inference import means_and_ratios
 from abeval.inference.aa import compute_skewness
@@ -12,6 +11,7 @@ from abeval.inference.comparison import Arms, Comparison, Rule
 from abeval.inference.special_tests import Shape
 from abeval.logs.placing import SplitPeriods
 from abeval.metrics.definition import Metric
+from abeval.results.record import group_rows
 from abeval.stats import skewed
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
@@ -134,7 +134,7 @@ class Axis:
     def sum_windows(self, windows: Iterable[tuple[Span, bool]]) -> None:
         """Sum windows, if units count from entry on or not; those with one end at once."""
         missing = [window for window in windows if window not in self._summed]
-        for last, ending in group_by_label(missing, lambda window: window[0][1]).items():
+        for last, ending in group_rows(missing, lambda window: window[0][1]).items():
             starts = [(span[0], entered) for span, entered in ending]
             groups = self._sum_cohorts(last, DaySums.sum_windows, last, starts)
             for i, window in enumerate(ending):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from abeval.api import LoadedExperiment
 from abeval.results.analysis import Result
 from benchmarks.runner import Record, Table, write_counts
 from tests.worlds.experiments import define_experiment
@@ -33,8 +34,8 @@ class Run(NamedTuple):
     is_found: bool
 
 
-def analyze_world(world: World) -> Result:
-    """Analyse a world as anybody would: with every check and the replays, of one goal."""
+def define_world(world: World) -> LoadedExperiment:
+    """Define the experiment of a world as anybody would: with every check, of one goal."""
     end = START + np.timedelta64(DAYS, "D")
     entries: dict[str, Any] = {
         "control": "control",
@@ -44,7 +45,12 @@ def analyze_world(world: World) -> Result:
         "segments": {"device": "device"},
         "metrics": [{"name": "ctr", "role": "goal"}, *({"name": name} for name in METRICS)],
     }
-    return define_experiment(**(entries | dict(world.entries))).analyze(logs=dict(world.logs))
+    return define_experiment(**(entries | dict(world.entries)))
+
+
+def analyze_world(world: World) -> Result:
+    """Analyse a world, with the replays."""
+    return define_world(world).analyze(logs=dict(world.logs))
 
 
 def judge(kind: str, number: int, seed: int) -> Run:

@@ -152,7 +152,7 @@ def test_clicks_of_a_column_of_amounts_are_orders(tmp_path: Path) -> None:
     ("change", "why"),
     [
         ({"item": CLICKED.item + 1_000}, "0% of its rows have ids of an impression"),
-        ({"time": CLICKED.time - pd.Timedelta("3h")}, "of one before"),
+        ({"time": CLICKED.time - pd.Timedelta("3h")}, "of an earlier one"),
     ],
 )
 def test_clicks_that_follow_no_impressions_are_events_and_asked(

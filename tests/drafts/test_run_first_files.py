@@ -103,6 +103,7 @@ def test_numbers_of_events_are_sums_per_unit_and_years_no_goals(tmp_path: Path) 
     assert metrics["pay2_cents"]["per_unit"] == "sum"
     assert metrics["pay2_cents"]["role"] == "diagnostic"
     assert any("pay2.cents" in question for question in drafted.questions)
+    assert any(question.startswith("goal: is it any_pay2?") for question in drafted.questions)
     table = people.drop(columns="joined_test").assign(
         revenue=rng.gamma(2, 10, UNITS), signup_year=rng.integers(2015, 2026, UNITS)
     )
@@ -133,3 +134,27 @@ def test_a_variant_in_another_file_is_named_in_the_question(tmp_path: Path) -> N
     assert entries["unit"] == "acct"
     (question,) = [q for q in drafted.questions if q.startswith("variant")]
     assert "cell of accounts" in question
+
+
+def test_a_second_file_that_alone_has_variants_is_exposures_whatever_else_it_has(
+    tmp_path: Path,
+) -> None:
+    rng = np.random.default_rng(5)
+    views = pd.DataFrame(
+        {
+            "user_id": rng.integers(0, UNITS, 5_000),
+            "ts": seconds(rng, 5_000, 10),
+            "item_id": rng.integers(0, 99, 5_000),
+            "click": rng.integers(0, 2, 5_000),
+        }
+    ).sort_values("ts")
+    group = np.where(np.arange(UNITS) % 2 == 0, "old", "new")
+    met = views[["user_id", "ts"]].assign(bucket=group[views.user_id])
+    met["page"] = rng.choice(["home", "list", "end"], len(met))
+    _, entries = draft_of(tmp_path, views=views, met=met)
+    assert entries["control"] == "old"
+    assert entries["logs"]["exposures"]["columns"]["variant"] == "bucket"
+    assert "metrics" not in entries
+    result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
+    control = views[group[views.user_id] == "old"]
+    assert result["ctr"].control == pytest.approx(control.click.mean(), rel=1e-12)

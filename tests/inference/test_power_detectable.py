@@ -221,7 +221,7 @@ def test_at_the_planned_end_next_decides(name: str) -> None:
         f"Stop and keep a. This test can detect ±{100 * mde:.2g}% of ctr. "
         "If smaller effects matter, "
     )
-    longer = r"takes about \d+ days in all \([\d.]+ times as long\)"
+    longer = r"takes about \d+ days in all \([\d.]+ times as long, about [\d,]+ units\)"
     assert re.search(longer, step)
     anew = "which this test may run on" if "always" in name else "in a new test"
     assert step.endswith(f"{anew}.")
@@ -321,7 +321,7 @@ def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
     assert np.mean(by_square) < 0.85
     ended = defined(World(planned=10)).study(logs=first)
     step = next_step(ended.analysis, ended.outlook)
-    assert "times as long), in a new test" in step
+    assert " units), in a new test" in step
 
 
 @pytest.mark.slow

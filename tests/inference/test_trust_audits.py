@@ -182,7 +182,7 @@ def test_a_log_that_ends_too_early() -> None:
     thin = log.impressions[~(late & (np.random.default_rng(1).random(len(ts)) < 0.9))]
     found = check(analysed(Log(thin, log.clicks)), "late_data")
     assert found.status == "warn"
-    assert "more may be on its way" in found.message
+    assert "more rows may be on their way" in found.message
 
 
 def test_each_effect_says_what_its_ten_units_make_of_it() -> None:

@@ -151,8 +151,8 @@ def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
     detected = f"{float(f'{100 * row.mde:.2g}'):g}"
     assert re.fullmatch(
         rf"Stop and keep A\. This test can detect ±{detected}% of ctr of {best_first[0]}\. If "
-        r"smaller effects matter, ±\d+% takes about \d+ days in all \([\d.]+ times as long\), "
-        r"in a new test\.",
+        r"smaller effects matter, ±\d+% takes about \d+ days in all \([\d.]+ times as long, "
+        r"about [\d\W]+ units\), in a new test\.",
         shown.actions[0],
     )
     assert len([row for row in shown.rows if row.role == "Guardrails"]) == 3

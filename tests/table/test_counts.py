@@ -228,7 +228,7 @@ def test_numbers_as_dashboards_print_them() -> None:
 
 
 def test_a_rate_alone_is_no_count() -> None:
-    with pytest.raises(LogError, match="cvr is a share, which fits several numbers"):
+    with pytest.raises(LogError, match="cvr is a share that fits several counts"):
         abeval.analyze(table("variant,users,cvr\na,10000,4.1%\nb,10100,5.0%"))
 
 

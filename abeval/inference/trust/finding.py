@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
-from abeval.aggregates.aggregates import group_by_label
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
 from abeval.metrics.row_text import reading
 from abeval.results import Check, CheckStatus
+from abeval.results.record import group_rows
 from abeval.stats import multiplicity
 
 _ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})
@@ -210,7 +210,7 @@ def apply_thresholds(findings: Sequence[RawCheck], options: TrustOptions) -> tup
             finding = findings[index]._replace(value=float(p_value), reason=reason)
             checks[index] = _check(finding, limits)
     return tuple(
-        _merge_parts(parts) for parts in group_by_label(checks, lambda check: check.name).values()
+        _merge_parts(parts) for parts in group_rows(checks, lambda check: check.name).values()
     )
 
 

@@ -143,9 +143,9 @@ class MovedDenominator(NamedTuple):
 @TrustCheck(
     _DENOMINATORS,
     of="both",
-    calm="what the ratios divide by shows no difference{unknown}",
+    calm="denominators of ratios show no difference{unknown}",
     alarm=(
-        "the treatment moves what a ratio divides by, so the ratio compares other rows than "
+        "the treatment moves the denominator of a ratio, so the ratio compares other rows than "
         "control's: {moved}{unknown}"
     ),
     remedy="judge by totals per unit: the ratio decides only what that of its numerator says too",
@@ -162,7 +162,7 @@ def denominators(analysis: Analysis) -> list[RawCheck]:
         for (name, variant), bottom in bottoms.items()
         if bottom.effect is None and bottom.reason in _NO_TEST
     ]
-    what = "what ratios divide by cannot be compared for"
+    what = "denominators of ratios cannot be compared for"
     unknown = [f"{what} {fmt.listing(unjudged)}"] if unjudged else []
     if not p_values:
         return [skip_check(reason) for reason in unknown]

@@ -121,8 +121,8 @@ def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
     calm="people come at the same hours of the day in all variants",
     alarm="the daily rhythm of one variant is shifted: {listed}",
     reason=(
-        "the rhythm of the hours of a day is that of other hours: its mean hour is another for "
-        "sure, and a shift by whole hours takes three quarters of the distance away"
+        "the variant's day is shifted: its mean hour surely differs, and a shift by whole hours "
+        "removes three quarters of the difference"
     ),
     remedy=(
         "look at the time zones and clocks of the services that write the log (`ts_zone`); days "
@@ -148,12 +148,12 @@ def clock(analysis: Analysis) -> RawCheck | None:
     "short_days",
     pairs=True,
     limits=(0.25, 0.4),
-    absent="one day alone, or a split that changed: no day can be compared",
+    absent="the log has one day, or its split changed: no day can be compared",
     calm="no day lacks rows of one variant alone",
-    alarm="rows of one variant are lost: {listed}, by the other variant and the days around it",
+    alarm="rows of one variant are lost: {listed}, as the other variant and other days have it",
     reason=(
-        "a variant's rows of one day against those of seven days before and after, over the same "
-        "of the other variant (sure: an error has the chance 1e-4); an effect that grows or fades "
+        "a variant's rows of one day against those of seven days before and after, relative to "
+        "the other variant (sure: an error has the chance 1e-4); an effect that grows or fades "
         "does not take a quarter of a single day"
     ),
     remedy=(
@@ -177,7 +177,7 @@ def short_days(analysis: Analysis) -> RawCheck | None:
     short = sorted(_shortest(analysis, before, after), key=lambda short_day: short_day[0])
     last = max(before)
     texts = [
-        f"{variant} has {kept:.0%} of the rows that are expected on {day}"
+        f"{variant} has {kept:.0%} of the expected rows on {day}"
         f"{' (the last day)' if day == last else ''}"
         for kept, variant, day in short[:SHOWN]
     ]
@@ -213,8 +213,8 @@ def _shortest(
     calm="no hour lacks the rows of one variant alone",
     alarm="{total} {lack} rows of one variant alone: {listed}",
     reason=(
-        "less than half of the rows that the other variants, the split and the hours around make "
-        "expect, with a chance of 1e-6 over all hours"
+        "less than half of the rows to expect by the other variants, the split and the hours "
+        "around, with a chance of 1e-6 over all hours"
     ),
     remedy="load the missing files or events again, or leave the hours out of [period]",
 )
@@ -296,7 +296,7 @@ def _format_hours(hours: Sequence[int]) -> str:
     calm="the last {hours} hours of the log have as many rows as on the days before",
     alarm=(
         "the last {hours} hours of the log have {share:.0%} of the fewest rows that these hours "
-        "had on a day before: more may be on its way"
+        "had on an earlier day: more rows may be on their way"
     ),
     reason="the last {hours} hours against the fewest rows of these hours on a day before",
     remedy="analyse again when the log is whole, or let [period] end before",
@@ -342,7 +342,7 @@ def slot_hours(analysis: Analysis) -> list[RawCheck]:
 
 @TrustCheck(
     "carry_over",
-    calm="{metric}: slots show nothing of the variant before, soon after the burn-in",
+    calm="{metric}: soon after the burn-in, slots show no trace of the variant before",
     alarm=(
         "{metric} soon after a slot's burn-in depends on the variant of the slot before (p = "
         "{p:.2g}): what one variant did carries over into the next, which mostly shrinks the "

@@ -228,15 +228,15 @@ def _find_outliers(analysis: Analysis) -> Iterator[tuple[_OutlierGroup | None, s
     "influence",
     of="both",
     limits=("influence_warn", "influence_fail"),
-    absent="units are not looked at one by one ([privacy] min_units, sums, clusters, or no mean)",
+    absent="no unit can be looked at alone ([privacy] min_units, sums, clusters, or no mean)",
     calm="no unit, and no group of units, stands apart from all others{few}",
     reason=(
-        "how many times as far out as the next those units are that make 30 % of a variance: the "
-        "largest of few buyers is seldom 10 times as far out, a fault often 100 times; of units "
-        "that chance does not put into one variant (p < .001) the square of it"
+        "how many times as far out as the next unit those are that make 30 % of a variance: the "
+        "largest of few buyers is seldom 10 times as far out, a fault often 100 times; squared "
+        "for units that chance does not put into one variant (p < .001)"
     ),
     remedy=(
-        "look whether they are people (bots, testers, shared ids); cap the metric ([[metrics]] "
+        "check whether they are bots, testers or shared ids; cap the metric ([[metrics]] "
         "cap), or filter bots alike in all variants"
     ),
     states={
@@ -306,7 +306,7 @@ def _effect_of_outliers(analysis: Analysis, group: _OutlierGroup, name: str, wor
     "bots",
     pairs=True,
     difference="fail",
-    absent="without times, or with [privacy] min_units, units are not looked at one by one",
+    absent="without times, or with [privacy] min_units, no unit can be looked at alone",
     calm="likely bots are equally frequent in all variants: {counts}",
     alarm="likely bots: {counts}; of all {worst} they make {shares}{every}",
     remedy=(
@@ -321,7 +321,7 @@ def bots(analysis: Analysis) -> RawCheck | None:
         return None
     gaps, machines = cells.pop("gap").values(), cells["impressions"].values()
     if sum(row.sums.total for row in machines) > _COMMON * sum(row.sums.units for row in machines):
-        return skip_check("units that come by the clock are no exception in this log")
+        return skip_check("in this log, units that come at regular times are no exception")
     differing = find_uneven_shares(analysis, cells)
     worst = differing[0].cell if differing else "impressions"
     texts = [f"{percent(share)} in {v}" for v, share in shares({"": cells[worst]}).items()]

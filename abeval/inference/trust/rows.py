@@ -38,8 +38,8 @@ def left_out(analysis: Analysis, log_key: str, reason: str, what: str) -> RawChe
     return finding._replace(
         name=f"{log}_duplicate" if reason == "duplicate" else f"{log}_set_aside",
         limits=Limits(options.rows_warn, options.rows_fail),
-        reason="so many rows can hide or make an effect of the size that most experiments look "
-        "for, if they are not alike in all variants",
+        reason="if they differ between variants, so many rows can hide or make an effect of the "
+        "size that most experiments look for",
     )
 
 
@@ -48,7 +48,7 @@ def duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawC
     if "duplicates" in analysis.aggregates.facts:
         finding = left_out(analysis, log_key, reason, what)
         unknown = analysis.aggregates.facts.get("unidentified", 0)
-        also = f"; {unknown:,} have no impression_id, so nobody knows whether these are twice there"
+        also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
         return finding._replace(calm=f"{finding.calm}{also}") if unknown else finding
     why, remedy = "rows have no id, so equal rows may be different people", ""
     if analysis.experiment.cleaning.duplicates == "unchecked":
@@ -90,7 +90,7 @@ SET_ASIDE = (
         of="units",
         remedy="make one row of each unit, or analyse the rows as a log of impressions",
         find=partial(
-            left_out, log_key="LOG", reason="repeated_unit", what="rows of units in several rows"
+            left_out, log_key="LOG", reason="repeated_unit", what="rows of units that have several"
         ),
     ),
     TrustCheck(
@@ -136,7 +136,7 @@ SET_ASIDE = (
         "({share:.1%}), nearly all of them by up to {hours:g} hours: times {hours:g} hours later "
         "would mend that"
     ),
-    reason="what happened before stops at no hour: such a clock is that of another time zone",
+    reason="rows before an exposure do not end at one hour: this clock is in another zone",
     remedy=(
         "say in which zone times are that have none: `ts_zone` of [logs.events.{log}]{such} if "
         "they are local and {hours:g} hours behind UTC, or of the exposures"
@@ -301,7 +301,7 @@ def crossover(analysis: Analysis) -> RawCheck | None:
         "where chance makes {expected:,}: {column} was randomised, it seems, so intervals by "
         "{unit} are too narrow"
     ),
-    reason="ids that were randomised whole have one variant each",
+    reason="an id that was randomised has one variant",
     remedy='say what was randomised: unit = "{column}"',
 )
 def coarser_unit(analysis: Analysis) -> list[RawCheck]:

@@ -111,7 +111,7 @@ def _affected_metrics(analysis: Analysis, columns: Sequence[UnevenShare]) -> tup
     of="both",
     absent=(
         "the log is not audited by variant: sums have no rows to audit, and rows without a unit "
-        "say nothing of who they are of"
+        "do not say whose they are"
     ),
 )
 def audits(analysis: Analysis) -> list[RawCheck] | None:
@@ -129,8 +129,8 @@ _NULLS = TrustCheck(
     pairs=True,
     difference="fail",
     absent="no column of the log can be null",
-    calm="nulls are as many in all variants",
-    alarm="nulls are not as many in all variants: {shares}",
+    calm="nulls are as frequent in all variants",
+    alarm="nulls are not as frequent in all variants: {shares}",
     remedy=(
         "look at the service that writes this column for the variant, such as a model "
         "that timed out or another version of the event"
@@ -146,8 +146,8 @@ _BY_VARIANT = (
             pairs=True,
             difference="fail",
             absent="without request_id and position it is unknown whether lists are whole",
-            calm="lists lack as many positions between their first and their last in all variants",
-            alarm="positions that lists lack between their first and their last: {shares}",
+            calm="lists lack as many positions between first and last in all variants",
+            alarm="positions that lists lack between first and last: {shares}",
             remedy=(
                 "look for rows lost between the service and the log, for one device or slot of "
                 "the page"
@@ -188,7 +188,7 @@ _BY_VARIANT = (
             audit=True,
             pairs=True,
             difference="large",
-            calm="lists are not logged again within seconds, or alike in all variants",
+            calm="lists are not logged again within seconds, or as often in all variants",
             alarm=(
                 "lists with the same items in the same order are logged again within ten seconds: "
                 "{shares}"
@@ -271,7 +271,7 @@ _BY_VARIANT = (
             audit=True,
             difference="fail",
             columns=CLICK_COLUMNS,
-            absent="without a log of clicks with times nobody knows how long after it a click came",
+            absent="no log of clicks has times, so nobody knows how late a click came",
             calm="no click came before its impression",
             alarm="clicks before their impression: {shares}",
             remedy=(
@@ -293,8 +293,8 @@ _BY_VARIANT = (
             difference="warn",
             columns=CLICK_COLUMNS,
             calm=(
-                "clicks come as late after their impression in all variants, but for what an "
-                "effect does"
+                "clicks come equally late after their impression in all variants, apart from what "
+                "an effect does"
             ),
             alarm="clicks are odd in one variant: {shares}",
             remedy=(
@@ -339,8 +339,8 @@ _BY_VARIANT = (
             columns=CLICK_COLUMNS,
             calm="no variant lacks its clicks anywhere",
             alarm=(
-                "one variant has next to no clicks where the other has them: {shares} of the "
-                "impressions are clicked"
+                "one variant has next to no clicks where the other has them (share of impressions "
+                "that are clicked): {shares}"
             ),
             reason=(
                 "the share of clicks that is lacking, where the difference is sure (an error has "
@@ -381,7 +381,7 @@ LACKING_COLUMNS = Shares(
         "lacking_columns",
         difference="fail",
         alarm=(
-            "some files lack {cells}, with so many of the impressions: {shares}; the notes "
+            "some files lack {cells}; their shares of the impressions: {shares}; the notes "
             "name the files"
         ),
         remedy="complete the files, or leave their days out of [period]",
