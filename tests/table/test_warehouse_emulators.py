@@ -120,9 +120,8 @@ def bigquery() -> Iterator[Load]:
                 {"json": {c: write(value) for c, value in row.items() if value is not None}}
                 for row in log.to_pylist()
             ]
-            assert "insertErrors" not in post(
-                f"datasets/logs/tables/{name}/insertAll", {"rows": rows}
-            )
+            said = post(f"datasets/logs/tables/{name}/insertAll", {"rows": rows})
+            assert not said["insertErrors"]
         catalog = (
             "select column_name, data_type from logs.INFORMATION_SCHEMA.COLUMNS "
             "where table_name = {table} order by ordinal_position"
