@@ -5,7 +5,7 @@ door each column is cast to one of few types, so that the rest needs to know not
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
@@ -171,7 +171,7 @@ def _note_tests(heading: str, dialect: str) -> Iterator[str]:
     yield heading if dialect in _UNTESTED else f"{heading}; abeval's tests run it"
 
 
-def _write_comments(notes: Sequence[str]) -> str:
+def _write_comments(notes: Iterable[str]) -> str:
     return "".join(f"-- {' '.join(note.split())}\n" for note in notes)
 
 
