@@ -92,7 +92,14 @@ class LakeRows:
     """Hold the rows of a data lake's table; each read of them scans anew."""
 
     def __init__(self, table: Any, **chosen: object) -> None:  # noqa: ANN401
+        self.table, self.chosen = table, chosen
         self.scan = partial(table.scan, **chosen)
+
+    def select(self, columns: Iterable[str]) -> "LakeRows":
+        """Choose columns."""
+        is_iceberg = hasattr(self.table, "snapshots")
+        names = {"selected_fields": (*columns,)} if is_iceberg else {"columns": [*columns]}
+        return LakeRows(self.table, **self.chosen, **names)
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         scan = self.scan()
@@ -103,7 +110,7 @@ class LakeRows:
 _IN_MEMORY = _Kind(
     lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream, is_counted=True
 )
-_LAKE = partial(_Kind, LakeRows, scanned=LakeRows)
+_LAKE = _Kind(LakeRows, lambda f, columns: LakeRows(f).select(columns), LakeRows)
 _LAZY = partial(_Kind, lambda f: f.limit(0), lambda f, columns: f.select(*columns))
 _KINDS = {
     "pandas.DataFrame": _Kind(
@@ -122,8 +129,9 @@ _KINDS = {
         lambda f, columns: f.project(", ".join(map(quote, columns))),
         Stream,
     ),
-    "deltalake.DeltaTable": _LAKE(lambda f, columns: LakeRows(f, columns=[*columns])),
-    "pyiceberg.Table": _LAKE(lambda f, columns: LakeRows(f, selected_fields=tuple(columns))),
+    "deltalake.DeltaTable": _LAKE,
+    "pyiceberg.Table": _LAKE,
+    "abeval.LakeRows": _Kind(lambda f: f, LakeRows.select, lambda f: f),
     "abeval.AdbcTable": _Kind(
         lambda f: f._replace(condition="where 1 = 0"), lambda f, _: f, AdbcTable.rows
     ),
@@ -427,7 +435,11 @@ class Logs:
             self._view_table(name, " union all by name ".join(selected), source)
             return
         if files.kind in lakes.NAMES:
-            self.add_frame(name, lakes.open_table(log, Path(files.read[0])), source, reads)
+            table = lakes.open_table(log, Path(files.read[0]))
+            column = sources.find_span_column(source, files, lakes.list_times(table))
+            if column is not None and source.span is not None:
+                table = LakeRows(table, **lakes.write_filter(table, column, source.span))
+            self.add_frame(name, table, source, reads)
             return
         files = self._copies.copy_files(log, files, source)
         hint = (
@@ -440,7 +452,7 @@ class Logs:
         with self._copies.name_originals(), log_errors(failed, hint):
             # Parquet is read again as fast as a table, so a view is enough; text is parsed once.
             if files.kind == "parquet":
-                self._view_rows(name, text_files.parquet_rows(files, source), source)
+                self._view_rows(name, text_files.parquet_rows(files, source), source, files)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 count = f"(select count(*) from {quote(name)})"
@@ -624,10 +636,15 @@ class Logs:
         self._stored[name] = replace(before, load=stored.load)
         return True
 
-    def _view_rows(self, name: str, rows: str, source: LogSource) -> None:
+    def _view_rows(
+        self, name: str, rows: str, source: LogSource, files: Files | None = None
+    ) -> None:
         """Create a view of a log's rows, with its time as a time."""
         types = text_files.column_types(self._run, rows)
         sql = f"select {text_files.write_columns_and_fields(types)} from {rows}"
+        time_column = None if files is None else sources.find_span_column(source, files, types)
+        if time_column is not None and source.span is not None:
+            sql += f" where {lakes.write_span(quote(time_column), source.span)}"
         self._run(f"create or replace view {quote(name)} as {sql}")
         if not text_files.fields(types):
             self._types[name] = types

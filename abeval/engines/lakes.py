@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+from abeval.engines.sql import quote
 from abeval.errors import LogError
+from abeval.experiment.sources import Span
 from abeval.files import real
 
 NAMES = {"delta": "a Delta table", "iceberg": "an Iceberg table", "hudi": "a Hudi table"}
@@ -127,3 +129,42 @@ def _iceberg_files(table: Any) -> Iterator[str]:  # noqa: ANN401 (of a library t
         yield from (manifest.manifest_path for manifest in snapshot.manifests(table.io))
         for task in table.scan().plan_files():
             yield from (task.file.file_path, *(file.file_path for file in task.delete_files))
+
+
+def list_times(table: Any) -> dict[str, str]:  # noqa: ANN401
+    """List the columns of a table that are times or days, with DuckDB's names of their types."""
+    schema = table.schema()
+    # Types are called `timestamp`, `timestamp_ntz`, `timestamptz` or `date`, or as in DuckDB.
+    kinds = {
+        field.name: str(getattr(field, "field_type", None) or field.type.type).upper()
+        for field in schema.fields
+        if hasattr(field, "field_type") or hasattr(field.type, "type")
+    }
+    return {name: kind for name, kind in kinds.items() if kind.startswith(("TIMESTAMP", "DATE"))}
+
+
+def write_span(name: str, span: Span) -> str:
+    """Write the condition of the rows of a span; a row without a time is one of them.
+
+    `name` is SQL of the time.
+
+    Example:
+        >>> from datetime import date
+        >>> write_span("ts", Span(date(2026, 9, 13), date(2026, 9, 30)))
+        "(ts is null or (ts >= date '2026-09-13' and ts < date '2026-09-30'))"
+    """
+    inside = f"{name} >= date '{span.since}' and {name} < date '{span.until}'"
+    return f"({name} is null or ({inside}))"
+
+
+def write_filter(table: Any, column: str, span: Span) -> dict[str, object]:  # noqa: ANN401
+    """Write what its library's `scan` gets, to skip files without a row of the span."""
+    if not hasattr(table, "snapshots"):
+        return {"predicate": write_span(quote(column), span)}
+    has = import_module("pyiceberg.expressions")
+    zone = "+00:00" if str(table.schema().find_field(column).field_type) == "timestamptz" else ""
+    since, until = (
+        str(day) if list_times(table)[column] == "DATE" else f"{day}T00:00:00{zone}" for day in span
+    )
+    inside = has.And(has.GreaterThanOrEqual(column, since), has.LessThan(column, until))
+    return {"row_filter": has.Or(has.IsNull(column), inside)}

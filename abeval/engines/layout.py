@@ -9,6 +9,7 @@ from sqlglot import exp
 from sqlglot.optimizer.scope import traverse_scope
 
 from abeval.engines.duckdb_connection import open_database
+from abeval.packaged import load_toml_next_to
 
 WIDTH = 120
 """Largest width of a line that can be broken."""
@@ -48,8 +49,10 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
                         table.set("this", exp.to_identifier(original))
                 cte.pop()
     _hoist(tree)
-    for name in tree.find_all(exp.Identifier) if dialect == "duckdb" else ():
-        if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in _find_reserved_words():
+    # In Snowflake a quoted name in lower case is another than the same without quotes.
+    for name in tree.find_all(exp.Identifier) if dialect in ("duckdb", "snowflake") else ():
+        reserved = _find_reserved_words() if dialect == "duckdb" else _SNOWFLAKE
+        if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in reserved:
             name.set("quoted", False)
     for alias in [*tree.find_all(exp.Alias)]:
         # ClickHouse may call a column `a.x` without.
@@ -74,6 +77,10 @@ def _hoist(tree: exp.Query) -> None:
         for key, value in last.this.args.items():
             tree.set(key, value)
         tree.set("with_", remaining)
+
+
+_SNOWFLAKE = frozenset(load_toml_next_to(__file__, "snowflake.toml")["reserved"])
+"""Words that need quotes as names of columns, in Snowflake."""
 
 
 @cache

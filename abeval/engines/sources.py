@@ -79,6 +79,21 @@ class Files:
         return self.kind in ("xlsx", "sqlite", *lakes.NAMES) or self.encoding is not None
 
 
+def find_span_column(source: LogSource, files: Files, types: Mapping[str, str]) -> str | None:
+    """Find the time column by which rows outside of a log's span are left out.
+
+    None if every row is read: without a span, without such a time, or if the files are a few of
+    this machine. Partitions and files of a data lake may hold years.
+    """
+    is_remote = files.kind == "parquet" and not files.are_local
+    is_partitioned = files.kind == "parquet" and bool(partitions(files.read))
+    if source.span is None or not (is_remote or is_partitioned or files.kind in lakes.NAMES):
+        return None
+    name = source.columns.get("ts", "ts").lower()
+    times = (c for c, kind in types.items() if kind.startswith(("TIMESTAMP", "DATE")))
+    return next((column for column in times if column.lower() == name), None)
+
+
 def find_files(log: str, source: LogSource, folder: Path) -> Files:
     """List the files of a log: each path is a file, a folder, or a glob.
 

@@ -1,4 +1,4 @@
-"""Rewrite abeval's SQL so that PostgreSQL and ClickHouse count as DuckDB does.
+"""Rewrite abeval's SQL so that warehouses count as DuckDB does.
 
 Expressions of users, which may hold more, are for these only where `find_strange_part` finds
 nothing.
@@ -60,9 +60,9 @@ def _round(dialect: str) -> _Rule:
     return lambda node: exp.Paren(this=builders.fill_template(away, dialect, {"x": node.this}))
 
 
-def _cast_to_numeric(node: exp.Cast) -> exp.Expr:
-    """Sum whole numbers of any size."""
-    return exp.cast(node.this, "decimal") if _is_wide(node) else node
+def _cast_wide_to(kind: str) -> _Rule:
+    """Sum whole numbers of any size, or of 38 digits with an error beyond."""
+    return lambda node: exp.cast(node.this, kind) if _is_wide(node) else node
 
 
 def _is_wide(node: exp.Cast) -> bool:
@@ -108,11 +108,33 @@ def _name_columns(node: exp.Select) -> exp.Expr:
     return node
 
 
+def _divide_doubles(node: exp.Div) -> exp.Expr:
+    """Divide as doubles: a quotient of whole numbers would be rounded to six decimals."""
+    return exp.Div(this=exp.cast(node.this, "double"), expression=node.expression)
+
+
+def _divide_exactly(node: exp.IntDiv) -> exp.Expr:
+    """Divide whole numbers without their remainder."""
+    parts = {"x": node.this, "y": node.expression}
+    return builders.fill_template("cast((x - mod(x, y)) / y as bigint)", "snowflake", parts)
+
+
+def _truncate_time(node: exp.TimestampTrunc) -> exp.Expr:
+    """Keep a time without a zone."""
+    return exp.DatetimeTrunc(this=node.this, unit=node.args["unit"])
+
+
+def _order_as_is(node: exp.Ordered) -> exp.Expr:
+    """Leave the place of nulls to BigQuery: what abeval's windows order by is never null."""
+    node.set("nulls_first", not node.args.get("desc"))
+    return node
+
+
 _RULES: Mapping[str, Mapping[type[exp.Expr], _Rule]] = {
     # An unknown dialect has no rules: its SQL stays as it is.
     "postgres": {
         exp.Round: _round("postgres"),
-        exp.Cast: _cast_to_numeric,
+        exp.Cast: _cast_wide_to("decimal"),
         exp.Literal: _as_double,
     },
     "clickhouse": {
@@ -120,5 +142,16 @@ _RULES: Mapping[str, Mapping[type[exp.Expr], _Rule]] = {
         exp.Cast: _cast,
         exp.Sum: _wide_sum,
         exp.Select: _name_columns,
+    },
+    "bigquery": {
+        exp.Cast: _cast_wide_to("bigdecimal"),
+        exp.TimestampTrunc: _truncate_time,
+        exp.Ordered: _order_as_is,
+    },
+    "snowflake": {
+        exp.Cast: _cast_wide_to("decimal(38, 0)"),
+        exp.Div: _divide_doubles,
+        exp.IntDiv: _divide_exactly,
+        exp.Literal: _as_double,
     },
 }

@@ -2,9 +2,10 @@
 
 import codecs
 from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from datetime import date
+from typing import Annotated, Literal, NamedTuple, Self
 
-from pydantic import AfterValidator, Field, StringConstraints, model_validator
+from pydantic import AfterValidator, Field, PrivateAttr, StringConstraints, model_validator
 
 from abeval.bounds import MAX_ATTRIBUTION_HOURS
 from abeval.experiment.sections import Moment, Name, Section, Text, TimeUnit, Word
@@ -34,6 +35,13 @@ READING = ("table", "sheet", "format", "delimiter", "decimal", "encoding", "head
 """Entries of a log that say how its files are read."""
 
 
+class Span(NamedTuple):
+    """Hold days in UTC: from `since` to before `until`."""
+
+    since: date
+    until: date
+
+
 class LogSource(Section):
     """Where a log is: files, a table of a database file, or one of the caller's connection.
 
@@ -54,6 +62,18 @@ class LogSource(Section):
     ts_zone: Name | None = None
     where: Text | None = None
     query: Text | None = None
+    _span: Span | None = PrivateAttr(None)
+
+    @property
+    def span(self) -> Span | None:
+        """Return the days whose rows are enough; rows of others may be left out."""
+        return self._span
+
+    def limit_to(self, span: Span | None) -> Self:
+        """Return a copy of which the rows of these days are enough."""
+        source = self.model_copy()
+        source._span = span
+        return source
 
     @property
     def paths(self) -> list[str]:

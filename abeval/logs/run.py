@@ -3,16 +3,17 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from abeval.engines.sources import list_logs, name_relation
+from abeval.engines.sources import files_there, find_span_column, list_logs, name_relation
 from abeval.engines.sql import Engine, count_rows
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import EngineOptions
-from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource
+from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource, Span
 from abeval.logs import checks
 from abeval.logs.files import FileFacts, file_facts, write_file_notes
 from abeval.logs.mapping import LogColumns, map_columns
@@ -166,7 +167,10 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
         # In a text file without rows every column is text, and its time a day.
         is_untyped = {*types.values()} <= {"VARCHAR", "DATE"}
         if not rows[log] and (is_untyped or log in ("impressions", "units")):
-            raise LogError(f"the {_frame_name(log)} have no rows", f"check logs.{log}.path")
+            of_days = "" if read is not None else " and [period]: rows of other days are not read"
+            raise LogError(
+                f"the {_frame_name(log)} have no rows", f"check logs.{log}.path{of_days}"
+            )
         # Items have no unit, and clicks need not have one.
         unit_column = source.columns.get("unit_id", experiment.unit).lower()
         lacks = log == "clicks" and unit_column not in {column.lower() for column in types}
@@ -181,9 +185,9 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
     return LogViews(columns, files, rows, notes)
 
 
-def check_all_read(log: str, rows: int, facts: FileFacts) -> None:
+def check_all_read(log: str, rows: int | None, facts: FileFacts) -> None:
     """Raise if the row count differs from the files' metadata (`LogError`)."""
-    if facts.rows is None:
+    if facts.rows is None or rows is None:
         return
     # Blank lines were not counted, though some of them may be rows.
     if rows >= facts.rows if facts.are_lines else rows == facts.rows:
@@ -205,11 +209,11 @@ def list_file_notes(opened: LogViews, lacking: Mapping[str, Sequence[str]]) -> I
         yield from write_file_notes(_frame_name(log), facts, lacking.get(log, mapped), mapped)
 
 
-def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, list[str]]:
+def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int | None, int, list[str]]:
     """Make a log readable as `raw_NAME` (an outcome log as `raw_events_NAME`).
 
-    Returns the rows that were read (0 where a query reads tables only), blank ones too, those that
-    are left, and notes.
+    Returns the rows that were read (0 where a query reads tables only, None where rows of other
+    days were left out), blank ones too, those that are left, and notes.
 
     Raises:
         LogError: It cannot be read.
@@ -226,7 +230,8 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, li
         rows = ""
     read = left = engine.count(rows) if rows else 0
     blank, the = engine.blank_rows(rows), f"The {_frame_name(log)} are"
-    notes = [*_describe_blank_rows(_frame_name(log), blank)]
+    of_span = [*_describe_span(run, log, rows)] if rows else []
+    notes = [*of_span, *_describe_blank_rows(_frame_name(log), blank)]
     if source.where is not None:
         kept = raw if source.query is None else name_relation("kept", log)
         left = _filter(run, log, source.where, rows, kept)
@@ -241,7 +246,41 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int, int, li
         for name in run.experiment.tables:
             notes += _describe_blank_rows(name, engine.blank_rows(f"table_{name}"))
         left = engine.count(raw)
-    return read + blank, left, notes
+    return None if of_span else read + blank, left, notes
+
+
+def _find_span(experiment: Experiment, log: str) -> Span | None:
+    """Find the days of a log that an analysis reads; None for all.
+
+    A day around both periods is for time zones and clocks, and for clicks that come late.
+    """
+    bounds = [
+        bound
+        for period in (experiment.period, experiment.pre_period)
+        if period is not None
+        for bound in period.bounds
+    ]
+    if experiment.period is None or log not in ("impressions", "clicks"):
+        return None
+    clicks = experiment.logs.clicks
+    late = timedelta(hours=0 if clicks is None else clicks.attribution_hours)
+    day = timedelta(days=1)
+    return Span(min(bounds).date() - day, (max(bounds) + late).date() + 2 * day)
+
+
+def _describe_span(run: Run, log: str, relation: str) -> Iterator[str]:
+    """Say which rows of a log were read, if not all."""
+    experiment, source = run.experiment, run.experiment.logs.logs_by_name[log]
+    span = _find_span(experiment, log)
+    if span is None or _frame_name(log) in run.frames or not source.paths:
+        return
+    files = files_there(log, source, experiment.folder)
+    types = run.engine.columns(relation)
+    if files is not None and find_span_column(source.limit_to(span), files, types) is not None:
+        yield (
+            f"Of the {_frame_name(log)} only rows from {span.since} to before {span.until} (UTC), "
+            "or without a time, are read: no other is of a period."
+        )
 
 
 def _describe_blank_rows(name: str, rows: int) -> list[str]:
@@ -255,7 +294,8 @@ def _add_log(
 ) -> None:
     frame = run.frames.get(_frame_name(log))
     if frame is None:
-        run.engine.add_log(relation, source.map_unit(run.experiment.unit), reads)
+        limited = source.map_unit(run.experiment.unit).limit_to(_find_span(run.experiment, log))
+        run.engine.add_log(relation, limited, reads)
     else:
         run.engine.add_frame(relation, frame, source, reads)
 

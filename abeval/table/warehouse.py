@@ -5,7 +5,7 @@ door each column is cast to one of few types, so that the rest needs to know not
 """
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
@@ -43,8 +43,12 @@ from abeval.table import sums
 from abeval.table.connection import connect
 from abeval.table.counts import Sums
 
-_TESTED = ("duckdb", "postgres", "clickhouse")
-"""Dialects in which abeval's tests run the statement."""
+_UNTESTED = {
+    "databricks": "untested on Databricks: abeval's tests run it on Spark",
+    "snowflake": "untested on Snowflake: abeval's tests run it on an emulator, fakesnow",
+    "bigquery": "untested on BigQuery: abeval's tests run it on an emulator, bqemulator",
+}
+"""Dialects of warehouses on which abeval's tests run nothing → what they run instead."""
 
 _TypesOf = Callable[[str], Mapping[str, str]]
 """Returns the types of a table's columns, as its dialect names them."""
@@ -126,7 +130,7 @@ def write_sums_statement(
     text, columns, refused = _write_statement(experiment, metrics, dialect, types_of, materializes)
     heading = "sums by metric, variant and day"
     notes = [
-        *_note_tests(heading, dialect, _TESTED),
+        *_note_tests(heading, dialect),
         f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
         "abeval analyze EXPERIMENT.toml --sums FILE",
         *(f"not among them: {name}: {why}" for name, why in refused.items()),
@@ -155,18 +159,19 @@ def write_value_statement(
     # The value is that of the period: no covariates.
     plain = experiment.model_copy(update={"pre_period": None})
     text, *_ = _write_statement(plain, [metric], dialect, types_of, materializes, of_value=True)
-    heading = f"{name}: {metric.formula}"
-    if dialect == "spark":
+    return _write_comments(_note_tests(f"{name}: {metric.formula}", dialect)) + text
+
+
+def _note_tests(heading: str, dialect: str) -> Iterator[str]:
+    """Write what a statement is, and whether tests run it; not elsewhere is said first."""
+    if dialect in ("spark", "databricks"):
         heading += "; with spark.sql.session.timeZone = UTC"
-    return _write_comments(_note_tests(heading, dialect, (*_TESTED, "spark"))) + text
+    if dialect in _UNTESTED:
+        yield _UNTESTED[dialect]
+    yield heading if dialect in _UNTESTED else f"{heading}; abeval's tests run it"
 
 
-def _note_tests(heading: str, dialect: str, tested: Sequence[str]) -> list[str]:
-    unverified = f"unverified: not run on {dialect} by abeval's tests"
-    return [f"{heading}; abeval's tests run it" if dialect in tested else unverified]
-
-
-def _write_comments(notes: Sequence[str]) -> str:
+def _write_comments(notes: Iterable[str]) -> str:
     return "".join(f"-- {' '.join(note.split())}\n" for note in notes)
 
 
@@ -353,6 +358,9 @@ class _Writer:
         if kind == "BLOB":
             return name
         if kind == "TIMESTAMPTZ":
+            if self.dialect == "snowflake":
+                # Without its zone a time there is that of its own clock.
+                return f"cast(timezone('UTC', {name}) as timestamp)"
             is_postgres = self.dialect == "postgres"
             return f"timezone('UTC', {name})" if is_postgres else f"cast({name} as timestamp)"
         if kind == "VARCHAR" and self.dialect == "postgres":

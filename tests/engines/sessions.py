@@ -39,20 +39,58 @@ SETTINGS = {
 }
 
 
-@contextmanager
-def connect_server() -> Iterator[str]:
-    """The address of a Spark Connect server of its own; skipped where its client is missing."""
-    pyspark = pytest.importorskip("pyspark", reason='no pyspark: pip install "abeval-logs[spark]"')
-    for name in ("grpc", "grpc_status", "zstandard", "google.rpc"):
-        pytest.importorskip(name, reason='no client: pip install "pyspark[connect]"')
+OPTIONS = [part for name, value in SETTINGS.items() for part in ("--conf", f"{name}={value}")]
+
+
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    settings = {**SETTINGS, "spark.connect.grpc.binding.port": str(port)}
-    options = [part for name, value in settings.items() for part in ("--conf", f"{name}={value}")]
-    submit = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
+        return int(probe.getsockname()[1])
+
+
+def spark_program(name: str) -> str:
+    pyspark = pytest.importorskip("pyspark", reason='no pyspark: pip install "abeval-logs[spark]"')
+    if shutil.which("java") is None:
+        pytest.skip("no Java: Spark needs 17 or newer")
+    return str(Path(pyspark.__file__).parent / "bin" / name)
+
+
+@contextmanager
+def standalone_cluster(folder: Path, workers: int = 2) -> Iterator[str]:
+    """The address of a master with workers of one core each, all processes of this machine."""
+    start, port, quiet = [spark_program("spark-class")], free_port(), subprocess.DEVNULL
+    deploy, address = "org.apache.spark.deploy", f"spark://localhost:{port}"
+    here = ["--host", "localhost", "--webui-port", "0"]
+    commands = [[f"{deploy}.master.Master", *here, "--port", str(port)]]
+    size = ["--cores", "1", "--memory", "1g"]
+    commands += [
+        [f"{deploy}.worker.Worker", address, *here, *size, "--work-dir", str(folder / f"{number}")]
+        for number in range(workers)
+    ]
+    processes: list[subprocess.Popen[bytes]] = []
+    try:
+        for command in commands:
+            processes.append(subprocess.Popen([*start, *command], stdout=quiet, stderr=quiet))  # noqa: S603
+            # Workers look for their master once; applications wait for workers.
+            if len(processes) == 1:
+                _await(port, processes[0])
+        yield address
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+            process.wait(60)
+
+
+@contextmanager
+def connect_server(master: str = "local[2]") -> Iterator[str]:
+    """The address of a Spark Connect server of its own; skipped where its client is missing."""
+    submit = spark_program("spark-submit")
+    for name in ("grpc", "grpc_status", "zstandard", "google.rpc"):
+        pytest.importorskip(name, reason='no client: pip install "pyspark[connect]"')
+    port = free_port()
+    options = [*OPTIONS, "--conf", f"spark.connect.grpc.binding.port={port}"]
     server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    command = [submit, "--master", "local[2]", *options, "--class", server, "spark-internal"]
+    command = [submit, "--master", master, *options, "--class", server, "spark-internal"]
     quiet = subprocess.DEVNULL
     process = subprocess.Popen(command, stdout=quiet, stderr=quiet)  # noqa: S603 (our own words)
     try:

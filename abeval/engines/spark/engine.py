@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
-from abeval.engines import sources
+from abeval.engines import lakes, sources
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.session import (
     TABLE,
@@ -227,6 +227,10 @@ class SparkEngine(Engine):
             if far:
                 raise LogError(f"{sources.log_name(name)}: {error.what}") from error
             read_as = {}
+        column = sources.find_span_column(source, sources.Files("parquet", files), read_as)
+        if column is not None and source.span is not None:
+            named = exp.to_identifier(column, quoted=True).sql("spark")
+            frame = frame.where(lakes.write_span(named, source.span))
         if far:
             self._add(name, frame, read_as)
             return

@@ -67,12 +67,16 @@ def _start_session(options: EngineOptions) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     threads = options.threads or os.cpu_count() or 1
-    address = options.address or f"local[{threads}]"
+    # Java was started by spark-submit, which was told the master.
+    is_submitted = options.address is None and "PYSPARK_GATEWAY_PORT" in os.environ
+    address = options.address or ("" if is_submitted else f"local[{threads}]")
     builder = SparkSession.builder.appName("abeval")
     if address.startswith(_CONNECT):
         _check_answers(address)
         return builder.remote(address).getOrCreate()
-    builder = builder.master(address).config("spark.ui.enabled", "false")
+    if address:
+        builder = builder.master(address)
+    builder = builder.config("spark.ui.enabled", "false")
     builder = builder.config("spark.ui.showConsoleProgress", "false")
     builder = builder.config("spark.log.level", "ERROR").config(map=dict(TABLE["no_history"]))
     if address.startswith("local"):
