@@ -276,7 +276,7 @@ def test_files_whose_names_are_no_variants_are_asked(tmp_path: Path) -> None:
     seen = SEEN.drop(columns="variant")
     files = [*written(tmp_path, red=seen.iloc[::2], blue=seen.iloc[1::2])]
     question, _ = draft_files(files, tmp_path).questions
-    assert "is each file of one variant" in question
+    assert "Has each file one variant" in question
 
 
 @pytest.mark.whole
