@@ -79,7 +79,7 @@ def test_an_agreement_fits_60_lines() -> None:
     )
     places = [text.index(one) for one in said]
     assert places == sorted(places)
-    assert "6 causes cannot be checked without: propensity, item_id" in text
+    assert "6 causes cannot be checked without: propensity" in text
     assert text.count("cannot be checked") == 1
     assert " ".join(whole).count("cannot be checked") == 6
     assert [line for line in whole if "Q (scores" in line]

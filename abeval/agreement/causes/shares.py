@@ -70,9 +70,7 @@ def _effective(case: CauseContext) -> tuple[Evidence, ...]:
     return (Evidence("effective share of the sample", effective, where=case.control),)
 
 
-def check_candidates(
-    case: CauseContext, limit: float, most_out: float
-) -> Finding | Unchecked | None:
+def check_candidates(case: CauseContext, limit: float, most_out: float) -> Finding | Unchecked:
     """Compare the items of both variants among rows of like scores."""
     if not isinstance(case.levels, Levels):
         return _unsized(case, "Candidates")
@@ -92,7 +90,7 @@ def check_candidates(
     )
 
 
-def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked | None:
+def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked:
     """Compare clicks by category with those of control's like rows."""
     if not isinstance(case.levels, Levels):
         return _unsized(case, "Labels")
@@ -145,7 +143,7 @@ def check_training_policy(
     policies = fmt.listing([f"{name} ({part:.0%})" for name, part in who[:_NAMED]])
     return Finding(
         exceeds=more.value > unlearned and less.value > fewer_clicks,
-        message=f"Training policy: the training data are of {policies}; they hardly have the "
+        message=f"Training policy: {policies} logged the training data, which hardly have the "
         f"items of {variant_share.value:.1%} of the variant's rows and {control_share.value:.1%} "
         f"of control's, whose clicks are {-less.value:+.1%} against others of like scores.",
         evidence=(
