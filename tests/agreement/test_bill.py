@@ -68,13 +68,10 @@ def test_what_a_model_learned_is_the_part_of_the_promise_that_is_too_large(share
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "cause", "seed"), [("elsewhere", "cannibalised", 102), ("labels", "labels", 103)]
-)
-def test_a_weak_fault_is_named_where_its_test_is_sure(name: str, cause: str, seed: int) -> None:
+def test_a_weak_fault_is_named_where_its_test_is_sure() -> None:
     """It takes a fifth of the clicks of a part of the traffic."""
-    fault = next(fault for fault in FAULTS if fault.name == name)
-    assert agree(draw_log(fault, 0.2, seed)).confirmed_causes[0].name == cause
+    fault = next(fault for fault in FAULTS if fault.name == "elsewhere")
+    assert agree(draw_log(fault, 0.2, 102)).confirmed_causes[0].name == "cannibalised"
 
 
 @pytest.mark.whole

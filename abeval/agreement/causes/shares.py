@@ -97,7 +97,7 @@ def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked:
     share, p_value, where, _ = case.levels.labels
     more = [f"{len(where) - _NAMED} more"] if len(where) > _NAMED else []
     lost = f"in {fmt.listing([*where[:_NAMED], *more])} the variant has {share:.1%} fewer clicks"
-    message = lost if where else "in no category the variant has surely fewer clicks"
+    message = lost if where else "no category of the variant surely has fewer clicks"
     return Finding(
         exceeds=share > limit,
         message=f"Labels: {message} than control on rows with like scores.",
