@@ -513,7 +513,7 @@ def test_values_in_spark_are_those_of_the_log(tmp_path: Path) -> None:
         for dialect in ("spark", "databricks"):
             there = Warehouse(
                 dialect,
-                "describe table {table}".replace("{table}", "impressions"),
+                "describe table impressions",
                 lambda sql: [
                     tuple(row)[: 2 if "describe" in sql else None]
                     for row in session.sql(sql).collect()
