@@ -7,6 +7,7 @@ from scipy.special import bdtr, chdtrc, ndtri, stdtr
 from abeval.agreement.levels import PARTS, Faults, Levels, Ranks, Sums, jackknife_levels
 from abeval.agreement.selection import BINS, Chances, examine
 from abeval.engines.sql import Engine, query
+from abeval.stats.multiplicity import adjust
 from abeval.stats.records import Bools, Floats
 from abeval.stats.resampling import jackknife_se
 
@@ -30,7 +31,7 @@ _SURE_LABELS = 3e-3
 """Level at which any category lost clicks: what Holm over some fifteen causes leaves of 5 %."""
 
 _DOUBT = 0.05
-"""Level at which a category lost clicks, where others surely did."""
+"""Share of false ones among the categories that lost clicks, where some surely did."""
 
 _NAMED = 3
 _NO_SUPPLIES = "select cast(null as varchar) as item, 1e0 as ratio where 1 = 0"
@@ -173,27 +174,39 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     # Control's clicks are a sample as well, by as much as they vary against the variant's.
     inflation = np.sqrt(1 + variance[counted].sum(axis=1) / expected.sum(axis=1))
     ratios = clicks.sum(axis=1) / expected.sum(axis=1)
-    # Categories in the upper half of the ratios are as they should be.
-    upper = ratios >= np.median(ratios)
-    usual = float(clicks[upper].sum() / expected[upper].sum())
+    usual = _estimate_usual(clicks, expected, inflation)
     limit = (1 - _LEAST_LOST) * usual
-    below = ~upper & (ratios < limit)
+    below = ratios < limit
     p_value = _join_tests(_test_excess(clicks, limit * expected, inflation))
     if p_value >= _SURE_LABELS or not below.any():
         return Faults(0.0, p_value)
     # Once clicks are surely lost, each category is asked at the usual level: to leave out those
     # that are in doubt would size the loss too small.
-    lost = below & (_test_excess(clicks, usual * expected, inflation) < _DOUBT)
+    tests = np.where(below, _test_excess(clicks, usual * expected, inflation), 1.0)
+    lost = adjust(tests, "bh") < _DOUBT
     if not lost.any():
         return Faults(0.0, p_value)
-    usual = float(clicks[~lost].sum() / expected[~lost].sum())
     factors = {"category": names[lost].astype(object), "factor": usual / ratios[lost]}
     engine.add_arrays("responses", factors)
-    # Lost and usual categories are of the same units, so a part is left out of both.
+    # Lost and usual categories are of the same units, so a part is left out of both. Which they are
+    # is not asked again, so the error is that of the size of these.
     error = jackknife_se(_leave_out(clicks, expected, lost) / _leave_out(clicks, expected, ~lost))
     share = 1 - float(clicks[lost].sum() / expected[lost].sum()) / usual
     where = tuple(str(name) for name in names[lost][np.argsort(ratios[lost])])
     return Faults(share, p_value, where, error * float(inflation[lost].mean()))
+
+
+def _estimate_usual(clicks: Floats, expected: Floats, inflation: Floats) -> float:
+    """Estimate the ratio of clicks to expected ones where none are lost."""
+    due = expected.sum(axis=1)
+    ratios = clicks.sum(axis=1) / due
+    median = float(np.median(ratios))
+    # Up to half of the categories may have lost some: those in the upper half are as they should be.
+    upper = ratios >= median
+    error = inflation * np.sqrt(clicks.sum(axis=1)) / due
+    # Noise alone lifts their mean: the upper half of normal numbers by sqrt(2 / pi) errors.
+    lifted = float(clicks[upper].sum() / due[upper].sum())
+    return max(median, lifted - np.sqrt(2 / np.pi) * float(np.average(error, weights=due)))
 
 
 def _test_excess(clicks: Floats, expected: Floats, inflation: Floats) -> Floats:
@@ -210,7 +223,7 @@ def _test_excess(clicks: Floats, expected: Floats, inflation: Floats) -> Floats:
 
 
 def _join_tests(tests: Floats) -> float:
-    """Return the p-value that none of some independent one-sided tests is right.
+    """Return the p-value that none of some nearly independent one-sided tests is right.
 
     One category may have lost much, or several some: by Bonferroni over the smaller of two.
     """
