@@ -201,7 +201,8 @@ def _estimate_usual(clicks: Floats, expected: Floats, inflation: Floats) -> floa
     due = expected.sum(axis=1)
     ratios = clicks.sum(axis=1) / due
     median = float(np.median(ratios))
-    # Up to half of the categories may have lost some: those in the upper half are as they should be.
+    # Up to half of the categories may have lost some, so those of the upper half are as they should
+    # be.
     upper = ratios >= median
     error = inflation * np.sqrt(clicks.sum(axis=1)) / due
     # Noise alone lifts their mean: the upper half of normal numbers by sqrt(2 / pi) errors.
