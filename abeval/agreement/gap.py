@@ -17,8 +17,9 @@ _LEAST_CLICKS = 400
 _LEAST_ORDER = 0.3
 """By how much the chance to be shown rises from control's lowest score to its highest."""
 
-# Of an item or a category with fewer expected, the ratio is noise.
+# Of an item with fewer expected rows, or a category with fewer clicks, the ratio is noise.
 _LEAST_ROWS = 30
+_LEAST_EXPECTED = 200
 _LEAST_LOST = 0.1
 _HARDLY = 0.2
 """An item with a smaller ratio is lacked; also in `queries/agreement/ranked_cells.sql`."""
@@ -167,25 +168,23 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     clicks, expected, variance = (
         sums[name].fillna(0.0).to_numpy(dtype=np.float64) for name in _ANSWERED
     )
-    counted = expected.sum(axis=1) >= _LEAST_ROWS
+    counted = expected.sum(axis=1) >= _LEAST_EXPECTED
     if counted.sum() < 2:
         return Faults()
     names, clicks, expected = names[counted], clicks[counted], expected[counted]
     # Control's clicks are a sample as well, by as much as they vary against the variant's.
     inflation = np.sqrt(1 + variance[counted].sum(axis=1) / expected.sum(axis=1))
     ratios = clicks.sum(axis=1) / expected.sum(axis=1)
-    usual = _estimate_usual(clicks, expected, inflation)
-    limit = (1 - _LEAST_LOST) * usual
-    below = ratios < limit
-    p_value = _join_tests(_test_excess(clicks, limit * expected, inflation))
-    if p_value >= _SURE_LABELS or not below.any():
+    # Up to half of the categories may have lost some: those of the upper half are the usual ones.
+    upper = ratios >= np.median(ratios)
+    usual = float(clicks[upper].sum() / expected[upper].sum())
+    p_value = _join_tests(_test_excess(clicks, (1 - _LEAST_LOST) * usual * expected, inflation))
+    if p_value >= _SURE_LABELS:
         return Faults(0.0, p_value)
-    # Once clicks are surely lost, each category is asked at the usual level: to leave out those
-    # that are in doubt would size the loss too small.
-    tests = np.where(below, _test_excess(clicks, usual * expected, inflation), 1.0)
-    lost = adjust(tests, "bh") < _DOUBT
+    lost = _find_lost(clicks, expected, inflation, usual)
     if not lost.any():
         return Faults(0.0, p_value)
+    usual = float(clicks[~lost].sum() / expected[~lost].sum())
     factors = {"category": names[lost].astype(object), "factor": usual / ratios[lost]}
     engine.add_arrays("responses", factors)
     # Lost and usual categories are of the same units, so a part is left out of both. Which they are
@@ -196,18 +195,19 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
     return Faults(share, p_value, where, error * float(inflation[lost].mean()))
 
 
-def _estimate_usual(clicks: Floats, expected: Floats, inflation: Floats) -> float:
-    """Estimate the ratio of clicks to expected ones where none are lost."""
-    due = expected.sum(axis=1)
-    ratios = clicks.sum(axis=1) / due
-    median = float(np.median(ratios))
-    # Up to half of the categories may have lost some, so those of the upper half are as they should
-    # be.
-    upper = ratios >= median
-    error = inflation * np.sqrt(clicks.sum(axis=1)) / due
-    # Noise alone lifts their mean: the upper half of normal numbers by sqrt(2 / pi) errors.
-    lifted = float(clicks[upper].sum() / due[upper].sum())
-    return max(median, lifted - np.sqrt(2 / np.pi) * float(np.average(error, weights=due)))
+def _find_lost(clicks: Floats, expected: Floats, inflation: Floats, usual: float) -> Bools:
+    """Find the categories that lost clicks, once some surely did, shape (categories,).
+
+    Each is asked at the usual level: to leave out those in doubt would size the loss too small.
+    """
+    # Noise alone lifts the upper half, that of normal numbers by sqrt(2 / pi) errors: compared with
+    # it, categories that lost nothing would be named.
+    ratios = clicks.sum(axis=1) / expected.sum(axis=1)
+    noise = float((inflation * np.sqrt(clicks.sum(axis=1))).sum() / expected.sum())
+    usual = max(float(np.median(ratios)), usual - np.sqrt(2 / np.pi) * noise)
+    tests = _test_excess(clicks, usual * expected, inflation)
+    is_below = ratios < (1 - _LEAST_LOST) * usual
+    return adjust(np.where(is_below, tests, 1.0), "bh") < _DOUBT
 
 
 def _test_excess(clicks: Floats, expected: Floats, inflation: Floats) -> Floats:

@@ -187,6 +187,10 @@ class Engine(Protocol):
         """Count rows of a log that were not read, as no column has a value."""
         return 0
 
+    def is_limited(self, name: str) -> bool:
+        """Tell whether rows of a log outside of its span were not read."""
+        return False
+
     def count(self, name: str) -> int:
         """Count the rows of a log or a table."""
         return count_rows(self, quote(name))

@@ -7,7 +7,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
-from abeval.engines.sources import files_there, find_span_column, list_logs, name_relation
+from abeval.engines.sources import list_logs, name_relation
 from abeval.engines.sql import Engine, count_rows
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
@@ -230,8 +230,9 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int | None, 
         rows = ""
     read = left = engine.count(rows) if rows else 0
     blank, the = engine.blank_rows(rows), f"The {_frame_name(log)} are"
-    of_span = [*_describe_span(run, log, rows)] if rows else []
-    notes = [*of_span, *_describe_blank_rows(_frame_name(log), blank)]
+    span = _find_span(run.experiment, log) if engine.is_limited(rows) else None
+    notes = [*_describe_span(_frame_name(log), span)]
+    notes += _describe_blank_rows(_frame_name(log), blank)
     if source.where is not None:
         kept = raw if source.query is None else name_relation("kept", log)
         left = _filter(run, log, source.where, rows, kept)
@@ -246,13 +247,13 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int | None, 
         for name in run.experiment.tables:
             notes += _describe_blank_rows(name, engine.blank_rows(f"table_{name}"))
         left = engine.count(raw)
-    return None if of_span else read + blank, left, notes
+    return None if span is not None else read + blank, left, notes
 
 
 def _find_span(experiment: Experiment, log: str) -> Span | None:
     """Find the days of a log that an analysis reads; None for all.
 
-    A day around both periods is for time zones and clocks, and for clicks that come late.
+    Two days around both periods are for time zones and clocks, more for clicks that come late.
     """
     bounds = [
         bound
@@ -262,24 +263,21 @@ def _find_span(experiment: Experiment, log: str) -> Span | None:
     ]
     if experiment.period is None or log not in ("impressions", "clicks"):
         return None
+    # A query may make the time of a row, or look back at rows before it.
+    if experiment.logs.logs_by_name[log].query is not None:
+        return None
     clicks = experiment.logs.clicks
     late = timedelta(hours=0 if clicks is None else clicks.attribution_hours)
     day = timedelta(days=1)
-    return Span(min(bounds).date() - day, (max(bounds) + late).date() + 2 * day)
+    return Span(min(bounds).date() - 2 * day, (max(bounds) + late).date() + 2 * day)
 
 
-def _describe_span(run: Run, log: str, relation: str) -> Iterator[str]:
+def _describe_span(name: str, span: Span | None) -> Iterator[str]:
     """Say which rows of a log were read, if not all."""
-    experiment, source = run.experiment, run.experiment.logs.logs_by_name[log]
-    span = _find_span(experiment, log)
-    if span is None or _frame_name(log) in run.frames or not source.paths:
-        return
-    files = files_there(log, source, experiment.folder)
-    types = run.engine.columns(relation)
-    if files is not None and find_span_column(source.limit_to(span), files, types) is not None:
+    if span is not None:
         yield (
-            f"Of the {_frame_name(log)} only rows from {span.since} to before {span.until} (UTC), "
-            "or without a time, are read: no other is of a period."
+            f"Of the {name} only rows from {span.since} to before {span.until}, or without a time, "
+            "are read: no other is of a period."
         )
 
 
