@@ -363,6 +363,7 @@ class Logs:
         self._stored: dict[str, _Stored] = {}
         self._types: dict[str, Types] = {}
         self._rows: dict[str, int] = {}
+        self._limited = set[str]()
         self._spare = ""
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
@@ -439,6 +440,7 @@ class Logs:
             column = sources.find_span_column(source, files, lakes.list_times(table))
             if column is not None and source.span is not None:
                 table = LakeRows(table, **lakes.write_filter(table, column, source.span))
+                self._limited.add(name)
             self.add_frame(name, table, source, reads)
             return
         files = self._copies.copy_files(log, files, source)
@@ -580,6 +582,10 @@ class Logs:
             if isinstance(rows, Stream):
                 rows.close()
 
+    def is_limited(self, name: str) -> bool:
+        """Tell whether rows of a log outside of its span were not read."""
+        return name in self._limited
+
     def blank_rows(self, name: str) -> int:
         """Count rows of a log that were not read, as no column has a value."""
         return self._stored[name].blank if name in self._stored else 0
@@ -645,6 +651,7 @@ class Logs:
         time_column = None if files is None else sources.find_span_column(source, files, types)
         if time_column is not None and source.span is not None:
             sql += f" where {lakes.write_span(quote(time_column), source.span)}"
+            self._limited.add(name)
         self._run(f"create or replace view {quote(name)} as {sql}")
         if not text_files.fields(types):
             self._types[name] = types

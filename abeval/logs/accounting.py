@@ -182,6 +182,7 @@ def count_facts(prepared: Prepared) -> dict[str, int]:
         # Without the key, the check of duplicates is skipped rather than passed.
         **({} if duplicates is None else {"duplicates": duplicates}),
         "unidentified": prepared.repeats.unidentified,
+        "limited": int(prepared.is_limited),
     }
 
 

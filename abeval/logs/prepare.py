@@ -180,6 +180,7 @@ class Prepared:
     Attributes:
         covered: Log that units are judged by since their exposure → the time that it covers.
         rows: Number of impressions that were read; each is used or set aside.
+        is_limited: Whether impressions of days outside of all periods were not read.
         lacking: The columns of the impressions that are read, but that some files lack.
     """
 
@@ -191,6 +192,7 @@ class Prepared:
     covered: Mapping[str, int | None]
     files: FileFacts
     rows: int
+    is_limited: bool = False
     lacking: Sequence[str] = ()
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
@@ -267,6 +269,7 @@ def prepare(
         covered=covered,
         files=opened.files[name],
         rows=opened.rows[name],
+        is_limited=name in opened.limited,
         lacking=lacking,
         notes=(
             *opened.notes,

@@ -140,12 +140,14 @@ _LOGS = ("impressions", "units", "clicks", "items", "exposures")
 class LogViews(NamedTuple):
     """Hold the logs of an experiment, readable as `raw_NAME`.
 
-    `rows` counts them after filter and query.
+    `rows` counts them after filter and query; of those that `limited` names, rows of days outside
+    of all periods were not read.
     """
 
     columns: Mapping[str, LogColumns]
     files: Mapping[str, FileFacts]
     rows: Mapping[str, int]
+    limited: frozenset[str]
     notes: Sequence[str]
 
 
@@ -157,7 +159,7 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
     experiment = run.experiment
     checks.check_frames(experiment, run.frames)
     columns, files = dict[str, LogColumns](), dict[str, FileFacts]()
-    rows, notes = dict[str, int](), list[str]()
+    rows, limited, notes = dict[str, int](), set[str](), list[str]()
     for log, source in experiment.logs.logs_by_name.items():
         if log not in (*_LOGS, *outcomes):
             continue
@@ -182,7 +184,9 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
         )
         check_all_read(log, read, files[log])
         notes += of_log
-    return LogViews(columns, files, rows, notes)
+        if read is None:
+            limited.add(log)
+    return LogViews(columns, files, rows, frozenset(limited), notes)
 
 
 def check_all_read(log: str, rows: int | None, facts: FileFacts) -> None:

@@ -410,9 +410,12 @@ def write_listed_candidates(
     best = ["max(score) as score", "min(position) as position"]
     keys, rows = "request_id, item_id", "select * from list_rows"
     repeated = _merge_repeated(engine, "listed_once", rows, keys, best)
+    # A list's ids may be of another type than the truth's: 2.6 is not request 3.
+    is_whole = engine.columns("list_rows")["request_id"] in WHOLE_TYPES
+    request_id = request.sql if request.join or is_whole else "r.request_id"
     engine.view(
         "listed_rows",
-        f"select {request.sql} as request_id, {item.sql} as item_id, r.score, {item.tie} as tie "
+        f"select {request_id} as request_id, {item.sql} as item_id, r.score, {item.tie} as tie "
         f"from listed_once r {request.join} {item.join}",
     )
     engine.table(f"judged_{number}", query("offline/judged"))

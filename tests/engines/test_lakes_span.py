@@ -90,17 +90,24 @@ def iceberg(folder: Path) -> str:
     return "logs/log"
 
 
-def analyze(folder: Path, path: str, entries: Any = PERIODS, **how: Any) -> Result:
+def analyze(
+    folder: Path,
+    path: str,
+    entries: Any = PERIODS,
+    query: str | None = None,
+    outside: float = 0.5,
+    **how: Any,
+) -> Result:
+    log: dict[str, Any] = {"path": path, "columns": {"variant": "group"}}
     loaded = abeval.define(
         folder,
         name="x",
         unit="user_id",
         control="control",
         variants={"control": {}, "new": {}},
-        logs={"impressions": {"path": path, "columns": {"variant": "group"}}},
+        logs={"impressions": log if query is None else {**log, "query": query}},
         metrics=[{"name": "ctr"}, {"name": "paid", "value": "price"}],
-        # The whole log would not be trusted: six rows of seven are of no period.
-        trust={"aa_runs": 0, "outside_period": 1},
+        trust={"aa_runs": 0, "outside_period": outside},
         **entries,
     )
     return loaded.analyze(**how)
@@ -111,7 +118,8 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The analysis of one file, of which every row is read."""
     folder = tmp_path_factory.mktemp("whole")
     pq.write_table(pa.concat_tables(LOG), folder / "log.parquet")
-    result = analyze(folder, "log.parquet")
+    # It would not be trusted: six rows of seven are of no period.
+    result = analyze(folder, "log.parquet", outside=1)
     assert not [note for note in result.notes if "are read" in note]
     return result
 
@@ -121,8 +129,8 @@ def check_same(result: Result, whole: Result) -> None:
     assert result.verdicts == whole.verdicts
     said = [note for note in result.notes if "are read" in note]
     assert said == [
-        "Of the impressions only rows from 2026-02-05 to before 2026-02-16 (UTC), or without a "
-        "time, are read: no other is of a period."
+        "Of the impressions only rows from 2026-02-04 to before 2026-02-16, or without a time, "
+        "are read: no other is of a period."
     ]
 
 
@@ -151,6 +159,14 @@ def test_only_partitions_around_the_periods_are_read(tmp_path: Path, whole: Resu
     # Each pass over the log reads these partitions only; without names of partitions all.
     of_every_file, _ = read_by(tmp_path / "plain", hive(tmp_path / "plain", part=""))
     assert read < of_every_file / 2
+
+
+def test_a_query_that_makes_the_time_reads_every_day(tmp_path: Path) -> None:
+    path = hive(tmp_path, LOG[:6])
+    later = "select * replace (ts + interval 36 day as ts) from log"
+    result = analyze(tmp_path, path, query=later)
+    assert not [note for note in result.notes if "are read:" in note]
+    assert sum(account.read for account in result.accounting) == 6 * ROWS
 
 
 def test_a_period_without_a_row_is_named(tmp_path: Path) -> None:

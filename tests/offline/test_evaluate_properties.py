@@ -175,3 +175,12 @@ def test_a_list_may_have_larger_ids_of_requests_than_the_truth() -> None:
     assert found.values() == evaluate(run, truth, metrics=["mrr"]).values()
     counts = dict(found.result.accounting)
     assert counts["model: requests_not_in_truth"] == run["request_id"].nunique()
+
+
+def test_a_request_with_a_fraction_is_not_that_of_the_nearest_number() -> None:
+    run, truth, _ = random_log(3)
+    strange = run.assign(request_id=run["request_id"] + 0.6)
+    both = pd.concat([run.astype({"request_id": float}), strange], ignore_index=True)
+    alone, mixed = (evaluate({"model": frame}, truth).result for frame in (run, both))
+    assert [row.value for row in mixed.rows] == [row.value for row in alone.rows]
+    assert dict(mixed.accounting)["model: requests_not_in_truth"] == run["request_id"].nunique()

@@ -74,6 +74,7 @@ class SparkEngine(Engine):
         self._prefix = f"abeval_{next(_RUNS)}_"
         self._types: dict[str, Mapping[str, str]] = {}
         self._blank_rows: dict[str, int] = {}
+        self._limited = set[str]()
         self._scratch: Scratch | None = None
         with query_errors():
             # Kept to be restored when the engine closes.
@@ -112,6 +113,10 @@ class SparkEngine(Engine):
     def blank_rows(self, name: str) -> int:
         """Count rows of a log that were not read, since no column has a value."""
         return self._blank_rows.get(name, 0)
+
+    def is_limited(self, name: str) -> bool:
+        """Tell whether rows of a log outside of its span were not read."""
+        return name in self._limited
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order, by DuckDB's names."""
@@ -231,6 +236,7 @@ class SparkEngine(Engine):
         if column is not None and source.span is not None:
             named = exp.to_identifier(column, quoted=True).sql("spark")
             frame = frame.where(lakes.write_span(named, source.span))
+            self._limited.add(name)
         if far:
             self._add(name, frame, read_as)
             return
@@ -269,6 +275,8 @@ class SparkEngine(Engine):
                 engine.confine([source], folders)
                 engine.add_log(name, source)
             types, self._blank_rows[name] = engine.columns(name), engine.blank_rows(name)
+            if engine.is_limited(name):
+                self._limited.add(name)
             if file is not None:
                 columns = ", ".join(_column(column, kind) for column, kind in types.items())
                 copied = f"copy (select {columns} from {quote(name)}) to {literal(str(file))}"

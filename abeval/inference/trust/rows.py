@@ -209,7 +209,7 @@ def expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
 
 @TrustCheck(
     "impressions_outside_period",
-    absent="no [period], so every day counts",
+    absent="no [period], so every day counts; or rows of other days were not read",
     calm="{count:,} of {read:,} impressions outside the period set aside ({share:.2%})",
     reason=(
         "a log may be longer than its experiment, but twice as long is rare: times or the period "
@@ -223,7 +223,7 @@ def expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
 def outside_period(analysis: Analysis) -> RawCheck | None:
     """Report the share of impressions outside all periods."""
     experiment = analysis.experiment
-    if experiment.period is None:
+    if experiment.period is None or analysis.aggregates.facts.get("limited"):
         return None
     what = "impressions outside the period"
     finding = _set_aside(analysis, "impressions", "outside_period", what)
