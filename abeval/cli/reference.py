@@ -104,7 +104,11 @@ def sql(
         str | None, typer.Argument(help="A metric of the experiment: write the SQL of its value.")
     ] = None,
     dialect: Annotated[
-        str, typer.Option(help="duckdb, spark, postgres or clickhouse; of queries duckdb or spark.")
+        str,
+        typer.Option(
+            help="duckdb, spark, postgres, clickhouse, bigquery, snowflake or databricks; of queries "
+            "duckdb or spark."
+        ),
     ] = "duckdb",
     views: Annotated[
         bool, typer.Option("--views", help="Write the views over the logs that queries read.")

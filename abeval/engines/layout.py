@@ -49,10 +49,11 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
                         table.set("this", exp.to_identifier(original))
                 cte.pop()
     _hoist(tree)
-    # In Snowflake a quoted name in lower case is another than the same without quotes.
-    for name in tree.find_all(exp.Identifier) if dialect in ("duckdb", "snowflake") else ():
+    # In Snowflake a name with quotes is another than the same without, whatever its case.
+    plain = {"duckdb": r"[a-z_][a-z0-9_]*", "snowflake": r"[A-Za-z_][A-Za-z0-9_]*"}.get(dialect)
+    for name in tree.find_all(exp.Identifier) if plain is not None else ():
         reserved = _find_reserved_words() if dialect == "duckdb" else _SNOWFLAKE
-        if re.fullmatch(r"[a-z_][a-z0-9_]*", name.this) and name.this not in reserved:
+        if re.fullmatch(plain, name.this) and name.this.lower() not in reserved:
             name.set("quoted", False)
     for alias in [*tree.find_all(exp.Alias)]:
         # ClickHouse may call a column `a.x` without.

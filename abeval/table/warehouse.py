@@ -45,7 +45,8 @@ from abeval.table.counts import Sums
 
 _UNTESTED = {
     "databricks": "untested on Databricks: abeval's tests run it on Spark",
-    "snowflake": "untested on Snowflake: abeval's tests run it on an emulator, fakesnow",
+    "snowflake": "untested on Snowflake: abeval's tests run it on an emulator, fakesnow; "
+    "names stand without quotes, so in upper case",
     "bigquery": "untested on BigQuery: abeval's tests run it on an emulator, bqemulator",
 }
 """Dialects of warehouses on which abeval's tests run nothing → what they run instead."""
@@ -163,7 +164,7 @@ def write_value_statement(
 
 
 def _note_tests(heading: str, dialect: str) -> Iterator[str]:
-    """Write what a statement is, and whether tests run it; not elsewhere is said first."""
+    """Write what a statement is, and whether tests run it; first, if they do so elsewhere."""
     if dialect in ("spark", "databricks"):
         heading += "; with spark.sql.session.timeZone = UTC"
     if dialect in _UNTESTED:
@@ -360,7 +361,7 @@ class _Writer:
         if kind == "TIMESTAMPTZ":
             if self.dialect == "snowflake":
                 # Without its zone a time there is that of its own clock.
-                return f"cast(timezone('UTC', {name}) as timestamp)"
+                return f"cast(({name} at time zone 'UTC') as timestamp)"
             is_postgres = self.dialect == "postgres"
             return f"timezone('UTC', {name})" if is_postgres else f"cast({name} as timestamp)"
         if kind == "VARCHAR" and self.dialect == "postgres":

@@ -92,7 +92,9 @@ def test_checks_that_somebody_can_make_are_named_by_what_to_do() -> None:
 
 def test_one_sentence_of_several_variants_is_said_once() -> None:
     base = builders.three_variants()
-    same = tuple(replace(v, decision="draft", sentence="DRAFT: x?", notes=()) for v in base.verdicts)
+    same = tuple(
+        replace(v, decision="draft", sentence="DRAFT: x?", notes=()) for v in base.verdicts
+    )
     lines = as_text(replace(base, verdicts=same)).splitlines()
     assert lines[0] == "DRAFT: x?"
     assert lines[1].startswith("ranker_v2: ")
