@@ -106,8 +106,8 @@ def sql(
     dialect: Annotated[
         str,
         typer.Option(
-            help="duckdb, spark, postgres, clickhouse, bigquery, snowflake or databricks; of queries "
-            "duckdb or spark."
+            help="duckdb, spark, postgres, clickhouse, bigquery, snowflake or databricks; of "
+            "queries duckdb or spark."
         ),
     ] = "duckdb",
     views: Annotated[

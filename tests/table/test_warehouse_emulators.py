@@ -6,8 +6,8 @@ whole numbers it says what the warehouse would.
 
 from __future__ import annotations
 
-import re
 import json
+import re
 import shutil
 import socket
 import subprocess
