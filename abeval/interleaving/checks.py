@@ -144,7 +144,7 @@ def _declare_row_checks(log: InterleavedLog) -> tuple[TrustCheck, ...]:
             "bots",
             lambda _: _bots(log),
             limits=("rows_fail",),
-            absent="without times, no unit can be looked at alone",
+            absent="without times, units cannot be checked one by one",
             calm="units that no person can be make {shares}",
             reason=(
                 "machines click on both rankers alike, which dilutes a preference and makes none: "

@@ -129,7 +129,7 @@ def _faults(
         variance += mean.control.variance * (after / before**2) ** 2
         units = mean.control.units + mean.variant.units
         longer = Estimate(after / before - 1, variance, units, mean.variant.df)
-        text = f"the latency of the variant's answers is {longer.value:+.0%} against control's"
+        text = f"the latency of the variant differs from control's by {longer.value:+.0%}"
         number = case.number("latency against control's", longer, case.variant)
         yield _make_symptom(longer, slower, text, number)
 

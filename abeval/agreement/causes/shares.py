@@ -96,12 +96,13 @@ def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked:
         return _unsized(case, "Labels")
     share, p_value, where, _ = case.levels.labels
     more = [f"{len(where) - _NAMED} more"] if len(where) > _NAMED else []
-    lost = f"in {fmt.listing([*where[:_NAMED], *more])} the variant has {share:.1%} fewer clicks"
-    message = lost if where else "no category of the variant surely has fewer clicks"
+    names = fmt.listing([*where[:_NAMED], *more])
+    lost = f"clicks in {names} are {share:.1%} below those of other categories"
+    message = lost if where else "no category surely has fewer clicks than the others"
     return Finding(
         exceeds=share > limit,
-        message=f"Labels: {message} than control on rows with like scores.",
-        evidence=(Evidence("clicks that are missing", share, where=fmt.listing(where)),),
+        message=f"Labels: on rows with like scores, {message}.",
+        evidence=(Evidence("clicks that are missing", share, where=names),),
         p_value=p_value,
         accounts_for=_closed_by_step(case, case.levels, "kept", "acted"),
     )

@@ -150,7 +150,7 @@ def clock(analysis: Analysis) -> RawCheck | None:
     limits=(0.25, 0.4),
     absent="the log has one day, or its split changed: no day can be compared",
     calm="no day lacks rows of one variant alone",
-    alarm="rows of one variant are lost: {listed}, as the other variant and other days have it",
+    alarm="one variant lost rows, judging by the other variant and other days: {listed}",
     reason=(
         "a variant's rows of one day against those of seven days before and after, relative to "
         "the other variant (sure: an error has the chance 1e-4); an effect that grows or fades "
@@ -213,7 +213,7 @@ def _shortest(
     calm="no hour lacks the rows of one variant alone",
     alarm="{total} {lack} rows of one variant alone: {listed}",
     reason=(
-        "less than half of the rows to expect by the other variants, the split and the hours "
+        "less than half of the rows expected from the other variants, the split and the hours "
         "around, with a chance of 1e-6 over all hours"
     ),
     remedy="load the missing files or events again, or leave the hours out of [period]",

@@ -228,7 +228,7 @@ def _find_outliers(analysis: Analysis) -> Iterator[tuple[_OutlierGroup | None, s
     "influence",
     of="both",
     limits=("influence_warn", "influence_fail"),
-    absent="no unit can be looked at alone ([privacy] min_units, sums, clusters, or no mean)",
+    absent="units cannot be checked one by one ([privacy] min_units, sums, clusters, or no mean)",
     calm="no unit, and no group of units, stands apart from all others{few}",
     reason=(
         "how many times as far out as the next unit those are that make 30 % of a variance: the "
@@ -306,7 +306,7 @@ def _effect_of_outliers(analysis: Analysis, group: _OutlierGroup, name: str, wor
     "bots",
     pairs=True,
     difference="fail",
-    absent="without times, or with [privacy] min_units, no unit can be looked at alone",
+    absent="without times, or with [privacy] min_units, units cannot be checked one by one",
     calm="likely bots are equally frequent in all variants: {counts}",
     alarm="likely bots: {counts}; of all {worst} they make {shares}{every}",
     remedy=(

@@ -136,7 +136,7 @@ SET_ASIDE = (
         "({share:.1%}), nearly all of them by up to {hours:g} hours: times {hours:g} hours later "
         "would mend that"
     ),
-    reason="rows before an exposure do not end at one hour: this clock is in another zone",
+    reason="rows before an exposure fill whole hours, as if from a clock in another zone",
     remedy=(
         "say in which zone times are that have none: `ts_zone` of [logs.events.{log}]{such} if "
         "they are local and {hours:g} hours behind UTC, or of the exposures"

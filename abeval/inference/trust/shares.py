@@ -129,8 +129,8 @@ _NULLS = TrustCheck(
     pairs=True,
     difference="fail",
     absent="no column of the log can be null",
-    calm="nulls are as frequent in all variants",
-    alarm="nulls are not as frequent in all variants: {shares}",
+    calm="nulls are equally frequent in all variants",
+    alarm="nulls are not equally frequent in all variants: {shares}",
     remedy=(
         "look at the service that writes this column for the variant, such as a model "
         "that timed out or another version of the event"
@@ -146,7 +146,7 @@ _BY_VARIANT = (
             pairs=True,
             difference="fail",
             absent="without request_id and position it is unknown whether lists are whole",
-            calm="lists lack as many positions between first and last in all variants",
+            calm="lists lack equally many positions between first and last in all variants",
             alarm="positions that lists lack between first and last: {shares}",
             remedy=(
                 "look for rows lost between the service and the log, for one device or slot of "
