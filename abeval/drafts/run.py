@@ -241,9 +241,9 @@ def _guess_assignment(
     variant = guess_variant(engine, exposures)
     if variant.column is None:
         variant = guess_variant(engine, exposures, weakly=True)
-        name = variant.column.name if variant.column else ""
-        question = f"variant: is it {name} of {exposures.origin.name}? {variant.reason}"
-        variant = replace(variant, certainty="not sure", question=question)
+        if (column := variant.column) is not None:
+            question = f"variant: is it {column.name} of {exposures.origin.name}? {variant.reason}"
+            variant = replace(variant, certainty="not sure", question=question)
     reason = f"the exposures say it; {variant.reason}"
     period = guess_period(engine, main, exposures)
     return (

@@ -91,19 +91,22 @@ _Reader = Callable[[Aggregates, Span, Places], Aggregates]
 
 
 def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
-    """Make a reader of who was shown what in a window, each in the order of `spans`."""
+    """Make a reader of who was shown what in a window; windows come in the order of `spans`."""
     catalogue = daily.read.rows.catalogue
     # Items that could have been shown, over the whole log.
     size = len(listed_items(daily.read) | {*catalogue.reach.items})
     days = range(daily.first, daily.first + len(daily.days))
-    reach = chain(
-        (catalogue.select_day(day, day) for day in days),
-        accumulate((catalogue.select_day(day, days[0]) for day in days), Reach.add),
+    first_days = (catalogue.select_day(day, days[0]) for day in days)
+    # A cumulative window adds its last day to the window before: the log is not read for it again.
+    reaches = chain(
+        (((at, at), catalogue.select_day(day, day)) for at, day in enumerate(days)),
+        (((0, at), reach) for at, reach in enumerate(accumulate(first_days, Reach.add))),
     )
 
-    def add_window(window: Aggregates, _span: Span, units: Places) -> Aggregates:
+    def add_window(window: Aggregates, span: Span, units: Places) -> Aggregates:
+        reach = next(reach for read, reach in reaches if read == span)
         groups = catalogue.group_units(units)
-        return replace(window, reach=next(reach), group_units=groups, catalogue_size=size)
+        return replace(window, reach=reach, group_units=groups, catalogue_size=size)
 
     return add_window
 
