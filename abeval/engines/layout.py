@@ -50,8 +50,8 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
                 cte.pop()
     _hoist(tree)
     # In Snowflake a name with quotes is another than the same without, whatever its case.
-    plain = {"duckdb": r"[a-z_][a-z0-9_]*", "snowflake": r"[A-Za-z_][A-Za-z0-9_]*"}.get(dialect)
-    for name in tree.find_all(exp.Identifier) if plain is not None else ():
+    plain = {"duckdb": r"[a-z_][a-z0-9_]*", "snowflake": r"[A-Za-z_][A-Za-z0-9_]*"}.get(dialect, "")
+    for name in tree.find_all(exp.Identifier) if plain else ():
         reserved = _find_reserved_words() if dialect == "duckdb" else _SNOWFLAKE
         if re.fullmatch(plain, name.this) and name.this.lower() not in reserved:
             name.set("quoted", False)
