@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from typing import Any, ClassVar
@@ -30,6 +31,7 @@ PERIODS: dict[str, Any] = {
 """Eight days, with one before and two after them (clicks may come late): 11 or 12 of 60."""
 
 
+@cache
 def days_of_rows() -> list[pa.Table]:
     """Sixty days of impressions, and some without a time."""
     rng = np.random.default_rng(1)
@@ -55,17 +57,14 @@ def days_of_rows() -> list[pa.Table]:
     return days
 
 
-LOG = days_of_rows()
-
-
 def bytes_read() -> int:
     """What this process has read, from the disk or its cache."""
     counts = Path("/proc/self/io").read_text().split()
     return int(counts[counts.index("rchar:") + 1])
 
 
-def hive(folder: Path, log: list[pa.Table] = LOG, part: str = "day=") -> str:
-    for rows in log:
+def hive(folder: Path, days: slice = slice(None), part: str = "day=") -> str:
+    for rows in days_of_rows()[days]:
         name = folder / "log" / f"{part}{rows['day'][0]}" / "rows.parquet"
         name.parent.mkdir(parents=True)
         pq.write_table(rows.drop_columns("day"), name)
@@ -73,7 +72,7 @@ def hive(folder: Path, log: list[pa.Table] = LOG, part: str = "day=") -> str:
 
 
 def delta(folder: Path) -> str:
-    for rows in LOG:
+    for rows in days_of_rows():
         write_deltalake(folder / "log", rows, mode="append", partition_by=["day"])
     return "log"
 
@@ -82,8 +81,8 @@ def iceberg(folder: Path) -> str:
     catalog = InMemoryCatalog("test", warehouse=folder.as_uri())
     try:
         catalog.create_namespace("logs")
-        table = catalog.create_table("logs.log", schema=LOG[0].schema)
-        for rows in LOG:
+        table = catalog.create_table("logs.log", schema=days_of_rows()[0].schema)
+        for rows in days_of_rows():
             table.append(rows)
     finally:
         catalog.engine.dispose()
@@ -117,7 +116,7 @@ def analyze(
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Result:
     """The analysis of one file, of which every row is read."""
     folder = tmp_path_factory.mktemp("whole")
-    pq.write_table(pa.concat_tables(LOG), folder / "log.parquet")
+    pq.write_table(pa.concat_tables(days_of_rows()), folder / "log.parquet")
     # It would not be trusted: six rows of seven are of no period.
     result = analyze(folder, "log.parquet", outside=1)
     assert not [note for note in result.notes if "are read" in note]
@@ -142,6 +141,7 @@ def read_by(folder: Path, path: str) -> tuple[int, Result]:
     return bytes_read() - before, result
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("write", [delta, iceberg])
 def test_only_files_of_a_lake_around_the_periods_are_read(
     write: Callable[[Path], str], tmp_path: Path, whole: Result
@@ -153,6 +153,7 @@ def test_only_files_of_a_lake_around_the_periods_are_read(
     assert read < size / 2
 
 
+@pytest.mark.whole
 def test_only_partitions_around_the_periods_are_read(tmp_path: Path, whole: Result) -> None:
     read, result = read_by(tmp_path, hive(tmp_path))
     check_same(result, whole)
@@ -162,7 +163,7 @@ def test_only_partitions_around_the_periods_are_read(tmp_path: Path, whole: Resu
 
 
 def test_a_query_that_makes_the_time_reads_every_day(tmp_path: Path) -> None:
-    path = hive(tmp_path, LOG[:6])
+    path = hive(tmp_path, slice(6))
     later = "select * replace (ts + interval 36 day as ts) from log"
     result = analyze(tmp_path, path, query=later)
     assert not [note for note in result.notes if "are read:" in note]
@@ -170,7 +171,7 @@ def test_a_query_that_makes_the_time_reads_every_day(tmp_path: Path) -> None:
 
 
 def test_a_period_without_a_row_is_named(tmp_path: Path) -> None:
-    path = hive(tmp_path, LOG[10:13])
+    path = hive(tmp_path, slice(10, 13))
     period = {"period": {"start": "2025-02-10", "end": "2025-02-14"}}
     with pytest.raises(LogError, match="the impressions have no rows") as refused:
         analyze(tmp_path, path, period)
@@ -202,6 +203,7 @@ class CountedFile(BytesIO):
         return part
 
 
+@pytest.mark.whole
 def test_only_remote_files_around_the_periods_are_read(tmp_path: Path, whole: Result) -> None:
     hive(tmp_path)
     files, reads = Counted(), []

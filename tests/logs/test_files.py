@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -302,7 +303,7 @@ def test_a_few_times_that_are_none_are_counted(tmp_path: Path) -> None:
 
 def lacks(result: Result) -> dict[str, str]:
     checks = (check for check in result.trust if check.name == "lacking_columns")
-    return {check.message.split(",")[0].split()[-1]: check.status for check in checks}
+    return {re.findall("lack (.+?);", check.message)[0]: check.status for check in checks}
 
 
 @pytest.mark.whole
