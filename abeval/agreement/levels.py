@@ -120,37 +120,37 @@ def jackknife_levels(
 
     `chances` are those of all units; `unlearned` is `parts` where no model learned from a row.
     """
-    rows = [_compute_levels(parts, unlearned, chances, is_short=supply.is_sure)]
-    for part in range(PARTS):
+    rows = list[dict[str, float]]()
+    for part in (None, *range(PARTS)):
+        ranks = parts.add_parts(without=part)
+        fresh = ranks if unlearned is parts else unlearned.add_parts(without=part)
         # The fit of all units is so near that one start is enough.
-        fit = unlearned.add_parts(part).fit(chances.fit)
-        rows.append(_compute_levels(parts, unlearned, fit, is_short=supply.is_sure, without=part))
+        fit = chances if part is None else fresh.fit(chances.fit)
+        rows.append(_compute_levels(ranks, fresh, fit, is_short=supply.is_sure))
     lifts = {name: np.array([row[name] for row in rows]) for name in _LEVELS}
     return Levels(lifts, supply, labels, abs(rows[0]["misfit"]))
 
 
 def _compute_levels(
-    parts: Ranks, unlearned: Ranks, chances: Chances, *, is_short: bool, without: int | None = None
+    ranks: Ranks, fresh: Ranks, chances: Chances, *, is_short: bool
 ) -> dict[str, float]:
     """Compute all levels, and the misfit of control's own order.
 
-    All are shares of control's clicks.
+    All are shares of control's clicks. `fresh` are the rows that no model learned from: `ranks`
+    where that is all of them.
 
     `is_short` says that the variant's candidates are not those of control.
     """
-    ranks = parts.add_parts(without)
     control, variant, (shown, clicks, here) = ranks.control, ranks.variant, ranks.sides.T
     rows = ranks.rows
     rate = control["clicks"].sum() / rows[0]
     # Control's clicks where the model ranks, as a share of all of its clicks.
     share = control["clicks"].sum() / clicks[0]
     seen = _order_by_baseline(ranks, chances, "seen")
-    # Where no model learned from a row, these are all rows.
-    fresh = ranks if unlearned is parts else unlearned.add_parts(without)
 
-    def lift(candidates: RankedCandidates, of: Ranks, seen: RankedCandidates = seen) -> float:
+    def lift(candidates: RankedCandidates, among: Ranks, seen: RankedCandidates = seen) -> float:
         # Rows that were not learned may be of other days, so they are compared among themselves.
-        usual = of.control["clicks"].sum() / of.rows[0]
+        usual = among.control["clicks"].sum() / among.rows[0]
         return float(share * (list_value(candidates, seen) / usual - 1))
 
     new = lift(_unite(fresh, chances, axis=1), fresh)

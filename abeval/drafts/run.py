@@ -183,8 +183,10 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
         time = Guess("ts", None, "not sure", "no column has times", question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     if variant.column is None and arms is None:
-        others = _choose_exposures(engine, others)
-        variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
+        chosen = _choose_exposures(engine, others)
+        if chosen != others:
+            others = chosen
+            variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     guesses = [unit, variant, time]
     if any(log.kind == "clicks" for log in others):
         # What the clicks name was found by its values.
@@ -255,9 +257,9 @@ def _guess_assignment(
 
 def _choose_exposures(engine: DuckDBEngine, logs: Sequence[Log]) -> list[Log]:
     """Read a file whose units have what may be a variant as exposures."""
-    for log in logs:
+    for log in (log for log in logs if log.kind in ("events", "units")):
         variant = guess_variant(engine, log.table, weakly=True).column
-        if variant is not None and log.kind in ("events", "units"):
+        if variant is not None:
             columns = {e: c for e, c in log.columns.items() if e in ("unit_id", "ts")}
             columns["variant"], why = variant, "units with what may be their variant"
             chosen = replace(log, kind="exposures", columns=columns, alias="", reason=why)

@@ -17,7 +17,7 @@ from abeval.engines.sources import Files, choose
 from abeval.engines.sql import literal, quote
 from abeval.engines.text_files import Types, find_text_time
 from abeval.errors import AbevalError, LogError
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import LogSource, Span
 from abeval.files import real
 
 
@@ -363,7 +363,7 @@ class Logs:
         self._stored: dict[str, _Stored] = {}
         self._types: dict[str, Types] = {}
         self._rows: dict[str, int] = {}
-        self._limited = set[str]()
+        self._spans: dict[str, Span] = {}
         self._spare = ""
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
@@ -437,10 +437,9 @@ class Logs:
             return
         if files.kind in lakes.NAMES:
             table = lakes.open_table(log, Path(files.read[0]))
-            column = sources.find_span_column(source, files, lakes.list_times(table))
-            if column is not None and source.span is not None:
-                table = LakeRows(table, **lakes.write_filter(table, column, source.span))
-                self._limited.add(name)
+            if limit := sources.find_span(source, files, lakes.list_times(table)):
+                table = LakeRows(table, **lakes.write_filter(table, *limit))
+                self._spans[name] = limit[1]
             self.add_frame(name, table, source, reads)
             return
         files = self._copies.copy_files(log, files, source)
@@ -582,9 +581,9 @@ class Logs:
             if isinstance(rows, Stream):
                 rows.close()
 
-    def is_limited(self, name: str) -> bool:
-        """Tell whether rows of a log outside of its span were not read."""
-        return name in self._limited
+    def read_span(self, name: str) -> Span | None:
+        """Return the span outside of which rows of a log were not read; None if all were."""
+        return self._spans.get(name)
 
     def blank_rows(self, name: str) -> int:
         """Count rows of a log that were not read, as no column has a value."""
@@ -648,10 +647,10 @@ class Logs:
         """Create a view of a log's rows, with its time as a time."""
         types = text_files.column_types(self._run, rows)
         sql = f"select {text_files.write_columns_and_fields(types)} from {rows}"
-        time_column = None if files is None else sources.find_span_column(source, files, types)
-        if time_column is not None and source.span is not None:
-            sql += f" where {lakes.write_span(quote(time_column), source.span)}"
-            self._limited.add(name)
+        if limit := None if files is None else sources.find_span(source, files, types):
+            column, span = limit
+            sql += f" where {lakes.write_span(quote(column), span)}"
+            self._spans[name] = span
         self._run(f"create or replace view {quote(name)} as {sql}")
         if not text_files.fields(types):
             self._types[name] = types

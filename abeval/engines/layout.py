@@ -52,8 +52,8 @@ def simplify(tree: exp.Query, dialect: str = "duckdb") -> exp.Query:
     # In Snowflake a name with quotes is another than the same without, whatever its case.
     plain = {"duckdb": r"[a-z_][a-z0-9_]*", "snowflake": r"[A-Za-z_][A-Za-z0-9_]*"}.get(dialect, "")
     for name in tree.find_all(exp.Identifier) if plain else ():
-        reserved = _find_reserved_words() if dialect == "duckdb" else _SNOWFLAKE
-        if re.fullmatch(plain, name.this) and name.this.lower() not in reserved:
+        is_plain = re.fullmatch(plain, name.this) is not None
+        if is_plain and name.this.lower() not in _find_reserved_words(dialect):
             name.set("quoted", False)
     for alias in [*tree.find_all(exp.Alias)]:
         # ClickHouse may call a column `a.x` without.
@@ -80,13 +80,11 @@ def _hoist(tree: exp.Query) -> None:
         tree.set("with_", remaining)
 
 
-_SNOWFLAKE = frozenset(load_toml_next_to(__file__, "snowflake.toml")["reserved"])
-"""Words that need quotes as names of columns, in Snowflake."""
-
-
 @cache
-def _find_reserved_words() -> frozenset[str]:
-    """Find the words that need quotes as names of columns, in DuckDB."""
+def _find_reserved_words(dialect: str) -> frozenset[str]:
+    """Find the words that need quotes as names of columns, in DuckDB or Snowflake."""
+    if dialect == "snowflake":
+        return frozenset(load_toml_next_to(__file__, "snowflake.toml")["reserved"])
     sql = "select keyword_name from duckdb_keywords() where keyword_category in ($1, $2)"
     kinds = ["reserved", "type_function"]
     with open_database() as connection:

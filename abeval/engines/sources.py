@@ -17,7 +17,7 @@ from abeval.engines import lakes
 from abeval.engines.compressed import ENDS, check_compressed
 from abeval.engines.sql import literal
 from abeval.errors import LogError
-from abeval.experiment.sources import OUTCOME, LogSource
+from abeval.experiment.sources import OUTCOME, LogSource, Span
 from abeval.files import check_readable, real
 
 if TYPE_CHECKING:
@@ -79,11 +79,11 @@ class Files:
         return self.kind in ("xlsx", "sqlite", *lakes.NAMES) or self.encoding is not None
 
 
-def find_span_column(source: LogSource, files: Files, types: Mapping[str, str]) -> str | None:
-    """Find the time column by which rows outside of a log's span are left out.
+def find_span(source: LogSource, files: Files, types: Mapping[str, str]) -> tuple[str, Span] | None:
+    """Find the time column by which rows outside of a log's span are left out, and the span.
 
-    None if every row is read: without a span, without such a time, or if the files are a few of
-    this machine. Partitions and files of a data lake may hold years.
+    None if every row is read: without a span, without such a time, or if the files are of this
+    machine and without partitions. Partitions and tables of a data lake may hold years.
     """
     is_remote = files.kind == "parquet" and not files.are_local
     is_partitioned = files.kind == "parquet" and bool(partitions(files.read))
@@ -91,7 +91,7 @@ def find_span_column(source: LogSource, files: Files, types: Mapping[str, str]) 
         return None
     name = source.columns.get("ts", "ts").lower()
     times = (c for c, kind in types.items() if kind.startswith(("TIMESTAMP", "DATE")))
-    return next((column for column in times if column.lower() == name), None)
+    return next(((column, source.span) for column in times if column.lower() == name), None)
 
 
 def find_files(log: str, source: LogSource, folder: Path) -> Files:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
-    from abeval.experiment.sources import LogSource
+    from abeval.experiment.sources import LogSource, Span
 
     Columns = Mapping[str, NDArray[np.generic]]
 
@@ -187,9 +187,9 @@ class Engine(Protocol):
         """Count rows of a log that were not read, as no column has a value."""
         return 0
 
-    def is_limited(self, name: str) -> bool:
-        """Tell whether rows of a log outside of its span were not read."""
-        return False
+    def read_span(self, name: str) -> "Span | None":
+        """Return the span outside of which rows of a log were not read; None if all were."""
+        return None
 
     def count(self, name: str) -> int:
         """Count the rows of a log or a table."""

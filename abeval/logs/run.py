@@ -234,7 +234,7 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int | None, 
         rows = ""
     read = left = engine.count(rows) if rows else 0
     blank, the = engine.blank_rows(rows), f"The {_frame_name(log)} are"
-    span = _find_span(run.experiment, log) if engine.is_limited(rows) else None
+    span = engine.read_span(rows)
     notes = [*_describe_span(_frame_name(log), span)]
     notes += _describe_blank_rows(_frame_name(log), blank)
     if source.where is not None:

@@ -393,8 +393,9 @@ def _rank_items(engine: Engine, held: Sequence[int], with_pairs: bool) -> None:
         columns, kept = "*", f"{kept} or place <= {max(held)}"
     else:
         # Places are read of relevant items alone, so lists without one need not be ranked.
-        relevant = "sum(case when relevant > 0 then items else 0 end) < 0.8e0 * sum(items)"
-        ((has_others,),) = engine.rows(f"select {relevant} from requests")
+        # Where nearly all rows are of lists with one, finding the others costs more than it saves.
+        needed = "sum(case when relevant > 0 then items else 0 end) < 0.8e0 * sum(items)"
+        ((has_others,),) = engine.rows(f"select {needed} from requests")
         if has_others:
             relevant = "select request_id from requests where relevant > 0"
             ranked = f"select m.* from model_items m semi join ({relevant}) r "
@@ -405,6 +406,7 @@ def _rank_items(engine: Engine, held: Sequence[int], with_pairs: bool) -> None:
 
 
 def _open_ranked_items(engine: Engine, sql: str) -> None:
+    """Make `ranked_items`, the rows that `offline/places` ranks."""
     engine.view("ranked_items", sql)
 
 

@@ -1,6 +1,6 @@
 """How long is a page, in screens of a laptop, a tablet and a phone, and has it a wall of text?
 
-Of 24 pages each view is measured as it opens: the decision, and Explore with its first metric.
+Of each page every view is measured as it opens: the decision, and Explore with its first metric.
 """
 
 import re

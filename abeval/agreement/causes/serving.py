@@ -78,7 +78,8 @@ def _loss(case: CauseContext, state: str) -> Estimate | None:
     return None if both is None else both.difference
 
 
-def _both(among: Shares) -> str:
+def _describe_shares(among: Shares) -> str:
+    """Write the shares of both variants."""
     variant, control = among.variant.value, among.control.value
     return f"{variant:.1%} of the variant's rows and {control:.1%} of control's"
 
@@ -118,7 +119,7 @@ def _faults(
 ) -> Iterator[Symptom]:
     for flag, words in _FLAGS.items():
         if fault_shares := shares(rows, flag, f"{flag}_known"):
-            text = f"{_both(fault_shares)} have {words}"
+            text = f"{_describe_shares(fault_shares)} have {words}"
             numbers = case.sides(f"rows with {flag}", fault_shares.control, fault_shares.variant)
             yield _make_symptom(fault_shares.more, more, text, *numbers)
     mean = shares(rows, "latency_thousandths", "latency_known")
@@ -164,7 +165,7 @@ def _ages(
         numbers = case.sides("hours since training", hours.control, hours.variant)
         yield _make_symptom(hours.more, older_hours, text, *numbers)
     if stale := shares(rows, "stale", "stale_known"):
-        text = f"{_both(stale)} are stale"
+        text = f"{_describe_shares(stale)} are stale"
         number = case.number("stale rows", stale.more, "against control")
         yield _make_symptom(stale.more, flagged, text, number)
 
@@ -331,7 +332,7 @@ def _missing(case: CauseContext, limit: float) -> Iterator[Symptom]:
     # Failed requests have no score to serve, and are the cause `serving`.
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
     if missing := shares(unserved, "unserved", "impressions"):
-        text = f"{_both(missing)} have no served score"
+        text = f"{_describe_shares(missing)} have no served score"
         number = case.number("rows without a served score", missing.more, "against control")
         yield _make_symptom(missing.more, limit, text, number)
 

@@ -73,7 +73,7 @@ def _effective(case: CauseContext) -> tuple[Evidence, ...]:
 def check_candidates(case: CauseContext, limit: float, most_out: float) -> Finding | Unchecked:
     """Compare the items of both variants among rows of like scores."""
     if not isinstance(case.levels, Levels):
-        return _unsized(case, "Candidates")
+        return _explain_no_levels(case, "Candidates")
     out = _out_of_place(case)
     # Scores alone decide what a ranker shows, so an item that the variant shows less often than
     # its scores let expect did not get to the ranker. Lists in another order say nothing of that.
@@ -93,7 +93,7 @@ def check_candidates(case: CauseContext, limit: float, most_out: float) -> Findi
 def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked:
     """Compare clicks by category with those of control's like rows."""
     if not isinstance(case.levels, Levels):
-        return _unsized(case, "Labels")
+        return _explain_no_levels(case, "Labels")
     share, p_value, where, _ = case.levels.labels
     more = [f"{len(where) - _NAMED} more"] if len(where) > _NAMED else []
     names = fmt.listing([*where[:_NAMED], *more])
@@ -108,7 +108,7 @@ def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked:
     )
 
 
-def _unsized(case: CauseContext, title: str) -> Unchecked:
+def _explain_no_levels(case: CauseContext, title: str) -> Unchecked:
     """Say why rows with like scores cannot be compared."""
     need = "400 clicks of each variant in lists that a logged score ordered"
     return Unchecked(f"{title}: {case.levels or 'no logs were read'}", (need,))

@@ -28,7 +28,7 @@ from abeval.engines.statement import parse_query, transpile
 from abeval.errors import LogError, QueryError
 from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import EngineOptions
-from abeval.experiment.sources import LogSource
+from abeval.experiment.sources import LogSource, Span
 from abeval.scratch import Scratch
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class SparkEngine(Engine):
         self._prefix = f"abeval_{next(_RUNS)}_"
         self._types: dict[str, Mapping[str, str]] = {}
         self._blank_rows: dict[str, int] = {}
-        self._limited = set[str]()
+        self._spans: dict[str, Span | None] = {}
         self._scratch: Scratch | None = None
         with query_errors():
             # Kept to be restored when the engine closes.
@@ -114,9 +114,9 @@ class SparkEngine(Engine):
         """Count rows of a log that were not read, since no column has a value."""
         return self._blank_rows.get(name, 0)
 
-    def is_limited(self, name: str) -> bool:
-        """Tell whether rows of a log outside of its span were not read."""
-        return name in self._limited
+    def read_span(self, name: str) -> Span | None:
+        """Return the span outside of which rows of a log were not read; None if all were."""
+        return self._spans.get(name)
 
     def columns(self, relation: str) -> Mapping[str, str]:
         """List column names and types of a relation, in order, by DuckDB's names."""
@@ -232,11 +232,10 @@ class SparkEngine(Engine):
             if far:
                 raise LogError(f"{sources.log_name(name)}: {error.what}") from error
             read_as = {}
-        column = sources.find_span_column(source, sources.Files("parquet", files), read_as)
-        if column is not None and source.span is not None:
+        if limit := sources.find_span(source, sources.Files("parquet", files), read_as):
+            column, self._spans[name] = limit
             named = exp.to_identifier(column, quoted=True).sql("spark")
-            frame = frame.where(lakes.write_span(named, source.span))
-            self._limited.add(name)
+            frame = frame.where(lakes.write_span(named, limit[1]))
         if far:
             self._add(name, frame, read_as)
             return
@@ -275,8 +274,8 @@ class SparkEngine(Engine):
                 engine.confine([source], folders)
                 engine.add_log(name, source)
             types, self._blank_rows[name] = engine.columns(name), engine.blank_rows(name)
-            if engine.is_limited(name):
-                self._limited.add(name)
+            # What DuckDB reads is what is passed on, unless Spark reads the same types itself.
+            self._spans[name] = engine.read_span(name)
             if file is not None:
                 columns = ", ".join(_column(column, kind) for column, kind in types.items())
                 copied = f"copy (select {columns} from {quote(name)}) to {literal(str(file))}"
