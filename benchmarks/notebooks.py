@@ -8,7 +8,6 @@ drawn by Chromium from that JSON alone.
 """
 
 import base64
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from typing import Any
 import nbformat
 import plotly.io
 from nbclient import NotebookClient
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
+
+from benchmarks.browser import open_browser
 
 FOLDER = Path(__file__).parents[1] / "notebooks"
 FIGURE, PICTURE = "application/vnd.plotly.v1+json", "image/png"
@@ -77,16 +78,11 @@ def write(path: Path, page: Page) -> None:
 def main() -> None:
     """Run the notebooks of the arguments, or all."""
     names = sys.argv[1:] or sorted(path.name for path in FOLDER.glob("*.ipynb"))
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=shutil.which("chromium") or shutil.which("chromium-browser"),
-            args=["--no-sandbox"],
-        )
+    with open_browser() as browser:
         page = browser.new_page(viewport={"width": WIDTH + 40, "height": 800})
         for name in names:
             write(FOLDER / name, page)
             print(name)
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -3,15 +3,15 @@
 python -m benchmarks.picture docs/pictures
 """
 
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 
+from benchmarks.browser import open_browser
 from tests.report.screens import BLANK, comes_true, opened
 from tests.worlds.pages import PAGES, Reported, sample
 
@@ -59,17 +59,13 @@ def main() -> None:
     """Take all pictures into a folder."""
     to = Path(sys.argv[1])
     to.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+    with tempfile.TemporaryDirectory() as folder, open_browser() as browser:
         for name, picture in PICTURES.items():
             file = Path(folder) / f"{picture.page}.html"
             if not file.exists():
                 REPORTS[picture.page]().report(file)
             take(browser, file, picture, to / f"{name}.png")
             print(f"{name}.png", (to / f"{name}.png").stat().st_size // 1000, "kB")
-        browser.close()
 
 
 if __name__ == "__main__":

@@ -301,7 +301,7 @@ def write_explanation(
     differs = gap.standing in _GAPS or (isinstance(case.levels, Levels) and is_gap(case.levels))
     if not cause_sentences and differs and not _came_as_promised(case, gap):
         checked = sum(cause.status != "cannot be checked" for cause in causes)
-        cause_sentences = [f"None of the {checked} causes that could be checked explains the gap."]
+        cause_sentences = [f"Causes that could be checked: {checked}. None explains the gap."]
     sized = [] if bill is None or bill.promised is None else [bill.sentence]
     labels = (case.variant, gap.offline, gap.online, gap.standing)
     nothing = "There is no gap to explain."

@@ -82,7 +82,10 @@ def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size:
 
     `totals` are the units that were shown each item, shape (sets, items).
     """
-    return _coverage_of_levels(_count_levels(totals), units, at, catalogue_size)
+    # Items of the last chance are alike, so that totals are few and counted rather than sorted.
+    most = chances_seen(units, at).shape[1] - 1
+    levels = _count_levels(np.minimum(totals, most, dtype=totals.dtype))
+    return _coverage_of_levels(levels, units, at, catalogue_size)
 
 
 class _Levels(NamedTuple):

@@ -129,11 +129,9 @@ def write_sums_statement(
     # The sums of a look are those of any other plan.
     sums.check_supported(experiment.single_look, metrics, has_before)
     text, columns, refused = _write_statement(experiment, metrics, dialect, types_of, materializes)
-    heading = "sums by metric, variant and day"
     notes = [
-        *_note_tests(heading, dialect),
-        f"{heading} of the experiment {experiment.name!r}: save the rows as a CSV file, then",
-        "abeval analyze EXPERIMENT.toml --sums FILE",
+        *_note_tests(f"sums by metric, variant and day of {experiment.name!r}", dialect),
+        "save the rows as a CSV file, then: abeval analyze EXPERIMENT.toml --sums FILE",
         *(f"not among them: {name}: {why}" for name, why in refused.items()),
     ]
     if experiment.inference.looks == "group_sequential":

@@ -4,7 +4,6 @@ Of each page every view is measured as it opens: the decision, and Explore with 
 """
 
 import re
-import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
@@ -12,10 +11,11 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page
 
 import abeval
 from abeval.simulate.designs import Design, simulate_design
+from benchmarks.browser import open_browser
 from benchmarks.calibration.healthy_logs import define_world
 from benchmarks.runner import Record, Table
 from tests.report import screens
@@ -109,11 +109,8 @@ def measure_view(page: Page, name: str) -> float:
 def measure_page(name: str, repetitions: int, seed: int) -> Record:
     """Measure the views of a page on each screen, and its longest box on the widest."""
     record: dict[str, object] = {"page": name}
-    with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
+    with tempfile.TemporaryDirectory() as folder, open_browser() as browser:
         file = OPENED[name]().report(Path(folder) / "page.html")
-        browser = driver.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
         for width, height in SCREENS:
             page = browser.new_page(viewport={"width": width, "height": height})
             page.goto(file.as_uri())
@@ -158,10 +155,7 @@ def ask_page(question: tuple[str, tuple[str, ...], str], repetitions: int, seed:
     """Look for an answer on the page of the sample, after some clicks from its first screen."""
     words, clicks, answer = question
     file = write_sample()
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(
-            executable_path=shutil.which("chromium"), args=["--no-sandbox"]
-        )
+    with open_browser() as browser:
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.goto(file.as_uri())
         screens.comes_true(page, screens.READY)

@@ -875,7 +875,8 @@ def test_the_first_line_says_whether_tests_run_a_dialect() -> None:
         "spark": "; with spark.sql.session.timeZone = UTC",
     }.items():
         first, *_ = write_sums_statement(experiment, dialect).text.splitlines()
-        assert first == f"-- sums by metric, variant and day{end}; abeval's tests run it"
+        what = f"sums by metric, variant and day of {experiment.name!r}"
+        assert first == f"-- {what}{end}; abeval's tests run it"
     for name in ("BigQuery", "Snowflake", "Databricks"):
         first, *_ = write_sums_statement(experiment, name.lower()).text.splitlines()
         assert first.startswith(f"-- untested on {name}: abeval's tests run it on ")
