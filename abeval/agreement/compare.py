@@ -303,12 +303,17 @@ def write_explanation(
         checked = sum(cause.status != "cannot be checked" for cause in causes)
         cause_sentences = [f"Causes that could be checked: {checked}. None explains the gap."]
     sized = [] if bill is None or bill.promised is None else [bill.sentence]
-    labels = (case.variant, gap.offline, gap.online, gap.standing)
     nothing = "There is no gap to explain."
     if gap.standing == "conflict":
         nothing = "What was promised and what came differ by no more than noise: no cause is named."
-    sentences = (head, *sized, *(cause_sentences or [nothing]))
-    return results.Explanation(*labels, sentences, bill)
+    return results.Explanation(
+        variant=case.variant,
+        offline=gap.offline,
+        online=gap.online,
+        standing=gap.standing,
+        sentences=(head, *sized, *(cause_sentences or [nothing])),
+        gap=bill,
+    )
 
 
 def _share(cause: Cause) -> str:

@@ -1,6 +1,7 @@
 """Report a history: predictions, choices, sensitivity and total gains."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 
@@ -187,13 +188,21 @@ def _sum_gains(measure: Measure, history: Measures, alpha: float) -> records.Gai
     values, ses = measure.values, measure.ses
     shipped = np.array([case in history.shipped for case in measure.effects], dtype=bool)
     naive = float(values[shipped].sum())
-    counts = int(shipped.sum()), len(values)
+    gained = records.Gained(
+        metric=measure.metric, shipped=int(shipped.sum()), effects=len(values), naive=naive
+    )
     if measure.experiments < FEWEST:
-        return records.Gained(measure.metric, *counts, naive, reason="too_few_units")
+        return replace(gained, reason="too_few_units")
     fitted = shrinkage.prior(values, ses, alpha)
     total = shrinkage.total(values, ses, shipped, alpha)
-    numbers = total.value, total.low, total.high, fitted.mean, fitted.sd
-    return records.Gained(measure.metric, *counts, naive, *numbers)
+    return replace(
+        gained,
+        gained=total.value,
+        low=total.low,
+        high=total.high,
+        prior_mean=fitted.mean,
+        prior_sd=fitted.sd,
+    )
 
 
 def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[records.HistoryEffect]:
@@ -204,10 +213,22 @@ def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[reco
         shrunk = np.stack([posterior.value, posterior.low, posterior.high], axis=1).tolist()
     reach = two_sided_quantile(alpha)
     for (case, effect), (value, low, high) in zip(measure.effects.items(), shrunk, strict=True):
+        experiment, variant = case
         half = reach * effect.se
-        measured = effect.value, effect.value - half, effect.value + half
-        head = (*case, measure.metric, measure.side, measure.direction, *measured)
-        yield records.HistoryEffect(*head, value, low, high, case in history.shipped)
+        yield records.HistoryEffect(
+            experiment=experiment,
+            variant=variant,
+            measure=measure.metric,
+            side=measure.side,
+            direction=measure.direction,
+            effect=effect.value,
+            low=effect.value - half,
+            high=effect.value + half,
+            shrunk=value,
+            shrunk_low=low,
+            shrunk_high=high,
+            shipped=case in history.shipped,
+        )
 
 
 def _sensitivity(measure: Measure, alpha: float) -> records.Sensitivity:

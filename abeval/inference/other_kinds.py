@@ -96,9 +96,16 @@ def _build_catalogue_comparison(
     if isinstance(result, Refusal):
         return refuse_comparison(*units, reason_from_refusal(result))
     effect, lift = result.effect, result.lift
-    bare = Comparison(*units, effect.control, effect.treatment, effect, lift, lift_reason(lift))
-    # Without permutations only the order of the groups is random: it decides which are left over.
-    return replace(bare, draws=Draws(result.permutations, catalogue.SEED))
+    return Comparison(
+        *units,
+        control=effect.control,
+        treatment=effect.treatment,
+        effect=effect,
+        lift=lift,
+        reason=lift_reason(lift),
+        # Without permutations only the order of the groups is random: it decides which are left.
+        draws=Draws(result.permutations, catalogue.SEED),
+    )
 
 
 def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: Rule) -> Comparison:

@@ -180,8 +180,14 @@ def _decision_plan(
     if not goals:
         return None
     looks = len(planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
-    sizes = len(goals), len(guardrails)
-    bare = DecisionPlan(*sizes, inference.family, looks, mde=target.mde, days=target.days)
+    bare = DecisionPlan(
+        goals=len(goals),
+        guardrails=len(guardrails),
+        family=inference.family,
+        looks=looks,
+        mde=target.mde,
+        days=target.days,
+    )
     control, treatment = outlooks[0].shares
     shared = treatment / (control + treatment)
     correlation = _correlation([*goals, *guardrails], analysis.aggregates)

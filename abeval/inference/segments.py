@@ -274,8 +274,14 @@ def _refuse_skewed(cells: _SegmentCells) -> Iterator[Untested]:
         smaller = min(arm.n for arm in pool_moments(moments).values())
         if smaller < needed:
             del cells.large[cell]
-            labels = cells.metric.name, cells.arms.treatment, cells.segment, cell
-            yield Untested(*labels, units=smaller, units_needed=needed)
+            yield Untested(
+                metric=cells.metric.name,
+                variant=cells.arms.treatment,
+                segment=cells.segment,
+                cell=cell,
+                units=smaller,
+                units_needed=needed,
+            )
 
 
 def _contrasts(cells: _SegmentCells, alpha: float) -> Iterator[SegmentContrast]:

@@ -69,9 +69,18 @@ class Estimates:
         for model, traffic, metric in self.list_keys():
             (value, low, high, reason), counted, _ = self.cell(model, traffic, metric)
             left_out = self._count_left_out(model, traffic, metric) if model in self.models else ()
-            units = int(self.masks[traffic].sum())
-            head = (model, traffic, metric.id)
-            yield replay.ReplayRow(*head, value, low, high, units, counted, left_out, reason)
+            yield replay.ReplayRow(
+                model=model,
+                traffic=traffic,
+                metric=metric.id,
+                value=value,
+                low=low,
+                high=high,
+                units=int(self.masks[traffic].sum()),
+                counted=counted,
+                left_out=left_out,
+                reason=reason,
+            )
 
     def cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
         """Return a value and what it was estimated from, computed once."""
@@ -198,9 +207,16 @@ def _compare_models(estimates: Estimates, control: str | None) -> Iterator[repla
                 # A missing value is a better reason than a missing interval.
                 values = sorted((before.value, after.value), key=lambda v: v.value is not None)
                 reason = values[0].why_not_compared or values[1].why_not_compared
-                numbers = estimates.difference(before, after, traffic, reason)
-                pair = (first, model, traffic, metric.id, before.value.value, after.value.value)
-                yield replay.PairRow(*pair, *numbers[:4], int(mask.sum()), numbers.reason)
+                yield replay.PairRow(
+                    control=first,
+                    model=model,
+                    traffic=traffic,
+                    metric=metric.id,
+                    value_control=before.value.value,
+                    value=after.value.value,
+                    units=int(mask.sum()),
+                    **estimates.difference(before, after, traffic, reason)._asdict(),
+                )
 
 
 class PartSums(NamedTuple):

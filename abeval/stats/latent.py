@@ -172,9 +172,19 @@ def fit(
     parts = Moments._make(np.bincount(codes, term) for term in terms)
     total = Moments._make(part.sum() for part in parts)
     x_least, y_least = (np.sqrt(2 * np.sum((share * se**2) ** 2)) for se in (x_errors, y_errors))
-    ends = x_values, x_errors, y_values, y_errors
-    least = Moments(x_least, np.asarray(-np.inf), y_least)
-    return Fit(*ends, codes, weight, share, total, parts, least, shared)
+    return Fit(
+        x=x_values,
+        x_se=x_errors,
+        y=y_values,
+        y_se=y_errors,
+        groups=codes,
+        weight=weight,
+        share=share,
+        total=total,
+        parts=parts,
+        least=Moments(x_least, np.asarray(-np.inf), y_least),
+        noise=shared,
+    )
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
