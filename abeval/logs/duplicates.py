@@ -13,7 +13,13 @@ import numpy as np
 
 from abeval.engines.sql import Engine, fetch_int, query, quote, read_int
 from abeval.experiment.sections import Cleaning
-from abeval.logs.mapping import LogColumns, list_compared_columns
+from abeval.logs.mapping import (
+    EVENT_IDS,
+    LogColumns,
+    has_event_id,
+    list_compared_columns,
+    tells_events_apart,
+)
 from abeval.logs.views import copies_column, write_click
 
 _MOST_POSITIONS = 62
@@ -25,21 +31,13 @@ _MOST_HASHES = 1 << 24
 _IDS = ("impression_id", "unit_id", "request_id")
 """Columns of which one identifies the subject of a row."""
 
-EVENT_IDS = (
-    *("event_id", "eventid", "event_uuid", "message_id", "messageid", "msg_id", "insert_id"),
-    *("insertid", "$insert_id", "impression_uuid", "uuid", "guid", "hit_id", "dedup_id"),
-    *("dedupe_id", "dedup_key", "idempotency_key"),
-)
-"""Names of columns that identify an event: their values repeat only with it."""
-
 
 class Repeats(NamedTuple):
     """Count rows that `kept_impressions` leaves out.
 
     Attributes:
         duplicates: Rows beyond the first of equal ones; None if duplicates were not checked
-            (disabled,
-            or rows have no id).
+            (disabled, or nothing tells equal rows apart).
         unidentified: Rows without an `impression_id`, of a log that has some: not looked at.
         least_position: The smallest position of all rows, if it was read.
         dropped: Duplicates that are set aside: all, unless the file says to keep them.
@@ -59,7 +57,8 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     # By the ids alone most tables are known to have each unit once, and each row.
     once = of_units and _has_unique_keys(engine, "raw_units", [log.mapped["unit_id"]])
     duplicate_key = cleaning.duplicate_key
-    is_identified = duplicate_key is not None or any(name in log for name in _IDS)
+    has_ids = any(name in log for name in _IDS) and tells_events_apart(log)
+    is_identified = duplicate_key is not None or (has_ids and _has_times_of_day(engine, log))
     checked = cleaning.duplicates != "unchecked" and is_identified
     looked_for = checked and not (once and duplicate_key is None)
     # A table whose units are unique has no equal rows: the costly search is skipped.
@@ -76,6 +75,15 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     return Repeats(
         reported, duplicates if drops else 0, units, facts.unidentified, facts.least_position
     )
+
+
+def _has_times_of_day(engine: Engine, log: LogColumns) -> bool:
+    """Tell whether a time that alone must tell events apart is more than a day."""
+    if log.log == "units" or log.time_columns != [log.mapped.get("ts")] or has_event_id(log):
+        return True
+    time = quote(log.mapped["ts"])
+    is_timed = f"date_trunc('day', {time}) <> {time}"
+    return bool(engine.rows(f"select 1 from {log.raw} where {is_timed} limit 1"))
 
 
 def _has_unique_keys(engine: Engine, rows: str, key: Sequence[str]) -> bool:

@@ -22,6 +22,13 @@ from abeval.logs.files import FileFacts, Types, describe_files_with_type, descri
 SERVED_FLAGS = ("timeout", "fallback", "stale")
 """Columns that say that a variant was not served as meant."""
 
+EVENT_IDS = (
+    *("event_id", "eventid", "event_uuid", "message_id", "messageid", "msg_id", "insert_id"),
+    *("insertid", "$insert_id", "impression_uuid", "uuid", "guid", "hit_id", "dedup_id"),
+    *("dedupe_id", "dedup_key", "idempotency_key"),
+)
+"""Names of columns that identify an event: their values repeat only with it."""
+
 CLICK_KEYS = ("key_1", "key_2", "key_3")
 """Columns that tie a click to its impression."""
 
@@ -73,6 +80,11 @@ class LogColumns:
         """Name the relation of the log's rows."""
         return name_relation("raw", self.log)
 
+    @property
+    def time_columns(self) -> list[str]:
+        """List the columns that are days with a time."""
+        return [column for column, kind in self.types.items() if kind.startswith("TIMESTAMP")]
+
     def is_text(self, canonical: str) -> bool:
         """Tell whether a mapped column holds text."""
         return _TEXT.match(self.find_type(canonical)) is not None
@@ -87,6 +99,21 @@ def make_missing_column_error(log: LogColumns, column: str, where: str = "") -> 
     """Make the error of a column that the log does not have."""
     what = f"{where}the {log.log} have no column {column!r}{suggest_near_name(column, log.types)}"
     return LogError(what, log.columns_hint)
+
+
+def has_event_id(log: LogColumns) -> bool:
+    """Tell whether rows have an id of their event, or of the list that it is in."""
+    is_named = any(column.lower() in EVENT_IDS for column in log.types)
+    return is_named or "impression_id" in log or "request_id" in log
+
+
+def tells_events_apart(log: LogColumns) -> bool:
+    """Tell whether equal rows report one event: they have an id, or a time of the day.
+
+    On one day a unit may do the same thing twice. A table of units has no events.
+    """
+    is_timed = log.time_columns or log.find_type("ts") not in ("", "DATE")
+    return log.log == "units" or bool(is_timed) or has_event_id(log)
 
 
 def list_compared_columns(log: LogColumns) -> list[str]:

@@ -20,9 +20,9 @@ from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
 from abeval.logs.cells import LogCells, read_cells, sum_unit_days, write_hashed_cells
 from abeval.logs.coarser import NAMES, find_coarser_ids
-from abeval.logs.duplicates import EVENT_IDS, Repeats, find_repeats
+from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
-from abeval.logs.mapping import CLICK_KEYS, LogColumns
+from abeval.logs.mapping import CLICK_KEYS, EVENT_IDS, LogColumns
 from abeval.logs.placing import UnitAssignment, assign_units
 from abeval.logs.run import Run, extract_reason, list_file_notes, open_logs
 from abeval.logs.shape import LogSchema, build_schema, list_columns_read

@@ -20,6 +20,7 @@ from abeval.logs.mapping import (
     LogColumns,
     list_compared_columns,
     name_raw_column,
+    tells_events_apart,
 )
 from abeval.logs.shape import (
     SCORE_COLUMNS,
@@ -573,8 +574,9 @@ def outcome_view(
         *write_own_columns(log, outcome.own_columns),
     ]
     values = [f"{sql} as {name}" for sql, name in outcome.values.items()]
+    drops_duplicates = experiment.cleaning.duplicates == "drop" and tells_events_apart(log)
     return f"""
-    with once as ({_write_distinct_rows(log, raw, experiment.cleaning.duplicates == "drop")}),
+    with once as ({_write_distinct_rows(log, raw, drops_duplicates)}),
     named as (select {", ".join(columns)} from once),
     timed as (
       select *, logged_id as unit_id, {ts} as ts from named

@@ -27,7 +27,7 @@ from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.inference.judge import judge
 from abeval.logs import checks
 from abeval.logs.duplicates import keep_impressions, write_has_id
-from abeval.logs.mapping import LogColumns, map_columns
+from abeval.logs.mapping import LogColumns, map_columns, tells_events_apart
 from abeval.logs.placing_sql import write_assigned_units
 from abeval.logs.prepare import choose_click_join, show_sums, write_views
 from abeval.logs.run import Run
@@ -559,8 +559,8 @@ def _find_kind(text: str, dialect: str) -> str:
 def _deduplicate_sql(experiment: Experiment, log: LogColumns) -> str:
     """Write the rows of a log without duplicates; in a table of units one per unit."""
     kept = f"select * from {log.raw}"
-    ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
-    if ids and experiment.cleaning.duplicates == "drop":
+    has_ids = any(name in log for name in ("impression_id", "unit_id", "request_id"))
+    if has_ids and tells_events_apart(log) and experiment.cleaning.duplicates == "drop":
         identified = write_has_id(log)
         kept = (
             # Rows without an id may be of different people: equal ones are kept.

@@ -136,8 +136,13 @@ def _by_rule(engine: Any) -> None:
 
 
 def _planted(engine: Any) -> None:
-    """Every optional column of an agreement, and the rows that a model learned from."""
-    with tempfile.TemporaryDirectory() as folder:
+    """Every optional column of an agreement, and the rows that a model learned from.
+
+    Its levels are computed although the log is small and in no order.
+    """
+    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("abeval.agreement.gap._LEAST_CLICKS", 0)
+        patch.setattr("abeval.agreement.gap._LEAST_ORDER", -np.inf)
         simulate_plant(folder, "skewed_scores", impressions=6_000)
         experiment = abeval.load(Path(folder) / "experiment.toml").experiment
         frames = {
@@ -244,7 +249,10 @@ RUNS: dict[str, Callable[[Any], object]] = {
         ),
         ReplayOptions(
             k=(3, "own: 1 + 1"),
-            metrics=["ndcg@own[lin]", "bpref", "err@3", "rbp@own[0.8]", "judged@3", "r2", "mape"],
+            metrics=[
+                *("ndcg@own[lin]", "bpref", "err@3", "rbp@own[0.8]", "judged@3", "r2", "mape"),
+                "prediction_coverage",
+            ],
             where={"some": "a > 0.2 and position < 4"},
         ),
     ),

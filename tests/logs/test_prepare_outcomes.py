@@ -195,6 +195,15 @@ def test_outcomes_of_logs_and_of_the_table_of_units_are_summed_by_unit() -> None
     assert values(kept)["revenue"] == (3.5, 5.5)
 
 
+def test_equal_orders_of_a_day_are_several_orders() -> None:
+    """Nothing but a time of the day would tell a second order from one that was sent twice."""
+    bought = orders(*[(1, "2026-02-10", 4.0, "pen")] * 3)
+    revenue = [metric for metric in OUTCOMES if metric["name"] == "revenue"]
+    days = analyzed(visits(), bought.assign(at=bought["at"].dt.date), revenue)
+    assert values(days)["revenue"] == (0.0, 6.0)
+    assert aside(days, "orders") == {"used": 3}
+
+
 def test_outcomes_need_a_time_of_the_exposure() -> None:
     with pytest.raises(LogError, match="no log says when that was"):
         analyzed(visits().drop(columns="ts"), orders((0, "2026-02-10 09:00", 5.0, "book")))

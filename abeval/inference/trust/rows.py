@@ -50,7 +50,7 @@ def duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawC
         unknown = analysis.aggregates.facts.get("unidentified", 0)
         also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
         return finding._replace(calm=f"{finding.calm}{also}") if unknown else finding
-    why, remedy = "rows have no id, so equal rows may be different people", ""
+    why, remedy = "rows have no id, or no time of the day, that tells equal ones apart", ""
     if analysis.experiment.cleaning.duplicates == "unchecked":
         why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
     name = f"{analysis.experiment.logs.rows_name}_duplicate"
