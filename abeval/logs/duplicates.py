@@ -16,7 +16,6 @@ from abeval.experiment.sections import Cleaning
 from abeval.logs.mapping import (
     EVENT_IDS,
     LogColumns,
-    has_event_id,
     list_compared_columns,
     tells_events_apart,
 )
@@ -58,7 +57,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     once = of_units and _has_unique_keys(engine, "raw_units", [log.mapped["unit_id"]])
     duplicate_key = cleaning.duplicate_key
     has_ids = any(name in log for name in _IDS) and tells_events_apart(log)
-    is_identified = duplicate_key is not None or (has_ids and _has_times_of_day(engine, log))
+    is_identified = duplicate_key is not None or has_ids
     checked = cleaning.duplicates != "unchecked" and is_identified
     looked_for = checked and not (once and duplicate_key is None)
     # A table whose units are unique has no equal rows: the costly search is skipped.
@@ -75,15 +74,6 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     return Repeats(
         reported, duplicates if drops else 0, units, facts.unidentified, facts.least_position
     )
-
-
-def _has_times_of_day(engine: Engine, log: LogColumns) -> bool:
-    """Tell whether a time that alone must tell events apart is more than a day."""
-    if log.log == "units" or log.time_columns != [log.mapped.get("ts")] or has_event_id(log):
-        return True
-    time = quote(log.mapped["ts"])
-    is_timed = f"date_trunc('day', {time}) <> {time}"
-    return bool(engine.rows(f"select 1 from {log.raw} where {is_timed} limit 1"))
 
 
 def _has_unique_keys(engine: Engine, rows: str, key: Sequence[str]) -> bool:

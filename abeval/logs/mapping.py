@@ -80,11 +80,6 @@ class LogColumns:
         """Name the relation of the log's rows."""
         return name_relation("raw", self.log)
 
-    @property
-    def time_columns(self) -> list[str]:
-        """List the columns that are days with a time."""
-        return [column for column, kind in self.types.items() if kind.startswith("TIMESTAMP")]
-
     def is_text(self, canonical: str) -> bool:
         """Tell whether a mapped column holds text."""
         return _TEXT.match(self.find_type(canonical)) is not None
@@ -101,19 +96,16 @@ def make_missing_column_error(log: LogColumns, column: str, where: str = "") -> 
     return LogError(what, log.columns_hint)
 
 
-def has_event_id(log: LogColumns) -> bool:
-    """Tell whether rows have an id of their event, or of the list that it is in."""
-    is_named = any(column.lower() in EVENT_IDS for column in log.types)
-    return is_named or "impression_id" in log or "request_id" in log
-
-
 def tells_events_apart(log: LogColumns) -> bool:
     """Tell whether equal rows report one event: they have an id, or a time of the day.
 
     On one day a unit may do the same thing twice. A table of units has no events.
     """
-    is_timed = log.time_columns or log.find_type("ts") not in ("", "DATE")
-    return log.log == "units" or bool(is_timed) or has_event_id(log)
+    is_timed = any(kind.startswith("TIMESTAMP") for kind in log.types.values())
+    is_timed |= log.find_type("ts") not in ("", "DATE")
+    has_id = any(column.lower() in EVENT_IDS for column in log.types)
+    has_id |= "impression_id" in log or "request_id" in log
+    return log.log == "units" or is_timed or has_id
 
 
 def list_compared_columns(log: LogColumns) -> list[str]:

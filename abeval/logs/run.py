@@ -2,13 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
 
 from abeval.engines.sources import list_logs, name_relation
-from abeval.engines.sql import Engine, count_rows
+from abeval.engines.sql import Engine, count_rows, quote
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
@@ -179,14 +179,30 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
         lacks |= log == "items" or experiment.unit == ROW_UNIT
         framed = _frame_name(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
-        columns[log] = map_columns(
-            log, source, types, None if lacks else experiment.unit, files[log]
-        )
+        mapped = map_columns(log, source, types, None if lacks else experiment.unit, files[log])
+        columns[log] = mapped
+        if _has_only_days(run.engine, mapped):
+            columns[log] = replace(mapped, types={**types, mapped.mapped["ts"]: "DATE"})
+            notes.append(f"All times of the {_frame_name(log)} are midnights, so they are days.")
         check_all_read(log, read, files[log])
         notes += of_log
         if read is None:
             limited.add(log)
     return LogViews(columns, files, rows, frozenset(limited), notes)
+
+
+def _has_only_days(engine: Engine, log: LogColumns) -> bool:
+    """Tell whether all times are midnights: pandas and Parquet keep dates as such.
+
+    As a time, a midnight would be before the exposure of its own day.
+    """
+    kind = log.find_type("ts")
+    is_zoned = "TZ" in kind or "ZONE" in kind or log.source.ts_zone is not None
+    if not kind.startswith("TIMESTAMP") or is_zoned:
+        return False
+    time = quote(log.mapped["ts"])
+    is_timed = f"date_trunc('day', {time}) <> {time}"
+    return not engine.rows(f"select 1 from {log.raw} where {is_timed} limit 1")
 
 
 def check_all_read(log: str, rows: int | None, facts: FileFacts) -> None:

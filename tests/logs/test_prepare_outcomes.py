@@ -195,13 +195,23 @@ def test_outcomes_of_logs_and_of_the_table_of_units_are_summed_by_unit() -> None
     assert values(kept)["revenue"] == (3.5, 5.5)
 
 
-def test_equal_orders_of_a_day_are_several_orders() -> None:
-    """Nothing but a time of the day would tell a second order from one that was sent twice."""
+@pytest.mark.parametrize("are_midnights", [True, False])
+def test_orders_of_a_day_are_not_before_its_exposure(are_midnights: bool) -> None:
+    """Nor are equal ones sent twice: nothing but a time of the day would tell."""
     bought = orders(*[(1, "2026-02-10", 4.0, "pen")] * 3)
+    bought = bought if are_midnights else bought.assign(at=bought["at"].dt.date)
     revenue = [metric for metric in OUTCOMES if metric["name"] == "revenue"]
-    days = analyzed(visits(), bought.assign(at=bought["at"].dt.date), revenue)
+    days = analyzed(visits(), bought, revenue)
     assert values(days)["revenue"] == (0.0, 6.0)
     assert aside(days, "orders") == {"used": 3}
+    said = "All times of the orders are midnights, so they are days."
+    assert (said in days.notes) == are_midnights
+
+
+def test_one_time_of_the_day_makes_midnights_times() -> None:
+    bought = orders((1, "2026-02-10", 4.0, "pen"), (1, "2026-02-10 10:00", 4.0, "pen"))
+    revenue = [metric for metric in OUTCOMES if metric["name"] == "revenue"]
+    assert aside(analyzed(visits(), bought, revenue), "orders") == {"used": 1, "before_exposure": 1}
 
 
 def test_outcomes_need_a_time_of_the_exposure() -> None:
