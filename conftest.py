@@ -24,6 +24,16 @@ settings.register_profile(
 settings.load_profile("explore" if os.environ.get("EXPLORE") else "repeatable")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Look for no garbage while modules are imported, of which nothing is any."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
+
 def pytest_collection_finish() -> None:
     """Look for garbage no more among the modules and tests, which stay to the end.
 

@@ -9,6 +9,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +28,12 @@ from tests.history.past import past
 from tests.logs.small import small_log
 from tests.worlds.pages import HOSTILE
 
-mcp = pytest.importorskip("mcp", reason='no mcp: pip install "abeval-logs[mcp]"')
-
-pytestmark = pytest.mark.whole
+# Not imported here: it takes each worker a second, and most have no test of it.
+HAS_MCP = find_spec("mcp") is not None
+pytestmark = [
+    pytest.mark.whole,
+    pytest.mark.skipif(not HAS_MCP, reason='no mcp: pip install "abeval-logs[mcp]"'),
+]
 
 ROOT = Path(__file__).parents[1]
 HIDDEN = "what another folder has"
@@ -53,6 +57,8 @@ def ask(folder: Path, tool: str, /, **arguments: object) -> tuple[str, bool]:
     """The text of an answer, and whether it is an error; of a server in this process."""
 
     async def talk() -> tuple[str, bool]:
+        import mcp
+
         async with mcp.Client(make_server([folder])) as client:
             return text_of(await client.call_tool(tool, arguments))
 
@@ -122,6 +128,8 @@ def test_a_whole_conversation_over_stdio_that_writes_nothing(tmp_path: Path) -> 
     for one in past(12):
         history.add(one.result, one.replayed)
     before = {**contents(tmp_path), **contents(ROOT / "sample_logs")}
+    import mcp
+
     server = mcp.StdioServerParameters(
         command=sys.executable,
         args=["-m", "abeval", "mcp", str(tmp_path), str(ROOT)],
@@ -245,6 +253,8 @@ def test_a_call_that_does_not_end_is_ended_and_the_next_one_answered(folder: Pat
         database.execute(f"create view v as select {row} from range(99) t(i) where {slow} > i")
 
     async def talk() -> list[tuple[str, bool]]:
+        import mcp
+
         async with mcp.Client(make_server([folder], 1)) as client:
             calls = [
                 ("analyze", {"file": "x.toml"}),
@@ -265,6 +275,8 @@ def test_a_megabyte_in_an_argument_is_answered_at_once(folder: Path) -> None:
     long = "x" * 1_000_000
 
     async def talk() -> list[tuple[str, bool]]:
+        import mcp
+
         async with mcp.Client(make_server([folder])) as client:
             answers = []
             for tool, named in (

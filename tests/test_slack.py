@@ -6,9 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
+import abeval
 from abeval.brief import brief_json
 from abeval.cli.main import app
 from abeval.slack import build_message
@@ -83,6 +85,8 @@ def test_the_command_prints_the_message_of_a_result(tmp_path: Path) -> None:
 
 def test_a_result_of_another_kind_is_refused_with_what_to_do(tmp_path: Path) -> None:
     file = tmp_path / "replay.json"
-    file.write_text(sample.agreement().to_json(), encoding="utf-8")
+    run = pd.DataFrame({"request_id": 1, "item_id": [1, 2], "score": [0.2, 0.1]})
+    replayed = abeval.evaluate(run, run.assign(grade=[1, 0]), metrics=["mrr"]).result
+    file.write_text(replayed.to_json(), encoding="utf-8")
     done = CliRunner().invoke(app, ["tools", "slack", str(file)])
     assert "--json result.json" in str(done.exception)

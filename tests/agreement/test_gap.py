@@ -39,7 +39,14 @@ def compare(lost: list[float], clicks: float, seed: int) -> tuple[Faults, _Respo
     return gap._compare_labels(engine, rows), engine
 
 
-@pytest.mark.parametrize(("categories", "clicks"), [(8, 300), (60, 250), (200, 40)])
+@pytest.mark.parametrize(
+    ("categories", "clicks"),
+    [
+        (60, 250),
+        pytest.param(8, 300, marks=pytest.mark.slow),
+        pytest.param(200, 40, marks=pytest.mark.slow),
+    ],
+)
 def test_no_category_of_a_clean_log_is_named(categories: int, clicks: int) -> None:
     found = [compare([0.0] * categories, clicks, seed)[0].share > 0.1 for seed in range(150)]
     # One in 300 logs is what the level allows.

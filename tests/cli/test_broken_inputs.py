@@ -558,7 +558,15 @@ def scorecard(
     return {row["metric"]: row for row in found["scorecard"]}
 
 
-@pytest.mark.parametrize("clicks", ["0", "cast(null as int)", "null", "cast('nan' as double)"])
+@pytest.mark.parametrize(
+    "clicks",
+    [
+        "0",
+        "null",
+        pytest.param("cast(null as int)", marks=pytest.mark.slow),
+        pytest.param("cast('nan' as double)", marks=pytest.mark.slow),
+    ],
+)
 def test_without_a_click_each_metric_of_clicks_is_refused(
     clicks: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -569,7 +577,13 @@ def test_without_a_click_each_metric_of_clicks_is_refused(
 
 
 @pytest.mark.parametrize(
-    "scores", ["cast(null as double)", "null", "cast('nan' as double)", "cast('inf' as double)"]
+    "scores",
+    [
+        "null",
+        "cast('nan' as double)",
+        pytest.param("cast(null as double)", marks=pytest.mark.slow),
+        pytest.param("cast('inf' as double)", marks=pytest.mark.slow),
+    ],
 )
 def test_without_a_score_only_metrics_of_scores_are_refused(
     scores: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -68,7 +68,9 @@ def test_whole_numbers_of_days_are_times_and_costs_no_goals(tmp_path: Path) -> N
     assert any(question.startswith("time: no column has times") for question in drafted.questions)
 
 
-@pytest.mark.parametrize("unit", ["member", "acct", "k"])
+@pytest.mark.parametrize(
+    "unit", ["k", *(pytest.param(unit, marks=pytest.mark.slow) for unit in ("member", "acct"))]
+)
 def test_ids_of_one_row_each_that_come_again_in_another_file_are_the_unit(
     unit: str, tmp_path: Path
 ) -> None:

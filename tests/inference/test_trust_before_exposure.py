@@ -90,7 +90,7 @@ HONEST = {"steady": steady, "triggered": triggered, "visiting": visiting, "daily
 
 
 @pytest.mark.parametrize("kind", HONEST)
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 2))])
 @pytest.mark.parametrize("at_once", [False, True])
 def test_an_honest_log_passes_however_much_of_it_is_from_before(
     kind: str, seed: int, at_once: bool

@@ -95,7 +95,14 @@ def drawn(seed: int, treated: float, lift: float, third: float = 0.0) -> pd.Data
     )
 
 
-@pytest.mark.parametrize(("treated", "third"), [(0.5, 0.0), (0.1, 0.0), (0.3, 0.4)])
+@pytest.mark.parametrize(
+    ("treated", "third"),
+    [
+        (0.3, 0.4),
+        pytest.param(0.5, 0.0, marks=pytest.mark.slow),
+        pytest.param(0.1, 0.0, marks=pytest.mark.slow),
+    ],
+)
 def test_uneven_splits_and_units_that_come_late(treated: float, third: float) -> None:
     lift, covered = 0.3, 0
     weights = {"a": {"weight": 1 - treated - third}, "b": {"weight": treated}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,33 +13,43 @@ from typer.testing import CliRunner
 import abeval
 from abeval.cli.main import app
 from abeval.errors import AbevalError
+from abeval.results.replay import ReplayResult
 from tests.offline.test_expressions_scores import experiment, log
 from tests.sample import FILE
 
 METRICS = ["ndcg@3[lin]", "recall@3", "auc", "gauc[units]", "log_loss", "ece[mass]", "coverage@2"]
 
 
-@pytest.mark.parametrize(
-    ("where", "kept"),
-    [
-        ("scene = 'feed'", lambda f: f.scene == "feed"),
-        ("user >= 10 and position <= 4", lambda f: (f.user >= 10) & (f.position <= 4)),
-        ("base > 0.5", lambda f: f.base > 0.5),
-    ],
-)
-def test_a_part_has_the_numbers_of_a_log_of_its_rows_alone(where: str, kept: Any) -> None:
-    rows, loaded = log(), experiment("new")
-    found = loaded.replay(logs={"impressions": rows}, metrics=METRICS, where={"some": where})
-    part = rows[kept(rows)]
-    columns = abeval.JudgedColumns(unit="user", relevance="click")
-    scores = {"old": "base", "blend": "new"}
-    alone = abeval.evaluate_log(part, scores, columns=columns, metrics=METRICS).result
+PARTS = {
+    "feed": ("scene = 'feed'", lambda f: f.scene == "feed"),
+    "some users": ("user >= 10 and position <= 4", lambda f: (f.user >= 10) & (f.position <= 4)),
+    "high": ("base > 0.5", lambda f: f.base > 0.5),
+}
+WHERE = {name: where for name, (where, _) in PARTS.items()}
+COLUMNS = abeval.JudgedColumns(unit="user", relevance="click")
+SCORES = {"old": "base", "blend": "new"}
+
+
+@cache
+def replayed() -> tuple[ReplayResult, ReplayResult, ReplayResult]:
+    """The log replayed with its parts, judged with them as a table, and replayed without."""
+    logs = {"impressions": log()}
+    found = experiment("new").replay(logs=logs, metrics=METRICS, where=WHERE)
     beside = abeval.evaluate_log(
-        rows, scores, columns=columns, metrics=METRICS, where={"some": where}
+        log(), SCORES, columns=COLUMNS, metrics=METRICS, where=WHERE
     ).result
+    return found, beside, experiment("new").replay(logs=logs, metrics=METRICS)
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_a_part_has_the_numbers_of_a_log_of_its_rows_alone(name: str) -> None:
+    where, kept = PARTS[name]
+    found, beside, whole = replayed()
+    part = log()[kept(log())]
+    alone = abeval.evaluate_log(part, SCORES, columns=COLUMNS, metrics=METRICS).result
     for metric in METRICS:
-        for model in scores:
-            row = found.row(metric, model, "some")
+        for model in SCORES:
+            row = found.row(metric, model, name)
             own = alone.row(metric, model)
             assert row.value == pytest.approx(own.value, abs=1e-12), metric
             assert (row.units, row.reason) == (own.units, own.reason)
@@ -46,14 +57,13 @@ def test_a_part_has_the_numbers_of_a_log_of_its_rows_alone(where: str, kept: Any
             # Jackknife groups are drawn otherwise in an experiment.
             if metric not in ("ece[mass]", "coverage@2"):
                 assert (row.low, row.high) == pytest.approx((own.low, own.high), abs=1e-12)
-            assert beside.row(metric, model, "some").value == own.value
-        pair, paired = found.pair(metric, "some"), alone.pair(metric)
+            assert beside.row(metric, model, name).value == own.value
+        pair, paired = found.pair(metric, name), alone.pair(metric)
         assert pair.difference == pytest.approx(paired.difference, abs=1e-12)
         if metric not in ("ece[mass]", "coverage@2"):
             assert pair.p_value == pytest.approx(paired.p_value, abs=1e-9)
-    (of,) = found.parts
-    assert (of.name, of.where, of.of, of.units) == ("some", where, "log", part.user.nunique())
-    whole = loaded.replay(logs={"impressions": rows}, metrics=METRICS)
+    (of,) = (one for one in found.parts if one.name == name)
+    assert (of.where, of.of, of.units) == (where, "log", part.user.nunique())
     assert found.rows[: len(whole.rows)] == whole.rows
     assert found.pairs[: len(whole.pairs)] == whole.pairs
 

@@ -77,7 +77,7 @@ def test_one_model_has_its_intervals_and_no_differences() -> None:
 
 def test_many_models_have_a_line_each() -> None:
     runs, truth = world({f"m{i}": 0.5 for i in range(9)})
-    text = str(abeval.evaluate(runs, truth, k=[5]))
+    text = str(abeval.evaluate(runs, truth, metrics=["ndcg@5[lin]", "mrr", "auc"]))
     assert max(map(len, text.splitlines())) <= 110
     heads = [line.split()[0] for line in text.splitlines() if line.startswith("  m")]
     assert [head for head in heads if head in runs][:9] == [*runs]

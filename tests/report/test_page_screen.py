@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
@@ -86,32 +87,121 @@ def opened(
     return seen.page, seen.said
 
 
+SMALL = """() => [...document.querySelectorAll('body *')]
+    .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())
+        && e.checkVisibility() && !e.matches('script, style, .unseen'))
+    .filter(e => parseFloat(getComputedStyle(e).fontSize) < 14)
+    .map(e => `${e.tagName} ${e.textContent.trim().slice(0, 30)}`)"""
+BOTTOM = """() => Math.max(...[...document.querySelectorAll('#decision *')]
+    .map(e => e.getBoundingClientRect().bottom))"""
+VERDICT = """() => Math.max(...[...document.querySelectorAll('#decision .verdict strong')]
+    .map(e => e.getBoundingClientRect().bottom))"""
+HEIGHT = "document.querySelector('#explore').getBoundingClientRect().height"
+AXE = {"study": 1440, "agreement": 390}
+"""Page → the width at which its rules of accessibility are checked."""
+
+
+@dataclass
+class Walk:
+    """What is seen on the way through a page; by view and width where everything is open."""
+
+    verdict: float
+    first_view: float
+    explore: dict[int, float]
+    fits: dict[tuple[str, int], bool] = field(default_factory=dict)
+    outside: dict[tuple[str, int], int] = field(default_factory=dict)
+    cut: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    small: dict[tuple[str, int], list[str]] = field(default_factory=dict)
+    broken: list[tuple[str, int]] = field(default_factory=list)
+    said: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="module")
+def walk(
+    browser: sync_api.Browser, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], Walk]:
+    """Goes through a page once, for all tests of it."""
+    folder = tmp_path_factory.mktemp("walk")
+
+    @cache
+    def walked(name: str) -> Walk:
+        page, said = opened(browser, folder, name, 390)
+        verdict, views, explore = page.evaluate(VERDICT), page.evaluate(screens.VIEWS), {}
+        page.set_viewport_size({"width": 1440, "height": 900})
+        first_view = page.evaluate(BOTTOM)
+        if name == "study":
+            screens.show(page, "explore")
+            assert page.locator(".panel:visible").count() == 1
+            for width in (390, 1440):
+                page.set_viewport_size({"width": width, "height": 900})
+                explore[width] = page.evaluate(HEIGHT)
+        seen = Walk(verdict, first_view, explore)
+        for view in views:
+            screens.show(page, view)
+            screens.open_all(page)
+            for width in WIDTHS if name in PAGES else (1440, 390):
+                page.set_viewport_size({"width": width, "height": 900})
+                at = view, width
+                # Figures follow the width a little later.
+                seen.fits[at] = screens.comes_true(page, f"{screens.SIDEWAYS} === 0", 10)
+                seen.outside[at] = page.evaluate(screens.OUTSIDE)
+                seen.cut[at], seen.small[at] = page.evaluate(CUT), page.evaluate(SMALL)
+                if AXE.get(name) == width:
+                    rules = screens.Axe().run(page).response["violations"]
+                    seen.broken += [(rule["id"], len(rule["nodes"])) for rule in rules]
+        seen.said.extend(said)
+        page.context.close()
+        return seen
+
+    return walked
+
+
 @pytest.mark.parametrize("name", PAGES)
-def test_nothing_leaves_the_screen(browser: sync_api.Browser, tmp_path: Path, name: str) -> None:
-    page, said = opened(browser, tmp_path, name, WIDTHS[0])
-    for view in VIEWS:
-        screens.show(page, view)
-        screens.open_all(page)
-        for width in WIDTHS:
-            page.set_viewport_size({"width": width, "height": 900})
-            # Figures follow the width a little later.
-            assert screens.comes_true(page, f"{screens.SIDEWAYS} === 0", 10), (view, width)
-            assert page.evaluate(screens.OUTSIDE) == 0
-            assert page.evaluate(CUT) == []
-    assert said == []
-    page.context.close()
+def test_nothing_leaves_the_screen(walk: Callable[[str], Walk], name: str) -> None:
+    seen = walk(name)
+    assert {*seen.fits} == {(view, width) for view in VIEWS for width in WIDTHS}
+    assert [at for at, fits in seen.fits.items() if not fits] == []
+    assert {at: count for at, count in seen.outside.items() if count} == {}
+    assert {at: heads for at, heads in seen.cut.items() if heads} == {}
+    assert seen.said == []
 
 
-def test_nor_does_an_agreement(browser: sync_api.Browser, tmp_path: Path) -> None:
-    page, said = opened(browser, tmp_path, "agreement", 1440)
-    for view in page.evaluate(screens.VIEWS):
-        screens.show(page, view)
-        screens.open_all(page)
-        for width in (1440, 390):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert screens.comes_true(page, f"{screens.SIDEWAYS} === 0", 10)
-    assert said == []
-    page.context.close()
+def test_nor_does_an_agreement(walk: Callable[[str], Walk]) -> None:
+    seen = walk("agreement")
+    assert seen.fits
+    assert all(seen.fits.values())
+    assert seen.said == []
+
+
+@pytest.mark.parametrize("name", AXE)
+def test_no_rule_of_accessibility_is_broken(walk: Callable[[str], Walk], name: str) -> None:
+    assert walk(name).broken == []
+
+
+@pytest.mark.parametrize("name", ["study", "three_variants"])
+def test_the_first_view_is_two_screens_at_most(walk: Callable[[str], Walk], name: str) -> None:
+    assert 0 < walk(name).first_view <= 2 * 900
+
+
+@pytest.mark.parametrize("name", ["study", "three_variants", "untrusted"])
+def test_a_phone_shows_the_verdict_before_it_scrolls(
+    walk: Callable[[str], Walk], name: str
+) -> None:
+    assert 0 < walk(name).verdict <= 844
+
+
+@pytest.mark.parametrize(("width", "screens_at_most"), [(1440, 5), (390, 10)])
+def test_explore_with_a_metric_open_is_a_few_screens(
+    walk: Callable[[str], Walk], width: int, screens_at_most: int
+) -> None:
+    assert 0 < walk("study").explore[width] <= 900 * screens_at_most
+
+
+@pytest.mark.parametrize("name", ["study", "three_variants", "agreement"])
+def test_no_text_is_smaller_than_14_pixels(walk: Callable[[str], Walk], name: str) -> None:
+    seen = walk(name).small
+    assert seen
+    assert {at: texts for at, texts in seen.items() if texts} == {}
 
 
 def test_a_figure_is_as_wide_as_a_screen_that_was_turned_meanwhile(
@@ -128,14 +218,8 @@ def test_a_figure_is_as_wide_as_a_screen_that_was_turned_meanwhile(
     page.context.close()
 
 
-@pytest.mark.parametrize(
-    ("name", "width", "mode"),
-    [("study", 1440, "light"), ("three_variants", 390, "dark"), ("agreement", 390, "light")],
-)
-def test_no_rule_of_accessibility_is_broken(
-    browser: sync_api.Browser, tmp_path: Path, name: str, width: int, mode: str
-) -> None:
-    page, _ = opened(browser, tmp_path, name, width, mode)
+def test_nor_is_one_on_a_dark_phone(browser: sync_api.Browser, tmp_path: Path) -> None:
+    page, _ = opened(browser, tmp_path, "three_variants", 390, "dark")
     for view in page.evaluate(screens.VIEWS):
         screens.show(page, view)
         screens.open_all(page)
@@ -227,63 +311,6 @@ def test_without_scripts_all_views_are_read(
     # No hole is left where a figure would be.
     assert heights
     assert max(heights) < 80
-    page.context.close()
-
-
-@pytest.mark.parametrize("name", ["study", "three_variants"])
-def test_the_first_view_is_two_screens_at_most(
-    browser: sync_api.Browser, tmp_path: Path, name: str
-) -> None:
-    page, _ = opened(browser, tmp_path, name, 1440)
-    bottoms = page.evaluate(
-        "[...document.querySelectorAll('#decision *')].map(e => e.getBoundingClientRect().bottom)"
-    )
-    assert 0 < max(bottoms) <= 2 * 900
-    page.context.close()
-
-
-@pytest.mark.parametrize("name", ["study", "three_variants", "untrusted"])
-def test_a_phone_shows_the_verdict_before_it_scrolls(
-    browser: sync_api.Browser, tmp_path: Path, name: str
-) -> None:
-    page, _ = opened(browser, tmp_path, name, 390)
-    tops = page.locator("#decision .verdict strong").evaluate_all(
-        "els => els.map(e => e.getBoundingClientRect().bottom)"
-    )
-    assert 0 < max(tops) <= 844
-    page.context.close()
-
-
-@pytest.mark.parametrize(("width", "screens_at_most"), [(1440, 5), (390, 10)])
-def test_explore_with_a_metric_open_is_a_few_screens(
-    browser: sync_api.Browser, tmp_path: Path, width: int, screens_at_most: int
-) -> None:
-    page, _ = opened(browser, tmp_path, "study", width)
-    screens.show(page, "explore")
-    assert page.locator(".panel:visible").count() == 1
-    height = page.locator("#explore").evaluate("e => e.getBoundingClientRect().height")
-    assert 0 < height <= 900 * screens_at_most
-    page.context.close()
-
-
-SMALL = """() => [...document.querySelectorAll('body *')]
-    .filter(e => [...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())
-        && e.checkVisibility() && !e.matches('script, style, .unseen'))
-    .filter(e => parseFloat(getComputedStyle(e).fontSize) < 14)
-    .map(e => `${e.tagName} ${e.textContent.trim().slice(0, 30)}`)"""
-
-
-@pytest.mark.parametrize("name", ["study", "three_variants", "agreement"])
-def test_no_text_is_smaller_than_14_pixels(
-    browser: sync_api.Browser, tmp_path: Path, name: str
-) -> None:
-    page, _ = opened(browser, tmp_path, name, 1440)
-    for view in page.evaluate(screens.VIEWS):
-        screens.show(page, view)
-        screens.open_all(page)
-        for width in (1440, 390):
-            page.set_viewport_size({"width": width, "height": 900})
-            assert page.evaluate(SMALL) == []
     page.context.close()
 
 
