@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -23,7 +24,6 @@ from abeval.engines.duckdb_connection import (
 from abeval.engines.duckdb_logs import Logs, Tables
 from abeval.engines.sources import are_small, files_there
 from abeval.engines.sql import Cell, Engine, Result, literal, quote
-from abeval.errors import QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,22 +56,23 @@ class DuckDBEngine(Logs, Engine):
         # Blocks of a file can be dropped from memory at once; those of a database in memory would
         # be written out first.
         self._scratch = open_scratch(options) if connection is None else None
-        self._connection = (
-            connect(options, self._scratch)
+        self._open = (
+            partial(connect, options, self._scratch)
             if connection is None
-            else open_sibling_cursor(connection)
+            else partial(open_sibling_cursor, connection)
         )
         self._kinds: dict[str, str] = {}
-        self._tables = Tables(self._run, connection)
+        self._pending = list[str]()
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
+        self._tables = Tables(self._run, connection)
         self._has_few_threads = connection is None and (options is None or options.threads is None)
-        try:
-            with query_errors():
-                self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
-        except QueryError:
-            self.close()
-            raise
+        self._pending += ["set timezone = 'UTC'", *duckdb_macros()]
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        # Opened by the first statement: what arrays of a frame answer needs no database.
+        return self._open()
 
     def confine(
         self,
@@ -99,14 +100,13 @@ class DuckDBEngine(Logs, Engine):
         files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
         if with_copies or any(log_files.are_copied for log_files in there):
             folders = [*folders, str(self._copies.folder)]
-        with query_errors():
-            self._run("; ".join(write_confinement(files, folders)))
+        self._pending += write_confinement(files, folders)
 
     def _use_all_threads(self) -> None:
         """Run statements from here on with a thread for each processor, if that can be changed."""
         if self._has_few_threads and not self._is_confined:
             self._has_few_threads = False
-            self._run("reset threads")
+            self._pending.append("reset threads")
 
     @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
@@ -120,7 +120,10 @@ class DuckDBEngine(Logs, Engine):
         self._rows[name] = int(str(count))
 
     def view(self, name: str, sql: str) -> None:
-        """Name a query, to be run each time it is read."""
+        """Name a query, to be run each time it is read.
+
+        It is made with the next statement that is run, which may be one that reads it.
+        """
         self._create("view", name, sql)
 
     def table(self, name: str, sql: str) -> None:
@@ -141,10 +144,11 @@ class DuckDBEngine(Logs, Engine):
         before = self._kinds.get(name, kind)
         # `create or replace view` fails where a table has the name, and the other way round.
         drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
-        counts = self._run(f"{drop}create or replace {kind} {quote(name)} as {sql}")
+        create = f"{drop}create or replace {kind} {quote(name)} as {sql}"
+        counts = self._run(create) if kind == "table" else self._pending.append(create)
         self._kinds[name] = kind
         self._forget(name)
-        if kind == "table":
+        if counts is not None:
             self._rows[name] = int(str(counts[0][0]))
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
@@ -163,7 +167,8 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        return self._wait(lambda: fetch(self._connection.execute(sql)))
+        statements = self._add_pending(sql)
+        return self._wait(lambda: fetch(self._connection.execute(statements)))
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """Write the local timestamp of an epoch-milliseconds expression."""
@@ -184,19 +189,31 @@ class DuckDBEngine(Logs, Engine):
 
     def close(self) -> None:
         """Release memory and files, and detach from the caller's connection."""
+        self._pending.clear()
+        self._unread.clear()
         # A second time there is no thread that could do it.
         with suppress(duckdb.Error, RuntimeError):
             self._tables.close()
         self._worker.shutdown()
-        with suppress(duckdb.Error):
-            self._connection.close()
+        if "_connection" in self.__dict__:
+            with suppress(duckdb.Error):
+                self._connection.close()
         self._copies.close()
         if self._scratch is not None:
             self._scratch.close()
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
+        statements = self._add_pending(sql)
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
-        return self._wait(lambda: self._connection.execute(sql).fetchall())
+        return self._wait(lambda: self._connection.execute(statements).fetchall())
+
+    def _add_pending(self, sql: str) -> str:
+        """Put what is still to be made before a statement; load the frames that wait."""
+        while self._unread:
+            self._unread.pop(next(iter(self._unread)))()
+        pending, self._pending = self._pending, []
+        # A text of the user may end in a comment.
+        return "\n; ".join([*pending, sql])
 
     def _wait(self, work: Callable[[], Result]) -> Result:
         """Run work in another thread, so that Ctrl-C interrupts it.

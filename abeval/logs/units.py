@@ -18,7 +18,7 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs import unit_arrays as arrays
 from abeval.logs import views
-from abeval.logs.cells import LogCells
+from abeval.logs.cells import LogCells, write_unit_hash
 from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, ComputedColumns, LogSchema
 
@@ -40,7 +40,8 @@ def write_names(engine: Engine, schema: LogSchema) -> None:
         )
     engine.view(
         "logged_names",
-        f"select *, {engine.hash64(['logged_id'])} as unit_hash from ({ids_sql}) as n",
+        f"select *, {write_unit_hash(engine, schema, 'logged_id')} as unit_hash "
+        f"from ({ids_sql}) as n",
     )
 
 
