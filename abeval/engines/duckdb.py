@@ -1,5 +1,6 @@
 """Run queries on DuckDB, embedded: the default engine."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
 
 
+_NAMES = re.compile(r"\w+")
+
+
 class DuckDBEngine(Logs, Engine):
     """Run one DuckDB database for one run.
 
@@ -62,12 +66,14 @@ class DuckDBEngine(Logs, Engine):
             else partial(open_sibling_cursor, connection)
         )
         self._kinds: dict[str, str] = {}
-        self._pending = list[str]()
+        self._settings = list[str]()
+        self._unmade: dict[str, str] = {}
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
         self._tables = Tables(self._run, connection)
         self._has_few_threads = connection is None and (options is None or options.threads is None)
-        self._pending += ["set timezone = 'UTC'", *duckdb_macros()]
+        self._settings.append("set timezone = 'UTC'")
+        self._unmade |= duckdb_macros()
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
@@ -100,13 +106,13 @@ class DuckDBEngine(Logs, Engine):
         files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
         if with_copies or any(log_files.are_copied for log_files in there):
             folders = [*folders, str(self._copies.folder)]
-        self._pending += write_confinement(files, folders)
+        self._settings += write_confinement(files, folders)
 
     def _use_all_threads(self) -> None:
         """Run statements from here on with a thread for each processor, if that can be changed."""
         if self._has_few_threads and not self._is_confined:
             self._has_few_threads = False
-            self._pending.append("reset threads")
+            self._settings.append("reset threads")
 
     @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
@@ -120,10 +126,7 @@ class DuckDBEngine(Logs, Engine):
         self._rows[name] = int(str(count))
 
     def view(self, name: str, sql: str) -> None:
-        """Name a query, to be run each time it is read.
-
-        It is made with the next statement that is run, which may be one that reads it.
-        """
+        """Name a query, to be run each time it is read; the first that reads it makes it."""
         self._create("view", name, sql)
 
     def table(self, name: str, sql: str) -> None:
@@ -145,10 +148,14 @@ class DuckDBEngine(Logs, Engine):
         # `create or replace view` fails where a table has the name, and the other way round.
         drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
         create = f"{drop}create or replace {kind} {quote(name)} as {sql}"
-        counts = self._run(create) if kind == "table" else self._pending.append(create)
+        self._unmade.pop(name.lower(), None)
+        if kind == "view" and _NAMES.fullmatch(name):
+            self._unmade[name.lower()] = create
+        else:
+            counts = self._run(create)
         self._kinds[name] = kind
         self._forget(name)
-        if counts is not None:
+        if kind == "table":
             self._rows[name] = int(str(counts[0][0]))
 
     def rows(self, sql: str) -> Sequence[tuple[Cell, ...]]:
@@ -167,7 +174,7 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        statements = self._add_pending(sql)
+        statements = self._add_unmade(sql)
         return self._wait(lambda: fetch(self._connection.execute(statements)))
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
@@ -189,8 +196,8 @@ class DuckDBEngine(Logs, Engine):
 
     def close(self) -> None:
         """Release memory and files, and detach from the caller's connection."""
-        self._pending.clear()
-        self._unread.clear()
+        for waiting in (self._settings, self._unmade, self._unread):
+            waiting.clear()
         # A second time there is no thread that could do it.
         with suppress(duckdb.Error, RuntimeError):
             self._tables.close()
@@ -203,17 +210,26 @@ class DuckDBEngine(Logs, Engine):
             self._scratch.close()
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
-        statements = self._add_pending(sql)
+        statements = self._add_unmade(sql)
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
         return self._wait(lambda: self._connection.execute(statements).fetchall())
 
-    def _add_pending(self, sql: str) -> str:
-        """Put what is still to be made before a statement; load the frames that wait."""
-        while self._unread:
-            self._unread.pop(next(iter(self._unread)))()
-        pending, self._pending = self._pending, []
+    def _add_unmade(self, sql: str) -> str:
+        """Put what a statement reads, and is still to be made, before it."""
+        creates = list[str]()
+
+        def make(text: str) -> None:
+            for name in _NAMES.findall(text.lower()):
+                if name in self._unread:
+                    self._unread.pop(name)()
+                elif create := self._unmade.pop(name, None):
+                    make(create)
+                    creates.append(create)
+
+        make(sql)
+        settings, self._settings = self._settings, []
         # A text of the user may end in a comment.
-        return "\n; ".join([*pending, sql])
+        return "\n; ".join([*settings, *creates, sql])
 
     def _wait(self, work: Callable[[], Result]) -> Result:
         """Run work in another thread, so that Ctrl-C interrupts it.

@@ -505,7 +505,9 @@ class Logs:
         One whose types tell what its values are is copied once a statement reads it, if ever.
         """
         self._forget(name)
-        types = None if source is None else find_types(frame, source)
+        # Statements name it as it is, whatever the case of their letters.
+        can_wait = source is not None and name.isidentifier() and name.islower()
+        types = find_types(frame, source) if source is not None and can_wait else None
         if types is None:
             self._load_frame(name, frame, source, reads)
             return
@@ -645,7 +647,6 @@ class Logs:
     def spare(self, name: str) -> None:
         """Offer a relation that nobody reads any more to the next log of its rows."""
         self._spare = name
-        self._unread.pop(name, None)
 
     def _take_over(self, name: str, stored: _Stored, is_whole: bool) -> bool:
         """Rename the spare table to `name` if it has these rows; tell whether it did.

@@ -100,8 +100,9 @@ class Columns:
         if frame is not None and column is not None and is_number(self._types[column]):
             values = read_numbers(frame, column)
             return values[~np.isnan(values)]
+        sql = text if column is None else quote(column)
         try:
-            read = self._engine.arrays(f"select cast(({text}) as double) as value from {TABLE}")
+            read = self._engine.arrays(f"select cast(({sql}) as double) as value from {TABLE}")
         except QueryError as error:
             raise make_expression_error(repr(text), error) from error
         return np.ma.compressed(read["value"])
@@ -280,11 +281,13 @@ def _describe_values(values: NDArray[np.float64]) -> _Facts:
     """Describe values, of which some may be infinite or NaN."""
     # Infinite values are refused later; here they must not hide the others.
     finite = values[np.abs(values) < 1e300]
+    # Large values have few digits left for their squares.
+    differences = (finite - finite[:1])[np.abs(finite) < 1e150]
     return _Facts(
         are_binary=bool(((values == 0) | (values == 1)).all()),
         are_equal=not len(values) or bool((values == values[0]).all()),
         size=float(np.abs(finite).max(initial=0)),
-        spread=float(finite[np.abs(finite) < 1e150].std()) if len(finite) else 0.0,
+        spread=float(differences.std()) if len(differences) else 0.0,
         decimals=_count_decimals(finite),
     )
 
