@@ -498,7 +498,11 @@ class Logs:
 
     @query_errors()
     def add_frame(
-        self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
+        self,
+        name: str,
+        frame: Any,  # noqa: ANN401 (any frame)
+        source: LogSource | None = None,
+        reads: str | None = None,
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis) into the relation `name`.
 
@@ -511,7 +515,8 @@ class Logs:
         if types is None:
             self._load_frame(name, frame, source, reads)
             return
-        self._frames[name], self._types[name], self._rows[name] = frame, types, len(frame)
+        self._frames[name], self._types[name] = frame, types
+        self._rows[name] = len(frame)
         self._unread[name] = partial(self._load_frame, name, frame, source, reads)
 
     @query_errors()
@@ -533,8 +538,8 @@ class Logs:
             if source is None:
                 self._copy(name, frame, {}, [])
                 return
-            empty = None if reads is None else _make_empty_frame(frame)
-            types = dict[str, str]()
+            types = dict(self._types[name]) if name in self._frames else {}
+            empty = None if reads is None or types else _make_empty_frame(frame)
             if empty is not None:
                 with self._register_frame(empty):
                     types = text_files.column_types(self._run, _FRAME)
@@ -549,13 +554,16 @@ class Logs:
         if self._take_over(name, stored, len(columns) == len(types)):
             return
         self._copy(name, stored.rows, types, columns)
+        self._stored[name] = stored
+        if name in self._frames:
+            # A plain frame has no row without a value.
+            return
         # A row may have a value only in a column that was left out.
         if len(columns) < len(types) and self._run(f"from {self._blank(name)} limit 1"):
             self._copy(name, stored.rows, types, [*types])
         ((blank,),) = self._run(f"delete from {self._blank(name)}")
         stored.blank = int(str(blank))
         self._rows[name] -= stored.blank
-        self._stored[name] = stored
 
     def _copy(self, name: str, rows: object, types: Types, columns: Sequence[str]) -> None:
         """Create a table of some columns of rows; of all if none is named."""

@@ -59,7 +59,7 @@ def find_types(frame: Any, source: LogSource) -> dict[str, str] | None:  # noqa:
     is_text_time = any(n.lower() == time and kind == "VARCHAR" for n, kind in types.items())
     is_plain = len(frame) > 0 and all(types.values()) and not is_text_time
     # A row without a value in any column is none, and there is no such row if a column is whole.
-    return types if is_plain and any(_is_whole(frame, name) for name in names) else None
+    return types if is_plain and any(has_all_values(frame, name) for name in names) else None
 
 
 _LONGEST = 1_000
@@ -71,7 +71,7 @@ def _infer_dtype(column: Any) -> str:  # noqa: ANN401 (a series)
     return infer_dtype(column, skipna=True)
 
 
-def _is_whole(frame: Any, column: str) -> bool:  # noqa: ANN401 (a frame)
+def has_all_values(frame: Any, column: str) -> bool:  # noqa: ANN401 (a frame)
     """Tell whether a column has a value in every row."""
     return frame[column].dtype.kind in "biu" or not frame[column].isna().any()
 
