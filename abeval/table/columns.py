@@ -106,7 +106,7 @@ class Columns:
             read = self._engine.arrays(f"select cast(({sql}) as double) as value from {TABLE}")
         except QueryError as error:
             raise make_expression_error(repr(text), error) from error
-        values = np.ma.compressed(read["value"])
+        values = np.ma.asarray(read["value"], np.float64).compressed()
         return values
 
     def find_column(self, name: str) -> str:
