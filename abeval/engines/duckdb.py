@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 
 _NAMES = re.compile(r"\w+")
+"""Words of SQL, names of relations and calls among them."""
 
 
 class DuckDBEngine(Logs, Engine):
@@ -98,7 +99,8 @@ class DuckDBEngine(Logs, Engine):
         sources = [*logs]
         there = [f for log in sources if (f := files_there("", log, self._folder)) is not None]
         # Frames that are still to come may have many rows.
-        if (len(there) < max(len(sources), 1) and not self._stored) or not are_small(there):
+        has_frames = bool(self._stored or self._frames)
+        if (len(there) < max(len(sources), 1) and not has_frames) or not are_small(there):
             self._use_all_threads()
         self._is_confined = True
         if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):

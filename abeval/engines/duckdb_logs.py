@@ -515,6 +515,8 @@ class Logs:
         if types is None:
             self._load_frame(name, frame, source, reads)
             return
+        if not _is_small(frame):
+            self._use_all_threads()
         self._frames[name], self._types[name] = frame, types
         self._rows[name] = len(frame)
         self._unread[name] = partial(self._load_frame, name, frame, source, reads)
