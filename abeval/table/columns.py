@@ -98,16 +98,14 @@ class Columns:
         """Read the values of an expression as doubles, without nulls."""
         column, frame = find_column(text, self._types), self._engine.plain_frame(TABLE)
         if frame is not None and column is not None and is_number(self._types[column]):
-            numbers = read_numbers(frame, column)
-            values: NDArray[np.float64] = numbers[~np.isnan(numbers)]
-            return values
+            values = read_numbers(frame, column)
+            return values[~np.isnan(values)]
         sql = text if column is None else quote(column)
         try:
             read = self._engine.arrays(f"select cast(({sql}) as double) as value from {TABLE}")
         except QueryError as error:
             raise make_expression_error(repr(text), error) from error
-        values = np.ma.asarray(read["value"], np.float64).compressed()
-        return values
+        return np.asarray(np.ma.compressed(read["value"]), np.float64)
 
     def find_column(self, name: str) -> str:
         """Find a column by its name, ignoring case."""
