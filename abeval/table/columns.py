@@ -302,7 +302,8 @@ def _count_decimals(values: NDArray[np.float64]) -> int:
 
     def drop_rounded(values: NDArray[np.float64], places: int) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
-            return values[np.rint(values * 10.0**places) / 10.0**places != values]
+            rounded: NDArray[np.float64] = np.rint(values * 10.0**places) / 10.0**places
+        return values[np.not_equal(rounded, values)]
 
     # Of large values, more decimals may be lost than there are.
     if len(drop_rounded(values, _PLACES)):
