@@ -38,7 +38,7 @@ _TYPES = {
 def find_types(frame: Any, source: LogSource) -> dict[str, str] | None:  # noqa: ANN401 (any frame)
     """Find the types of a frame's columns in DuckDB.
 
-    None if it has a column that is not plain, a blank row perhaps, or times that are text.
+    None if it has a column that is not plain, a blank row perhaps, or times to be read by a format.
 
     Example:
         >>> import pandas as pd
@@ -56,7 +56,10 @@ def find_types(frame: Any, source: LogSource) -> dict[str, str] | None:  # noqa:
             kinds[index] = "str"
     types = {name: _TYPES.get(kind, "") for name, kind in zip(names, kinds, strict=True)}
     time = source.columns.get("ts", "ts").lower()
-    is_text_time = any(n.lower() == time and kind == "VARCHAR" for n, kind in types.items())
+    is_text_time = any(
+        name.lower() == time and (kind == "VARCHAR" or source.ts_format is not None)
+        for name, kind in types.items()
+    )
     is_plain = len(frame) > 0 and all(types.values()) and not is_text_time
     # A row without a value in any column is none, and there is no such row if a column is whole.
     return types if is_plain and any(has_all_values(frame, name) for name in names) else None
