@@ -13,6 +13,7 @@ from abeval.aggregates.wanted import MetricPlan
 from abeval.engines.sql import WHOLE, Engine, query, quote, read_int
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.model import Experiment
+from abeval.logs.cells import write_unit_hash
 from abeval.logs.prepare import Prepared, find_faulty_expression
 from abeval.logs.run import Run, extract_reason
 from abeval.logs.shape import LogSchema, name_row_column, value_columns
@@ -157,10 +158,11 @@ class UnitRows(PreparedLogs):
     ) -> None:
         """Write rows of analysed units; `columns` are SQL of a row and its unit."""
         columns_sql = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
+        unit_hash = write_unit_hash(self.engine, self.schema, "l.unit_id")
         self.engine.table(
             relation,
             f"select u.unit_id, {columns_sql} from logged l "
-            f"join row_units u on {self.engine.hash64(['l.unit_id'])} = u.unit_hash {joins} "
+            f"join row_units u on {unit_hash} = u.unit_hash {joins} "
             f"where {counts}",
         )
 

@@ -1,8 +1,10 @@
 """Run queries on DuckDB, embedded: the default engine."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
+from functools import cached_property, partial
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -23,7 +25,6 @@ from abeval.engines.duckdb_connection import (
 from abeval.engines.duckdb_logs import Logs, Tables
 from abeval.engines.sources import are_small, files_there
 from abeval.engines.sql import Cell, Engine, Result, literal, quote
-from abeval.errors import QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +32,10 @@ if TYPE_CHECKING:
 
     from abeval.experiment.sections import EngineOptions
     from abeval.experiment.sources import LogSource
+
+
+_NAMES = re.compile(r"\w+")
+"""Words of SQL, names of relations and calls among them."""
 
 
 class DuckDBEngine(Logs, Engine):
@@ -56,22 +61,25 @@ class DuckDBEngine(Logs, Engine):
         # Blocks of a file can be dropped from memory at once; those of a database in memory would
         # be written out first.
         self._scratch = open_scratch(options) if connection is None else None
-        self._connection = (
-            connect(options, self._scratch)
+        self._open = (
+            partial(connect, options, self._scratch)
             if connection is None
-            else open_sibling_cursor(connection)
+            else partial(open_sibling_cursor, connection)
         )
         self._kinds: dict[str, str] = {}
-        self._tables = Tables(self._run, connection)
+        self._settings = list[str]()
+        self._unmade: dict[str, str] = {}
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
+        self._tables = Tables(self._run, connection)
         self._has_few_threads = connection is None and (options is None or options.threads is None)
-        try:
-            with query_errors():
-                self._run("; ".join(["set timezone = 'UTC'", *duckdb_macros()]))
-        except QueryError:
-            self.close()
-            raise
+        self._settings.append("set timezone = 'UTC'")
+        self._unmade |= duckdb_macros()
+
+    @cached_property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        # Opened by the first statement: what arrays of a frame answer needs no database.
+        return self._open()
 
     def confine(
         self,
@@ -91,7 +99,8 @@ class DuckDBEngine(Logs, Engine):
         sources = [*logs]
         there = [f for log in sources if (f := files_there("", log, self._folder)) is not None]
         # Frames that are still to come may have many rows.
-        if (len(there) < max(len(sources), 1) and not self._stored) or not are_small(there):
+        has_frames = bool(self._stored or self._frames)
+        if (len(there) < max(len(sources), 1) and not has_frames) or not are_small(there):
             self._use_all_threads()
         self._is_confined = True
         if not self._is_own or (self._reads_remote and not all(f.are_local for f in there)):
@@ -99,14 +108,13 @@ class DuckDBEngine(Logs, Engine):
         files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
         if with_copies or any(log_files.are_copied for log_files in there):
             folders = [*folders, str(self._copies.folder)]
-        with query_errors():
-            self._run("; ".join(write_confinement(files, folders)))
+        self._settings += write_confinement(files, folders)
 
     def _use_all_threads(self) -> None:
         """Run statements from here on with a thread for each processor, if that can be changed."""
         if self._has_few_threads and not self._is_confined:
             self._has_few_threads = False
-            self._run("reset threads")
+            self._settings.append("reset threads")
 
     @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
@@ -120,7 +128,7 @@ class DuckDBEngine(Logs, Engine):
         self._rows[name] = int(str(count))
 
     def view(self, name: str, sql: str) -> None:
-        """Name a query, to be run each time it is read."""
+        """Name a query, to be run each time it is read; the first that reads it makes it."""
         self._create("view", name, sql)
 
     def table(self, name: str, sql: str) -> None:
@@ -141,7 +149,12 @@ class DuckDBEngine(Logs, Engine):
         before = self._kinds.get(name, kind)
         # `create or replace view` fails where a table has the name, and the other way round.
         drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
-        counts = self._run(f"{drop}create or replace {kind} {quote(name)} as {sql}")
+        create = f"{drop}create or replace {kind} {quote(name)} as {sql}"
+        self._unmade.pop(name.lower(), None)
+        if kind == "view" and _NAMES.fullmatch(name):
+            self._unmade[name.lower()] = create
+        else:
+            counts = self._run(create)
         self._kinds[name] = kind
         self._forget(name)
         if kind == "table":
@@ -163,7 +176,8 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        return self._wait(lambda: fetch(self._connection.execute(sql)))
+        statements = self._add_unmade(sql)
+        return self._wait(lambda: fetch(self._connection.execute(statements)))
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """Write the local timestamp of an epoch-milliseconds expression."""
@@ -184,19 +198,40 @@ class DuckDBEngine(Logs, Engine):
 
     def close(self) -> None:
         """Release memory and files, and detach from the caller's connection."""
+        for waiting in (self._settings, self._unmade, self._unread):
+            waiting.clear()
         # A second time there is no thread that could do it.
         with suppress(duckdb.Error, RuntimeError):
             self._tables.close()
         self._worker.shutdown()
-        with suppress(duckdb.Error):
-            self._connection.close()
+        if "_connection" in self.__dict__:
+            with suppress(duckdb.Error):
+                self._connection.close()
         self._copies.close()
         if self._scratch is not None:
             self._scratch.close()
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
+        statements = self._add_unmade(sql)
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
-        return self._wait(lambda: self._connection.execute(sql).fetchall())
+        return self._wait(lambda: self._connection.execute(statements).fetchall())
+
+    def _add_unmade(self, sql: str) -> str:
+        """Put what a statement reads, and is still to be made, before it."""
+        creates = list[str]()
+
+        def make(text: str) -> None:
+            for name in _NAMES.findall(text.lower()):
+                if name in self._unread:
+                    self._unread.pop(name)()
+                elif create := self._unmade.pop(name, None):
+                    make(create)
+                    creates.append(create)
+
+        make(sql)
+        settings, self._settings = self._settings, []
+        # A text of the user may end in a comment.
+        return "\n; ".join([*settings, *creates, sql])
 
     def _wait(self, work: Callable[[], Result]) -> Result:
         """Run work in another thread, so that Ctrl-C interrupts it.

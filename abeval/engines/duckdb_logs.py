@@ -13,6 +13,7 @@ import duckdb
 from abeval.engines import lakes, sources, text_files
 from abeval.engines.copies import Copies, check_bytes, check_utf8, list_sqlite_tables
 from abeval.engines.duckdb_connection import log_errors, query_errors
+from abeval.engines.frames import find_types
 from abeval.engines.sources import Files, choose
 from abeval.engines.sql import literal, quote
 from abeval.engines.text_files import Types, find_text_time
@@ -351,7 +352,6 @@ class _Stored:
 class Logs:
     """Make relations of logs; the part of an engine that reads."""
 
-    _connection: duckdb.DuckDBPyConnection
     _tables: Tables
     _copies: Copies
     _reads_remote: bool
@@ -364,7 +364,14 @@ class Logs:
         self._types: dict[str, Types] = {}
         self._rows: dict[str, int] = {}
         self._spans: dict[str, Span] = {}
+        self._frames: dict[str, object] = {}
+        self._unread: dict[str, Callable[[], None]] = {}
         self._spare = ""
+
+    @property
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """Return the open connection."""
+        raise NotImplementedError
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         """Run a statement and fetch its rows."""
@@ -491,10 +498,34 @@ class Logs:
 
     @query_errors()
     def add_frame(
-        self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
+        self,
+        name: str,
+        frame: Any,  # noqa: ANN401 (any frame)
+        source: LogSource | None = None,
+        reads: str | None = None,
     ) -> None:
-        """Copy a frame (pandas, Polars, Arrow, Ibis) into the relation `name`."""
+        """Copy a frame (pandas, Polars, Arrow, Ibis) into the relation `name`.
+
+        One whose types tell what its values are is copied once a statement reads it, if ever.
+        """
         self._forget(name)
+        # Statements name it as it is, whatever the case of their letters.
+        can_wait = source is not None and name.isidentifier() and name.islower()
+        types = find_types(frame, source) if source is not None and can_wait else None
+        if types is None:
+            self._load_frame(name, frame, source, reads)
+            return
+        if not _is_small(frame):
+            self._use_all_threads()
+        self._frames[name], self._types[name] = frame, types
+        self._rows[name] = len(frame)
+        self._unread[name] = partial(self._load_frame, name, frame, source, reads)
+
+    @query_errors()
+    def _load_frame(
+        self, name: str, frame: object, source: LogSource | None, reads: str | None
+    ) -> None:
+        """Copy a frame into the relation `name`."""
         log = sources.log_name(name).removesuffix("_frame")
         hint = (
             "each column needs one type, of numbers, text, times or booleans: cast it, or drop it"
@@ -509,8 +540,8 @@ class Logs:
             if source is None:
                 self._copy(name, frame, {}, [])
                 return
-            empty = None if reads is None else _make_empty_frame(frame)
-            types = dict[str, str]()
+            types = dict(self._types[name]) if name in self._frames else {}
+            empty = None if reads is None or types else _make_empty_frame(frame)
             if empty is not None:
                 with self._register_frame(empty):
                     types = text_files.column_types(self._run, _FRAME)
@@ -525,13 +556,16 @@ class Logs:
         if self._take_over(name, stored, len(columns) == len(types)):
             return
         self._copy(name, stored.rows, types, columns)
+        self._stored[name] = stored
+        if name in self._frames:
+            # A plain frame has no row without a value.
+            return
         # A row may have a value only in a column that was left out.
         if len(columns) < len(types) and self._run(f"from {self._blank(name)} limit 1"):
             self._copy(name, stored.rows, types, [*types])
         ((blank,),) = self._run(f"delete from {self._blank(name)}")
         stored.blank = int(str(blank))
         self._rows[name] -= stored.blank
-        self._stored[name] = stored
 
     def _copy(self, name: str, rows: object, types: Types, columns: Sequence[str]) -> None:
         """Create a table of some columns of rows; of all if none is named."""
@@ -562,7 +596,7 @@ class Logs:
 
     def _forget(self, name: str) -> None:
         """Forget what is known of a relation that is made anew."""
-        for facts in (self._stored, self._types, self._rows):
+        for facts in (self._stored, self._types, self._rows, self._frames, self._unread):
             facts.pop(name, None)
 
     def _blank(self, name: str) -> str:
@@ -584,6 +618,10 @@ class Logs:
     def read_span(self, name: str) -> Span | None:
         """Return the span outside of which rows of a log were not read; None if all were."""
         return self._spans.get(name)
+
+    def plain_frame(self, name: str) -> object:
+        """Return the frame of a log whose columns can be read without SQL; None for others."""
+        return self._frames.get(name)
 
     def blank_rows(self, name: str) -> int:
         """Count rows of a log that were not read, as no column has a value."""
@@ -608,6 +646,8 @@ class Logs:
     @query_errors()
     def complete(self, name: str) -> None:
         """Read a log again with every column, if some were left out."""
+        if name in self._unread:
+            self._unread.pop(name)()
         if name in self._stored and self._lacks_columns(name):
             self._stored[name].load()
 

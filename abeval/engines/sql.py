@@ -191,6 +191,10 @@ class Engine(Protocol):
         """Return the span outside of which rows of a log were not read; None if all were."""
         return None
 
+    def plain_frame(self, name: str) -> object:
+        """Return the frame of a log whose columns can be read without SQL; None for others."""
+        return None
+
     def count(self, name: str) -> int:
         """Count the rows of a log or a table."""
         return count_rows(self, quote(name))

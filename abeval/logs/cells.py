@@ -78,12 +78,19 @@ class LogCells:
 def write_hashed_cells(engine: Engine, schema: LogSchema, cells: str) -> str:
     """Write the rows of a relation of cells, with hashes of unit and row class."""
     columns = {
-        "unit_hash": engine.hash64(["unit_id"]),
+        "unit_hash": write_unit_hash(engine, schema, "unit_id"),
         # A second hash tells whether two units share the first by chance.
         "second_hash": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
         "kind_hash": engine.hash64(_kind_columns(schema)),
     }
     return f"select *, {', '.join(f'{sql} as {n}' for n, sql in columns.items())} from {cells}"
+
+
+def write_unit_hash(engine: Engine, schema: LogSchema, unit: str) -> str:
+    """Write the hash of a unit; of a row of a table without ids, its number."""
+    log = schema.impressions
+    is_row = log.log == UNITS and "unit_id" not in log and "impression_id" not in log
+    return f"cast({unit} as bigint)" if is_row else engine.hash64([unit])
 
 
 def _kind_columns(schema: LogSchema) -> list[str]:

@@ -22,6 +22,9 @@ from abeval.logs.cells import LogCells, read_cells, sum_unit_days, write_hashed_
 from abeval.logs.coarser import NAMES, find_coarser_ids
 from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.duplicates import Repeats, find_repeats
+from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.frame_cells import read_frame_cells
 from abeval.logs.mapping import CLICK_KEYS, EVENT_IDS, LogColumns
 from abeval.logs.placing import UnitAssignment, assign_units
 from abeval.logs.run import Run, extract_reason, list_file_notes, open_logs
@@ -242,9 +245,12 @@ def prepare(
         write_views(run, schema, join)
         run.step("units and days")
         checks.check_positions(metrics, schema, engine, repeats.least_position)
-        _write_cells(run, schema)
+        of_frame = read_frame_cells(run, schema, metrics)
+        _write_cells(run, schema, are_read=of_frame is None)
         run.step("assignment")
-        cells = _read_cells(run, schema)
+        cells = _read_cells(run, schema) if of_frame is None else of_frame
+        is_numbered = of_frame is not None and experiment.unit == ROW_UNIT
+        units.write_names(engine, schema, opened.rows[name] if is_numbered else None)
         assignment = assign_units(run, schema, cells)
         read = _list_row_columns(experiment, metrics, schema, cuts, by_arrays, bool(extra))
         if units_read or read or schema.outcomes or schema.table is not None:
@@ -308,13 +314,16 @@ _FEW = 100_000
 """Largest table of units to keep as cells instead of reading it in each query."""
 
 
-def _write_cells(run: Run, schema: LogSchema) -> None:
-    """Create `logged_cells`: sums of a log, or the rows of a table of units."""
+def _write_cells(run: Run, schema: LogSchema, *, are_read: bool) -> None:
+    """Create `logged_cells`: sums of a log, or the rows of a table of units.
+
+    `are_read` is whether the cells are read of it.
+    """
     engine, of_units = run.engine, run.experiment.is_unit_table
     checks.check_clicks(schema, engine)
     show_sums(run, schema, of_units)
     # A few rows are planned once; many would be in memory twice.
-    is_few = engine.in_process and of_units and engine.count("raw_units") <= _FEW
+    is_few = are_read and engine.in_process and of_units and engine.count("raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
     create("logged_cells", write_hashed_cells(engine, schema, "dated_sums"))
 
@@ -331,14 +340,12 @@ def show_sums(run: Run, schema: LogSchema, are_units: bool) -> None:
 
 
 def _read_cells(run: Run, schema: LogSchema) -> LogCells:
-    """Read the cells of the log, and show the ids of their units to queries."""
+    """Read the cells of the log."""
     experiment, engine = run.experiment, run.engine
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.is_unit_table and experiment.trust.aa_runs
     bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
-    cells = read_cells(engine, schema, bucket)
-    units.write_names(engine, schema)
-    return cells
+    return read_cells(engine, schema, bucket)
 
 
 def _list_row_columns(

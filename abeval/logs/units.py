@@ -18,7 +18,7 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.logs import unit_arrays as arrays
 from abeval.logs import views
-from abeval.logs.cells import LogCells
+from abeval.logs.cells import LogCells, write_unit_hash
 from abeval.logs.run import Run
 from abeval.logs.shape import UNITS, ComputedColumns, LogSchema
 
@@ -27,10 +27,15 @@ SubBuckets = NDArray[np.int16]
 _ID = "cast(logged_id as varchar)"
 
 
-def write_names(engine: Engine, schema: LogSchema) -> None:
-    """Create the view `logged_names`: the ids of all units, with their hashes."""
+def write_names(engine: Engine, schema: LogSchema, rows: int | None = None) -> None:
+    """Create the view `logged_names`: the ids of all units, with their hashes.
+
+    `rows` is the number of units that are the rows of a frame, which then need not be read.
+    """
     logged = "select unit_id as logged_id from logged_cells where unit_id is not null"
-    if schema.impressions.log == UNITS:
+    if rows is not None:
+        ids_sql = f"select number as logged_id from range(1, {rows + 1}) as r (number)"
+    elif schema.impressions.log == UNITS:
         ids_sql = logged
     elif schema.exposures is None:
         ids_sql = f"select distinct logged_id from ({logged}) as ids"
@@ -40,7 +45,8 @@ def write_names(engine: Engine, schema: LogSchema) -> None:
         )
     engine.view(
         "logged_names",
-        f"select *, {engine.hash64(['logged_id'])} as unit_hash from ({ids_sql}) as n",
+        f"select *, {write_unit_hash(engine, schema, 'logged_id')} as unit_hash "
+        f"from ({ids_sql}) as n",
     )
 
 

@@ -2,17 +2,20 @@
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlglot import exp
 
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
 from abeval.engines.duckdb_logs import RENAME
+from abeval.engines.frames import find_column, read_numbers
 from abeval.engines.sql import Engine, is_number, literal, number_cast, quote, read_int
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import suggest_name, suggest_near_name
@@ -85,11 +88,24 @@ TABLE = "raw_table"
 
 
 class Columns:
-    """The names and types of a table's columns."""
+    """The names, types and values of a table's columns."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._types = engine, engine.columns(TABLE)
         self._known = {column.lower(): column for column in self._types}
+
+    def read_numbers(self, text: str) -> NDArray[np.float64]:
+        """Read the values of an expression as doubles, without nulls."""
+        column, frame = find_column(text, self._types), self._engine.plain_frame(TABLE)
+        if frame is not None and column is not None and is_number(self._types[column]):
+            values = read_numbers(frame, column)
+            return values[~np.isnan(values)]
+        sql = text if column is None else quote(column)
+        try:
+            read = self._engine.arrays(f"select cast(({sql}) as double) as value from {TABLE}")
+        except QueryError as error:
+            raise make_expression_error(repr(text), error) from error
+        return np.asarray(np.ma.compressed(read["value"]), np.float64)
 
     def find_column(self, name: str) -> str:
         """Find a column by its name, ignoring case."""
@@ -205,35 +221,46 @@ _PLACES = 6
 """Most decimals that are looked for; values with more are rounded to `_DIGITS`."""
 
 
-class _Values:
-    """The ranges of expressions in a table; they choose how a metric's values are rounded."""
+class _Facts(NamedTuple):
+    """What the values of an expression are like.
 
-    def __init__(self, engine: Engine, columns: Columns, groups: Sequence[Sequence[str]]) -> None:
-        self._columns = columns
-        texts = list(dict.fromkeys(text for group in groups for text in group))
-        select_list = ", ".join(["count(*)", *map(_range_sql, texts)])
-        try:
-            ((rows, *cells),) = engine.rows(f"select {select_list} from {TABLE}")
-        except QueryError:
-            for text in texts:
-                with _explain_errors(text):
-                    engine.rows(f"select {_range_sql(text)} from {TABLE}")
-            raise
-        self._rows = read_int(rows)
-        self._ranges = {text: cells[6 * i : 6 * i + 6] for i, text in enumerate(texts)}
+    Attributes:
+        are_binary: Whether all are 0 or 1.
+        are_equal: Whether all are one value.
+        size: Largest absolute value of those that are finite.
+        decimals: How many they have; one more than `_PLACES` stands for more.
+    """
+
+    are_binary: bool
+    are_equal: bool
+    size: float
+    spread: float
+    decimals: int
+
+
+class _Values:
+    """What expressions are like in a table; it chooses how a metric's values are rounded."""
+
+    def __init__(self, engine: Engine, columns: Columns, texts: Iterable[str]) -> None:
+        self._columns, self._rows = columns, engine.count(TABLE)
+        # One after the other: together they would take the memory of the whole table.
+        self._facts = {
+            text: _describe_values(columns.read_numbers(text)) for text in dict.fromkeys(texts)
+        }
 
     def is_share(self, text: str) -> bool:
         """Tell whether values are only 0 and 1."""
-        odd, most, least, *_ = self._ranges[text]
+        facts = self._facts[text]
         # Zeros alone may be counts of something rare.
-        return not odd and (most != least or self._columns.find_type(text) == "BOOLEAN")
+        varies = not facts.are_equal or self._columns.find_type(text) == "BOOLEAN"
+        return facts.are_binary and varies
 
     def step(self, texts: Sequence[str]) -> float:
         """Choose the coarsest rounding step that changes no printed digit."""
         broken = [text for text in texts if not self._columns.is_whole(text)]
-        sizes = [float(self._ranges[text][3] or 0) for text in texts]
+        sizes = [self._facts[text].size for text in texts]
         exponents = [math.ceil(math.log10(size)) for size in sizes if size]
-        decimals = max((read_int(self._ranges[text][5] or 0) for text in broken), default=0)
+        decimals = max((self._facts[text].decimals for text in broken), default=0)
         least = -decimals if decimals <= _PLACES else -12
         # The smaller of two needs its digits too, as far as the larger one leaves room.
         exponent = max(min(exponents, default=6), max(exponents, default=6) - 1) - _DIGITS
@@ -242,7 +269,7 @@ class _Values:
         for text, size in zip(texts, sizes, strict=True):
             # Rounding errors of a sum grow with the root of the rows.
             lost = math.ulp(size) * math.sqrt(self._rows)
-            spread = float(self._ranges[text][4] or 0)
+            spread = self._facts[text].spread
             if spread and max(lost, step if rounded > least else 0.0) > _FINE * spread:
                 what = f"values of {text} are up to {size:.6g}, and differ by {spread:.3g} only"
                 hint = "numbers have 16 digits: subtract what all units share, so that means differ"
@@ -250,26 +277,42 @@ class _Values:
         return step
 
 
-@contextmanager
-def _explain_errors(text: str) -> Iterator[None]:
-    try:
-        yield
-    except QueryError as error:
-        raise make_expression_error(repr(text), error) from error
-
-
-def _range_sql(text: str) -> str:
-    """Write SQL of six facts: not 0 or 1, max, min, largest size, spread, decimals."""
-    value = f"cast(({text}) as double)"
-    rounding_tests = [f"round({value} * 1e{p}) / 1e{p} = {value}" for p in range(_PLACES + 1)]
-    cases = " ".join(f"when {is_so} then {p}" for p, is_so in enumerate(rounding_tests))
-    return (
-        f"count_if({value} not in (0, 1)), max({value}), min({value}), "
-        # Infinite values are refused later; here they must not hide the others.
-        f"max(case when abs({value}) < 1e300 then abs({value}) end), "
-        f"stddev_pop(case when abs({value}) < 1e150 then {value} end), "
-        f"max(case when not {rounding_tests[-1]} then {_PLACES + 1} {cases} end)"
+def _describe_values(values: NDArray[np.float64]) -> _Facts:
+    """Describe values, of which some may be infinite or NaN."""
+    # Infinite values are refused later; here they must not hide the others.
+    finite = values[np.abs(values) < 1e300]
+    # Large values have few digits left for their squares.
+    differences = (finite - finite[:1])[np.abs(finite) < 1e150]
+    return _Facts(
+        are_binary=bool(((values == 0) | (values == 1)).all()),
+        are_equal=not len(values) or bool((values == values[0]).all()),
+        size=float(np.abs(finite).max(initial=0)),
+        spread=float(differences.std()) if len(differences) else 0.0,
+        decimals=_count_decimals(finite),
     )
+
+
+def _count_decimals(values: NDArray[np.float64]) -> int:
+    """Count the decimals of finite values; at most one more than `_PLACES`.
+
+    Example:
+        >>> _count_decimals(np.array([2.5, 1.25])), _count_decimals(np.array([1 / 3]))
+        (2, 7)
+    """
+
+    def drop_rounded(values: NDArray[np.float64], places: int) -> NDArray[np.float64]:
+        with np.errstate(over="ignore"):
+            rounded: NDArray[np.float64] = np.rint(values * 10.0**places) / 10.0**places
+        return values[np.not_equal(rounded, values)]
+
+    # Of large values, more decimals may be lost than there are.
+    if len(drop_rounded(values, _PLACES)):
+        return _PLACES + 1
+    for places in range(_PLACES):
+        values = drop_rounded(values, places)
+        if not len(values):
+            return places
+    return _PLACES
 
 
 _Entries = list[dict[str, Any]]
@@ -307,8 +350,7 @@ def read_measures(
             for entry in entries
         ]
     summed = [_list_summed_expressions(columns, entry) for entry in entries]
-    groups = [*filter(None, summed), *([sql] for sql in covariates)]
-    values = _Values(engine, columns, groups)
+    values = _Values(engine, columns, [*chain(*summed), *covariates])
     for i, texts in enumerate(summed):
         entry = entries[i]
         may_be_share = bool(texts) and "value" in entry and "quantile" not in entry

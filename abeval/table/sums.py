@@ -8,13 +8,16 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, SEGMENT, SUM_NAMES, WHOLE, Group, SumsRow
 from abeval.drafts import words
 from abeval.drafts.columns import measure_table
 from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, CallerNames, parse_number, read_counts
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import quote
+from abeval.engines.frames import count_keys, find_types, read_numbers
+from abeval.engines.sql import is_number, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment
 from abeval.experiment.metrics import named_metrics
@@ -125,6 +128,8 @@ def read_count_table(table: object, options: TableOptions) -> Sums | None:
     """Read a table of counts; None if it is another table, or has a unit column."""
     if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
         return None
+    if _has_many_rows_of_a_key(table, options):
+        return None
     metrics = options.metrics
     named = None if metrics is None else dict(map(_split_metric, list_specs(metrics)))
     segments = list(options.segments)
@@ -145,6 +150,24 @@ def _is_small(table: object) -> bool:
     with suppress(TypeError):
         return len(table) <= MOST_ROWS  # type: ignore[arg-type]
     return False
+
+
+def _has_many_rows_of_a_key(table: object, options: TableOptions) -> bool:
+    """Tell whether a frame has more than two rows of each key, as `read_counts` finds them.
+
+    A column may be part of the key unless it is known to hold numbers.
+    """
+    types = find_types(table, LogSource())
+    if types is None or options.variant not in types:
+        return False
+    numbers = [
+        name
+        for name, kind in types.items()
+        if is_number(kind) and kind != "BOOLEAN" and not words.is_role_name(name, "time", "day")
+        if not np.isinf(read_numbers(table, name)).any()
+    ]
+    keys = [name for name in types if name == options.variant or name not in numbers]
+    return 2 * count_keys(table, keys) < len(table)  # type: ignore[arg-type]
 
 
 def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
