@@ -340,13 +340,14 @@ def write_rows(
     same_unit = "and r.unit_id = q.unit_id" if request.join else ""
     item = number_items(engine, ["select item_id from kept_rows", *other_items], ties)
     scores = [name for name in columns if name.startswith("m_")]
+    row_scores = ", ".join(f"r.{name}" for name in scores)
     category = "r.category" if "category" in columns else "cast(null as varchar)"
     # Joins are run once; without them, a view costs nothing, as it only renames columns.
     write = engine.table if request.join or item.join else engine.view
     write(
         "every_row",
         f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, "
-        f"{item.tie} as tie, {category} as category, r.grade, {', '.join(f'r.{name}' for name in scores)} "
+        f"{item.tie} as tie, {category} as category, r.grade, {row_scores} "
         f"from kept_rows r {request.join} {same_unit} {item.join} where r.request_id is not null",
     )
     once = "select * from every_row" + (" where item_id is not null" if unkeyed else "")

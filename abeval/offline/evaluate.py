@@ -531,7 +531,8 @@ def _write_candidate_rows(
     candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quote(request)} as request_id, "
-        f"{quote(columns.item)} as item_id, {position}{', '.join(models)}, coalesce({grade}, 0) as grade"
+        f"{quote(columns.item)} as item_id, {position}{', '.join(models)}, "
+        f"coalesce({grade}, 0) as grade"
         f"{_write_named_cutoffs(scoring.cutoffs, has, 'the log')} from {rows}",
     )
     return candidates.read_counts(
