@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import duckdb
+import numpy as np
 
 from abeval.engines import lakes, sources, text_files
 from abeval.engines.copies import Copies, check_bytes, check_utf8, list_sqlite_tables
@@ -89,6 +90,19 @@ def _stream_polars(frame: Any) -> Stream:  # noqa: ANN401
     return Stream(frame.cast({c: str for c, kind in frame.schema.items() if str(kind) == "Null"}))
 
 
+def _has_plain_columns(frame: Any) -> bool:  # noqa: ANN401
+    """Tell whether all columns of a pandas frame are contiguous arrays of numbers.
+
+    DuckDB cannot read the strided columns of a reversed or sliced frame.
+    """
+    return all(
+        isinstance(kind, np.dtype)
+        and kind.kind in "biuf"
+        and frame.iloc[:, i].to_numpy().flags.c_contiguous
+        for i, kind in enumerate(frame.dtypes)
+    )
+
+
 class LakeRows:
     """Hold the rows of a data lake's table; each read of them scans anew."""
 
@@ -117,8 +131,7 @@ _KINDS = {
     "pandas.DataFrame": _Kind(
         lambda f: f.head(1000),
         lambda f, columns: f.iloc[:, [*columns.values()]],
-        # A copy, because DuckDB cannot read the strided columns of a reversed or sliced frame.
-        lambda f: f.copy(),
+        lambda f: f if _has_plain_columns(f) else f.copy(),
         is_counted=True,
     ),
     "polars.DataFrame": _IN_MEMORY._replace(scanned=_stream_polars),

@@ -43,13 +43,15 @@ class Units:
 
     `group` is that of the jackknife, from 0; `traffic` is the index of the variant.
 
-    `names` has the variants, ascending, or `all` for units without.
+    `names` has the variants, ascending, or `all` for units without. Rows have the index of a unit
+    in place of its id, or, if `are_numbers`, the id itself.
     """
 
     ids: NDArray[np.generic]
     group: Integers
     names: Sequence[str]
     traffic: Integers
+    are_numbers: bool = False
 
     @cached_property
     def masks(self) -> Mapping[str, Bools]:
@@ -68,10 +70,13 @@ class Units:
 def write_units(engine: Engine, sql: str) -> Units:
     """Number the units of SQL of `unit_id, traffic, unit_group`, and return them.
 
-    They become the table `traffic` (`named_id`, the unit's id; `unit_id`, its number from 0;
-    `traffic`, the index of its variant; `unit_group`).
+    They become the table `traffic` (`named_id`, the unit's id; `unit_id`, its number from 0, or
+    the id itself where all ids are whole numbers of 32 bits; `traffic`, the index of its variant;
+    `unit_group`).
     """
     engine.table("named_units", sql)
+    are_numbers = _are_narrow(engine, "unit_id", "named_units")
+    unit_number = "unit_id" if are_numbers else "row_number() over (order by unit_id) - 1"
     traffics = engine.rows("select distinct traffic from named_units order by 1")
     names = [str(name) for (name,) in traffics]
     # Without any unit there is no name to index, but the SQL must be valid.
@@ -79,15 +84,13 @@ def write_units(engine: Engine, sql: str) -> Units:
     # Tables, because views would find and number the units again on each read.
     engine.table(
         "traffic",
-        "select unit_id as named_id, "
-        # From 0, so that the number of a unit is its index in arrays of sums.
-        "cast(row_number() over (order by unit_id) - 1 as integer) as unit_id, "
+        f"select unit_id as named_id, cast({unit_number} as integer) as unit_id, "
         f"cast({number} as integer) as traffic, cast(unit_group as integer) as unit_group "
         "from named_units",
     )
     columns = engine.arrays("select * from traffic order by unit_id")
     ids, group, traffic = (np.asarray(columns[c]) for c in ("named_id", "unit_group", "traffic"))
-    return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
+    return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64), are_numbers)
 
 
 def cutoff_columns(texts: Iterable[str]) -> list[str]:
@@ -207,21 +210,46 @@ _FITS = 2**31
 """Whole numbers below it, and from its negative on, have 32 bits."""
 
 
+def _are_narrow(engine: Engine, name: str, relation: str) -> bool:
+    """Tell whether a column of a relation has only whole numbers of 32 bits."""
+    if engine.columns(relation)[name] not in WHOLE_TYPES:
+        return False
+    ((low, high),) = engine.rows(f"select min({name}), max({name}) from {relation}")
+    return read_int(low) >= -_FITS and read_int(high) < _FITS
+
+
 def _narrow_ids(engine: Engine, column: str, relation: str) -> str:
     """Write a column `r.id` of whole numbers in 32 bits, if a relation has no larger ones.
 
     They are ranked in half the time. Larger ids of other rows, which meet none of these, are null.
     """
-    name = column.partition(".")[2]
-    ((low, high),) = engine.rows(f"select min({name}), max({name}) from {relation}")
-    has_larger = read_int(low) < -_FITS or read_int(high) >= _FITS
-    return column if has_larger else f"try_cast({column} as integer)"
+    is_narrow = _are_narrow(engine, column.partition(".")[2], relation)
+    return f"try_cast({column} as integer)" if is_narrow else column
+
+
+def keep_units(
+    engine: Engine, rows: str, columns: Sequence[str], units: Units, *, are_all: bool
+) -> None:
+    """Make `kept_rows`, the rows of units, with `unit_id` the number of the unit.
+
+    `are_all` says that every row with an id is of one of them.
+    """
+    kept = {name: f"r.{name}" for name in columns} | {"unit_id": "t.unit_id"}
+    source = f"{rows} r join traffic t on r.unit_id = t.named_id"
+    if are_all and units.are_numbers:
+        source = f"{rows} r where r.unit_id is not null"
+        # Rows are written and ranked faster with narrow ids.
+        narrow = [name for name in ("request_id", "item_id") if _are_narrow(engine, name, rows)]
+        kept |= {name: f"cast(r.{name} as integer)" for name in ("unit_id", *narrow)}
+    selected = ", ".join(f"{sql} as {name}" for name, sql in kept.items())
+    # A table, because counts, numbers of ids and the rows to rank all read it.
+    engine.table("kept_rows", f"select {selected} from {source}")
 
 
 def name_rows(engine: Engine, sql: str) -> None:
     """Make `candidate_rows`, with ids as logged.
 
-    Other columns are `position`, `category`, `grade` and scores `m_N`.
+    Other columns are `grade`, scores `m_N` and, if they are known or read, `position`, `category`.
     """
     engine.view("candidate_rows", sql)
 
@@ -291,32 +319,35 @@ class Rows(NamedTuple):
 
 
 def write_rows(
-    engine: Engine, other_items: Sequence[str], ties: Ties, cutoffs: Sequence[Expression] = ()
+    engine: Engine,
+    units: Units,
+    other_items: Sequence[str],
+    ties: Ties,
+    cutoffs: Sequence[Expression] = (),
+    *,
+    are_all: bool = False,
 ) -> Rows:
     """Make `every_row` of `candidate_rows`, and `replay_rows` with each item once.
 
-    Rows are those of the units of `traffic`, with numbers for ids, and a `tie`. `other_items` is
-    SQL of `item_id` that needs numbers too.
+    Rows are those of the units, of which each row with an id has one if `are_all`, with numbers
+    for ids, and a `tie`. `other_items` is SQL of `item_id` that needs numbers too.
     """
-    columns = [name for name in engine.columns("candidate_rows") if name != "unit_id"]
-    # A table, because the counts, the numbers of ids and the rows below all read it.
-    engine.table(
-        "kept_rows",
-        f"select t.unit_id, r.{', r.'.join(columns)} from candidate_rows r "
-        "join traffic t on r.unit_id = t.named_id",
-    )
+    columns = [*engine.columns("candidate_rows")]
+    keep_units(engine, "candidate_rows", columns, units, are_all=are_all)
     unkeyed, shared = (fetch_int(engine, sql) for sql in _COUNTS)
     request = number_requests(engine, "kept_rows", _KEYED, are_shared=shared > 0)
     # A request that units share has a number for each of them, so the join needs both ids.
     same_unit = "and r.unit_id = q.unit_id" if request.join else ""
     item = number_items(engine, ["select item_id from kept_rows", *other_items], ties)
     scores = [name for name in columns if name.startswith("m_")]
+    row_scores = ", ".join(f"r.{name}" for name in scores)
+    category = "r.category" if "category" in columns else "cast(null as varchar)"
     # Joins are run once; without them, a view costs nothing, as it only renames columns.
     write = engine.table if request.join or item.join else engine.view
     write(
         "every_row",
         f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, "
-        f"{item.tie} as tie, r.category, r.grade, {', '.join(f'r.{name}' for name in scores)} "
+        f"{item.tie} as tie, {category} as category, r.grade, {row_scores} "
         f"from kept_rows r {request.join} {same_unit} {item.join} where r.request_id is not null",
     )
     once = "select * from every_row" + (" where item_id is not null" if unkeyed else "")
@@ -324,7 +355,7 @@ def write_rows(
     best = ["max(tie) as tie", "min(category) as category"]
     best += [f"max({name}) as {name}" for name in ("grade", *scores)]
     keys = "unit_id, request_id, item_id"
-    repeated = _merge_repeated(engine, "replay_rows", once, keys, best)
+    repeated = merge_repeated(engine, "replay_rows", once, keys, best)
     accounts = [
         ("rows_without_request_or_item", unkeyed),
         ("requests_shared_by_units", shared),
@@ -334,10 +365,11 @@ def write_rows(
     return Rows(request, item, accounts, cutoff_values)
 
 
-def _merge_repeated(engine: Engine, name: str, sql: str, keys: str, best: Sequence[str]) -> int:
+def merge_repeated(engine: Engine, name: str, sql: str, keys: str, best: Sequence[str]) -> int:
     """Make `name`, the rows of SQL with each item of a request once.
 
-    Its columns are `keys`, then `best`, as in the SQL. Returns how many rows repeat another.
+    Its columns are `keys`, then `best`, as in the SQL. Missing ids count as equal. Returns how
+    many rows repeat another.
     """
     # One sort: grouping all rows takes twice as long, so only those of repeated items are merged.
     number = "row_number() over (partition by request_id, item_id order by item_id nulls last)"
@@ -350,7 +382,7 @@ def _merge_repeated(engine: Engine, name: str, sql: str, keys: str, best: Sequen
     if not repeated:
         engine.view(name, sql)
         return 0
-    same = "r.request_id = d.request_id and r.item_id = d.item_id"
+    same = " and ".join(f"r.{c} is not distinct from d.{c}" for c in ("request_id", "item_id"))
     engine.table(
         name,
         f"select r.* from ({sql}) as r anti join repeated_items d on {same} union all "
@@ -409,7 +441,7 @@ def write_listed_candidates(
     # An item has one place in a list: the best that the model gave it.
     best = ["max(score) as score", "min(position) as position"]
     keys, rows = "request_id, item_id", "select * from list_rows"
-    repeated = _merge_repeated(engine, "listed_once", rows, keys, best)
+    repeated = merge_repeated(engine, "listed_once", rows, keys, best)
     # A list's ids may be of another type than the truth's: 2.6 is not request 3.
     is_whole = engine.columns("list_rows")["request_id"] in WHOLE_TYPES
     request_id = request.sql if request.join or is_whole else "r.request_id"
@@ -419,7 +451,8 @@ def write_listed_candidates(
         f"from listed_once r {request.join} {item.join}",
     )
     engine.table(f"judged_{number}", query("offline/judged"))
-    return f"select * from judged_{number}", repeated
+    # Lists have no categories: a column of nulls would take as long to write as one of texts.
+    return f"select *, cast(null as varchar) as category from judged_{number}", repeated
 
 
 def read_counts(engine: Engine, sql: str, *names: str) -> Accounts:

@@ -350,12 +350,12 @@ def _write_truth(
     traffic = candidates.write_single_traffic("judgements", part.name if part else "all")
     units = candidates.write_units(engine, traffic)
     _check_units(units, part)
-    engine.table(
-        "truth_once",
-        # A request belongs to one unit, and an item that was judged twice has its best grade.
-        "select min(t.unit_id) as unit_id, request_id, item_id, max(grade) as grade "
-        "from judgements j join traffic t on j.unit_id = t.named_id group by request_id, item_id",
-    )
+    columns = ["unit_id", "request_id", "item_id", "grade"]
+    candidates.keep_units(engine, "judgements", columns, units, are_all=True)
+    # A request belongs to one unit, and an item that was judged twice has its best grade.
+    best = ["min(unit_id) as unit_id", "max(grade) as grade"]
+    rows = "select request_id, item_id, unit_id, grade from kept_rows"
+    candidates.merge_repeated(engine, "truth_once", rows, "request_id, item_id", best)
     keyed = "select min(unit_id) as unit_id, request_id from truth_once group by request_id"
     request = candidates.number_requests(engine, "truth_once", keyed)
     candidates.write_truth(
@@ -466,7 +466,9 @@ def evaluate_log(
                 )
                 units = candidates.write_units(engine, traffic)
                 _check_units(units, part)
-                rows = candidates.write_rows(engine, [], by, part_scoring.cutoffs)
+                rows = candidates.write_rows(
+                    engine, units, [], by, part_scoring.cutoffs, are_all=True
+                )
             sql = candidates.write_shown_candidates(of_model)
             points = candidates.write_shown_points(of_model)
             judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)
@@ -517,9 +519,7 @@ def _write_candidate_rows(
     sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]
     models = [f"{candidates.write_finite(text)} as m_{i}" for i, text in enumerate(sql)]
     # Row numbers are slow, and only one order of ties needs them.
-    position = (
-        "row_number() over ()" if scoring.policy.ties == "position" else "cast(null as bigint)"
-    )
+    position = "row_number() over () as position, " * (scoring.policy.ties == "position")
     unit, grade = quote(columns.unit), quote(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
     grade = (
@@ -531,9 +531,8 @@ def _write_candidate_rows(
     candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quote(request)} as request_id, "
-        f"{quote(columns.item)} as item_id, {position} as position, "
-        f"cast(null as varchar) as category, "
-        f"{', '.join(models)}, coalesce({grade}, 0) as grade"
+        f"{quote(columns.item)} as item_id, {position}{', '.join(models)}, "
+        f"coalesce({grade}, 0) as grade"
         f"{_write_named_cutoffs(scoring.cutoffs, has, 'the log')} from {rows}",
     )
     return candidates.read_counts(

@@ -49,6 +49,8 @@ Key = tuple[str, str, int]
 class ModelSums:
     """The sums of one model; columns are added in place.
 
+    If `are_numbers`, queries number `units` by their ids, else by their indices.
+
     `items` counts those in its lists, and `unjudged` those of them that nobody judged, where that
     may be; `longest` the items of its longest list with a relevant item. `curve`, by traffic and
     group of units, and `listed_items`, the lists that hold each item by traffic, cut-off and
@@ -66,6 +68,7 @@ class ModelSums:
     columns: dict[Key, Floats] = field(default_factory=dict)
     curve: Columns | None = None
     listed_items: Columns | None = None
+    are_numbers: bool = False
 
     @property
     def probabilities(self) -> bool:
@@ -83,11 +86,14 @@ class ModelSums:
 
         Columns `v_…` are whole multiples of `scale`.
         """
+        index = rows["unit_id"]
+        if self.are_numbers:
+            index = np.searchsorted(self.units, index)
         for name in (name for name in rows if name not in ("unit_id", "k")):
             sums = np.zeros(len(self.units))
             # A null becomes NaN, because the number behind a mask is arbitrary.
             column = np.ma.filled(np.ma.asarray(rows[name], dtype=np.float64), np.nan)
-            sums[rows["unit_id"]] = column * (scale if name.startswith("v_") else 1.0)
+            sums[index] = column * (scale if name.startswith("v_") else 1.0)
             self.columns[family, name.removeprefix("v_"), k] = sums
 
     def add_cuts(self, engine: Engine, family: Family, sql: str, ks: Sequence[int]) -> None:
@@ -319,6 +325,7 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
         longest=longest,
         items=items,
         unjudged=unjudged,
+        are_numbers=units.are_numbers,
     )
     sums.add("requests", engine.arrays(query("offline/unit_requests")))
     return sums
@@ -391,15 +398,10 @@ def _rank_items(engine: Engine, held: Sequence[int], with_pairs: bool) -> None:
     kept, ranked = "grade > 0", "select * from model_items"
     if held:
         columns, kept = "*", f"{kept} or place <= {max(held)}"
-    else:
-        # Places are read of relevant items alone, so lists without one need not be ranked.
-        # Where nearly all rows are of lists with one, finding the others costs more than it saves.
-        needed = "sum(case when relevant > 0 then items else 0 end) < 0.8e0 * sum(items)"
-        ((has_others,),) = engine.rows(f"select {needed} from requests")
-        if has_others:
-            relevant = "select request_id from requests where relevant > 0"
-            ranked = f"select m.* from model_items m semi join ({relevant}) r "
-            ranked += "on m.request_id = r.request_id"
+    elif not with_pairs:
+        # Places are read of relevant items alone, which nothing below the last of them moves.
+        ranked = "select m.* from model_items m join requests r on m.request_id = r.request_id "
+        ranked += "where m.score >= r.least_score or m.grade > 0"
     _open_ranked_items(engine, ranked)
     places = f"select {columns} from ({query('offline/places')}) as p where {kept}"
     engine.table("places", places)

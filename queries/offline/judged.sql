@@ -14,8 +14,7 @@ together as (
   full outer join truth_rows t on l.request_id = t.request_id and l.item_id = t.item_id
 )
 select
-  r.unit_id, r.request_id, t.item_id, t.score, t.tie, t.grade,
-  cast(null as varchar) as category, t.judged
+  r.unit_id, r.request_id, t.item_id, t.score, t.tie, t.grade, t.judged
 from together t
 join requests r on t.request_id = r.request_id
 where t.item_id is not null

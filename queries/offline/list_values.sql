@@ -18,10 +18,10 @@ with cut as (
     cast(sum(case when h.place <= c.k then h.dcg_bin else 0 end) as double) as dcg_bin,
     cast(sum(case when h.place <= c.k then h.dcg_lin else 0 end) as double) as dcg_lin,
     cast(sum(case when h.place <= c.k then h.dcg_exp else 0 end) as double) as dcg_exp,
-    cast(sum(case when h.ideal <= c.k then h.ideal_bin else 0 end) as double) as ideal_bin,
+    cast(sum(case when h.hit <= c.k then h.ideal_bin else 0 end) as double) as ideal_bin,
     cast(sum(case when h.ideal <= c.k then h.ideal_lin else 0 end) as double) as ideal_lin,
     cast(sum(case when h.ideal <= c.k then h.ideal_exp else 0 end) as double) as ideal_exp,
-    cast(sum(case when h.list_ideal <= c.k then h.list_bin else 0 end) as double) as list_bin,
+    cast(sum(case when h.hit <= c.k then h.list_bin else 0 end) as double) as list_bin,
     cast(sum(case when h.list_ideal <= c.k then h.list_lin else 0 end) as double) as list_lin,
     cast(sum(case when h.list_ideal <= c.k then h.list_exp else 0 end) as double) as list_exp
   from hits h

@@ -93,6 +93,7 @@ def test_a_request_counts_its_items_and_belongs_to_the_first_of_its_units() -> N
             "items": len(own),
             "listed": sum(r.score is not None for r in own),
             "largest_grade": max(r.grade for r in own if r.grade is not None),
+            "least_score": min((r.score for r in hits if r.score is not None), default=None),
             "relevant": len(hits),
             "listed_relevant": sum(r.score is not None for r in hits),
         }
@@ -166,7 +167,6 @@ def judged(listed: list[Listed], truth: list[Judgement]) -> Keyed:
                 "score": row.score,
                 "tie": row.tie,
                 "grade": grade or 0.0,
-                "category": None,
                 "judged": int(grade is not None),
             }
     return expected
