@@ -22,8 +22,6 @@ from abeval.logs.cells import LogCells, read_cells, sum_unit_days, write_hashed_
 from abeval.logs.coarser import NAMES, find_coarser_ids
 from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, lacking_columns
-from abeval.logs.duplicates import Repeats, find_repeats
-from abeval.logs.files import FileFacts, lacking_columns
 from abeval.logs.frame_cells import read_frame_cells
 from abeval.logs.mapping import CLICK_KEYS, EVENT_IDS, LogColumns
 from abeval.logs.placing import UnitAssignment, assign_units
