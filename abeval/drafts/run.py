@@ -181,6 +181,14 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     elif time.column is None and not (unit.column and unit.column.mentions_role("place")):
         question = "time: no column has times: what says when a row happened? Name it in `columns`"
         time = Guess("ts", None, "not sure", "no column has times", question)
+    elif (
+        time.column is not None and guess.has_one_row(unit) and time.column.mentions_role("joined")
+    ):
+        question = (
+            f"time: was each unit exposed at its {time.column.name}? The exposure decides which "
+        )
+        question += "rows of other logs count; if it was another time, name that one in `columns`"
+        time = replace(time, certainty="not sure", question=question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     if variant.column is None and arms is None:
         chosen = _choose_exposures(engine, others)

@@ -213,6 +213,9 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
         )
     if "ts" in log.columns and log.columns["ts"].is_day_number:
         file.add_entry("ts_format", DAY_FORMAT, "likely: it reads all values")
+    position = log.columns.get("position")
+    if is_main and position is not None and position.low == 0:
+        file.add_entry("first_position", 0, "sure: its least position is 0")
     if "ts" in log.columns and log.columns["ts"].time_unit:
         file.add_entry("time_unit", log.columns["ts"].time_unit)
     if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):

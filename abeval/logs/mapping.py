@@ -54,12 +54,14 @@ class LogColumns:
     """Hold the columns of one log, by its path below `logs` in the file.
 
     `mapped` is canonical name → the log's column; `source` is its entry in the experiment file.
+    `has_seconds` is false where all times are whole minutes.
     """
 
     log: str
     types: Mapping[str, str]
     mapped: Mapping[str, str]
     source: LogSource = field(default_factory=LogSource)
+    has_seconds: bool = True
 
     def __contains__(self, canonical: str) -> bool:
         return canonical in self.mapped
@@ -80,6 +82,13 @@ class LogColumns:
         """Name the relation of the log's rows."""
         return name_relation("raw", self.log)
 
+    @property
+    def has_midnights(self) -> bool:
+        """Tell whether midnights of its times may be days: they have no zone."""
+        kind = self.find_type("ts")
+        is_zoned = "TZ" in kind or "ZONE" in kind or self.source.ts_zone is not None
+        return kind.startswith("TIMESTAMP") and not is_zoned
+
     def is_text(self, canonical: str) -> bool:
         """Tell whether a mapped column holds text."""
         return _TEXT.match(self.find_type(canonical)) is not None
@@ -97,12 +106,13 @@ def make_missing_column_error(log: LogColumns, column: str, where: str = "") -> 
 
 
 def tells_events_apart(log: LogColumns) -> bool:
-    """Tell whether equal rows report one event: they have an id, or a time of the day.
+    """Tell whether equal rows report one event: they have an id, or a time to the second.
 
-    On one day a unit may do the same thing twice. A table of units has no events.
+    In one minute a unit may do the same thing twice. A table of units has no events.
     """
-    is_timed = any(kind.startswith("TIMESTAMP") for kind in log.types.values())
-    is_timed |= log.find_type("ts") not in ("", "DATE")
+    others = [kind for column, kind in log.types.items() if column != log.mapped.get("ts")]
+    is_timed = any(kind.startswith("TIMESTAMP") for kind in others)
+    is_timed |= log.has_seconds and log.find_type("ts") not in ("", "DATE")
     has_id = any(column.lower() in EVENT_IDS for column in log.types)
     has_id |= "impression_id" in log or "request_id" in log
     return log.log == "units" or is_timed or has_id

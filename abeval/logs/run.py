@@ -5,7 +5,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypedDict
 
 from abeval.engines.sources import list_logs, name_relation
 from abeval.engines.sql import Engine, count_rows, quote
@@ -180,10 +180,12 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
         framed = _frame_name(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
         mapped = map_columns(log, source, types, None if lacks else experiment.unit, files[log])
+        if not _has_times(run.engine, mapped, "minute"):
+            mapped = replace(mapped, has_seconds=False)
+            if mapped.has_midnights and not _has_times(run.engine, mapped, "day"):
+                mapped = replace(mapped, types={**types, mapped.mapped["ts"]: "DATE"})
+                notes.append(f"All times of the {_frame_name(log)} are midnights: they are days.")
         columns[log] = mapped
-        if _has_only_days(run.engine, mapped):
-            columns[log] = replace(mapped, types={**types, mapped.mapped["ts"]: "DATE"})
-            notes.append(f"All times of the {_frame_name(log)} are midnights, so they are days.")
         check_all_read(log, read, files[log])
         notes += of_log
         if read is None:
@@ -191,18 +193,16 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
     return LogViews(columns, files, rows, frozenset(limited), notes)
 
 
-def _has_only_days(engine: Engine, log: LogColumns) -> bool:
-    """Tell whether all times are midnights: pandas and Parquet keep dates as such.
+def _has_times(engine: Engine, log: LogColumns, part: Literal["minute", "day"]) -> bool:
+    """Tell whether times are finer than minutes or days: pandas keeps dates as midnights.
 
     As a time, a midnight would be before the exposure of its own day.
     """
-    kind = log.find_type("ts")
-    is_zoned = "TZ" in kind or "ZONE" in kind or log.source.ts_zone is not None
-    if not kind.startswith("TIMESTAMP") or is_zoned:
-        return False
+    if not log.find_type("ts").startswith("TIMESTAMP"):
+        return True
     time = quote(log.mapped["ts"])
-    is_timed = f"date_trunc('day', {time}) <> {time}"
-    return not engine.rows(f"select 1 from {log.raw} where {is_timed} limit 1")
+    is_finer = f"date_trunc('{part}', {time}) <> {time}"
+    return bool(engine.rows(f"select 1 from {log.raw} where {is_finer} limit 1"))
 
 
 def check_all_read(log: str, rows: int | None, facts: FileFacts) -> None:

@@ -560,12 +560,16 @@ def outcome_view(
     time = write_valid_time(experiment, log)
     ms, ts = write_time_ms(log, engine, time), engine.local_time("time_ms", experiment.timezone)
     own_ts = []
+    # A day is at its last moment, so that it is not before the exposure of that day; on the day
+    # that it names, also where that moment is not 24 hours after its first.
+    end = engine.utc_time(f"cast({time} as timestamp) + interval 1 day", experiment.timezone)
+    end_ms = f"{engine.epoch_ms(end)} - 1"
     if log.find_type("ts") == "DATE":
-        # Its last moment, so that it is not before the exposure of that day; on the day that it
-        # names, also where that moment is not 24 hours after its first.
-        end = engine.utc_time(f"cast({time} as timestamp) + interval 1 day", experiment.timezone)
-        ms, ts = f"{engine.epoch_ms(end)} - 1", "own_ts"
+        ms, ts = end_ms, "own_ts"
         own_ts = [f"cast({time} as timestamp) as own_ts"]
+    elif log.has_midnights and experiment.timezone == "UTC":
+        # Of several sources, some may write days; elsewhere a midnight may be an hour of UTC.
+        ms = f"case when date_trunc('day', {time}) = {time} then {end_ms} else {ms} end"
     columns = [
         f"{write_column(log, 'unit_id')} as logged_id",
         f"{copies_column(log)} as copies",

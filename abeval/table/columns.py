@@ -162,7 +162,11 @@ class Columns:
             cast = f"cast({quote_column(column)} as double)"
             return LogError(f"{what}: its numbers are written as text", f'name "{column} = {cast}"')
         if not numbers:
-            metric = f"is_so = {quote_column(column)} = {literal(str(example))}"
+            few = f"select distinct {name} from {TABLE} where {name} is not null limit 9"
+            answers = words.split_yes_no([str(value) for (value,) in self._engine.rows(few)])
+            # To count a no would turn the sign of the effect.
+            counted = literal(str(example) if answers is None else answers[0][0])
+            metric = f"is_so = {quote_column(column)} = {counted}"
             return LogError(what, f'name what is counted in it, such as "{metric}"')
         odd = read_int(value_count) - read_int(numbers)
         return LogError(

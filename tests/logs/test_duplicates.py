@@ -271,19 +271,20 @@ def test_rows_without_any_id_are_people_who_may_be_alike(columns: list[str]) -> 
     assert (check.status, "no id" in check.message) == ("skipped", True)
 
 
-@pytest.mark.parametrize("time", ["no time", "dates", "midnights", "texts of days"])
-def test_rows_of_a_day_may_be_different_events(time: str) -> None:
+@pytest.mark.parametrize("time", ["no time", "dates", "midnights", "texts of days", "minutes"])
+def test_rows_of_a_day_or_minute_may_be_different_events(time: str) -> None:
     """A healthy log was not to be trusted: what users saw twice on a day was set aside."""
     log = small_log()[["user_id", "variant", "click", "ts"]]
     day = log.ts.dt.normalize()
     days = {"dates": day.dt.date, "midnights": day, "texts of days": day.dt.strftime("%Y/%m/%d")}
+    days["minutes"] = log.ts.dt.floor("h")
     log = log.assign(ts=days[time]) if time in days else log.drop(columns="ts")
     found = analyze(log, **({} if time == "no time" else {"period": PERIOD}))
     assert aside(found) == {"used": 240}
     means = log.groupby("variant").click.mean()
     assert values(found)["ctr"] == pytest.approx((means["a"], means["b"]), rel=1e-12)
     check = next(check for check in found.trust if check.name == "impressions_duplicate")
-    assert (check.status, "no time of the day" in check.message) == ("skipped", True)
+    assert (check.status, "no time to the second" in check.message) == ("skipped", True)
 
 
 def test_rows_without_a_unit_are_duplicates_where_another_id_is_the_same() -> None:

@@ -204,14 +204,35 @@ def test_orders_of_a_day_are_not_before_its_exposure(are_midnights: bool) -> Non
     days = analyzed(visits(), bought, revenue)
     assert values(days)["revenue"] == (0.0, 6.0)
     assert aside(days, "orders") == {"used": 3}
-    said = "All times of the orders are midnights, so they are days."
+    said = "All times of the orders are midnights: they are days."
     assert (said in days.notes) == are_midnights
 
 
-def test_one_time_of_the_day_makes_midnights_times() -> None:
-    bought = orders((1, "2026-02-10", 4.0, "pen"), (1, "2026-02-10 10:00", 4.0, "pen"))
+def test_midnights_beside_other_times_are_days_too() -> None:
+    """Two sources, of which one writes dates."""
+    bought = orders(
+        (1, "2026-02-10", 4.0, "pen"),
+        (1, "2026-02-10 10:00:01", 4.0, "pen"),
+        (1, "2026-02-10 08:00:01", 4.0, "pen"),
+        (1, "2026-02-09", 4.0, "pen"),
+    )
     revenue = [metric for metric in OUTCOMES if metric["name"] == "revenue"]
-    assert aside(analyzed(visits(), bought, revenue), "orders") == {"used": 1, "before_exposure": 1}
+    result = analyzed(visits(), bought, revenue)
+    assert aside(result, "orders") == {"used": 2, "before_exposure": 2}
+    assert values(result)["revenue"] == (0.0, 4.0)
+
+
+def test_many_equal_orders_are_warned_of() -> None:
+    """Lines of one order look like an order that was sent twice."""
+    lines = orders(*[(unit, f"2026-02-10 1{unit}:00:07", 4.0, "pen") for unit in range(4)] * 2)
+    revenue = [metric for metric in OUTCOMES if metric["name"] == "revenue"]
+    result = analyzed(visits(), lines, revenue)
+    (check,) = (c for c in result.trust if c.name == "outcome_duplicates:orders")
+    assert check.status == "warn"
+    assert check.message.startswith("4 of 8 rows of orders are equal to another")
+    assert values(result)["revenue"] == (4.0, 4.0)
+    kept = analyzed(visits(), lines, revenue, cleaning={"duplicates": "keep"})
+    assert values(kept)["revenue"] == (8.0, 8.0)
 
 
 def test_outcomes_need_a_time_of_the_exposure() -> None:

@@ -19,6 +19,8 @@ from abeval.results import format as fmt
 # If chance would mix this many ids and they are not mixed, whole ids were randomised.
 _PLAIN = 20
 
+_TWO_WEEKS = 14
+
 
 def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> RawCheck:
     """Report the share of a log's rows set aside; skipped without the log."""
@@ -50,7 +52,7 @@ def duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawC
         unknown = analysis.aggregates.facts.get("unidentified", 0)
         also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
         return finding._replace(calm=f"{finding.calm}{also}") if unknown else finding
-    why, remedy = "rows have no id, or no time of the day, that tells equal ones apart", ""
+    why, remedy = "rows have no id, or no time to the second, that tells equal ones apart", ""
     if analysis.experiment.cleaning.duplicates == "unchecked":
         why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
     name = f"{analysis.experiment.logs.rows_name}_duplicate"
@@ -167,6 +169,34 @@ def before_exposure(analysis: Analysis) -> list[RawCheck]:
 
 
 @TrustCheck(
+    "outcome_duplicates",
+    limits=("rows_warn", 1.0),
+    calm="{copies:,} of {rows:,} rows of {log} are equal to another, and count once ({share:.1%})",
+    reason=(
+        "rows that were sent twice should count once, but two equal orders, or lines of one order, "
+        "should count twice"
+    ),
+    remedy=(
+        'if rows of {log} may be equal, [cleaning] duplicates = "keep", or give them a column that '
+        "tells them apart, such as the line of an order"
+    ),
+)
+def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
+    """Report the share of rows of outcome logs that repeat another."""
+    findings = []
+    for log in analysis.experiment.logs.events:
+        counts = [rows for rows in analysis.aggregates.row_counts if rows.log == log]
+        rows = sum(row_count.rows for row_count in counts)
+        copies = sum(row_count.rows for row_count in counts if row_count.reason == "duplicate")
+        if rows:
+            reads = [m.name for m in analysis.metrics if any(v.log == log for v in row_values(m))]
+            slots = {"log": log, "copies": copies, "rows": rows, "share": copies / rows}
+            name = f"outcome_duplicates:{log}"
+            findings.append(RawCheck(copies / rows, metrics=tuple(reads), name=name, slots=slots))
+    return findings
+
+
+@TrustCheck(
     "missing_days",
     calm="an impression on each of {days}",
     alarm="no impression on {missing} of {days}: {listed}",
@@ -188,6 +218,10 @@ def missing_days(analysis: Analysis) -> RawCheck:
     planned = expected_days(experiment, days)
     expected = [day for day in planned if day <= days[-1]]
     missing = [day for day in expected if day not in set(days)]
+    # A weekday without rows in each of several weeks is one on which nobody is served.
+    if len(expected) > _TWO_WEEKS:
+        served = {date.fromisoformat(day).weekday() for day in days}
+        missing = [day for day in missing if date.fromisoformat(day).weekday() in served]
     so_far = f" so far (of {len(planned)})" if planned[-1] > days[-1] else ""
     text = ", ".join(missing[:5]) + (" …" if len(missing) > 5 else "")
     days_of, share = f"{len(expected)} days{so_far}", experiment.trust.missing_days
