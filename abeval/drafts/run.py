@@ -182,7 +182,9 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
         question = "time: no column has times: what says when a row happened? Name it in `columns`"
         time = Guess("ts", None, "not sure", "no column has times", question)
     elif (
-        time.column is not None and guess.has_one_row(unit) and time.column.mentions_role("joined")
+        time.column is not None
+        and guess.has_one_row(unit)
+        and time.column.mentions_role("account_made")
     ):
         question = (
             f"time: was each unit exposed at its {time.column.name}? The exposure decides which "
