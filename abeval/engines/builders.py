@@ -32,13 +32,12 @@ CALLS: Mapping[str, Sequence[str]] = _TEMPLATES.pop("arguments")
 """The calls, with their arguments."""
 
 
-def duckdb_macros() -> dict[str, str]:
-    """Write the statements that define the calls in DuckDB: call → statement."""
-    return {
-        name: f"create macro {name}({', '.join(names)}) as "
-        f"{_TEMPLATES['duckdb'][name].format(*names)}"
+def duckdb_macros() -> list[str]:
+    """Write the statements that define the calls in DuckDB."""
+    return [
+        f"create macro {name}({', '.join(names)}) as {_TEMPLATES['duckdb'][name].format(*names)}"
         for name, names in CALLS.items()
-    }
+    ]
 
 
 def expand_calls(tree: exp.Query, dialect: str) -> exp.Query:

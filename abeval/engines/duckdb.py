@@ -1,6 +1,5 @@
 """Run queries on DuckDB, embedded: the default engine."""
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from contextlib import suppress
@@ -25,6 +24,7 @@ from abeval.engines.duckdb_connection import (
 from abeval.engines.duckdb_logs import Logs, Tables
 from abeval.engines.sources import are_small, files_there
 from abeval.engines.sql import Cell, Engine, Result, literal, quote
+from abeval.errors import QueryError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
 
     from abeval.experiment.sections import EngineOptions
     from abeval.experiment.sources import LogSource
-
-
-_NAMES = re.compile(r"\w+")
-"""Words of SQL, names of relations and calls among them."""
 
 
 class DuckDBEngine(Logs, Engine):
@@ -68,18 +64,39 @@ class DuckDBEngine(Logs, Engine):
         )
         self._kinds: dict[str, str] = {}
         self._settings = list[str]()
-        self._unmade: dict[str, str] = {}
         self._copies = Copies(None if options is None else options.temp_directory)
         super().__init__(folder)
         self._tables = Tables(self._run, connection)
         self._has_few_threads = connection is None and (options is None or options.threads is None)
-        self._settings.append("set timezone = 'UTC'")
-        self._unmade |= duckdb_macros()
+        try:
+            with query_errors():
+                # Beside a caller's connection the database of the run is open already.
+                self._set("set timezone = 'UTC'", *duckdb_macros())
+        except QueryError:
+            self.close()
+            raise
 
     @cached_property
     def _connection(self) -> duckdb.DuckDBPyConnection:
         # Opened by the first statement: what arrays of a frame answer needs no database.
-        return self._open()
+        connection = self._open()
+        try:
+            connection.execute("; ".join(self._settings))
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    @property
+    def _is_open(self) -> bool:
+        return "_connection" in self.__dict__
+
+    def _set(self, *statements: str) -> None:
+        """Change settings, or have them before the first statement."""
+        if self._is_open:
+            self._run("; ".join(statements))
+        else:
+            self._settings += statements
 
     def confine(
         self,
@@ -108,17 +125,19 @@ class DuckDBEngine(Logs, Engine):
         files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
         if with_copies or any(log_files.are_copied for log_files in there):
             folders = [*folders, str(self._copies.folder)]
-        self._settings += write_confinement(files, folders)
+        with query_errors():
+            self._set(*write_confinement(files, folders))
 
     def _use_all_threads(self) -> None:
         """Run statements from here on with a thread for each processor, if that can be changed."""
         if self._has_few_threads and not self._is_confined:
             self._has_few_threads = False
-            self._settings.append("reset threads")
+            self._set("reset threads")
 
     @query_errors()
     def add_arrays(self, name: str, columns: "Mapping[str, NDArray[np.generic]]") -> None:
         """Make arrays of one length the columns of the relation `name`."""
+        self._make_waiting()
         self._connection.register("abeval_arrays", dict(columns))
         ((count,),) = self._run(
             f"create or replace table {quote(name)} as select * from abeval_arrays"
@@ -128,8 +147,11 @@ class DuckDBEngine(Logs, Engine):
         self._rows[name] = int(str(count))
 
     def view(self, name: str, sql: str) -> None:
-        """Name a query, to be run each time it is read; the first that reads it makes it."""
-        self._create("view", name, sql)
+        """Name a query, to be run each time it is read."""
+        if self._is_open:
+            self._create("view", name, sql)
+        else:
+            self._waiting.append(partial(self._create, "view", name, sql))
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
@@ -149,12 +171,7 @@ class DuckDBEngine(Logs, Engine):
         before = self._kinds.get(name, kind)
         # `create or replace view` fails where a table has the name, and the other way round.
         drop = "" if before == kind else f"drop {before} if exists {quote(name)}; "
-        create = f"{drop}create or replace {kind} {quote(name)} as {sql}"
-        self._unmade.pop(name.lower(), None)
-        if kind == "view" and _NAMES.fullmatch(name):
-            self._unmade[name.lower()] = create
-        else:
-            counts = self._run(create)
+        counts = self._run(f"{drop}create or replace {kind} {quote(name)} as {sql}")
         self._kinds[name] = kind
         self._forget(name)
         if kind == "table":
@@ -176,8 +193,8 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:
-        statements = self._add_unmade(sql)
-        return self._wait(lambda: fetch(self._connection.execute(statements)))
+        self._make_waiting()
+        return self._wait(lambda: fetch(self._connection.execute(sql)))
 
     def local_time(self, milliseconds: str, timezone: str) -> str:
         """Write the local timestamp of an epoch-milliseconds expression."""
@@ -198,13 +215,12 @@ class DuckDBEngine(Logs, Engine):
 
     def close(self) -> None:
         """Release memory and files, and detach from the caller's connection."""
-        for waiting in (self._settings, self._unmade, self._unread):
-            waiting.clear()
+        self._waiting.clear()
         # A second time there is no thread that could do it.
         with suppress(duckdb.Error, RuntimeError):
             self._tables.close()
         self._worker.shutdown()
-        if "_connection" in self.__dict__:
+        if self._is_open:
             with suppress(duckdb.Error):
                 self._connection.close()
         self._copies.close()
@@ -212,26 +228,9 @@ class DuckDBEngine(Logs, Engine):
             self._scratch.close()
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
-        statements = self._add_unmade(sql)
+        self._make_waiting()
         # DuckDB may do the work, and raise its errors, only when the result is fetched.
-        return self._wait(lambda: self._connection.execute(statements).fetchall())
-
-    def _add_unmade(self, sql: str) -> str:
-        """Put what a statement reads, and is still to be made, before it."""
-        creates = list[str]()
-
-        def make(text: str) -> None:
-            for name in _NAMES.findall(text.lower()):
-                if name in self._unread:
-                    self._unread.pop(name)()
-                elif create := self._unmade.pop(name, None):
-                    make(create)
-                    creates.append(create)
-
-        make(sql)
-        settings, self._settings = self._settings, []
-        # A text of the user may end in a comment.
-        return "\n; ".join([*settings, *creates, sql])
+        return self._wait(lambda: self._connection.execute(sql).fetchall())
 
     def _wait(self, work: Callable[[], Result]) -> Result:
         """Run work in another thread, so that Ctrl-C interrupts it.
@@ -257,5 +256,6 @@ class DuckDBEngine(Logs, Engine):
             stopped.set()
             # DuckDB forgets an interrupt that comes before the query has begun.
             while not idle.wait(0.05):
-                self._connection.interrupt()
+                if self._is_open:
+                    self._connection.interrupt()
             raise

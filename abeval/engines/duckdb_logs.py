@@ -378,13 +378,27 @@ class Logs:
         self._rows: dict[str, int] = {}
         self._spans: dict[str, Span] = {}
         self._frames: dict[str, object] = {}
-        self._unread: dict[str, Callable[[], None]] = {}
+        self._waiting = list[Callable[[], None]]()
         self._spare = ""
 
     @property
     def _connection(self) -> duckdb.DuckDBPyConnection:
         """Return the open connection."""
         raise NotImplementedError
+
+    @property
+    def _is_open(self) -> bool:
+        """Tell whether a statement has run."""
+        raise NotImplementedError
+
+    def _make_waiting(self) -> None:
+        """Make the relations that were named before the first statement, in their order."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            while waiting:
+                waiting.pop(0)()
+        finally:
+            self._waiting = [*waiting, *self._waiting]
 
     def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
         """Run a statement and fetch its rows."""
@@ -519,12 +533,10 @@ class Logs:
     ) -> None:
         """Copy a frame (pandas, Polars, Arrow, Ibis) into the relation `name`.
 
-        One whose types tell what its values are is copied once a statement reads it, if ever.
+        One whose types tell what its values are is copied with the first statement, if any.
         """
         self._forget(name)
-        # Statements name it as it is, whatever the case of their letters.
-        can_wait = source is not None and name.isidentifier() and name.islower()
-        types = find_types(frame, source) if source is not None and can_wait else None
+        types = None if source is None else find_types(frame, source)
         if types is None:
             self._load_frame(name, frame, source, reads)
             return
@@ -532,7 +544,9 @@ class Logs:
             self._use_all_threads()
         self._frames[name], self._types[name] = frame, types
         self._rows[name] = len(frame)
-        self._unread[name] = partial(self._load_frame, name, frame, source, reads)
+        self._waiting.append(partial(self._load_frame, name, frame, source, reads))
+        if self._is_open:
+            self._make_waiting()
 
     @query_errors()
     def _load_frame(
@@ -609,7 +623,7 @@ class Logs:
 
     def _forget(self, name: str) -> None:
         """Forget what is known of a relation that is made anew."""
-        for facts in (self._stored, self._types, self._rows, self._frames, self._unread):
+        for facts in (self._stored, self._types, self._rows, self._frames):
             facts.pop(name, None)
 
     def _blank(self, name: str) -> str:
@@ -620,6 +634,8 @@ class Logs:
 
     @contextmanager
     def _register_frame(self, rows: object) -> Iterator[None]:
+        # Other frames have the same name while they are copied.
+        self._make_waiting()
         self._connection.register(_FRAME, rows)
         try:
             yield
@@ -659,8 +675,7 @@ class Logs:
     @query_errors()
     def complete(self, name: str) -> None:
         """Read a log again with every column, if some were left out."""
-        if name in self._unread:
-            self._unread.pop(name)()
+        self._make_waiting()
         if name in self._stored and self._lacks_columns(name):
             self._stored[name].load()
 

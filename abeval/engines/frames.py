@@ -48,7 +48,7 @@ def find_types(frame: Any, source: LogSource) -> dict[str, str] | None:  # noqa:
     if f"{type(frame).__module__.partition('.')[0]}.{type(frame).__name__}" != "pandas.DataFrame":
         return None
     names, kinds = frame.columns.tolist(), [str(kind) for kind in frame.dtypes]
-    are_names = all(isinstance(name, str) and len(name) < _LONGEST for name in names)
+    are_names = all(isinstance(name, str) and 0 < len(name) < _LONGEST for name in names)
     if not are_names or len({name.lower() for name in names}) < len(names):
         return None
     for index in (i for i, kind in enumerate(kinds) if kind == "object"):
@@ -66,6 +66,7 @@ def find_types(frame: Any, source: LogSource) -> dict[str, str] | None:  # noqa:
 
 
 _LONGEST = 1_000
+"""Letters of a name beyond which SQL refuses it, with a hint."""
 
 
 def _infer_dtype(column: Any) -> str:  # noqa: ANN401 (a series)
@@ -115,7 +116,9 @@ def read_texts(frame: Any, column: str) -> Texts | None:  # noqa: ANN401 (a fram
     if frame[column].dtype.kind in "bfM":
         return None
     code, values = frame[column].factorize()
+    # A member of an enumeration is a text too, but writes itself otherwise.
+    are_plain = all(type(value) is str for value in values) or frame[column].dtype.kind in "iu"
     names = [str(value) for value in values]
     # What is no text in UTF-8 is refused where it is copied.
     are_texts = not any("\ud800" <= letter <= "\udfff" for name in names for letter in name)
-    return Texts(code, names) if are_texts else None
+    return Texts(code, names) if are_plain and are_texts else None

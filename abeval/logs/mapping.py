@@ -29,6 +29,8 @@ EVENT_IDS = (
 )
 """Names of columns that identify an event: their values repeat only with it."""
 
+_ORDER_IDS = ("order_id", "orderid", "transaction_id", "transactionid")
+
 CLICK_KEYS = ("key_1", "key_2", "key_3")
 """Columns that tie a click to its impression."""
 
@@ -113,7 +115,7 @@ def tells_events_apart(log: LogColumns) -> bool:
     others = [kind for column, kind in log.types.items() if column != log.mapped.get("ts")]
     is_timed = any(kind.startswith("TIMESTAMP") for kind in others)
     is_timed |= log.has_seconds and log.find_type("ts") not in ("", "DATE")
-    has_id = any(column.lower() in EVENT_IDS for column in log.types)
+    has_id = any(column.lower() in (*EVENT_IDS, *_ORDER_IDS) for column in log.types)
     has_id |= "impression_id" in log or "request_id" in log
     return log.log == "units" or is_timed or has_id
 

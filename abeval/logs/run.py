@@ -182,7 +182,7 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
         mapped = map_columns(log, source, types, None if lacks else experiment.unit, files[log])
         if not _has_times(run.engine, mapped, "minute"):
             mapped = replace(mapped, has_seconds=False)
-            if mapped.has_midnights and not _has_times(run.engine, mapped, "day"):
+            if mapped.has_midnights and _has_only_days(run.engine, mapped):
                 mapped = replace(mapped, types={**types, mapped.mapped["ts"]: "DATE"})
                 notes.append(f"All times of the {_frame_name(log)} are midnights: they are days.")
         columns[log] = mapped
@@ -193,11 +193,17 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
     return LogViews(columns, files, rows, frozenset(limited), notes)
 
 
-def _has_times(engine: Engine, log: LogColumns, part: Literal["minute", "day"]) -> bool:
-    """Tell whether times are finer than minutes or days: pandas keeps dates as midnights.
+def _has_only_days(engine: Engine, log: LogColumns) -> bool:
+    """Tell whether there are times, and all are midnights: pandas keeps dates as such.
 
     As a time, a midnight would be before the exposure of its own day.
     """
+    some = f"select 1 from {log.raw} where {quote(log.mapped['ts'])} is not null limit 1"
+    return not _has_times(engine, log, "day") and bool(engine.rows(some))
+
+
+def _has_times(engine: Engine, log: LogColumns, part: Literal["minute", "day"]) -> bool:
+    """Tell whether some times are finer than minutes or days."""
     if not log.find_type("ts").startswith("TIMESTAMP"):
         return True
     time = quote(log.mapped["ts"])

@@ -86,7 +86,7 @@ def in_duckdb(rule: Rule, units: list[str]) -> list[str | None] | None:
 def _database() -> duckdb.DuckDBPyConnection:
     """A database with the calls that rules are written in; to open one takes longer than to ask."""
     connection = duckdb.connect()
-    connection.execute("; ".join(builders.duckdb_macros().values()))
+    connection.execute("; ".join(builders.duckdb_macros()))
     return connection
 
 

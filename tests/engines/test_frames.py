@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+from pathlib import Path
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.frames import find_types, read_texts
+from abeval.errors import QueryError
 from abeval.experiment.sources import LogSource
 
 KINDS = [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)]
@@ -52,3 +56,30 @@ def test_texts_are_written_as_sql_writes_them() -> None:
     assert (numbers.code.tolist(), numbers.names) == ([0, 1, 0], ["7", "-1"])
     assert (texts.code.tolist(), texts.names) == ([0, -1, 0], ["b"])
     assert read_texts(frame, "x") is None
+
+
+def test_a_failing_first_statement_leaves_files_confined(tmp_path: Path) -> None:
+    """Settings stand before any statement, also one that cannot be parsed."""
+    (tmp_path / "x.csv").write_text("a\n42\n")
+    engine = DuckDBEngine()
+    engine.confine([])
+    with pytest.raises(QueryError):
+        engine.rows("select 1 /* never ends")
+    with pytest.raises(QueryError, match="disabled by configuration"):
+        engine.rows(f"select * from '{tmp_path}/x.csv'")
+
+
+def test_views_that_wait_for_a_statement_are_made_in_their_order() -> None:
+    engine = DuckDBEngine()
+    engine.view("base", "select 1 as other")
+    engine.view("other", "select other from base")
+    engine.view("base", "select 2 as other")
+    assert engine.rows("select * from base") == [(2,)]
+    assert engine.rows("select * from other") == [(2,)]
+
+
+def test_members_of_an_enumeration_are_left_to_sql() -> None:
+    class Arm(StrEnum):
+        A = "a"
+
+    assert read_texts(pd.DataFrame({"arm": pd.Series([Arm.A], dtype=object)}), "arm") is None
