@@ -519,7 +519,8 @@ def _write_candidate_rows(
     sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]
     models = [f"{candidates.write_finite(text)} as m_{i}" for i, text in enumerate(sql)]
     # Row numbers are slow, and only one order of ties needs them.
-    position = "row_number() over () as position, " * (scoring.policy.ties == "position")
+    if scoring.policy.ties == "position":
+        models.append("row_number() over () as position")
     unit, grade = quote(columns.unit), quote(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
     grade = (
@@ -531,7 +532,7 @@ def _write_candidate_rows(
     candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quote(request)} as request_id, "
-        f"{quote(columns.item)} as item_id, {position}{', '.join(models)}, "
+        f"{quote(columns.item)} as item_id, {', '.join(models)}, "
         f"coalesce({grade}, 0) as grade"
         f"{_write_named_cutoffs(scoring.cutoffs, has, 'the log')} from {rows}",
     )
