@@ -52,7 +52,9 @@ def duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawC
         unknown = analysis.aggregates.facts.get("unidentified", 0)
         also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
         return finding._replace(calm=f"{finding.calm}{also}") if unknown else finding
-    why, remedy = "rows have no id, or no time to the second, that tells equal ones apart", ""
+    why, remedy = "rows have no id, so equal rows may be different people", ""
+    if not analysis.experiment.is_unit_table:
+        why = "rows have no id, or no time to the second, that tells equal ones apart"
     if analysis.experiment.cleaning.duplicates == "unchecked":
         why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
     name = f"{analysis.experiment.logs.rows_name}_duplicate"
