@@ -187,9 +187,10 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
         and time.column.mentions_role("account_made")
     ):
         question = (
-            f"time: was each unit exposed at its {time.column.name}? The exposure decides which "
+            f"time: was each unit exposed at its {time.column.name}? "
+            "The exposure decides which rows of other logs count; if it was another time, name "
+            "that one in `columns`"
         )
-        question += "rows of other logs count; if it was another time, name that one in `columns`"
         time = replace(time, certainty="not sure", question=question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     if variant.column is None and arms is None:

@@ -13,12 +13,7 @@ import numpy as np
 
 from abeval.engines.sql import Engine, fetch_int, query, quote, read_int
 from abeval.experiment.sections import Cleaning
-from abeval.logs.mapping import (
-    EVENT_IDS,
-    LogColumns,
-    list_compared_columns,
-    tells_events_apart,
-)
+from abeval.logs.mapping import EVENT_IDS, LogColumns, list_compared_columns, tells_events_apart
 from abeval.logs.views import copies_column, write_click
 
 _MOST_POSITIONS = 62

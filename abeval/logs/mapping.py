@@ -30,6 +30,7 @@ EVENT_IDS = (
 """Names of columns that identify an event: their values repeat only with it."""
 
 _ORDER_IDS = ("order_id", "orderid", "transaction_id", "transactionid")
+"""Names of columns that several rows may share, but that equal rows of one event do."""
 
 CLICK_KEYS = ("key_1", "key_2", "key_3")
 """Columns that tie a click to its impression."""
@@ -85,7 +86,7 @@ class LogColumns:
         return name_relation("raw", self.log)
 
     @property
-    def has_midnights(self) -> bool:
+    def may_have_days(self) -> bool:
         """Tell whether midnights of its times may be days: they have no zone."""
         kind = self.find_type("ts")
         is_zoned = "TZ" in kind or "ZONE" in kind or self.source.ts_zone is not None

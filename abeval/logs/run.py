@@ -182,7 +182,7 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
         mapped = map_columns(log, source, types, None if lacks else experiment.unit, files[log])
         if not _has_times(run.engine, mapped, "minute"):
             mapped = replace(mapped, has_seconds=False)
-            if mapped.has_midnights and _has_only_days(run.engine, mapped):
+            if mapped.may_have_days and _has_only_days(run.engine, mapped):
                 mapped = replace(mapped, types={**types, mapped.mapped["ts"]: "DATE"})
                 notes.append(f"All times of the {_frame_name(log)} are midnights: they are days.")
         columns[log] = mapped

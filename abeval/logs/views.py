@@ -567,7 +567,7 @@ def outcome_view(
     if log.find_type("ts") == "DATE":
         ms, ts = end_ms, "own_ts"
         own_ts = [f"cast({time} as timestamp) as own_ts"]
-    elif log.has_midnights and experiment.timezone == "UTC":
+    elif log.may_have_days and experiment.timezone == "UTC":
         # Of several sources, some may write days; elsewhere a midnight may be an hour of UTC.
         ms = f"case when date_trunc('day', {time}) = {time} then {end_ms} else {ms} end"
     columns = [

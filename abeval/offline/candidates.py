@@ -53,6 +53,10 @@ class Units:
     traffic: Integers
     are_numbers: bool = False
 
+    def find_index(self, numbers: NDArray[np.generic]) -> NDArray[np.generic]:
+        """Find the index of each unit that rows have a number of."""
+        return np.searchsorted(self.ids, numbers) if self.are_numbers else numbers
+
     @cached_property
     def masks(self) -> Mapping[str, Bools]:
         """Return the units of each traffic, and of all of them where there are several.

@@ -124,11 +124,11 @@ class Evaluation:
             # Other metrics have no value of a unit of which theirs is a weighted mean.
             if metric.definition.is_request_mean or metric.definition.family == "pairs":
                 columns = compute_metric_values(metric, sums, self.policy, "traffic")
-                below = pd.Series(columns.below, index=sums.units)
+                below = pd.Series(columns.below, index=sums.units.ids)
                 # NaN and not an error, where the metric leaves out all requests of a unit.
                 mean = columns.above / below.where(below > 0)
                 of_metric[metric.id] = below if weights else mean
-        return pd.DataFrame(of_metric, index=sums.units)
+        return pd.DataFrame(of_metric, index=sums.units.ids)
 
 
 def _choose_scoring(

@@ -9,7 +9,6 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from abeval.engines.sql import Engine, count_rows, fetch_int, literal, query, read_int
 from abeval.errors import LogError
@@ -49,15 +48,13 @@ Key = tuple[str, str, int]
 class ModelSums:
     """The sums of one model; columns are added in place.
 
-    If `are_numbers`, queries number `units` by their ids, else by their indices.
-
     `items` counts those in its lists, and `unjudged` those of them that nobody judged, where that
     may be; `longest` the items of its longest list with a relevant item. `curve`, by traffic and
     group of units, and `listed_items`, the lists that hold each item by traffic, cut-off and
     group, are None unless a metric needs them.
     """
 
-    units: NDArray[np.generic]
+    units: Units
     low: float
     high: float
     is_binary: bool
@@ -68,7 +65,6 @@ class ModelSums:
     columns: dict[Key, Floats] = field(default_factory=dict)
     curve: Columns | None = None
     listed_items: Columns | None = None
-    are_numbers: bool = False
 
     @property
     def probabilities(self) -> bool:
@@ -86,11 +82,9 @@ class ModelSums:
 
         Columns `v_…` are whole multiples of `scale`.
         """
-        index = rows["unit_id"]
-        if self.are_numbers:
-            index = np.searchsorted(self.units, index)
+        index = self.units.find_index(rows["unit_id"])
         for name in (name for name in rows if name not in ("unit_id", "k")):
-            sums = np.zeros(len(self.units))
+            sums = np.zeros(len(self.units.ids))
             # A null becomes NaN, because the number behind a mask is arbitrary.
             column = np.ma.filled(np.ma.asarray(rows[name], dtype=np.float64), np.nan)
             sums[index] = column * (scale if name.startswith("v_") else 1.0)
@@ -317,7 +311,7 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
         items = fetch_int(engine, f"select count(*) {listed_rows}")
         unjudged = fetch_int(engine, f"select count(*) {listed_rows} and judged = 0")
     sums = ModelSums(
-        units=units.ids,
+        units=units,
         low=float(low or 0),
         high=float(high or 0),
         is_binary=is_binary,
@@ -325,7 +319,6 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
         longest=longest,
         items=items,
         unjudged=unjudged,
-        are_numbers=units.are_numbers,
     )
     sums.add("requests", engine.arrays(query("offline/unit_requests")))
     return sums

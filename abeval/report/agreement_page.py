@@ -225,10 +225,8 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
         if share:
             # The message is `cause: details`; the share belongs to the cause.
             why = why.replace(":", f" accounts for {share} of the gap:", 1)
-        return (
-            why,
-            f"Decide by the online result. {first.remedy[:1].upper()}{first.remedy[1:]}".rstrip(),
-        )
+        remedy = fmt.capitalize_first(first.remedy)
+        return why, f"Decide by the online result. {remedy}".rstrip()
     if row.reason is not None:
         return (
             f"they cannot be compared: {codes.describe_reason(row.reason)}.",

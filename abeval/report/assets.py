@@ -227,7 +227,7 @@ def _environment() -> "jinja2.Environment":
         "name": lambda text: escape(text).replace("_", Markup("_<wbr>")),
         "count": lambda number: fmt.typographic(fmt.count(number)),
         "p": fmt.p_value,
-        "capitalize_first": lambda text: text[:1].upper() + text[1:],
+        "capitalize_first": fmt.capitalize_first,
         "words": codes.describe_code,
         "direction": codes.direction_words,
         "moment": lambda text: text.removesuffix(" 00:00:00"),

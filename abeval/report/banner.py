@@ -16,7 +16,7 @@ def list_verdict_lines(verdicts: Sequence[Verdict]) -> list[VerdictLine]:
         word, _, sentence = verdict.sentence.partition(": ")
         # One on a failed check begins with its name, which stays as it is.
         if verdict.decision != "do_not_trust":
-            sentence = sentence[:1].upper() + sentence[1:]
+            sentence = fmt.capitalize_first(sentence)
         name = verdict.variant * several
         lines.append(VerdictLine(name, verdict.decision, word, sentence, place))
     return lines

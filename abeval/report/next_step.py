@@ -144,9 +144,7 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
         case "do_not_trust":
             judged = {row.metric for row in result.scorecard if row.role != "diagnostic"}
             failed = [c for c in result.trust if c.status == "fail" and c.touches(judged)]
-            remedy = next(
-                (f"{c.remedy[:1].upper()}{c.remedy[1:]}. " for c in failed if c.remedy), ""
-            )
+            remedy = next((f"{fmt.capitalize_first(c.remedy)}. " for c in failed if c.remedy), "")
             return Step("repair", f"{remedy}Decide nothing before the failed check is understood.")
         case "draft":
             right = "if the file is right, take it out of `questions`; if not, correct the file"
@@ -356,7 +354,7 @@ def _guardrail(question: _Question) -> Step:
     cuped = ["reduce variance (CUPED)"] if question.result.experiment.adjust == "none" else []
     *most, last = [*wider, *cuped, "stop"]
     choices = f"{', '.join(most)}, or {last}" if most else last
-    return Step("choose", f"{lead} {_wait(question)}{choices[:1].upper()}{choices[1:]}.")
+    return Step("choose", f"{lead} {_wait(question)}{fmt.capitalize_first(choices)}.")
 
 
 def _wait(question: _Question) -> str:

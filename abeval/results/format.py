@@ -271,6 +271,16 @@ _PLAIN = re.compile(r"[\w.:/+@-]+")
 _WORDS = frozenset({"all", "better", "both", "draft", "nobody", "none", "other", "same", "worse"})
 
 
+def capitalize_first(text: str) -> str:
+    """Write the first letter as a capital, and leave all others.
+
+    Example:
+        >>> capitalize_first("look for a GPU")
+        'Look for a GPU'
+    """
+    return text[:1].upper() + text[1:]
+
+
 def quote_name(name: str) -> str:
     """Quote a name in a sentence if it could be read as other words.
 

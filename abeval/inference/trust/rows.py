@@ -1,6 +1,6 @@
 """Check what was read: rows set aside, days, crossovers, variant names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
 
@@ -149,25 +149,25 @@ SET_ASIDE = (
 def before_exposure(analysis: Analysis) -> list[RawCheck]:
     """Report outcome rows before exposure that a clock shift would explain."""
     findings = []
-    for log in analysis.experiment.logs.events:
-        rows = {
-            row_count.reason: row_count.rows
-            for row_count in analysis.aggregates.row_counts
-            if row_count.log == log
-        }
-        early, used = rows.get("before_exposure", 0), rows.get(USED, 0)
+    for log, counts, metrics in _list_outcomes(analysis):
+        early, used = counts.get("before_exposure", 0), counts.get(USED, 0)
         if not early + used:
             continue
         hours, share = analysis.aggregates.facts.get(EARLY + log, 0) / 2, early / (early + used)
-        reads = [m.name for m in analysis.metrics if any(v.log == log for v in row_values(m))]
         such = f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else ""
-        counts = {"log": log, "early": early, "rows": early + used}
-        slots = {**counts, "share": share, "hours": hours, "such": such}
+        slots = {"log": log, "early": early, "rows": early + used, "share": share}
+        slots |= {"hours": hours, "such": such}
         name = f"before_exposure:{log}"
-        findings.append(
-            RawCheck(share if hours else 0.0, metrics=tuple(reads), name=name, slots=slots)
-        )
+        findings.append(RawCheck(share if hours else 0.0, metrics=metrics, name=name, slots=slots))
     return findings
+
+
+def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tuple[str, ...]]]:
+    """List each outcome log, its rows by what became of them, and the metrics that read it."""
+    for log in analysis.experiment.logs.events:
+        counts = {c.reason: c.rows for c in analysis.aggregates.row_counts if c.log == log}
+        reads = (m.name for m in analysis.metrics if any(v.log == log for v in row_values(m)))
+        yield log, counts, tuple(reads)
 
 
 @TrustCheck(
@@ -186,15 +186,12 @@ def before_exposure(analysis: Analysis) -> list[RawCheck]:
 def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
     """Report the share of rows of outcome logs that repeat another."""
     findings = []
-    for log in analysis.experiment.logs.events:
-        counts = [rows for rows in analysis.aggregates.row_counts if rows.log == log]
-        rows = sum(row_count.rows for row_count in counts)
-        copies = sum(row_count.rows for row_count in counts if row_count.reason == "duplicate")
+    for log, counts, metrics in _list_outcomes(analysis):
+        copies, rows = counts.get("duplicate", 0), sum(counts.values())
         if rows:
-            reads = [m.name for m in analysis.metrics if any(v.log == log for v in row_values(m))]
             slots = {"log": log, "copies": copies, "rows": rows, "share": copies / rows}
             name = f"outcome_duplicates:{log}"
-            findings.append(RawCheck(copies / rows, metrics=tuple(reads), name=name, slots=slots))
+            findings.append(RawCheck(copies / rows, metrics=metrics, name=name, slots=slots))
     return findings
 
 
