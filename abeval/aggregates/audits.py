@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from abeval.aggregates import audit_arrays
 from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, HourlyRows
+from abeval.aggregates.breaks import count_breaks, count_outcome_units, read_daily_rows
 from abeval.engines.sql import Engine, query, quote, read_int
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
@@ -201,12 +202,17 @@ def audit_sums(run: Run, prepared: Prepared) -> Audits:
         return Audits({}, {})
     run.step("audits")
     units, hours = _units(run.experiment, prepared), _hours(prepared)
+    daily = read_daily_rows(run, prepared)
     impressions = units.sum_groups(hours.unit, hours.impressions)
     is_any = (impressions > 0).astype(np.int64)
     rows = [*units.rows("impressions", [""], impressions, is_any)]
     if prepared.schema.has_time:
         rows += audit_arrays.hour_rows(units, hours, impressions)
-    shares = _shares(run, prepared, units, hours)
+        rows += count_breaks(units, daily)
+    shares = [
+        *_shares(run, prepared, units, hours),
+        *count_outcome_units(units, {log: daily[log] for log in daily if log in prepared.covered}),
+    ]
     return Audits(
         group_rows(rows, lambda row: row.audit), group_rows(shares, lambda row: row.audit)
     )

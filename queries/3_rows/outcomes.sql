@@ -1,7 +1,7 @@
 -- grain: one row per row of an outcome log, with the reason where it does not count
 -- reads: outcome_log (logged_id, copies, time_ms, ts, v_ columns), periods, unit_names, unit_entry
 -- (unit_id, exposed_ms, entry_day)
--- since_ms and age are the time and the local days since the unit's exposure, before which no row of the period counts
+-- day is local; since_ms and age are time and local days since the unit's exposure, before which no row of the period counts
 with phased as (
   select
     logged_id, copies, time_ms, cast(ts as date) as day,
@@ -16,7 +16,7 @@ with phased as (
   cross join periods
 )
 select
-  o.copies, e.unit_id, o.phase = 3 as in_period, o.time_ms,
+  o.copies, e.unit_id, o.phase = 3 as in_period, o.time_ms, o.day,
   o.time_ms - e.exposed_ms as since_ms,
   date_diff('day', e.entry_day, o.day) as age,
   case

@@ -96,7 +96,7 @@ def test_ship() -> None:
     (risk,) = [row for row in shown.rows if row.role == "Guardrails"]
     assert risk.metric == "sessions_per_user"
     assert risk.text.endswith("non-inferiormargin 10%")
-    assert "26 checks passed" in shown.text
+    assert "27 checks passed" in shown.text
 
 
 def test_beside_ship_it_says_what_to_expect_less_of() -> None:

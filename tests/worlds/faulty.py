@@ -10,12 +10,14 @@ import pandas as pd
 from abeval.results.analysis import Result
 from tests.worlds import audited as audits
 from tests.worlds.healthy import (
+    DAYS,
     EVEN,
     HOUR_MS,
     START,
     Random,
     Split,
     World,
+    buyers,
     declare_splits,
     draw_logs,
     draw_visits,
@@ -60,6 +62,28 @@ def lose_hours(random: Random, first: int, splits: Sequence[Split] = ()) -> Worl
     clicks = clicks[clicks["impression_id"].isin(shown["impression_id"])]
     entries = declare_splits(splits) if splits else {}
     return World({"impressions": shown, "clicks": clicks}, entries)
+
+
+def lose_clicks(random: Random, variant: str, device: str = "", lasts: int = DAYS) -> World:
+    """A variant's clicks are lost from a day on: all, or those of a device; for good, or a day."""
+    logs = draw_logs(random, draw_visits(random, USERS), 0.0)
+    shown, start = logs["impressions"], int(random.integers(2, DAYS - 1))
+    day = (shown["ts"] - START).dt.days
+    lost = (shown["variant"] == variant) & day.between(start, start + lasts - 1)
+    lost &= shown["device"].str.startswith(device)
+    clicks = logs["clicks"]
+    kept = ~clicks["impression_id"].isin(shown["impression_id"][lost])
+    return World({"impressions": shown, "clicks": clicks[kept]}, {})
+
+
+def lose_orders(random: Random, variant: str, start: int) -> World:
+    """A variant's orders are lost from a day on."""
+    world = buyers(random, USERS, 0.0)
+    orders, exposures = world.logs["orders"], world.logs["exposures"]
+    units = exposures["user_id"][exposures["variant"] == variant]
+    late = orders["ts"] >= START + np.timedelta64(start, "D")
+    kept = orders[~(late & orders["user_id"].isin(units))].reset_index(drop=True)
+    return World({**world.logs, "orders": kept}, world.entries)
 
 
 def redeliver(random: Random) -> World:
@@ -116,6 +140,20 @@ FAULTS: Mapping[str, Fault] = {
     "three hours of a stage of a day": Fault(
         partial(lose_hours, first=158, splits=_BETWEEN), ("missing_hours",), ("treatment",)
     ),
+    "treatment's clicks end": Fault(partial(lose_clicks, variant="treatment"), ("breaks",)),
+    "control's clicks end": Fault(partial(lose_clicks, variant="control"), ("breaks",)),
+    "phones' clicks end": Fault(
+        partial(lose_clicks, variant="treatment", device="phone"), ("breaks",), ("'phone'",)
+    ),
+    "clicks of a day": Fault(
+        partial(lose_clicks, variant="control", lasts=1), ("breaks",), ("clicks on ",)
+    ),
+    "control's orders end": Fault(
+        partial(lose_orders, variant="control", start=7), ("breaks",), ("orders",)
+    ),
+    "control has no orders": Fault(
+        partial(lose_orders, variant="control", start=0), ("missing_outcomes",), ("orders",)
+    ),
     "events delivered again": Fault(redeliver, ("duplicates_by_variant",)),
     "orders eight hours behind": Fault(
         partial(shift_zone, hours=-8), ("before_exposure:orders",), ("8 hours",)
@@ -124,4 +162,4 @@ FAULTS: Mapping[str, Fault] = {
         partial(shift_zone, hours=-5), ("before_exposure:orders",), ("5 hours",)
     ),
 }
-"""The old ones of `audits`, hours lost under a ramp, events again, and zones that differ."""
+"""The old ones of `audits`, hours lost under a ramp, rows that end, events again, other zones."""

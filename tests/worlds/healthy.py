@@ -78,13 +78,14 @@ def draw_visits(
 def draw_logs(
     random: Random,
     visits: Visits,
-    lift: float,
+    lift: Floats | float,
     splits: Sequence[Split] = EVEN,
     unit: Integers | None = None,
 ) -> dict[str, pd.DataFrame]:
     """Draw the variant of each unit when it is first seen, its lists, and what is clicked.
 
-    `unit` is the unit of each visit, where that is not the user.
+    `lift` is of all visits, or of each; `unit` is the unit of each visit, where that is not the
+    user.
     """
     unit = visits.user if unit is None else unit
     units = int(unit.max()) + 1
@@ -112,7 +113,8 @@ def draw_logs(
         }
     )
     treated = (variant[unit] == 1)[request]
-    chance = visits.taste[request] * (0.5 + 1.5 * score) * np.where(treated, 1 + lift, 1.0)
+    lifts = np.broadcast_to(lift, visits.ms.size)[request]
+    chance = visits.taste[request] * (0.5 + 1.5 * score) * np.where(treated, 1 + lifts, 1.0)
     clicked = np.flatnonzero(random.random(request.size) < chance / (1 + 0.1 * (position - 1)))
     wait = random.lognormal(np.log(20_000.0), 1.2, clicked.size).astype("timedelta64[ms]")
     clicks = impressions.loc[clicked, ["impression_id", "user_id"]]
@@ -272,6 +274,47 @@ def late(random: Random, users: int, lift: float) -> World:
     return World(logs, {})
 
 
+def changing(random: Random, users: int, lift: float) -> World:
+    """The effect fades from five times its size, comes late, or is of weekends."""
+    visits, form = draw_visits(random, users), random.integers(3)
+    day = visits.ms / DAY_MS
+    shapes = 5 * np.exp(-day / 2), 2.5 * (day >= 5), 2.5 * (day.astype(int) % 7 >= 5)
+    return World(draw_logs(random, visits, lift * shapes[form]), {})
+
+
+def heavy(random: Random, users: int, lift: float) -> World:
+    """Few users have most of the lists, many of them on one day."""
+    lists = np.minimum(1 + random.poisson(random.lognormal(0.3, 2.0, users)), 3_000)
+    user = np.repeat(np.arange(users), lists)
+    own, other = random.integers(0, DAYS, users)[user], random.integers(0, DAYS, user.size)
+    day = np.where(random.random(user.size) < 0.5, own, other)
+    ms = day * DAY_MS + random.integers(0, DAY_MS, user.size)
+    return World(draw_logs(random, Visits(user, ms, random.beta(2, 18, users)[user]), lift), {})
+
+
+def buyers(random: Random, users: int, lift: float) -> World:
+    """Orders come days after the exposure; the lift is of them."""
+    shown = draw_logs(random, draw_visits(random, users), 0.0)["impressions"]
+    exposures = shown.groupby(["user_id", "variant"], as_index=False)["ts"].min()
+    rate = np.where(exposures["variant"] == "treatment", 0.3 * (1 + lift), 0.3)
+    orders = exposures.loc[np.repeat(exposures.index, random.poisson(rate))]
+    wait = pd.to_timedelta(random.exponential(48.0, len(orders)), unit="h").round("ms")
+    orders = orders[["user_id"]].assign(
+        ts=orders["ts"] + wait, amount=np.round(random.lognormal(3.0, 1.0, len(orders)), 2)
+    )
+    orders = orders[orders["ts"] < START + np.timedelta64(DAYS, "D")].reset_index(drop=True)
+    return World(
+        {"impressions": shown, "exposures": exposures, "orders": orders},
+        {
+            "logs": {"impressions": {}, "exposures": {}, "events": {"orders": {}}},
+            "metrics": [
+                {"name": "buyers", "role": "goal", "log": "orders", "per_unit": "any"},
+                {"name": "revenue", "log": "orders", "value": "amount", "per_unit": "sum"},
+            ],
+        },
+    )
+
+
 KINDS: Mapping[str, Callable[[Random, int, float], World]] = {
     "bots": bots,
     "new users": newcomers,
@@ -281,4 +324,7 @@ KINDS: Mapping[str, Callable[[Random, int, float], World]] = {
     "shared devices": devices,
     "retried clicks": retries,
     "late rows": late,
+    "changing effects": changing,
+    "heavy users": heavy,
+    "late orders": buyers,
 }

@@ -3,7 +3,16 @@
 from functools import cache
 
 from abeval.errors import ExperimentError
-from abeval.inference.trust import groups, hours, influence, rows, shares, split, untriggered
+from abeval.inference.trust import (
+    breaks,
+    groups,
+    hours,
+    influence,
+    rows,
+    shares,
+    split,
+    untriggered,
+)
 from abeval.inference.trust.finding import TrustCheck
 from abeval.plugins import load_entry_points
 
@@ -11,6 +20,8 @@ CHECKS: tuple[TrustCheck, ...] = (
     hours.clock,
     hours.short_days,
     hours.missing_hours,
+    breaks.breaks,
+    breaks.missing_outcomes,
     hours.late_data,
     shares.audits,
     *shares.BY_VARIANT,

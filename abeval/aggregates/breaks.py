@@ -1,0 +1,109 @@
+"""Count each log's rows around each day, to find where those of one variant break off."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from abeval.aggregates.aggregates import AuditSums, UnitShares
+from abeval.aggregates.audit_arrays import AuditedUnits
+from abeval.engines.sql import query
+from abeval.logs.accounting import show_outcomes
+from abeval.logs.prepare import Prepared
+from abeval.logs.run import Run
+from abeval.logs.unit_arrays import NO_DAY, NONE, Integers, Labels, find_rows
+
+AUDIT = "break:"
+"""Prefix of the audits: then the log, and the segment if there is one."""
+
+OUTCOMES = "outcome"
+"""The audit of units that have rows, by outcome log."""
+
+IMPRESSIONS = "impressions"
+
+_WEEK = 7
+_LARGEST_CELLS = 20
+
+
+class DailyRows(NamedTuple):
+    """Hold a log's rows of the period by unit and local day (since 1970)."""
+
+    unit: Integers
+    day: Integers
+    rows: Integers
+
+
+def read_daily_rows(run: Run, prepared: Prepared) -> dict[str, DailyRows]:
+    """Read the rows by day of impressions, of clicks, and of each outcome log that is read."""
+    days, schema = prepared.days, prepared.schema
+    timed = find_rows(days.in_period & (days.day != NO_DAY))
+    columns = {IMPRESSIONS: "c_1"}
+    if schema.clicks is not None or "click" in schema.impressions:
+        columns["clicks"] = schema.clicks_component
+    read = {
+        log: DailyRows(days.unit[timed], days.day[timed], days.columns[column][timed])
+        for log, column in columns.items()
+    }
+    for log in (log for log in schema.outcomes if log in prepared.covered):
+        show_outcomes(run.engine, log)
+        arrays = run.engine.arrays(query("audit/outcome_days"))
+        read[log] = DailyRows(
+            *(np.asarray(arrays[name]).astype(np.int64) for name in ("unit_id", "day", "events"))
+        )
+    return read
+
+
+def count_breaks(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[AuditSums]:
+    """Count rows around each day, of all units and of the largest cells of each segment."""
+    for log, daily in logs.items():
+        yield from _count_around(units, f"{AUDIT}{log}", daily, None)
+        for name, labels in units.segments.items():
+            yield from _count_around(units, f"{AUDIT}{log}:{name}", daily, labels)
+
+
+def _count_around(
+    units: AuditedUnits, audit: str, daily: DailyRows, labels: Labels | None
+) -> Iterator[AuditSums]:
+    """Count the rows from each day on, of it alone or of a week, and with the week before.
+
+    Units are compared within the split period in which they entered. A cell is named by the number
+    of that, by the days that are looked at, by the first of them, and by the value of the segment.
+    """
+    days, day_index = np.unique(daily.day, return_inverse=True)
+    if days.size < 2:
+        return
+    dates, first = days.astype("datetime64[D]"), np.arange(1, days.size)
+    names, rank = _rank_cells(units, labels)
+    split_periods = int(units.split_period.max(initial=0)) + 1
+    stretch = rank * split_periods + units.split_period
+    chosen = find_rows((rank != NONE)[daily.unit])
+    unit = daily.unit[chosen]
+    cells = len(names) * split_periods * days.size
+    code = stretch[unit] * days.size + day_index[chosen]
+    every = units.sum_groups(unit, daily.rows[chosen], code, cells)
+    for number, y in enumerate(every.reshape(-1, days.size, *every.shape[1:])):
+        name, split_period = names[number // split_periods], number % split_periods
+        until = np.concatenate([np.zeros_like(y[:1]), y.cumsum(axis=0)])
+        before = until[first] - until[np.maximum(first - _WEEK, 0)]
+        for length in (1, _WEEK):
+            after = until[np.minimum(first + length, days.size)] - until[first]
+            described = [f"{split_period} {length} {dates[day]} {name}" for day in first]
+            yield from units.rows(audit, described, after, before + after)
+
+
+def _rank_cells(units: AuditedUnits, labels: Labels | None) -> tuple[list[str], Integers]:
+    """Return the largest cells of a segment, and which of them each unit is in, or `NONE`."""
+    if labels is None:
+        return [""], np.zeros(units.number.size, np.int64)
+    sizes = np.bincount(labels.code, minlength=len(labels.names))
+    largest = np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS]
+    rank = np.full(len(labels.names), NONE)
+    rank[largest] = np.arange(largest.size)
+    return [labels.names[code] for code in largest.tolist()], rank[labels.code]
+
+
+def count_outcome_units(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[UnitShares]:
+    """Count the units that have rows of each outcome log."""
+    for log, daily in logs.items():
+        has_rows = (units.sums(daily.unit, None) > 0).astype(np.int64)
+        yield from units.shares_of_units(OUTCOMES, has_rows, np.ones_like(has_rows), log)

@@ -1,0 +1,152 @@
+"""Find logs of which one variant lacks the rows: from a day on, or altogether."""
+
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from abeval.aggregates.breaks import AUDIT, IMPRESSIONS, OUTCOMES
+from abeval.inference.compare import Analysis
+from abeval.inference.trust.audits import (
+    SHOWN,
+    describe_shares,
+    find_uneven_shares,
+    index_by_cell,
+    read_audit,
+)
+from abeval.inference.trust.finding import (
+    CLICK_COLUMNS,
+    RawCheck,
+    TrustCheck,
+    affected_metrics,
+    skip_check,
+)
+from abeval.metrics.definition import Metric, row_values
+from abeval.results import format as fmt
+
+_WARN, _FAIL = 0.6, 0.9
+_CHANCE = 1e-4
+
+
+class _Break(NamedTuple):
+    """The share that one variant's rows lose, by those of the other, and the rows in words."""
+
+    lost: float
+    text: str
+
+
+@TrustCheck(
+    "breaks",
+    pairs=True,
+    limits=(_WARN, _FAIL),
+    calm="no log breaks off in one variant alone",
+    alarm="{listed}",
+    reason=(
+        "what a variant's rows lose against those of the week before, relative to the other "
+        "variant (sure: an error has the chance 1e-4); an effect that comes or fades hardly takes "
+        "six tenths from one day to the next, and none takes nine"
+    ),
+    remedy=(
+        "look at what was released then, and whether the variant's client or service still writes "
+        "this log: load what is missing, or leave the days out of [period]"
+    ),
+)
+def breaks(analysis: Analysis) -> list[RawCheck]:
+    """Find a day on which one variant's impressions, clicks or outcomes break off, or begin."""
+    audits = [name for name in analysis.aggregates.audits if name.startswith(AUDIT)]
+    if analysis.experiment.switchback is not None:
+        return [skip_check("variants take turns, so no day has both")]
+    if not audits:
+        return [skip_check("no log has a day that can be compared with those before it")]
+    findings = list[RawCheck]()
+    for log in dict.fromkeys(name.split(":")[1] for name in audits):
+        found = _find_breaks(analysis, log, len(audits))
+        listed = fmt.listing([one.text for one in found[:SHOWN]])
+        lost = found[0].lost if found else 0.0
+        metrics = _list_metrics(analysis, log)
+        findings.append(RawCheck(lost, metrics=metrics, slots={"listed": listed}))
+        # Without impressions there are no clicks either.
+        if log == IMPRESSIONS and found:
+            break
+    return findings
+
+
+def _find_breaks(analysis: Analysis, log: str, audits: int) -> list[_Break]:
+    """Find the breaks of a log, the worst first: in all units, else in cells of segments."""
+    for segments in ((), analysis.experiment.segments):
+        names = [f"{AUDIT}{log}:{segment}" for segment in segments] or [f"{AUDIT}{log}"]
+        found = [
+            one
+            for name in names
+            for one in _list_breaks(analysis, name, _CHANCE / audits)
+            if one.lost >= _WARN
+        ]
+        if found:
+            return sorted(found, key=lambda one: -one.lost)
+    return []
+
+
+def _list_breaks(analysis: Analysis, audit: str, chance: float) -> Iterator[_Break]:
+    """List the surest break of each variant in each cell of a segment."""
+    _, log, *segment = audit.split(":", 2)
+    cells = index_by_cell(analysis.aggregates.audits.get(audit, ()))
+    told = set[tuple[str, str]]()
+    for share in find_uneven_shares(analysis, cells, chance):
+        _, length, day, value = share.cell.split(" ", 3)
+        if (share.variant, value) in told:
+            continue
+        told.add((share.variant, value))
+        counts = cells[share.cell]
+        control, treatment = (counts[v].sums for v in (analysis.experiment.control, share.variant))
+        # Rows after over rows before, of each variant over those of the other.
+        products = control.y * (treatment.x - treatment.y), treatment.y * (control.x - control.y)
+        where = f" ({segment[0]} = {value!r})" if segment else ""
+        since = "on" if length == "1" else "in the week from"
+        rows = [
+            f"{name} {counts[name].sums.y:,} after {counts[name].sums.x - counts[name].sums.y:,}"
+            for name in (share.variant, analysis.experiment.control)
+        ]
+        text = f"{log}{where} {since} {day} and in the week before it: {' and '.join(rows)}"
+        yield _Break(1 - min(products) / max(products), text)
+
+
+def _list_metrics(analysis: Analysis, log: str) -> tuple[str, ...] | None:
+    """List the metrics that read a log; None for all."""
+    if log == IMPRESSIONS:
+        return None
+    if log == "clicks":
+        return affected_metrics(analysis.metrics, CLICK_COLUMNS)
+    return tuple(metric.name for metric in analysis.metrics if _reads(metric, log))
+
+
+def _reads(metric: Metric, log: str) -> bool:
+    return any(value.log == log for value in row_values(metric))
+
+
+@TrustCheck(
+    "missing_outcomes",
+    pairs=True,
+    limits=(0.95, 0.98),
+    calm="no variant lacks the rows of an outcome log",
+    alarm="one variant has next to no rows where the other has them (share of its units): {shares}",
+    reason=(
+        "the share of units with a row that is lacking, where the difference is sure (an error "
+        "has the chance 1e-6): no treatment takes nearly all of what is wanted away"
+    ),
+    remedy=(
+        "look whether the variant's client or service writes this log at all; of what only one "
+        "variant can have, make no goal"
+    ),
+)
+def missing_outcomes(analysis: Analysis) -> list[RawCheck]:
+    """Find outcome logs of which one variant has no rows."""
+    findings = []
+    for log, by_variant in read_audit(analysis.aggregates, OUTCOMES).items():
+        differing = find_uneven_shares(analysis, {log: by_variant})
+        lost = max((share.lacking for share in differing), default=0.0)
+        slots = {"shares": describe_shares(analysis.experiment, differing)}
+        # Of what should not happen, such as errors, one variant may well have none.
+        reads = [metric for metric in analysis.metrics if _reads(metric, log)]
+        wanted = tuple(metric.name for metric in reads if metric.direction.sign > 0)
+        names = wanted or tuple(metric.name for metric in reads)
+        worst: Literal["warn", "fail"] = "fail" if wanted else "warn"
+        findings.append(RawCheck(lost, metrics=names, worst=worst, slots=slots))
+    return findings

@@ -1,0 +1,94 @@
+"""Logs that break off in one variant; sound ones never do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+
+from abeval.results import Check
+from abeval.results.analysis import Result
+from benchmarks.calibration.healthy_logs import analyze_world
+from tests.worlds.faulty import lose_clicks, lose_orders
+from tests.worlds.healthy import Random, World, buyers, changing, heavy
+
+
+def check(result: Result, name: str = "breaks") -> Check:
+    return next(one for one in result.trust if one.name == name)
+
+
+def draw(world: Callable[[Random], World]) -> Result:
+    return analyze_world(world(np.random.default_rng(3)))
+
+
+def test_clicks_that_end_within_a_test_were_a_loss_or_a_win():
+    """Control's clicks ended on a day: +100 %, shipped, with every check passed."""
+    result = draw(partial(lose_clicks, variant="control"))
+    found = check(result)
+    assert (found.status, found.value, result.verdicts[0].decision) == ("fail", 1.0, "do_not_trust")
+    assert found.message.startswith("clicks in the week from 2026-09-")
+    assert "control 0 after " in found.message
+    # Who is seen, and how often, does not depend on clicks.
+    assert "impressions_per_user" not in (found.metrics or ())
+    assert result["impressions_per_user"].status != "untrusted"
+
+
+def test_clicks_that_end_on_one_device_name_it():
+    found = check(draw(partial(lose_clicks, variant="treatment", device="phone")))
+    assert (found.status, "device = 'phone'" in found.message) == ("fail", True)
+
+
+def test_clicks_of_a_single_day_name_the_day():
+    found = check(draw(partial(lose_clicks, variant="treatment", lasts=1)))
+    assert (found.status, found.message.startswith("clicks on 2026-09-")) == ("fail", True)
+
+
+def test_where_impressions_end_clicks_are_not_told_as_well():
+    logs = heavy(np.random.default_rng(3), 3_000, 0.0).logs
+    shown = logs["impressions"]
+    lost = (shown["variant"] == "treatment") & (shown["ts"] >= "2026-09-20")
+    clicks = logs["clicks"][~logs["clicks"]["impression_id"].isin(shown["impression_id"][lost])]
+    found = check(analyze_world(World({"impressions": shown[~lost], "clicks": clicks}, {})))
+    assert (found.status, found.metrics, "clicks" in found.message) == ("fail", None, False)
+
+
+@pytest.mark.parametrize("variant", ["control", "treatment"])
+def test_orders_that_end_touch_their_metrics(variant: str):
+    result = draw(partial(lose_orders, variant=variant, start=7))
+    found = check(result)
+    assert (found.status, found.metrics) == ("fail", ("buyers", "revenue"))
+    assert f"{variant} 0 after " in found.message
+
+
+def test_a_variant_without_any_order_decides_nothing():
+    """Control had none: no lift could be told, and the treatment was shipped."""
+    result = draw(partial(lose_orders, variant="control", start=0))
+    found = check(result, "missing_outcomes")
+    assert (found.status, result.verdicts[0].decision) == ("fail", "do_not_trust")
+    assert check(result).status == "pass"
+
+
+def test_what_should_not_happen_may_be_lacking_in_a_variant():
+    """Errors of one variant alone are an effect; then the check warns."""
+    world = lose_orders(np.random.default_rng(3), "control", 0)
+    metric = {
+        "name": "errors",
+        "role": "guardrail",
+        "log": "orders",
+        "per_unit": "any",
+        "margin": 0.02,
+    }
+    goal = {"name": "impressions_per_user", "role": "goal"}
+    entries = {**world.entries, "metrics": [goal, {**metric, "direction": "decrease"}]}
+    result = analyze_world(World(world.logs, entries))
+    assert check(result, "missing_outcomes").status == "warn"
+    assert result["errors"].status == "worse"
+
+
+@pytest.mark.parametrize("world", [changing, heavy, buyers])
+def test_effects_that_change_and_heavy_users_break_nothing(world: Callable[..., World]):
+    for seed in range(3):
+        result = analyze_world(world(np.random.default_rng(seed), 2_000, 0.2))
+        assert check(result).status == "pass"
