@@ -35,7 +35,7 @@ from abeval.logs.clusters import count_mixed_slots
 from abeval.logs.coarser import count_coarser_ids
 from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.unexposed import find_unexposed
+from abeval.logs.unexposed import count_near_rows, find_unexposed
 from abeval.logs.unit_arrays import Labels, Units, encode_labels
 from abeval.logs.units import SubBuckets, find_hash_indices, sub_buckets, write_code_names
 from abeval.logs.views import write_variant
@@ -141,6 +141,7 @@ def collect_prepared(
         | accounting.count_other_variants(experiment, prepared)
         | count_mixed_slots(experiment, engine)
         | accounting.find_early_clocks(counted, engine)
+        | count_near_rows(prepared.cells, assignment)
         | count_coarser_ids(run, prepared.schema, units),
         quantiles=quantiles,
         buckets=sums.buckets,

@@ -26,6 +26,15 @@ _MOST_UNKNOWN = 0.01
 """Largest share without a variant of the units that may have been assigned."""
 
 
+NEAR = "near exposure:"
+"""Prefix of facts about impressions just before their unit's exposure."""
+
+_NEAR_MS = 300_000
+_AT_ONCE_MS = 1_000
+_GRAINS_MS = (3_600_000, 60_000, 1_000)
+_MOST_ON_GRAIN = 0.99
+
+
 class Unexposed(NamedTuple):
     """Hold the sums of impressions without an exposure, by unit.
 
@@ -79,6 +88,51 @@ def find_unexposed(run: Run, cells: LogCells, assignment: UnitAssignment) -> Une
         sums={name: arrays.sum_runs(column[rows], start) for name, column in cells.sums.items()},
         is_never=is_never[unit],
     )
+
+
+def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> dict[str, int]:
+    """Count impressions that come just before the exposure of their unit, as facts.
+
+    They are those of the last five minutes before it (the last second, or the grain of the times of
+    exposures) if the unit's next impression is further from the exposure. A trigger that works
+    is logged with what is shown then. Of these rows `ms` is the median distance, and `grain` the
+    seconds to which exposures are written, 0 if they are as fine as impressions.
+    """
+    exposed_ms = lookup(assignment.logged.first_ms, assignment.candidate_index)
+    exposed_ms = np.where(assignment.candidate_index == arrays.NONE, arrays.NO_FIRST, exposed_ms)
+    unexposed = [k.set_aside == "not_exposed" and k.phase == IN_PERIOD for k in cells.kinds]
+    rows = np.flatnonzero(np.array(unexposed, dtype=bool)[cells.kind])
+    known = exposed_ms[cells.unit[rows]] != arrays.NO_FIRST
+    rows = rows[known & (cells.last_ms[rows] != arrays.NO_LAST)]
+    if not len(rows):
+        return {}
+    unit = cells.unit[rows]
+    before = exposed_ms[unit] - cells.last_ms[rows]
+    grain = _find_grain(exposed_ms[exposed_ms != arrays.NO_FIRST], cells.last_ms[rows])
+    # The nearest of a unit's impressions after its exposure.
+    next_ms = np.full(len(cells.hashes), arrays.NO_FIRST)
+    shown = np.flatnonzero(cells.counts & cells.in_period)
+    np.minimum.at(next_ms, cells.unit[shown], cells.first_ms[shown])
+    nearest = np.minimum.reduceat(before, starts := arrays.run_starts(unit))
+    nearest = nearest[arrays.run_numbers(starts, len(unit))]
+    is_near = (nearest <= max(_AT_ONCE_MS, grain)) | (nearest < next_ms[unit] - exposed_ms[unit])
+    chosen = np.flatnonzero(is_near & (before <= max(_NEAR_MS, grain)))
+    if not len(chosen):
+        return {}
+    counts = {
+        "rows": int(cells.sums["c_1"][rows[chosen]].sum()),
+        "ms": int(np.median(before[chosen])),
+        "grain": grain // 1_000,
+    }
+    return {f"{NEAR}{name}": count for name, count in counts.items()}
+
+
+def _find_grain(exposed_ms: arrays.Integers, impression_ms: arrays.Integers) -> int:
+    """Find to how many milliseconds exposures are written, where impressions are written finer."""
+    for grain in _GRAINS_MS:
+        if (exposed_ms % grain == 0).mean() >= _MOST_ON_GRAIN > (impression_ms % grain == 0).mean():
+            return grain
+    return 0
 
 
 def _find_variants(

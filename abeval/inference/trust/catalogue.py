@@ -43,6 +43,7 @@ CHECKS: tuple[TrustCheck, ...] = (
     untriggered.untriggered,
     groups.aa_check,
     rows.before_exposure,
+    rows.near_exposure,
     rows.outcome_duplicates,
     rows.missing_days,
     shares.LACKING_COLUMNS,

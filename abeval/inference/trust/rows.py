@@ -1,5 +1,6 @@
 """Check what was read: rows set aside, days, crossovers, variant names."""
 
+import math
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
@@ -12,6 +13,7 @@ from abeval.logs.accounting import EARLY, parse_other_variants
 from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
 from abeval.logs.coarser import parse_coarser_counts
+from abeval.logs.unexposed import NEAR
 from abeval.metrics.definition import row_values
 from abeval.results import CheckStatus
 from abeval.results import format as fmt
@@ -168,6 +170,44 @@ def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tu
         counts = {c.reason: c.rows for c in analysis.aggregates.row_counts if c.log == log}
         reads = (m.name for m in analysis.metrics if any(v.log == log for v in row_values(m)))
         yield log, counts, tuple(reads)
+
+
+@TrustCheck(
+    "before_exposure:impressions",
+    limits=("rows_warn", 1.0),
+    calm="{near:,} of {rows:,} impressions are just before their unit's exposure ({share:.1%})",
+    alarm=(
+        "{near:,} of {rows:,} impressions are set aside ({share:.1%}) because they are just before "
+        "their unit's exposure (by {distance} seconds in the median), nearer to it than any after "
+        "it{grain}"
+    ),
+    reason="an exposure has the time of what is shown then; five minutes or less count as just",
+    remedy=(
+        "if the exposure is of these impressions, its clock, grain or queue is late: write such as "
+        '[logs.exposures] query = "select * replace (ts - interval {back} seconds as ts) from '
+        'log"; if it is logged at a click, log it when the list is shown: a treatment changes '
+        "who clicks"
+    ),
+)
+def near_exposure(analysis: Analysis) -> list[RawCheck]:
+    """Report impressions that are set aside although their unit was exposed moments later."""
+    facts = analysis.aggregates.facts
+    near = facts.get(f"{NEAR}rows", 0)
+    if not near:
+        return []
+    log = analysis.experiment.logs.rows_name
+    rows = sum(
+        row_count.rows for row_count in analysis.aggregates.row_counts if row_count.log == log
+    )
+    seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
+    back = grain or max(1, math.ceil(2 * seconds))
+    slots = {"near": near, "rows": rows, "share": near / rows, "back": back}
+    slots["distance"] = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
+    slots["grain"] = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
+    return [RawCheck(near / rows, slots=slots)]
+
+
+_GRAINS = {1: "the second", 60: "the minute", 3_600: "the hour"}
 
 
 @TrustCheck(
