@@ -33,6 +33,7 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
 from abeval.logs.clusters import count_mixed_slots
 from abeval.logs.coarser import count_coarser_ids
+from abeval.logs.placeholders import count_placeholder_rows
 from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.unexposed import count_near_rows, find_unexposed
@@ -142,6 +143,7 @@ def collect_prepared(
         | count_mixed_slots(experiment, engine)
         | accounting.find_early_clocks(counted, engine)
         | count_near_rows(prepared.cells, assignment)
+        | count_placeholder_rows(engine, prepared.cells)
         | count_coarser_ids(run, prepared.schema, units),
         quantiles=quantiles,
         buckets=sums.buckets,

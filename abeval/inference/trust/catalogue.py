@@ -35,6 +35,7 @@ CHECKS: tuple[TrustCheck, ...] = (
     hours.slot_hours,
     hours.carry_over,
     rows.crossover,
+    rows.placeholder_ids,
     rows.coarser_unit,
     rows.assignment,
     groups.pre_period,

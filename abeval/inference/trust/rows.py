@@ -13,6 +13,7 @@ from abeval.logs.accounting import EARLY, parse_other_variants
 from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
 from abeval.logs.coarser import parse_coarser_counts
+from abeval.logs.placeholders import parse_placeholder_rows
 from abeval.logs.unexposed import NEAR
 from abeval.metrics.definition import row_values
 from abeval.results import CheckStatus
@@ -196,9 +197,7 @@ def near_exposure(analysis: Analysis) -> list[RawCheck]:
     if not near:
         return []
     log = analysis.experiment.logs.rows_name
-    rows = sum(
-        row_count.rows for row_count in analysis.aggregates.row_counts if row_count.log == log
-    )
+    rows = sum(c.rows for c in analysis.aggregates.row_counts if c.log == log)
     seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
     back = grain or max(1, math.ceil(2 * seconds))
     slots = {"near": near, "rows": rows, "share": near / rows, "back": back}
@@ -361,6 +360,33 @@ def crossover(analysis: Analysis) -> RawCheck | None:
         done += "; excluding them biases an uneven split"
     slots = {"crossovers": crossovers, "units": units, "done": done}
     return RawCheck(crossovers / units if units else 0.0, slots=slots)
+
+
+@TrustCheck(
+    "placeholder_ids",
+    limits=("rows_warn", "rows_fail"),
+    calm=(
+        "{rows:,} of {read:,} impressions ({share:.1%}) are of {listed}: one id for many, which is "
+        "analysed as one single {unit}"
+    ),
+    reason="rows of many units in one variant can hide or make an effect",
+    remedy=(
+        "leave them out ([logs.impressions] where = {where}), or name as `unit` an id that these "
+        "rows have too, such as that of a cookie"
+    ),
+)
+def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
+    """Report the share of rows whose id, such as `anonymous`, stands for nobody."""
+    unit, log = analysis.experiment.unit, analysis.experiment.logs.rows_name
+    counts, aggregates = parse_placeholder_rows(analysis.aggregates.facts), analysis.aggregates
+    if not counts:
+        return []
+    rows, read = sum(counts.values()), sum(c.rows for c in aggregates.row_counts if c.log == log)
+    slots = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
+    ids = [f"'{name}'" for name in counts]
+    slots["listed"] = fmt.listing([f"{unit} = {name}" for name in ids])
+    slots["where"] = f'"{unit} not in ({", ".join(ids)})"'
+    return [RawCheck(rows / read, slots=slots)]
 
 
 @TrustCheck(

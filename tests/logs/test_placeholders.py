@@ -1,0 +1,64 @@
+"""Ids that stand for nobody are named where they have many rows; other heavy units never are."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from abeval.results import Check
+from abeval.results.analysis import Result
+from tests.logs.small import analyze, small_log
+
+
+def guests(name: object, share: float, rows: int = 12_000) -> pd.DataFrame:
+    """Of so many lists the unit is one id, whose variant changes from list to list."""
+    log = small_log(rows=rows, units=400, seed=4)
+    log["user_id"] = log["user_id"] + 10
+    if isinstance(name, str):
+        log["user_id"] = "u" + log["user_id"].astype(str)
+    random = np.random.default_rng(5)
+    lists = random.random(rows // 5) < share
+    variant = random.choice(["a", "b"], rows // 5)
+    guest = lists[log["request_id"]]
+    log.loc[guest, "user_id"] = name
+    log.loc[guest, "variant"] = variant[log.loc[guest, "request_id"]]
+    return log
+
+
+def checks(result: Result) -> list[Check]:
+    return [check for check in result.trust if check.name == "placeholder_ids"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Anonymous", "00000000-0000-0000-0000-000000000000", "(not set)", "", 0, -1, 99_999_999],
+)
+def test_an_id_of_many_is_named_with_what_leaves_it_out(name: object):
+    """It was one crossover of some hundred units, or one heavy unit."""
+    log = guests(name, 0.1)
+    (found,) = checks(analyze(log))
+    assert (found.status, f"user_id = '{name}'" in found.message) == ("warn", True)
+    assert found.value == pytest.approx(0.1, abs=0.02)
+    where = re.search(r'where = "(.*?)"', found.remedy)
+    assert where is not None
+    assert checks(analyze(log, logs={"impressions": {"where": where[1]}})) == []
+
+
+@pytest.mark.parametrize("entries", [{}, {"cleaning": {"crossover": "exclude"}}])
+def test_an_id_with_a_third_of_the_rows_decides_nothing(entries: dict[str, Any]):
+    result = analyze(guests("unknown", 0.33), **entries)
+    assert [check.status for check in checks(result)] == ["fail"]
+    assert result.verdicts[0].decision in ("do_not_trust", "draft")
+
+
+@pytest.mark.parametrize(("name", "share"), [("u_kiosk", 0.1), ("anonymous", 0.003), (7, 0.1)])
+def test_other_heavy_units_and_few_rows_are_not_named(name: object, share: float):
+    assert checks(analyze(guests(name, share))) == []
+
+
+def test_a_short_log_of_numbers_from_0_has_no_such_id():
+    assert checks(analyze(small_log())) == []
