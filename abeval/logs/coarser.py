@@ -8,13 +8,17 @@ from collections.abc import Mapping
 
 from abeval.engines.sql import literal, query, quote, read_int
 from abeval.experiment.model import Experiment
+from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.mapping import LogColumns, name_raw_column
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
 
 _LEVELS = (
-    ("user_id", "userid", "customer_id", "visitor_id", "member_id", "account_id", "person_id"),
-    ("device_id", "cookie_id", "anonymous_id"),
+    (
+        *("user_id", "userid", "user", "uid", "customer_id", "visitor_id", "member_id"),
+        *("account_id", "person_id"),
+    ),
+    ("device_id", "cookie_id", "anonymous_id", "client_id", "user_pseudo_id"),
     ("session_id", "visit_id"),
     ("request_id", "query_id", "search_id"),
 )
@@ -28,7 +32,10 @@ _FACT = "coarser:"
 def find_coarser_ids(experiment: Experiment, log: LogColumns) -> list[str]:
     """List the id columns that may be coarser than the unit."""
     # A design says what was randomised; without logged variants nothing can be seen.
-    if experiment.design is not None or experiment.is_unit_table or "variant" not in log:
+    if experiment.design is not None or "variant" not in log:
+        return []
+    # A table of units names its unit, or each row is one.
+    if experiment.is_unit_table and experiment.unit != ROW_UNIT:
         return []
     unit = experiment.unit.lower()
     level = next((i for i, names in enumerate(_LEVELS) if unit in names), len(_LEVELS) - 1)

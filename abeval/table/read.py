@@ -28,6 +28,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, suggest_name
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import real
+from abeval.logs.coarser import NAMES
 from abeval.table.columns import TABLE, Columns, TableOptions, read_measures, read_segments
 
 
@@ -100,8 +101,8 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
     source = make_source(log).map_unit(options.unit or ROW_UNIT)
     with ExitStack() as stack:
         engine = stack.enter_context(closing(DuckDBEngine()))
-        # Columns that no option names need not be read; without metrics all are.
-        reads = None if options.metrics is None else repr(options)
+        # Only columns that an option names, and ids, are read; without metrics all are.
+        reads = None if options.metrics is None else f"{options!r} {NAMES}"
         if path is None:
             engine.add_frame(TABLE, table, source, reads)
         else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import cast
+
 import pandas as pd
 import pytest
 
@@ -59,3 +62,39 @@ def test_other_columns_are_not_looked_at() -> None:
     log = visits("user_id").rename(columns={"user_id": "who"}).drop(columns="device_id")
     assert checks(log, "session_id") == {}
     assert checks(visits("user_id"), "user_id") == {}
+
+
+def sessions(randomised: str) -> pd.DataFrame:
+    """A table of one row a session, of users and their sessions."""
+    log = visits(randomised)
+    columns = {"user_id": "first", "variant": "first", "click": "sum"}
+    return log.groupby("session_id", as_index=False).agg(columns)
+
+
+@pytest.mark.parametrize("form", ["frame", "file"])
+def test_a_table_of_many_rows_a_user_without_a_unit_decides_nothing(
+    form: str, tmp_path: Path
+) -> None:
+    """Users were randomised, and rows were analysed: a note said so."""
+    table: object = sessions("user_id").drop(columns="session_id")
+    if form == "file":
+        cast("pd.DataFrame", table).to_csv(tmp_path / "t.csv", index=False)
+        table = tmp_path / "t.csv"
+    result = abeval.analyze(table, variant="variant", metrics=["click"], control="control")
+    (check,) = [one for one in result.trust if one.name == "coarser_unit:user_id"]
+    assert (check.status, check.remedy) == ("fail", 'say what was randomised: unit = "user_id"')
+    assert result.verdicts[0].decision == "do_not_trust"
+    # To say so only leaves the users of one row, which tells what to do.
+    kept = abeval.analyze(
+        table, variant="variant", metrics=["click"], control="control", unit="user_id"
+    )
+    (aside,) = [one for one in kept.trust if one.name == "units_set_aside"]
+    assert (aside.status, "make one row of each unit" in aside.remedy) == ("fail", True)
+
+
+def test_rows_of_a_table_that_were_randomised_one_by_one_pass() -> None:
+    for unit in (None, "session_id"):
+        result = abeval.analyze(
+            sessions("session_id"), variant="variant", metrics=["click"], unit=unit
+        )
+        assert {c.status for c in result.trust if c.name.startswith("coarser")} <= {"pass"}

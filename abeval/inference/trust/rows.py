@@ -391,6 +391,7 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
 
 @TrustCheck(
     "coarser_unit",
+    of="both",
     calm=(
         "{mixed:,} of {several:,} {column} with more than one {unit} are in several variants (by "
         "chance {expected:,})"
@@ -410,7 +411,9 @@ def coarser_unit(analysis: Analysis) -> list[RawCheck]:
         is_one = ids["expected"] >= _PLAIN and 10 * ids["mixed"] <= ids["expected"]
         slots = {"column": column, "unit": analysis.experiment.unit, **ids}
         name, share = f"coarser_unit:{column}", ids["mixed"] / ids["several"]
-        least: CheckStatus = "warn" if is_one else "pass"
+        # Of a table nobody said that its rows are the units.
+        found: CheckStatus = "fail" if analysis.experiment.is_unit_table else "warn"
+        least = found if is_one else "pass"
         findings.append(
             RawCheck(share, limits=Limits(None, None), least=least, name=name, slots=slots)
         )
