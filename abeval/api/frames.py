@@ -10,6 +10,7 @@ from abeval.api.loaded import LoadedExperiment
 from abeval.calls import explain_types
 from abeval.drafts.run import Draft as DraftedFile
 from abeval.drafts.run import draft_frames
+from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class Draft(DraftedFile):
             {"metrics": "metrics:", "control": "control:"}.get(key, "-") for key in entries
         )
         left = [q for q in drafted.get("questions", []) if not q.startswith(answered)]
+        if "variants" not in drafted | entries and "sums" not in drafted["logs"]:
+            why = next((q for q in left if q.startswith("variant:")), "which column names them?")
+            raise ExperimentError("variants: missing", why)
         return LoadedExperiment(parse_experiment({**drafted, "questions": left, **entries}, "."))
 
     def analyze(self, **entries: Any) -> "Result":  # noqa: ANN401

@@ -270,7 +270,7 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
 
     `weakly` lists columns that only their values speak for, such as 0 and 1.
     """
-    few = [c for c in table.columns if 2 <= c.distinct <= MOST_VARIANTS]
+    few = [c for c in table.columns if 2 <= _count_names(c) <= MOST_VARIANTS]
     few = [c for c in few if len(c.values) == c.distinct and (c.may_be_id or c.kind == "boolean")]
     plain = [c for c in few if not c.mentions_role(*_NO_VARIANT_ROLES)]
     if weakly:
@@ -285,6 +285,27 @@ def list_variant_candidates(table: Table, weakly: bool = False) -> list[Column]:
         c for c in few if c.has_role_name("variant") or c in texts or (c in plain and _is_tested(c))
     ]
     return sorted(candidates, key=lambda c: (not _rate_likeness(c)[0], _rank_name(c, "variant")))
+
+
+def _count_names(column: Column) -> int:
+    """Count the values of a column that are no empty text."""
+    return column.distinct - sum(not value.strip() for value in column.values)
+
+
+def find_nameless_variant(table: Table) -> str:
+    """Say that a column of variants names one of them, and is empty else; no text without one."""
+    for column in table.columns:
+        if not column.has_role_name("variant_sure") or _count_names(column) != 1:
+            continue
+        name = next((value for value in column.values if value.strip()), "")
+        share = column.values.get(name, table.rows) / table.rows
+        if share < 1:
+            named = f"coalesce(nullif({column.name}, ''), 'control') as {column.name}"
+            return (
+                f"{column.name} is {name!r} in {share:.0%} of the rows, and empty in the others: "
+                f'if these are of control, query = "select * replace ({named}) from log" says so.'
+            )
+    return ""
 
 
 def _measure_unevenness(column: Column) -> float:
@@ -322,7 +343,8 @@ def guess_variant(
     fitting = [c for c in candidates if shares[c.name] >= _ONE_VARIANT]
     fitting = fitting or [c for c in candidates if by_name and c.has_role_name("variant_sure")]
     if not fitting:
-        reason = "no column names the variant of a unit: which one is it?"
+        lone = find_nameless_variant(table)
+        reason = lone or "no column names the variant of a unit: which one is it?"
         return Guess("variant", None, "not sure", reason)
     best, share, by_row = fitting[0], shares[fitting[0].name], has_one_row(unit)
     rivals = [c.name for c in fitting[1:] if _rate_likeness(c) == _rate_likeness(best)]

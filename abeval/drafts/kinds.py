@@ -28,6 +28,14 @@ _MIN_FOLLOWING_SHARE = 0.1
 """Least share of rows after an impression of their unit for them to be events."""
 
 
+_MIN_SHARED = 0.02
+"""Least share of rows of known units for events that say by their names what they are."""
+
+_ASK_OTHERS = (
+    "{share:.0%} of its rows have a unit of the impressions, and only these count: are all the "
+    "others of units outside of the experiment, or are ids written in two ways?"
+)
+
 _ROWS = ("item_id", "request_id", "impression_id")
 """Roles of ids that no unit has."""
 
@@ -175,7 +183,10 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log,
         matches = match_columns(engine, log.table, main.table)
         unit_log = _guess_unit_log(engine, log, main, matches)
         clicks, seen = _guess_clicks(engine, log, main, matches, unit_log)
-        readings = (_guess_items(log, main, matches), clicks, unit_log)
+        readings = [_guess_items(log, main, matches), clicks, unit_log]
+        # Rows of nothing but a unit, its variant and a time are no clicks, whatever ids they share.
+        if unit_log.kind == "exposures" and not log.is_clicks:
+            readings.remove(clicks)
         twice = replace(log, reason="another file has these already")
         choice = next((c for c in readings if c and c.kind not in kinds), twice)
         if choice.kind == "events":
@@ -274,7 +285,12 @@ def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match
     times = None if time is None or main_time is None else (time, main_time)
     share, after, _ = measure_join(engine, log.table, main.table, [(unit, seen)], times)
     if share < MIN_SHARE:
-        return replace(log, reason=f"only {share:.0%} of its rows have a unit of the impressions")
+        # Orders of a whole shop have other people's, too.
+        is_whole = log.is_event and times is not None and unit.name == seen.name
+        if not is_whole or share < _MIN_SHARED:
+            few = f"only {share:.0%} of its rows have a unit of the impressions"
+            return replace(log, reason=few)
+        log = replace(log, question=_ASK_OTHERS.format(share=share))
     expected = (unit, time, *guess.list_variant_candidates(log.table))
     is_bare = time is not None and all(column in expected for column in log.table.columns)
     # A sign-up, before what a unit saw, describes it; of events after it a unit may have one each.

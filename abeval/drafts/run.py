@@ -20,6 +20,7 @@ from abeval.drafts.counts import (
 from abeval.drafts.guess import (
     Guess,
     add_question,
+    find_nameless_variant,
     guess_variant,
     inspect_table,
     read_variant_units,
@@ -106,7 +107,7 @@ def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str
                 engine.add_frame(f"raw_{key}", log)
                 table = inspect_table(engine, reshape_table(engine, f"raw_{key}", origin))
                 tables += split_types(engine, table, is_alone=len(logs) == 1)
-        _check_named(tables[0], named)
+        _check_named(tables, named)
         draft = _draft_tables(engine, tables, name)
     for key in [*logs][1:]:
         if key not in draft.list_logs():
@@ -116,11 +117,13 @@ def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str
     return draft
 
 
-def _check_named(table: Table, named: Mapping[str, str]) -> None:
+def _check_named(tables: Sequence[Table], named: Mapping[str, str]) -> None:
     """Raise if a column that the caller names is not there (`LogError`)."""
-    names = [column.name for column in table.columns]
+    names = [column.name for column in tables[0].columns]
     for entry, name in named.items():
-        if table.find_named(entry) is None and name != ROW_UNIT:
+        # Exposures may say the variant.
+        logs = tables if entry == "variant" else tables[:1]
+        if name != ROW_UNIT and all(log.find_named(entry) is None for log in logs):
             near = suggest_near_name(name, names)
             hint = f"it has: {', '.join(names)}"
             raise LogError(f"{entry}: the log has no column {name!r}{near}", hint)
@@ -247,7 +250,8 @@ def _guess_assignment(
         period, inside, variant = None, main, guess_variant(engine, main)
     exposures = next((log.table for log in other_logs if log.kind == "exposures"), None)
     for way in ("weakly", "by_name") if exposures is None else ():
-        if variant.column is None:
+        # Another column would be a worse guess than the one that says who is treated.
+        if variant.column is None and not find_nameless_variant(inside):
             variant = guess_variant(engine, inside, **{way: True})
     if variant.column is not None or exposures is None:
         return variant, read_variant_units(engine, inside, variant), period

@@ -99,13 +99,15 @@ def ask_nulls(nulls: Mapping[str, int], answer: str) -> list[str]:
 
 
 def find_nulls(units: Collection[str]) -> list[str]:
-    """List variants whose names may mean a missing value, if two others remain.
+    """List variants whose names may mean a missing value, if two others remain; and empty ones.
 
     >>> find_nulls(["control", "new", "NULL"]), find_nulls(["None", "sms", "mail"])
     (['NULL'], [])
     """
     nulls = [value for value in units if value.strip().lower() in words.LISTS["null"]]
-    other_values = [value for value in units if value not in nulls]
+    blanks = [value for value in units if not value.strip()]
+    other_values = [value for value in units if value not in (*nulls, *blanks)]
     if not any(map(names_control, other_values)):
         nulls = [value for value in nulls if not names_control(value)]
-    return nulls if len(other_values) > 1 else []
+    # No variant can be called by no text.
+    return [*blanks, *(nulls if len(other_values) > 1 else [])]

@@ -194,7 +194,11 @@ def _count_variants(engine: Engine, column: str) -> dict[str, int]:
         raise LogError("the table has no rows", "was it filtered, or read, as it was meant?")
     if len(rows) == 1:
         what = f"one value, {str(rows[0][0])!r}, so there is nothing to compare it with"
-        raise LogError(f"column {column!r} has {what}", "a table needs the rows of control too")
+        empty = engine.count(TABLE) - read_int(rows[0][1])
+        hint = "a table needs the rows of control too"
+        if empty:
+            hint = f"{empty:,} rows have none: if they are of control, write its name into them"
+        raise LogError(f"column {column!r} has {what}", hint)
     what = f"more than {MAX_VARIANTS} values" if rows else "no value in any row"
     hint = "name the column that says which variant a unit is in"
     raise LogError(f"column {column!r} has {what}, so it is no variant", hint)

@@ -11,6 +11,7 @@ import pytest
 
 import abeval
 from abeval.drafts.run import Draft, draft_files
+from abeval.errors import ExperimentError, LogError
 
 START = pd.Timestamp("2026-07-01")
 
@@ -163,3 +164,79 @@ def test_times_with_and_without_a_zone_are_asked(
     assert [q[:5] for q in draft.questions] == ["zone:"] * 2
     result = abeval.load(tmp_path / "e.toml").replace(trust={"aa_runs": 0}).analyze()
     assert result.questions == draft.questions
+
+
+def test_orders_of_a_whole_shop_are_used_and_asked_about(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    """Of three orders two were other people's: the file was not used."""
+    own = logs["shop orders"].rename(columns={"customer_id": "user_id"})
+    others = pd.concat([own, own]).assign(user_id=np.arange(800) + 90_000.0)
+    shop = {**logs, "shop orders": pd.concat([own, others]).sort_values("ordered_at")}
+    draft = drafted(shop, tmp_path)
+    assert "events.shop_orders" in draft.list_logs()
+    (asked,) = [question for question in draft.questions if "shop orders" in question]
+    assert "33% of its rows have a unit of the impressions" in asked
+    few = {**logs, "shop orders": own.assign(user_id=np.arange(400) + 90_000.0)}
+    folder = tmp_path / "few"
+    folder.mkdir()
+    assert "events.shop_orders" not in drafted(few, folder).list_logs()
+
+
+@pytest.mark.parametrize("is_in_both", [True, False])
+@pytest.mark.parametrize("name", ["variant", "arm_no"])
+def test_exposures_beside_a_log_are_no_clicks_and_may_name_the_variant(
+    logs: dict[str, pd.DataFrame], name: str, is_in_both: bool
+) -> None:
+    """Ids of users were among those of impressions: the exposures were refused as clicks."""
+    exposures = logs["exposures"].rename(columns={"ab_group": name, "exposed_at": "ts"})
+    shown = logs["impressions"].assign(impression_id=np.arange(3000)).drop(columns="is_click")
+    if is_in_both:
+        shown = shown.merge(exposures[["user_id", name]], on="user_id")
+    asked = {"variant": name} if name == "arm_no" else {}
+    draft = abeval.draft(shown, exposures=exposures, **asked)
+    assert "exposures" in draft.list_logs()
+    assert draft.load(questions=[]).experiment.variants.keys() == {"control", "new"}
+    with pytest.raises(LogError, match="no column 'nowhere'"):
+        abeval.draft(shown, exposures=exposures, variant="nowhere")
+
+
+def test_a_variant_without_a_name_is_asked_for(
+    logs: dict[str, pd.DataFrame], tmp_path: Path
+) -> None:
+    """Control's rows had no text: another column was guessed, or no error said what to do."""
+    variant = np.where(logs["impressions"].user_id % 2, "new", "")
+    shown = logs["impressions"].assign(variant=variant, device=np.arange(3000) % 2)
+    for draft in (drafted({"impressions": shown}, tmp_path), abeval.draft(shown)):
+        (asked,) = [question for question in draft.questions if question.startswith("variant")]
+        assert "variant is 'new' in" in asked
+    with pytest.raises(ExperimentError, match="variants: missing") as error:
+        abeval.draft(shown).analyze()
+    assert "nullif(variant, '')" in (error.value.hint or "")
+    query = "select * replace (coalesce(nullif(variant, ''), 'control') as variant) from log"
+    mended = abeval.define(
+        name="x",
+        unit="user_id",
+        control="control",
+        variants={"control": {}, "new": {}},
+        logs={"impressions": {"query": query, "columns": {"click": "is_click"}}},
+    )
+    result = mended.analyze(logs={"impressions": shown})
+    assert {one.name for one in result.experiment.variants} == {"control", "new"}
+
+
+def test_a_third_variant_without_a_name_is_left_out_and_asked_about(
+    logs: dict[str, pd.DataFrame],
+) -> None:
+    names = np.array(["", "control", "new"])
+    shown = logs["impressions"].assign(variant=names[logs["impressions"].user_id % 3])
+    draft = abeval.draft(shown)
+    assert any("is '' a variant" in question for question in draft.questions)
+    assert draft.load().experiment.variants.keys() == {"control", "new"}
+
+
+def test_a_table_whose_control_has_no_name_says_so(logs: dict[str, pd.DataFrame]) -> None:
+    table = pd.DataFrame({"user_id": range(100), "group": ["", "new"] * 50, "spent": 1.0})
+    with pytest.raises(LogError, match="one value, 'new'") as error:
+        abeval.analyze(table, variant="group", metrics=["spent"])
+    assert error.value.hint == "50 rows have none: if they are of control, write its name into them"
