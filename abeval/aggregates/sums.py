@@ -84,7 +84,7 @@ def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
     gram = np.zeros((len(columns), len(columns)), dtype=object)
     rows = max(1, _CELLS // len(columns))
     for start in range(0, len(columns[0]), rows):
-        block = np.stack([column[start : start + rows] for column in columns]).astype(np.int64)
+        block = np.stack([column[start : start + rows] for column in columns], dtype=np.int64)
         factor = _measure(block)
         if len(columns) > _FEW:
             gram += _multiply_digits(*factor)
@@ -368,10 +368,10 @@ def compute_moments(
         (n, *totals), *products = exact_gram(
             [np.ones_like(group_columns[0]), *group_columns]
         ).tolist()
-        heavy = group_columns[
-            :, are_heavy(group_columns[1].astype(np.float64), n, float(totals[1]))
-        ]
-        rows = [] if isinstance(values[1], int) else heavy.T.tolist()
+        rows = []
+        if not isinstance(values[1], int):
+            heavy = are_heavy(group_columns[1].astype(np.float64), n, float(totals[1]))
+            rows = group_columns[:, heavy].T.tolist()
         group = Group(groups.variants[groups.variant[unit]], int(groups.split_period[unit]))
         squares = [row[1:] for row in products]
         moments[group] = Moments.from_sums(n, totals, squares, scales, heavy=rows)

@@ -265,24 +265,26 @@ class UnitRows(PreparedLogs):
         """Sum the sources of scores over the period, or GAUC by day."""
         sources = [source for source in self._score_sources if source.of_days or not by_day]
         columns = {**_PERIOD, **{name: name for name in ("score", "click")}, "variant": "arm"}
-        if not by_day:
-            return self._days(sources, "scored", columns)
-        return self._days(sources, "scored", {**columns, "day": "day"}, "day is not null and")
+        days, tests = dict[Source, UnitDays](), ""
+        if by_day:
+            columns["day"], tests = "day", "day is not null and"
+        for source in sources:
+            days |= self._days([source], "scored", columns, tests)
+        return days
 
     def _days(
         self, sources: Sequence[Source], name: str, columns: Mapping[str, str], tests: str = ""
     ) -> dict[Source, UnitDays]:
         """Sum sources of a query of `3_rows/`."""
-        days = {}
-        for source in sources:
-            # A query that groups nearly all rows at once is run for some units at a time.
-            size, day_blocks = self.prepared.rows if source.in_blocks else 0, list[UnitDays]()
-            for start, end in blocks(self.engine, size, len(self.units.hash)):
-                rows = f"narrow_rows where {tests} unit_id >= {start} and unit_id < {end}"
-                show_rows(self.engine, name, columns, rows)
-                day_blocks.append(read_days(self.engine, source))
-            days[source] = _concatenate(day_blocks)
-        return days
+        parts: dict[Source, list[UnitDays]] = {source: [] for source in sources}
+        # Many rows are grouped for some units at a time; AUC compares the rows of all.
+        size = 0 if AUC in sources else self.prepared.rows
+        for start, end in blocks(self.engine, size, len(self.units.hash)):
+            rows = f"narrow_rows where {tests} unit_id >= {start} and unit_id < {end}"
+            show_rows(self.engine, name, columns, rows)
+            for source in sources:
+                parts[source].append(read_days(self.engine, source))
+        return {source: _concatenate(days) for source, days in parts.items()}
 
     def _values(self, index: int, columns: tuple[str, ...]) -> UnitValues:
         """Read the values of each unit, by day where windows ask for it."""
@@ -319,7 +321,7 @@ _SPAN = 2**20
 
 _ITEM_NAMES = """
 select item_id, cast(row_number() over (order by item_id) - 1 as integer) as item
-from (select distinct item_id from logged where item_id is not null) as shown
+from (select distinct item_id from seen where item_id is not null) as shown
 """
 
 

@@ -239,6 +239,10 @@ class Engine(Protocol):
     def arrays(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Run a query and fetch its columns as arrays, masked where something is null."""
 
+    def compute(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
+        """Fetch the columns of a query that reads no relation."""
+        return self.arrays(sql)
+
     def add_arrays(self, name: str, columns: "Columns") -> None:
         """Make arrays of one length the columns of the relation `name`."""
 

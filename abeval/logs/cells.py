@@ -45,6 +45,7 @@ class LogCells:
         sums: `c_1`, … → sums, in the fewest bytes.
         nameless: Impressions of each row class that have no unit.
         sub_bucket: Of each unit, shape (units,); None where the pass did not ask for it.
+        are_numbered: Whether units are rows, whose hashes are their numbers from 1.
     """
 
     hashes: arrays.Integers
@@ -57,6 +58,7 @@ class LogCells:
     kinds: Sequence[RowClass]
     nameless: Sequence[int]
     sub_bucket: NDArray[np.int16] | None = None
+    are_numbered: bool = False
 
     @cached_property
     def day(self) -> NDArray[np.int32]:

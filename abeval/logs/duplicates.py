@@ -201,19 +201,17 @@ def _match_repeats(
 ) -> _Found | None:
     """Separate the rows that share a key, and the first of each identity."""
     if facts.positions_fit and {*_list_position_columns(log)} <= {*identity}:
-        request, position = quote(log.mapped["request_id"]), quote(log.mapped["position"])
+        key = _list_position_columns(log)
+        request, position = map(quote, key)
         engine.view(
             "positioned_impressions",
             f"select {request} as request_id, {position} as position from {log.raw}",
         )
-        key = [log.mapped["request_id"]]
-        keys = f"select request_id as {request} from ({query('1_log/repeated_positions')})"
+        where = f"{request} in (select request_id from ({query('1_log/repeated_positions')}) as p)"
     elif log.log != "units" and _has_unique_keys(engine, log.raw, key):
         return None
-    else:
-        engine.view("keyed_impressions", f"select {_quote_list(key)} from {log.raw} where {where}")
-        keys = query("1_log/repeated_keys")
-    engine.table("repeated_keys", keys)
+    engine.view("keyed_impressions", f"select {_quote_list(key)} from {log.raw} where {where}")
+    engine.table("repeated_keys", query("1_log/repeated_keys"))
     if engine.count("repeated_keys") == 0:
         return None
     engine.complete(log.raw)

@@ -67,6 +67,7 @@ def read_frame_cells(run: Run, schema: LogSchema, metrics: Sequence[Metric]) -> 
         kinds=[*(_make_kind(experiment, name) for name in (*texts.names, None))],
         nameless=[0] * (len(texts.names) + 1),
         sub_bucket=units.sub_bucket,
+        are_numbered=experiment.unit == ROW_UNIT,
     )
 
 

@@ -118,6 +118,11 @@ def sub_buckets(
     """Return the sub-bucket of each unit, from its cells if they have it."""
     if cells is not None and cells.sub_bucket is not None:
         return cells.sub_bucket[find_hash_indices(hashes, cells.hashes)]
+    if cells is not None and cells.are_numbered:
+        # Numbers need no rows of the frame.
+        drawn = f"cast({sub_bucket_sql(engine, experiment.salt, 'number')} as smallint) as drawn"
+        rows = f"range(1, {len(cells.hashes) + 1}) as r (number)"
+        return engine.compute(f"select {drawn} from {rows}")["drawn"][hashes - 1].astype(np.int16)
     return (draw_numbers(engine, experiment, hashes) // SLOTS % SUB_BUCKETS).astype(np.int16)
 
 

@@ -635,6 +635,6 @@ def write_popularity(engine: Engine, item: str) -> None:
     """
     # Units that are not analysed count too: popularity does not depend on who is compared.
     has_ids = "l.unit_id is not null and l.item_id is not null"
-    sql = f"select {item} as item_id from logged l where l.phase = {BEFORE} and {has_ids}"
+    sql = f"select {item} as item_id from seen l where l.phase = {BEFORE} and {has_ids}"
     engine.view("earlier_items", sql)
     engine.table("item_popularity", query("4_metrics/item_popularity"))

@@ -26,8 +26,6 @@ class Source:
         no_replays: Why A/A replays cannot split it, None if they can.
         no_cuts: Why parts of the traffic cannot have it, None if they can.
         is_average: Whether the values are averages of a quality, whose total means nothing.
-        in_blocks: Whether the query has nearly all rows in memory at once, so that it is run for
-            some units at a time.
         events: For values since exposure: their log, empty if there are several; else None.
         file: Its query in `queries/` if that has another name; empty if it has none.
         sql: The text of the query of an added metric; None for a file of `queries/`.
@@ -49,7 +47,6 @@ class Source:
     no_replays: str | None = None
     no_cuts: str | None = None
     is_average: bool = False
-    in_blocks: bool = False
     events: str | None = None
     file: str | None = None
     sql: str | None = None
@@ -111,7 +108,6 @@ CATEGORY_DIVERSITY = Source(
     daily=True,
     no_cuts=_NO_LISTS,
     is_average=True,
-    in_blocks=True,
 )
 
 _LOOKED_UP = "items are looked up of whole units, not of the impressions of a cell"
@@ -146,7 +142,6 @@ GAUC = Source(
     scored=True,
     of_days=True,
     is_average=True,
-    in_blocks=True,
 )
 AUC = Source(
     "auc",

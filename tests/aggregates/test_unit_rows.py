@@ -118,7 +118,8 @@ def held(
     engine.add_frame("given", impressions)
     phase = "case when in_period then 3 else 2 end as phase"
     engine.table("logged", f"select {listed}, {phase} from given")
-    engine.view("raw_impressions", "select * from logged")
+    for name in ("raw_impressions", "seen"):
+        engine.view(name, "select * from logged")
     unit_hash = engine.hash64(["logged_id"])
     engine.view(
         "logged_names",
