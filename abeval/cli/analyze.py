@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
@@ -123,68 +123,77 @@ def _check_report(file: Path) -> None:
 _EXIT_CODES = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5, "draft": 6}
 
 
+_Reports = Annotated[
+    list[Path] | None,
+    options.output_file(
+        "--report", "Write all that is known: a page, or by its name .md or .json; repeat for more."
+    ),
+    options.Writes(check=_check_report),
+]
+_Csv = Annotated[
+    Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
+]
+_Pairs = Annotated[
+    str | None,
+    typer.Option(
+        help="Only compare every pair of variants on a metric, p adjusted over the pairs.",
+        metavar="METRIC",
+    ),
+]
+_Brief = Annotated[
+    bool,
+    typer.Option(
+        "--brief", help="Print at most 4 kB of JSON for programs: decision, why, next step."
+    ),
+]
+_Gate = Annotated[
+    bool,
+    typer.Option(
+        "--gate", help="Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass."
+    ),
+]
+_Sums = Annotated[
+    Path | None,
+    typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
+    options.Reads(),
+]
+_History = Annotated[
+    Path | None,
+    typer.Option(help="Past experiments, which say what to expect of a lift.", metavar="FILE"),
+    options.Reads(),
+]
+_Connect = Annotated[
+    str | None,
+    typer.Option(
+        help="Sum in a warehouse that has the logs' tables: postgresql://…, http://…, chdb:….",
+        metavar="URI",
+    ),
+]
+
+
 @_add_table_flags
 def analyze(
     loaded: "LoadedExperiment",
     json_file: options.JsonFile = None,
-    report: Annotated[
-        list[Path] | None,
-        options.output_file(
-            "--report",
-            "Write all that is known: a page, or by its name .md or .json; repeat for more.",
-        ),
-        options.Writes(check=_check_report),
-    ] = None,
-    csv: Annotated[
-        Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
-    ] = None,
+    report: _Reports = None,
+    csv: _Csv = None,
     checks: Annotated[
         bool, typer.Option("--checks", help="Only check the split and the logs.")
     ] = False,
-    pairs: Annotated[
-        str | None,
-        typer.Option(
-            help="Only compare every pair of variants on a metric, p adjusted over the pairs.",
-            metavar="METRIC",
-        ),
-    ] = None,
+    pairs: _Pairs = None,
     show_all: options.Whole = False,
-    brief: Annotated[
-        bool,
-        typer.Option(
-            "--brief", help="Print at most 4 kB of JSON for programs: decision, why, next step."
-        ),
-    ] = False,
+    brief: _Brief = False,
     format: Annotated[
         Literal["text", "md"],
         typer.Option("--format", help="text, or md for a chat: at most 20 lines of text."),
     ] = "text",
-    gate: Annotated[
-        bool,
-        typer.Option(
-            "--gate", help="Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass."
-        ),
-    ] = False,
+    gate: _Gate = False,
     profile: Annotated[
         bool, typer.Option("--profile", help="Print the time of each step, on stderr.")
     ] = False,
-    sums: Annotated[
-        Path | None,
-        typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
-        options.Reads(),
-    ] = None,
-    history: Annotated[
-        Path | None,
-        typer.Option(help="Past experiments, which say what to expect of a lift.", metavar="FILE"),
-        options.Reads(),
-    ] = None,
-    connect: Annotated[
-        str | None,
-        typer.Option(
-            help="Sum in a warehouse that has the logs' tables: postgresql://…, http://…, chdb:….",
-            metavar="URI",
-        ),
-    ] = None,
+    sums: _Sums = None,
+    history: _History = None,
+    connect: _Connect = None,
 ) -> None:
     """Analyse an experiment: verdict, next step, goals and guardrails, trust.
 
@@ -194,10 +203,7 @@ def analyze(
     abeval analyze experiment.toml --report report.html
     abeval analyze users.csv --variant group --metric revenue
     """
-    from abeval.files import write_text
-    from abeval.progress import steps
-    from abeval.report.terminal import print_result
-
+    output = _Output(json_file, tuple(report or ()), csv, show_all, brief, format, gate, profile)
     # Options that other results do not have are refused, not ignored.
     of_analysis: dict[str, object] = {"csv": csv, "sums": sums, "connect": connect, "brief": brief}
     of_analysis |= {"history": history}
@@ -205,43 +211,89 @@ def analyze(
         of_analysis |= {"report": report, "profile": profile, "format": format != "text"}
         of_analysis |= {"checks": pairs and checks, "gate": pairs and gate}
         _refuse("--checks" if pairs is None else "--pairs", of_analysis)
-        with steps("check") as step:
-            outcome = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
-        options.show(outcome, json_file, show_all=show_all)
-        if gate and (outcome.questions or any(check.status == "fail" for check in outcome.trust)):
-            raise typer.Exit(_EXIT_CODES["draft" if outcome.questions else "do_not_trust"])
-        return
-    if loaded.experiment.interleaving is not None:
+        _check_or_compare(loaded, pairs, output)
+    elif loaded.experiment.interleaving is not None:
         _refuse("an interleaved list", of_analysis)
-        with steps(profile=profile) as step:
-            lists = loaded.preferences(step=step)
-        for file in report or ():
-            _write_report(file, lists)
-        options.write_json(json_file, lists)
-        if format == "md":
-            typer.echo(lists.to_markdown(), nl=False)
-        else:
-            options.show(lists, None, show_all=show_all)
-        _exit_with_verdict(lists.verdicts, gate)
-        return
-    if sums is not None and connect is not None:
+        _judge_rankers(loaded, output)
+    elif sums is not None and connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
-    if brief and format != "text":
+    elif brief and format != "text":
         raise ExperimentError("--brief and --format both say what is printed", "give one")
+    else:
+        _judge_variants(loaded, sums, connect, history, output)
+
+
+class _Output(NamedTuple):
+    """What is written and printed of a result, as the options say."""
+
+    json_file: Path | None
+    reports: tuple[Path, ...]
+    csv: Path | None
+    show_all: bool
+    brief: bool
+    format: str
+    gate: bool
+    profile: bool
+
+    def exit_with_verdict(self, verdicts: "Sequence[Verdict]") -> None:
+        """Exit with the code of the worst decision, if `--gate` is given."""
+        if self.gate:
+            exit_codes = (_EXIT_CODES[verdict.decision] for verdict in verdicts)
+            raise typer.Exit(max(exit_codes, default=0))
+
+
+def _check_or_compare(loaded: "LoadedExperiment", pairs: str | None, output: _Output) -> None:
+    """Check the split and the logs, or compare every pair of variants on a metric."""
+    from abeval.progress import steps
+
+    with steps("check") as step:
+        outcome = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
+    options.show(outcome, output.json_file, show_all=output.show_all)
+    if output.gate and outcome.questions:
+        raise typer.Exit(_EXIT_CODES["draft"])
+    if output.gate and any(check.status == "fail" for check in outcome.trust):
+        raise typer.Exit(_EXIT_CODES["do_not_trust"])
+
+
+def _judge_rankers(loaded: "LoadedExperiment", output: _Output) -> None:
+    """Judge which ranker users of interleaved lists prefer."""
+    from abeval.progress import steps
+
+    with steps(profile=output.profile) as step:
+        lists = loaded.preferences(step=step)
+    for file in output.reports:
+        _write_report(file, lists)
+    options.write_json(output.json_file, lists)
+    if output.format == "md":
+        typer.echo(lists.to_markdown(), nl=False)
+    else:
+        options.show(lists, None, show_all=output.show_all)
+    output.exit_with_verdict(lists.verdicts)
+
+
+def _judge_variants(
+    loaded: "LoadedExperiment",
+    sums: Path | None,
+    connect: str | None,
+    history: Path | None,
+    output: _Output,
+) -> None:
+    """Judge the variants of an A/B test; write and print the result."""
+    from abeval.files import write_text
+    from abeval.progress import steps
+
+    study: Study | None = None
     has_logs = connect is None and sums is None and loaded.sums is None
-    has_study = bool(report) and has_logs and not loaded.is_table
-    with steps("study" if has_study else "analyze", profile=profile) as step:
-        study = None
-        if connect is not None:
-            result = loaded.analyze(step=step, connect=connect)
-        elif sums is not None and loaded.sums is None:
-            result = loaded.from_sums(sums)
-        # A report of logs has all that they allow, which takes longer than the analysis.
-        elif has_study:
+    has_study = bool(output.reports) and has_logs and not loaded.is_table
+    with steps("study" if has_study else "analyze", profile=output.profile) as step:
+        if has_study:
+            # A report of logs has all that they allow, which takes longer than the analysis.
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
+        elif sums is not None and loaded.sums is None:
+            result = loaded.from_sums(sums)
         else:
-            result = loaded.analyze(step=step)
+            result = loaded.analyze(step=step, connect=connect)
         if history is not None:
             from abeval.history.history import read_past
             from abeval.history.worth import shrink_worth
@@ -249,39 +301,40 @@ def analyze(
             result = shrink_worth(result, read_past(history))
             study = study and replace(study, analysis=result)
         step("writing")
-        options.write_json(json_file, result)
-        if csv is not None:
-            write_text(csv, result.to_csv())
-        for file in report or ():
+        options.write_json(output.json_file, result)
+        if output.csv is not None:
+            write_text(output.csv, result.to_csv())
+        for file in output.reports:
             _write_report(file, _as_study(study or result))
-    outlook, said = None, tuple[str, ...]()
+    _print_analysis(result, study, output)
+    if connect is not None:
+        typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
+    output.exit_with_verdict(result.verdicts)
+
+
+def _print_analysis(result: "Result", study: "Study | None", output: _Output) -> None:
+    """Print an analysis as text, as Markdown, or as JSON for programs."""
+    outlook, offline = None, tuple[str, ...]()
     if study is not None:
         from abeval.report.agreement_page import standing_lines
 
-        outlook, said = study.outlook, standing_lines(study)
-    if brief:
+        outlook, offline = study.outlook, standing_lines(study)
+    if output.format == "md":
+        typer.echo(_as_study(study or result).to_markdown(), nl=False)
+    elif output.brief:
         from abeval.brief import brief_json
 
-        typer.echo(brief_json(result, outlook, said))
-    elif format == "md":
-        typer.echo(_as_study(study or result).to_markdown(), nl=False)
+        typer.echo(brief_json(result, outlook, offline))
     else:
-        print_result(result, options.console(), show_all, outlook, said)
-    if connect is not None:
-        typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
-    _exit_with_verdict(result.verdicts, gate)
+        from abeval.report.terminal import print_result
+
+        print_result(result, options.console(), output.show_all, outlook, offline)
 
 
 def _refuse(request: str, options: Mapping[str, object]) -> None:
     """Refuse options that have no meaning for the requested result."""
     if misplaced := [name for name, value in options.items() if value]:
         raise ExperimentError(f"{request} has no --{misplaced[0]}", "leave it out")
-
-
-def _exit_with_verdict(verdicts: "Sequence[Verdict]", gate: bool) -> None:
-    """Exit with the code of the worst decision, if `--gate` is given."""
-    if gate:
-        raise typer.Exit(max((_EXIT_CODES[verdict.decision] for verdict in verdicts), default=0))
 
 
 def _as_study(result: "Result | Study") -> "Study":

@@ -44,12 +44,11 @@ def metrics() -> None:
 
     columns: dict[str, Kind] = {"metric": "name", "formula": "words", "unit": "name"}
     columns |= {"direction": "extra", "role": "name", "needs": "words", "kind": "extra"}
-    definitions = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
-    needs = {m.name: ", ".join(sorted(m.needs)) for m in definitions}
     rows = (
-        (m.formula, m.unit, m.direction.label, m.role, needs[m.name], m.kind) for m in definitions
+        (m.name, m.formula, m.unit, m.direction.label, m.role, ", ".join(sorted(m.needs)), m.kind)
+        for m in builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
     )
-    _print_table(columns, ((m.name, *row) for m, row in zip(definitions, rows, strict=True)))
+    _print_table(columns, rows)
 
 
 def schema(
@@ -189,9 +188,8 @@ def _write_database(file: Path, database: Path) -> None:
 
     experiment = _load_experiment(file)
     statements = write_view_statements(experiment, is_absolute=True)
-    there = [
-        files_there("", log, experiment.folder) for log in experiment.logs.logs_by_name.values()
-    ]
+    logs = experiment.logs.logs_by_name.values()
+    there = [files_there("", log, experiment.folder) for log in logs]
     files = [name for listing in there if listing for name in (*listing.read, *listing.empty)]
     # DuckDB writes a draft first: a failed run must not leave half a database.
     with TemporaryDirectory() as folder:

@@ -19,6 +19,7 @@ from abeval.report.time_page import choose_scale, list_effect_series, units_view
 from abeval.report.worth import expect_less, worth_lines
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
+from abeval.results.agreement import Agreement
 from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import CutRow
 from abeval.results.power import MetricOutlook, PowerOutlook
@@ -47,36 +48,42 @@ def _move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
 @page_part("verdict", view="decision", short="Verdict", after="")
 def _verdict_part(study: Study) -> Iterator[Block]:
     """Build the first screen; without an analysis, that of the agreement."""
-    result, joint = study.analysis, study.agreement
-    if result is None:
-        if joint is not None and joint.explanations and not study.questions:
-            # Under the title of the page no heading fits, so tables begin with their own.
-            yield from map(_move_title_to_lead, agreement.bill_tables(joint))
-            lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
-            yield assets.block("lines.html", lines=lines, said=trust_lines)
-            table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
-            yield _move_title_to_lead(table._replace(rows=table.rows[:_MOST_OFFLINE]))
-            if rest := table.rows[_MOST_OFFLINE:]:
-                more = table._replace(title="", lead="", rows=rest)
-                yield Closed(f"{len(rest)} more offline metrics", (more,))
-        elif study.replay is not None and (lines := tuple(conclude_replay(study.replay))):
-            yield assets.block("lines.html", lines=lines, said=())
-        return
+    joint = study.agreement
+    if study.analysis is not None:
+        yield from _show_verdicts(study, study.analysis)
+    elif joint is not None and joint.explanations and not study.questions:
+        yield from _show_agreement(joint)
+    elif study.replay is not None and (lines := conclude_replay(study.replay)):
+        yield assets.block("lines.html", lines=lines, said=())
+
+
+def _show_agreement(joint: Agreement) -> Iterator[Block]:
+    """Show what was promised and what came, the conclusions, and the clearest metrics."""
+    # Under the title of the page no heading fits, so tables begin with their own.
+    yield from map(_move_title_to_lead, agreement.bill_tables(joint))
+    lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
+    yield assets.block("lines.html", lines=lines, said=trust_lines)
+    table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
+    yield _move_title_to_lead(table._replace(rows=table.rows[:_MOST_OFFLINE]))
+    if rest := table.rows[_MOST_OFFLINE:]:
+        more = table._replace(title="", lead="", rows=rest)
+        yield Closed(f"{len(rest)} more offline metrics", (more,))
+
+
+def _show_verdicts(study: Study, result: Result) -> Iterator[Block]:
+    """Show the verdicts with their next steps, goals and guardrails, trust and units."""
     judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     axis, rows = _make_row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result, study.outlook)
     order = colour_indices(result.experiment)
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
-    labelled_lines = [
-        *worth_lines(result),
-        *expect_less(result),
-        *(("Offline", line) for line in agreement.standing_lines(study)),
-    ]
+    offline = [("Offline", line) for line in agreement.standing_lines(study)]
+    labelled_lines = [*worth_lines(result), *expect_less(result), *offline]
     # A message that a verdict says is not said again, nor is one step of all variants.
     sentences = " ".join(verdict.sentence for verdict in result.verdicts)
     unmet = [check for check in result.trust if check.status in ("fail", "warn")]
     if len(lines) > 1 and len({line.action for line in lines}) == 1:
-        labelled_lines = [("Next", lines[0].action), *labelled_lines]
+        labelled_lines.insert(0, ("Next", lines[0].action))
         lines = tuple(line._replace(action="") for line in lines)
     yield assets.block("lines.html", lines=lines, shared=shared, said=labelled_lines, order=ORDER)
     yield assets.block(
@@ -121,17 +128,17 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
     for cell in list_effect_series(study):
         if (cell.metric, cell.variant) in keys:
             scale = choose_scale(cell.info, cell.rows)
-            ends = [scale.scale_interval(row) for row in cell.select_rows("calendar", "cumulative")]
-            points = [
-                (v, a, b) for v, a, b in ends if v is not None and a is not None and b is not None
+            days = cell.select_rows("calendar", "cumulative")
+            ends = [
+                (value, low, high)
+                for value, low, high in map(scale.scale_interval, days)
+                if value is not None and low is not None and high is not None
             ]
-            if len(points) > 2:
-                # The first days have too little data for a scale.
-                points = points[len(points) // 7 :]
+            if len(ends) > 2:
                 label = f"{cell.info.display_name}, {cell.variant}, up to each day"
-                sparks[cell.metric, cell.variant] = glyph.sparkline(
-                    points, cell.colour_index, label
-                )
+                # The first days have too little data for a scale.
+                spark = glyph.sparkline(ends[len(ends) // 7 :], cell.colour_index, label)
+                sparks[cell.metric, cell.variant] = spark
     return sparks
 
 
@@ -277,15 +284,13 @@ def _power_part(outlook: PowerOutlook) -> Iterator[MetricBlocks]:
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
     for metric, outlooks in group_rows(outlook.metrics, lambda plan: plan.metric).items():
         sentences = (_outlook_sentence(plan, len(outlooks) > 1) for plan in outlooks)
-        takeaway = " ".join(filter(None, sentences))
+        block: Block = " ".join(filter(None, sentences))
         # A single point makes no line.
-        curves = {plan.variant: plan for plan in outlooks if len(plan.points) > 1}
-        if curves:
+        if curves := {plan.variant: plan for plan in outlooks if len(plan.points) > 1}:
             title, key = f"{metric}, detectable effect", ("power", metric)
-            view = FigureView(title, takeaway, _outlook_figure(curves, order), key)
-            yield MetricBlocks(metric, (view,))
-        elif takeaway:
-            yield MetricBlocks(metric, (takeaway,))
+            block = FigureView(title, block, _outlook_figure(curves, order), key)
+        if block:
+            yield MetricBlocks(metric, (block,))
 
 
 def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
@@ -298,8 +303,7 @@ def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, i
     axes = "days", "smallest lift seen", {"rangemode": "tozero"}, up
     marks: dict[str, Any] = {}
     if (days := next(iter(outlooks.values())).days) is not None:
-        note = {"x": days, "y": 1, "yref": "paper", "text": "this log", "showarrow": False}
-        marks["annotations"] = [{**note, "xanchor": "left", "yanchor": "top"}]
+        marks["annotations"] = [fig.note_at(days, "this log", "top")]
         marks["shapes"] = [fig.line_at("x", days, width=1.5)]
     return fig.lines(series, *axes, order=order, **marks)
 
@@ -310,10 +314,8 @@ def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
     if outlook.mde is None:
         return f"{prefix}{codes.describe_reason(outlook.reason)}." if outlook.reason else ""
     size = describe_size(outlook)
-    seen = f"{prefix}{fmt.either_way(outlook.mde)} in this log"
-    return (
-        f"{seen}." if size is None else f"{seen}, {fmt.either_way(outlook.target)} in about {size}."
-    )
+    smaller = "" if size is None else f", {fmt.either_way(outlook.target)} in about {size}"
+    return f"{prefix}{fmt.either_way(outlook.mde)} in this log{smaller}."
 
 
 @page_part(
@@ -365,19 +367,20 @@ def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
     ]
     centres, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
     bars = fig.scatter(bin_texts, x=centres, y=[*counts], width=widths, marker={"color": fig.GREY})
-    # The height of all bins if p-values are uniform.
-    even = fig.line_at("y", sum(counts) / len(counts))
-    alpha = fig.line_at("x", aa.alpha, dash="dot")
-    position, caption = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
-    anchor = {"showarrow": False, "xanchor": "left", "yanchor": "bottom"}
-    marks = {
-        "shapes": [even, alpha],
-        "annotations": [position | caption | anchor],
-        "showlegend": False,
-    }
-    across = {"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False}
-    axes = {"xaxis": across, "yaxis": fig.value_axis("replays")}
-    figure = fig.figure([bars | {"type": "bar"}], 240, {"b": 44}, **axes, **marks)
+    figure = fig.figure(
+        [bars | {"type": "bar"}],
+        240,
+        {"b": 44},
+        xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
+        yaxis=fig.value_axis("replays"),
+        # The height of all bins if p-values are uniform, and alpha.
+        shapes=[
+            fig.line_at("y", sum(counts) / len(counts)),
+            fig.line_at("x", aa.alpha, dash="dot"),
+        ],
+        annotations=[fig.note_at(aa.alpha, f"α {aa.alpha:g}", "bottom")],
+        showlegend=False,
+    )
     rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
     return FigureView(f"{row.metric}, p-values of A/A replays", rejects, figure, ("aa", row.metric))
 
@@ -466,9 +469,9 @@ Rows = tuple[glyph.Axis, list[RowView]]
 
 def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Group the scorecard by role, each with title, hint and rows on one axis."""
-    ordered = sort_rows(result, result.scorecard)
-    role_rows = [(role, [row for row in ordered if row.role == role[0]]) for role in tables.ROLES]
-    return [(*role, _make_row_views(result, rows)) for role, rows in role_rows if rows]
+    by_role = group_rows(sort_rows(result, result.scorecard), lambda row: row.role)
+    shown = [role for role in tables.ROLES if role[0] in by_role]
+    return [(*role, _make_row_views(result, by_role[role[0]])) for role in shown]
 
 
 def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:

@@ -10,22 +10,14 @@ from abeval.report.figures import FigureView
 from abeval.report.tables import Tables, TextTable, VerdictLine, interval, rescale, table
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.history import (
-    FEWEST,
-    Added,
-    Gained,
-    HistoryEffect,
-    HistoryReport,
-    Lasting,
-    Prediction,
-)
+from abeval.results import history as records
 from abeval.results.record import group_rows
 
 _LISTED = 3
 """Most metrics that one sentence names."""
 
 
-def tabulate_additions(result: Added, show_all: bool) -> Tables:
+def tabulate_additions(result: records.Added, show_all: bool) -> Tables:
     """Write one line per added result, and the size of the history."""
     lines = []
     for addition in result.sources:
@@ -44,7 +36,7 @@ def tabulate_additions(result: Added, show_all: bool) -> Tables:
     return Tables((*lines, f"{result.history} has {result.experiments} experiment{several}"))
 
 
-def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
+def tabulate_history(result: records.HistoryReport, show_all: bool) -> Tables:
     """Write the verdict and what was learned, then every table with rows."""
     visible_tables = tables.drop_empty(
         prediction_table(result),
@@ -57,7 +49,7 @@ def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
     return Tables((*lines, *visible_tables), (*left_out, *result.notes))
 
 
-def verdict(result: HistoryReport) -> VerdictLine:
+def verdict(result: records.HistoryReport) -> VerdictLine:
     """Decide which offline metric to trust for each target, or why none."""
     # The level of a choice is corrected for the number of predictors: its sentence follows it.
     trusted = [c for c in result.choices if c.sentence.startswith(f"{c.best} predicts ")]
@@ -91,7 +83,7 @@ def verdict(result: HistoryReport) -> VerdictLine:
     return VerdictLine("", decision, word, f"{sentence}.", action=action)
 
 
-def sentences(result: HistoryReport) -> tuple[str, ...]:
+def sentences(result: records.HistoryReport) -> tuple[str, ...]:
     """Write what the history shows, and what it cannot show yet."""
     open_pairs = {(row.predictor, row.target) for row in result.predictions if _needs(row)}
     concluded = verdict(result).sentence
@@ -101,7 +93,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
         if (choice.best, choice.target) not in open_pairs and choice.sentence not in concluded
     )
     gained = _gains(result)
-    least = min((row.shipped for row in gained), default=FEWEST)
+    least = min((row.shipped for row in gained), default=records.FEWEST)
     return (
         f"{len(result.experiments)} experiments",
         *_signs(result),
@@ -111,12 +103,12 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
             for o in gained
         ),
         *describe_quarter(result),
-        *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),
+        *[f"Only {least} shipped: take these sums as rough guesses"] * (least < records.FEWEST),
         *_list_open_questions(result),
     )
 
 
-def _signs(result: HistoryReport) -> Iterator[str]:
+def _signs(result: records.HistoryReport) -> Iterator[str]:
     """Write for each target how often offline signs agreed, best first."""
     for target, predictions in group_rows(
         result.predictions, lambda prediction: prediction.target
@@ -129,12 +121,12 @@ def _signs(result: HistoryReport) -> Iterator[str]:
         yield f"Signs agreed with {target}: {'; '.join(islice(phrases, _LISTED))}{more}"
 
 
-def _gains(result: HistoryReport) -> list[Gained]:
+def _gains(result: records.HistoryReport) -> list[records.Gained]:
     """List the gains of metrics for which something was shipped."""
     return [gain for gain in result.gained if gain.gained is not None and gain.shipped]
 
 
-def describe_gain(row: Gained) -> str:
+def describe_gain(row: records.Gained) -> str:
     """Write the expected sum of lifts; the printed terms add up exactly."""
     value, expected = _expected_gain(row)
     # From the rounded terms, so that a reader who subtracts them gets the same.
@@ -143,16 +135,16 @@ def describe_gain(row: Gained) -> str:
     return f"measured {100 * row.naive:+.1f}%, expect {expected}, {way}"
 
 
-def _expected_gain(row: Gained) -> tuple[float, str]:
+def _expected_gain(row: records.Gained) -> tuple[float, str]:
     """Return the expected sum of lifts in per cent, and its text."""
     value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
     return value, f"{value:+.1f}% [{low:+.1f}%, {high:+.1f}%]"
 
 
-def _needs(row: Prediction) -> int:
+def _needs(row: records.Prediction) -> int:
     """Count the experiments that a correlation still needs; 0 if it is clear."""
     if row.correlation is None or row.low is None or row.high is None:
-        return max(FEWEST - row.experiments, 1)
+        return max(records.FEWEST - row.experiments, 1)
     if not row.low <= 0 <= row.high:
         return 0
     # The distance to an end of an interval shrinks with the root of the experiments.
@@ -161,7 +153,7 @@ def _needs(row: Prediction) -> int:
     return max(math.ceil(row.experiments * reach**2) - row.experiments, 1)
 
 
-def _list_open_questions(result: HistoryReport) -> Iterator[str]:
+def _list_open_questions(result: records.HistoryReport) -> Iterator[str]:
     """Write once what the history cannot show, and how many experiments that needs."""
     few = [prediction for prediction in result.predictions if prediction.correlation is None]
     clear = [
@@ -191,7 +183,7 @@ def _list_open_questions(result: HistoryReport) -> Iterator[str]:
         yield f"Cannot be said yet: {'; '.join(gaps)}"
 
 
-def prediction_table(result: HistoryReport) -> TextTable:
+def prediction_table(result: records.HistoryReport) -> TextTable:
     """Tabulate which offline metric predicts which target."""
     level = fmt.level(result.alpha)
     return table(
@@ -209,21 +201,21 @@ def prediction_table(result: HistoryReport) -> TextTable:
     )
 
 
-def _agreement(row: Prediction) -> str:
+def _agreement(row: records.Prediction) -> str:
     return f"{fmt.percent(row.agree_share)} [{row.agree_low:.0%}, {row.agree_high:.0%}]"
 
 
-def _chance(row: Prediction) -> str:
+def _chance(row: records.Prediction) -> str:
     return "" if row.chance is None else f"{row.chance:.0%} after {row.step:+.2g}"
 
 
-def _slope(row: Prediction) -> str:
+def _slope(row: records.Prediction) -> str:
     slope, *ends = interval(row, "slope")
     low, high = (fmt.UNBOUNDED if end is None else f"{end:.3g}" for end in ends)
     return fmt.MISSING if slope is None else f"{slope:.3g} [{low}, {high}]"
 
 
-def sensitivity_table(result: HistoryReport) -> TextTable:
+def sensitivity_table(result: records.HistoryReport) -> TextTable:
     """Tabulate how often each metric moves."""
     return table(
         "Sensitivity",
@@ -244,7 +236,7 @@ def _percent(number: float | None) -> str:
 
 
 def _scatter_figure(
-    row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
+    row: records.Prediction, pairs: Sequence[tuple[records.HistoryEffect, records.HistoryEffect]]
 ) -> fig.Figure:
     """Draw experiments by effect on predictor and target; more is better."""
     x = [_orient_effect(predictor_effect, 1.0) for predictor_effect, _ in pairs]
@@ -270,12 +262,12 @@ def _scatter_figure(
         # The line of true effects goes through the mean of the estimates.
         mean_x, mean_y = (sum(value or 0.0 for value, _, _ in ends) / len(ends) for ends in (x, y))
         heights = [mean_y + 100.0 * row.slope * (end - mean_x) for end in across["range"]]
-        lines = [fig.draw_dashed_line(across["range"], heights, fig.colour(1), 1.8)]
+        lines = [fig.draw_line(across["range"], heights, fig.colour(1), 1.8)]
     room = {"l": 62, "r": 12, "t": 12, "b": 48}
     return fig.figure([points], 380, room, xaxis=across, yaxis=up, shapes=lines)
 
 
-def _forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
+def _forest_figure(effects: Sequence[records.HistoryEffect]) -> fig.Figure:
     """Draw every effect on one metric, measured and shrunk, largest on top."""
     ordered = sorted(effects, key=lambda effect: -effect.effect)
     several = len({effect.variant for effect in ordered}) > 1
@@ -291,7 +283,7 @@ def _forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     return fig.forest(names, series, fig.effect_axis(fig.list_ends(series), "%"))
 
 
-def _orient_effect(effect: HistoryEffect, scale: float) -> fig.Interval:
+def _orient_effect(effect: records.HistoryEffect, scale: float) -> fmt.Interval:
     """Orient an effect with its interval so that more is better."""
     if effect.direction == "decrease":
         # Changing the sign swaps the ends.
@@ -299,7 +291,7 @@ def _orient_effect(effect: HistoryEffect, scale: float) -> fig.Interval:
     return scale * effect.effect, scale * effect.low, scale * effect.high
 
 
-def describe_quarter(result: HistoryReport) -> Iterator[str]:
+def describe_quarter(result: records.HistoryReport) -> Iterator[str]:
     """Write what the launches of a quarter gained, and what explains the holdout."""
     for row in result.programmes:
         head = f"{row.metric} in the period of {row.name}"
@@ -343,7 +335,7 @@ def _points(value: float | None) -> str:
     return f"{100 * (value or 0.0):+.1f}"
 
 
-def lasting_table(result: HistoryReport) -> TextTable:
+def lasting_table(result: records.HistoryReport) -> TextTable:
     """Tabulate what is left of effects by week since entry."""
     return table(
         "Effects that last",
@@ -359,14 +351,14 @@ def lasting_table(result: HistoryReport) -> TextTable:
     )
 
 
-def _describe_kept(row: Lasting) -> str:
+def _describe_kept(row: records.Lasting) -> str:
     if row.kept is None:
         return codes.describe_code(row.reason or "")
     low, high = (fmt.UNBOUNDED if end is None else f"{end:.0%}" for end in (row.low, row.high))
     return f"{row.kept:.0%} [{low}, {high}]"
 
 
-def launch_table(result: HistoryReport) -> TextTable:
+def launch_table(result: records.HistoryReport) -> TextTable:
     """Tabulate the launches of a quarter."""
     return table(
         "What the quarter gained",
@@ -380,7 +372,7 @@ def launch_table(result: HistoryReport) -> TextTable:
     )
 
 
-def draw_weeks(result: HistoryReport) -> Iterator[FigureView]:
+def draw_weeks(result: records.HistoryReport) -> Iterator[FigureView]:
     """Draw each metric's lift over the holdout by week, beside what launches let expect."""
     for i, (metric, weeks) in enumerate(group_rows(result.weeks, lambda week: week.metric).items()):
         names = {"holdout": "holdout", "without covariates": "plain", "launches": "expected"}
@@ -400,7 +392,7 @@ def draw_weeks(result: HistoryReport) -> Iterator[FigureView]:
         yield FigureView(metric, "From the first day to each week's end.", figure, (f"weeks{i}",))
 
 
-def scatters(result: HistoryReport) -> Iterator[FigureView]:
+def scatters(result: records.HistoryReport) -> Iterator[FigureView]:
     """Draw one figure per target: its best predictor."""
     for i, row in enumerate(_best_predictions(result)):
         figure = _scatter_figure(row, _pairs(result.effects, row))
@@ -411,12 +403,12 @@ def scatters(result: HistoryReport) -> Iterator[FigureView]:
         yield FigureView(title, sentence, figure, (f"pair{i}",))
 
 
-def _best_predictions(result: HistoryReport) -> list[Prediction]:
+def _best_predictions(result: records.HistoryReport) -> list[records.Prediction]:
     fitted = [row for row in result.predictions if row.correlation is not None]
     best = {choice.target: choice.best for choice in result.choices}
     chosen = {row.target: row for row in fitted}
 
-    def rank(row: Prediction) -> tuple[bool, float]:
+    def rank(row: records.Prediction) -> tuple[bool, float]:
         return row.predictor == best.get(row.target), abs(row.quality or 0.0)
 
     # The last one of a target wins: the chosen predictor, else the best quality.
@@ -424,8 +416,8 @@ def _best_predictions(result: HistoryReport) -> list[Prediction]:
 
 
 def _pairs(
-    effects: Sequence[HistoryEffect], row: Prediction
-) -> list[tuple[HistoryEffect, HistoryEffect]]:
+    effects: Sequence[records.HistoryEffect], row: records.Prediction
+) -> list[tuple[records.HistoryEffect, records.HistoryEffect]]:
     on_target, on_predictor = (
         {(e.experiment, e.variant): e for e in effects if e.measure == name}
         for name in (row.target, row.predictor)
@@ -437,7 +429,7 @@ def _pairs(
     ]
 
 
-def forests(result: HistoryReport) -> Iterator[FigureView]:
+def forests(result: records.HistoryReport) -> Iterator[FigureView]:
     """Draw all effects on each metric, with the sum of what was shipped."""
     for i, row in enumerate(result.gained):
         metric_effects = [

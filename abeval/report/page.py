@@ -15,14 +15,6 @@ from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.analysis_page import group_rows_by_role
 from abeval.report.banner import list_verdict_lines
-from abeval.report.figures import (
-    Block,
-    FigureView,
-    Interval,
-    MetricBlocks,
-    find_metric_info,
-    list_figures,
-)
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.parts import Part, load_parts
 from abeval.report.short import off_policy_value, tabulate
@@ -63,7 +55,7 @@ def page_html(study: Study) -> str:
     parts = tuple(part for part in every if part.view != "metric")
     return assets.render_page(
         "study.html",
-        draws=any(any(list_figures(part.blocks)) for part in every),
+        draws=any(any(fig.list_figures(part.blocks)) for part in every),
         study=study,
         asked=codes.open_questions(study.questions),
         parts=parts,
@@ -83,11 +75,16 @@ def _build_panels(study: Study, parts: Sequence[Part]) -> tuple[Panel, ...]:
     }
     for part in parts:
         for block in part.blocks:
-            if isinstance(block, MetricBlocks):
+            if isinstance(block, fig.MetricBlocks):
                 tabs.setdefault(block.metric, []).append(replace(part, blocks=block.blocks))
     shown = [metric for metric, metric_tabs in tabs.items() if metric_tabs]
     return tuple(
-        Panel(name, find_metric_info(study, name).display_name, tuple(tabs[name]), name == shown[0])
+        Panel(
+            name,
+            fig.find_metric_info(study, name).display_name,
+            tuple(tabs[name]),
+            name == shown[0],
+        )
         for name in shown
     )
 
@@ -162,7 +159,9 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
 
     def __init__(self, result: object) -> None:
         views = (
-            view for part in _build_parts(build_study(result)) for view in list_figures(part.blocks)
+            view
+            for part in _build_parts(build_study(result))
+            for view in fig.list_figures(part.blocks)
         )
         self._views = {view.key: view for view in views}
 
@@ -237,11 +236,11 @@ class Section(NamedTuple):
     id: str
     title: str
     lead: str = ""
-    blocks: Sequence[Block] = ()
+    blocks: Sequence[fig.Block] = ()
     sentences: Sequence[str] = ()
 
     @classmethod
-    def build(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
+    def build(cls, table: TextTable, *figures: fig.Block, more: str = "") -> "Section":
         """Make a section of a table; its figures are shown below it."""
         lead = f"{table.lead} {more}".strip()
         # The section has the title and lead already. Without rows it has no figures either.
@@ -259,7 +258,7 @@ def _sections_html(
     """Write a page of sections, verdicts first; empty sections are left out."""
     return assets.render_page(
         "sections.html",
-        draws=any(any(list_figures(section.blocks)) for section in sections),
+        draws=any(any(fig.list_figures(section.blocks)) for section in sections),
         kicker=kicker,
         title=title,
         sentences=sentences,
@@ -353,18 +352,18 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
 
 
 def _intervals(
-    rows: Sequence[tuple[str, Interval, str]],
+    rows: Sequence[tuple[str, fig.Interval, str]],
     title: str,
     reference: float | None,
     xaxis: Mapping[str, object] | None = None,
-) -> Iterator[FigureView]:
+) -> Iterator[fig.FigureView]:
     """Draw values with intervals, one row per name, and maybe a reference line."""
     spots = [fig.Spot(i, ends, f"{name}: {text}") for i, (name, ends, text) in enumerate(rows)]
     across = {**fig.value_axis(title), **(xaxis or {}), **fig.axis(title)}
     figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, across)
     figure["layout"]["shapes"] = [] if reference is None else [fig.line_at("x", reference)]
     if rows:
-        yield FigureView(f"Estimates and intervals, {title}", "", figure, ("drawn",))
+        yield fig.FigureView(f"Estimates and intervals, {title}", "", figure, ("drawn",))
 
 
 _TITLE = 36

@@ -389,7 +389,7 @@ def _calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
         # By the root, so that the area of a point grows with its rows.
         sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
-    diagonal = [fig.draw_dashed_line((0, end), (0, end))]
+    diagonal = [fig.draw_line((0, end), (0, end))]
     figure = fig.lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
     # Traces have the order of the series, one for each model.
     for trace, size in zip(figure["data"], sizes.values(), strict=True):

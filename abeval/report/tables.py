@@ -1,5 +1,6 @@
 """Make tables of text, and write the effects in their cells."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -173,16 +174,12 @@ def explain_refusals(refused: Mapping[str, str]) -> Iterator[str]:
     return (f"{name} is not shown: {why}" for name, why in refused.items())
 
 
-Interval = tuple[float | None, float | None, float | None]
-"""A value and the ends of its interval."""
-
-
-def interval(record: object, name: str, scale: float = 1.0) -> Interval:
+def interval(record: object, name: str, scale: float = 1.0) -> fmt.Interval:
     """Return the fields NAME, NAME_low and NAME_high of a record."""
     return rescale(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
 
 
-def rescale(scale: float, *numbers: float | None) -> Interval:
+def rescale(scale: float, *numbers: float | None) -> fmt.Interval:
     """Multiply a value and the ends of its interval by a scale."""
     value, low, high = (None if number is None else scale * number for number in numbers)
     return value, low, high
@@ -306,9 +303,10 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
         display_rows.append(DisplayRow(row, metric, mark, reason, row_level))
     # A control is printed alike beside every variant.
     digits = {
-        name: fmt.digits([n for r in same for n in (r.row.control, r.row.treatment)], unit)
-        for name, same in group_rows(display_rows, lambda r: r.row.metric).items()
-        for unit in [same[0].metric.unit]
+        metric.name: fmt.digits(
+            [n for r in same for n in (r.row.control, r.row.treatment)], metric.unit
+        )
+        for metric, same in group_rows(display_rows, lambda r: r.metric).items()
     }
     return [r._replace(digits=digits[r.row.metric]) for r in display_rows]
 
@@ -329,11 +327,10 @@ def tally(checks: Sequence[Check]) -> str:
         >>> tally([Check(name, name, None, None, "") for name in ("pass", "fail", "skipped")])
         '1 check passed, 1 failed'
     """
-    passed, failed, warned = (
-        sum(check.status == status for check in checks) for status in ("pass", "fail", "warn")
-    )
-    problems = f", {failed} failed" * bool(failed) + f", {warned} warned" * bool(warned)
-    return f"{passed} {'check' if passed == 1 else 'checks'} passed{problems}"
+    counts = Counter(check.status for check in checks)
+    passed = f"{counts['pass']} {'check' if counts['pass'] == 1 else 'checks'} passed"
+    words = {"fail": "failed", "warn": "warned"}
+    return ", ".join([passed, *(f"{counts[s]} {word}" for s, word in words.items() if counts[s])])
 
 
 def checks_table(checks: Iterable[Check]) -> TextTable:

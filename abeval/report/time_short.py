@@ -8,16 +8,6 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from abeval.report import tables
-from abeval.report.tables import (
-    REASON_COLUMN,
-    Cell,
-    Column,
-    Part,
-    Tables,
-    TextTable,
-    interval,
-    table,
-)
 from abeval.results import codes
 from abeval.results import format as fmt
 
@@ -27,30 +17,30 @@ if TYPE_CHECKING:
 _CHANGES = ("settling", "drifting")
 
 
-def tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
+def tabulate_time(result: "TimeResult", show_all: bool) -> tables.Tables:
     """Tabulate the stability of effects; `show_all` adds the evidence."""
     rows, more = tables.shorten(result.stability, show_all, lambda row: row.verdict in _CHANGES)
-    parts: list[Part] = [stability_table(result, rows, show_all), *more]
+    parts: list[tables.Part] = [stability_table(result, rows, show_all), *more]
     novelty = [row for row in result.novelty if show_all or row.word is not None]
     parts += [_novelty(novelty)] if novelty else []
     parts += [_events(result.events)] if result.events else []
     notes = (*result.notes, *tables.explain_refusals(result.refused))
-    return Tables((*parts, *map(_rhythm, result.rhythms)), notes)
+    return tables.Tables((*parts, *map(_rhythm, result.rhythms)), notes)
 
 
 def stability_table(
     result: "TimeResult", rows: "Iterable[Stability]", show_tests: bool
-) -> TextTable:
+) -> tables.TextTable:
     """Tabulate whether each effect changed; `show_tests` adds a column per test."""
     effect = f"the mean daily effect with {fmt.level(result.alpha)} interval,"
     changed = "the tests of change" if show_tests else "whether it changed"
     several = len({row.variant for row in result.stability}) > 1
-    evidence: tuple[Column[Stability], ...] = (
+    evidence: tuple[tables.Column[Stability], ...] = (
         ("days", lambda row: str(row.days), "number"),
         ("weeks", lambda row: str(row.weeks), "number"),
         (
             "late less early",
-            lambda row: _format_effect(row.scale, *interval(row, "late_less_early")),
+            lambda row: _format_effect(row.scale, *tables.interval(row, "late_less_early")),
         ),
         ("p one effect", lambda row: _write_optional(row.wald_p_value, fmt.p_value)),
         ("p slope", lambda row: _write_optional(row.slope_p_value, fmt.p_value)),
@@ -61,7 +51,7 @@ def stability_table(
         ("same sign", lambda row: _write_optional(row.sign_share, fmt.percent)),
         ("same conclusion", lambda row: _write_optional(row.significance_share, fmt.percent)),
     )
-    return table(
+    return tables.table(
         "Stability",
         f"{effect} {changed}, since which day it is proven.",
         rows,
@@ -81,7 +71,7 @@ _TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early":
 def _verdict(row: "Stability") -> str:
     text = codes.describe_code(row.verdict)
     chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], text)
-    return Cell(text, chip, "state")
+    return tables.Cell(text, chip, "state")
 
 
 def _write_optional(number: float | None, write: Callable[[Any], str]) -> str:
@@ -108,8 +98,8 @@ def _format_effect(
     return fmt.lift(math.expm1(value), *ends).text
 
 
-def _novelty(rows: "list[Novelty]") -> TextTable:
-    return table(
+def _novelty(rows: "list[Novelty]") -> tables.TextTable:
+    return tables.table(
         "Novelty",
         "effects that change with the days since a unit's entry.",
         rows,
@@ -121,20 +111,23 @@ def _novelty(rows: "list[Novelty]") -> TextTable:
             lambda r: _format_effect(r.scale, r.start, None, None).partition(" [")[0],
             "spare",
         ),
-        ("in the long run", lambda row: _format_effect(row.scale, *interval(row, "long_run"))),
-        REASON_COLUMN,
+        (
+            "in the long run",
+            lambda row: _format_effect(row.scale, *tables.interval(row, "long_run")),
+        ),
+        tables.REASON_COLUMN,
     )
 
 
-def _events(rows: "tuple[EventRow, ...]") -> TextTable:
-    return table(
+def _events(rows: "tuple[EventRow, ...]") -> tables.TextTable:
+    return tables.table(
         "Events",
         "the daily effect inside an event less that outside.",
         rows,
         *("metric", "variant", "event"),
-        ("difference", lambda row: _format_effect(row.scale, *interval(row, "difference"))),
+        ("difference", lambda row: _format_effect(row.scale, *tables.interval(row, "difference"))),
         ("p", lambda row: fmt.p_value(row.p_value)),
-        REASON_COLUMN,
+        tables.REASON_COLUMN,
     )
 
 
