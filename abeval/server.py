@@ -104,9 +104,8 @@ def _refusal(tool: str, error: Exception) -> str:
     """Write why a call was refused, argument by argument."""
     if not isinstance(error.__cause__, ValidationError):
         return ending(AbevalError(str(error))).message
-    wrong = {
-        ".".join(map(str, detail["loc"])): detail["msg"] for detail in error.__cause__.errors()
-    }
+    details = error.__cause__.errors()
+    wrong = {".".join(map(str, detail["loc"])): detail["msg"] for detail in details}
     reasons = "; ".join(f"{name}: {translate_message(why)}" for name, why in wrong.items())
     return ending(AbevalError(f"arguments of {tool}: {reasons}")).message
 

@@ -75,10 +75,7 @@ def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSourc
 
 def _read_results(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
     """Read the results of one experiment that a history takes."""
-    loaded = [
-        read_result(Path(result), _WANTED) if isinstance(result, str | Path) else result
-        for result in results
-    ]
+    loaded = [read_result(Path(r), _WANTED) if isinstance(r, str | Path) else r for r in results]
     groups = (result.results if isinstance(result, Study) else (result,) for result in loaded)
     addable = [result for group in groups for result in group if isinstance(result, Addable)]
     if not addable:
@@ -112,11 +109,8 @@ def build_rows(result: Addable, shipped: frozenset[str] | None) -> tuple[History
             rows = [_offline(result, "replay", pair, variant=pair.model) for pair in result.pairs]
         case Agreement():
             # The offline differences of variants, which are on control's traffic.
-            of_variants = {(row.variant, row.offline): row for row in result.rows}.values()
-            rows = [
-                _offline(result, "agreement", row, metric=row.offline, role=None)
-                for row in of_variants
-            ]
+            pairs = {(row.variant, row.offline): row for row in result.rows}.values()
+            rows = [_offline(result, "agreement", r, metric=r.offline, role=None) for r in pairs]
         case InterleavingResult():
             rows = [*_build_preference_rows(result)]
         case TimeResult():

@@ -131,9 +131,8 @@ def conclusion_lines(result: records.Agreement) -> Iterator[str]:
 
 def trust_lines(result: records.Agreement) -> Iterator[tuple[str, str]]:
     """Report failed checks that affect goals, and how guardrails moved online."""
-    messages = (cause.message for cause in result.causes if cause.name == "trust")
     # The same check may be named for several variants.
-    for message in dict.fromkeys(messages):
+    for message in dict.fromkeys(cause.message for cause in result.causes if cause.name == "trust"):
         yield "Trust", message.removeprefix("Trust: ")
     several = len(result.explanations) > 1
     lifts = [
@@ -186,16 +185,12 @@ def _why_and_next(result: records.Agreement, row: records.AgreementRow) -> tuple
         remedy = fmt.capitalize_first(first.remedy)
         return why, f"Decide by the online result. {remedy}".rstrip()
     if row.reason is not None:
-        return (
-            f"they cannot be compared: {codes.describe_reason(row.reason)}.",
-            "Mend that, and run again.",
-        )
+        why = f"they cannot be compared: {codes.describe_reason(row.reason)}."
+        return why, "Mend that, and run again."
     if row.standing == "agree":
         history = f"one experiment does not show that {row.offline} predicts {row.online}"
-        return (
-            "there is no gap to explain.",
-            f"Add it to a history (abeval history add): {history}.",
-        )
+        remedy = f"Add it to a history (abeval history add): {history}."
+        return "there is no gap to explain.", remedy
     if row.standing == "inconclusive":
         return "both intervals contain zero.", "Run on: more units narrow both intervals."
     bill = next((e.gap for e in result.explanations if e.variant == row.variant), None)
@@ -312,11 +307,11 @@ def _slope_view(
 ) -> FigureView:
     """Draw offline metrics from control's traffic over the variant's own to the effect online."""
     pair = (explanation.variant, explanation.online)
-    rows = [row for row in result.rows if (row.variant, row.online) == pair]
+    valued = [row for row in result.rows if row.offline_strength is not None]
+    rows = [row for row in valued if (row.variant, row.online) == pair]
     # The metric of the conclusion is drawn last, above all others.
     rows.sort(key=lambda row: (row.offline != explanation.offline, -abs(row.offline_strength or 0)))
     traces, named = [], list[float]()
-    rows = [row for row in rows if row.offline_strength is not None]
     drawn = {
         row.offline: (row.offline_strength, elsewhere.get(row.variant), row.online_strength)
         for row in rows[:_MAX_LINES]
@@ -375,12 +370,8 @@ def _bill_view(gap: records.Gap, colour_index: int) -> FigureView:
     bars = [(name, tables.rescale(100, *points)) for name, points, _ in steps]
     values = [value or 0.0 for _, (value, _, _) in bars]
     bases = [0.0, *(sum(values[:i]) for i in range(1, len(bars) - 1)), 0.0]
-    reached = [
-        base + end
-        for base, (_, ends) in zip(bases, bars, strict=True)
-        for end in ends
-        if end is not None
-    ]
+    ends = zip(bases, bars, strict=True)
+    reached = [base + end for base, (_, points) in ends for end in points if end is not None]
     tone = fig.colour(colour_index)
     texts = [fmt.format_interval(points, "+.1%") for _, points, _ in steps]
     labels = [
@@ -484,29 +475,31 @@ def _causes_part(study: Study) -> Iterator[Block]:
 def _position_views(agreement: records.Agreement) -> Iterator[Block]:
     """Compare click rates of the variants by position."""
     rates = tuple(dict.fromkeys(agreement.positions))
-    totals = Counter[str]()
-    for rate in rates:
-        totals[rate.variant] += rate.impressions
-    series: dict[str, list[fig.Point]] = {}
-    for rate in rates:
-        ends = tables.rescale(100, rate.ctr, rate.low, rate.high)
-        text = (
-            f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
-            f"share {tables.format_share(rate.impressions, totals[rate.variant])}, "
-            f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
-        )
-        point = fig.Point(rate.position, 100 * rate.ctr, text, ends)
-        series.setdefault(rate.variant, []).append(point)
+    if not rates:
+        return
+    series = {
+        variant: [_rate_point(rate, sum(other.impressions for other in same)) for rate in same]
+        for variant, same in group_rows(rates, lambda rate: rate.variant).items()
+    }
     up = {"ticksuffix": "%", "rangemode": "tozero"}
-    if rates:
-        figure = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
-        first = min(rate.position for rate in rates)
-        on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
-        text = (
-            f"At position {first}: {fmt.listing(on_top)}. Where the variants differ at each "
-            "position, the items are better; where one shows more on top, the place helps it."
-        )
-        yield FigureView("CTR by position", text, figure, ("position", "ctr"))
+    figure = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
+    first = min(rate.position for rate in rates)
+    on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
+    text = (
+        f"At position {first}: {fmt.listing(on_top)}. Where the variants differ at each "
+        "position, the items are better; where one shows more on top, the place helps it."
+    )
+    yield FigureView("CTR by position", text, figure, ("position", "ctr"))
+
+
+def _rate_point(rate: records.PositionRate, impressions: int) -> fig.Point:
+    text = (
+        f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
+        f"share {tables.format_share(rate.impressions, impressions)}, "
+        f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
+    )
+    ends = tables.rescale(100, rate.ctr, rate.low, rate.high)
+    return fig.Point(rate.position, 100 * rate.ctr, text, ends)
 
 
 def _percent(rate: records.PositionRate) -> tuple[str, str]:

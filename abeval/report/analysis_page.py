@@ -189,14 +189,15 @@ def _forest_figure(result: Result) -> fig.Figure | None:
     """Draw every lift with its interval, in the order of the scorecard; None without any."""
     rows = [row for row in sort_rows(result, result.scorecard) if row.lift is not None]
     names = list(dict.fromkeys(row.metric for row in rows))
-    series: dict[str, list[fig.Spot]] = {}
-    for row in rows:
+
+    def make_spot(row: Row) -> fig.Spot:
         text = f"{result.label(row.metric)}, {row.variant}: {format_lift(row).text}"
-        spot = fig.Spot(names.index(row.metric), tables.interval(row, "lift", 100), text)
-        series.setdefault(row.variant, []).append(spot)
-    axis = fig.effect_axis(fig.list_ends(series), "%")
-    labels, order = [result.label(name) for name in names], colour_indices(result.experiment)
-    return fig.forest(labels, series, axis, order) if series else None
+        return fig.Spot(names.index(row.metric), tables.interval(row, "lift", 100), text)
+
+    by_variant = group_rows(rows, lambda row: row.variant)
+    series = {name: [*map(make_spot, same)] for name, same in by_variant.items()}
+    axis, order = fig.effect_axis(fig.list_ends(series), "%"), colour_indices(result.experiment)
+    return fig.forest([*map(result.label, names)], series, axis, order) if series else None
 
 
 @page_part(
@@ -232,7 +233,7 @@ def _heat_part(result: Result) -> Iterator[Block]:
         "segments here is a question, not an answer."
     ),
 )
-def _segments_part(result: Result) -> tuple[Block, ...]:
+def _segments_part(result: Result) -> Iterator[Block]:
     """Show effects by segment."""
     return slice_blocks(result, result.segments)
 
@@ -248,7 +249,7 @@ def _segments_part(result: Result) -> tuple[Block, ...]:
         "is Holm's over the cells of a cut."
     ),
 )
-def _cuts_part(result: Result) -> tuple[Block, ...]:
+def _cuts_part(result: Result) -> Iterator[Block]:
     """Show effects by cut; one unit may be in several cells of a cut."""
     return slice_blocks(result, cut_rows(result))
 
@@ -284,11 +285,12 @@ def _power_part(outlook: PowerOutlook) -> Iterator[MetricBlocks]:
     order = {name: i for i, name in enumerate(dict.fromkeys(v.variant for v in outlook.metrics), 1)}
     for metric, outlooks in group_rows(outlook.metrics, lambda plan: plan.metric).items():
         sentences = (_outlook_sentence(plan, len(outlooks) > 1) for plan in outlooks)
-        block: Block = " ".join(filter(None, sentences))
+        takeaway = " ".join(filter(None, sentences))
+        block: Block = takeaway
         # A single point makes no line.
         if curves := {plan.variant: plan for plan in outlooks if len(plan.points) > 1}:
             title, key = f"{metric}, detectable effect", ("power", metric)
-            block = FigureView(title, block, _outlook_figure(curves, order), key)
+            block = FigureView(title, takeaway, _outlook_figure(curves, order), key)
         if block:
             yield MetricBlocks(metric, (block,))
 
@@ -361,9 +363,9 @@ def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
     """Draw a histogram of A/A p-values; it is flat if the test keeps its level."""
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
+    bins = [(i * width, (i + 1) * width, count) for i, count in enumerate(counts)]
     bin_texts = [
-        f"p {i * width:.3g} to {(i + 1) * width:.3g}: {fmt.count(count)} replays"
-        for i, count in enumerate(counts)
+        f"p {low:.3g} to {high:.3g}: {fmt.count(count)} replays" for low, high, count in bins
     ]
     centres, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
     bars = fig.scatter(bin_texts, x=centres, y=[*counts], width=widths, marker={"color": fig.GREY})
@@ -476,9 +478,8 @@ def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
 
 def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Make the views of scorecard rows, on one axis."""
-    order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
-    views = []
-    for source_row, display_row in zip(rows, display_rows, strict=True):
+    order, views = colour_indices(result.experiment), list[RowView]()
+    for source_row, display_row in zip(rows, tables.fit_rows(result, rows), strict=True):
         row, unit = display_row.row, display_row.metric.unit
         absolute = tables.format_difference(row, unit)
         view = RowView(
@@ -495,10 +496,9 @@ def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     return glyph.shared_axis([view.mark for view in views]), views
 
 
-def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> Iterator[Block]:
     """Tabulate each metric's effects by dimension, on one axis per metric."""
     order = colour_indices(result.experiment)
-    blocks: list[Block] = []
     for name, metric_rows in group_rows(rows, lambda row: row.metric).items():
         metric, lines = result.info(name), []
         # One axis for all cells of a metric, so that they can be compared.
@@ -516,30 +516,26 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             dimensions=list(dict.fromkeys(row.slice for row in metric_rows)),
             axis=glyph.shared_axis([line.mark for line in lines]),
         )
-        blocks.append(MetricBlocks(name, (html,)))
-    return tuple(blocks)
+        yield MetricBlocks(name, (html,))
 
 
-def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> Iterator[Block]:
     """Tabulate lifts by metric, variant and cell, one heat map per dimension."""
-    blocks: list[Block] = []
     overall_rows = {("", row.metric, row.variant): row for row in result.scorecard}
     for dimension, cells in group_rows(rows, lambda row: row.slice).items():
         dimension_rows = {(row.cell, row.metric, row.variant): row for row in cells}
-        judged = {metric for _, metric, _ in dimension_rows}
+        judged = {row.metric for row in cells}
+        names = dict.fromkeys(row.metric for row in result.scorecard if row.metric in judged)
         html = assets.block(
             "heat.html",
             dimension=dimension,
-            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in dimension_rows)])),
+            cells=list(dict.fromkeys(["", *(row.cell for row in cells)])),
             variants=list(dict.fromkeys(row.variant for row in result.scorecard)),
-            metrics=[
-                result.info(m) for m in dict.fromkeys(m for _, m, _ in overall_rows) if m in judged
-            ],
+            metrics=[*map(result.info, names)],
             lifts={**overall_rows, **dimension_rows},
             tone=_tone,
         )
-        blocks.append(Closed(f"By {dimension}", (html,)))
-    return tuple(blocks)
+        yield Closed(f"By {dimension}", (html,))
 
 
 def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
@@ -553,15 +549,14 @@ def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
 
 def cut_rows(result: Result) -> list[SliceRow]:
     """Turn rows of cuts into rows of segments, with p after Holm."""
-    names = {field.name for field in fields(SliceRow)} & {field.name for field in fields(CutRow)}
-    return [
-        SliceRow(
-            **{name: getattr(row, name) for name in names}
-            | {"slice": row.cut, "cell": row.cell or "(none)", "partial": False}
-            | {"p_value": row.p_adjusted}
-        )
-        for row in result.cuts
-    ]
+    shared = {field.name for field in fields(SliceRow)} & {field.name for field in fields(CutRow)}
+
+    def make_slice_row(row: CutRow) -> SliceRow:
+        values = {name: getattr(row, name) for name in shared}
+        values |= {"cell": row.cell or "(none)", "p_value": row.p_adjusted}
+        return SliceRow(**values, slice=row.cut, partial=False)
+
+    return [*map(make_slice_row, result.cuts)]
 
 
 page_part(

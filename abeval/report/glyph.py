@@ -143,6 +143,5 @@ def sparkline(
         ]
 
     band = [*path(1), *reversed(path(2))]
-    return assets.macro(
-        "glyph.html", "spark", colour_index, label, band, 28 * top / height, path(0)
-    )
+    zero = 28 * top / height
+    return assets.macro("glyph.html", "spark", colour_index, label, band, zero, path(0))

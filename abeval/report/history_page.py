@@ -21,11 +21,8 @@ def tabulate_additions(result: records.Added, show_all: bool) -> Tables:
     """Write one line per added result, and the size of the history."""
     lines = []
     for addition in result.sources:
-        bare = (
-            f", {addition.without_effect} of them without an effect"
-            if addition.without_effect
-            else ""
-        )
+        bare = f", {addition.without_effect} of them without an effect"
+        bare *= addition.without_effect > 0
         how = {
             "unchanged": f"unchanged: its {addition.rows} rows are in the history",
             "replaced": f"REPLACED: {addition.rows} rows{bare} in the place of {addition.replaced}",
@@ -110,13 +107,9 @@ def sentences(result: records.HistoryReport) -> tuple[str, ...]:
 
 def _signs(result: records.HistoryReport) -> Iterator[str]:
     """Write for each target how often offline signs agreed, best first."""
-    for target, predictions in group_rows(
-        result.predictions, lambda prediction: prediction.target
-    ).items():
-        predictions.sort(key=lambda prediction: -prediction.agree_share)
-        phrases = (
-            f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in predictions
-        )
+    for target, predictions in group_rows(result.predictions, lambda row: row.target).items():
+        best = sorted(predictions, key=lambda row: -row.agree_share)
+        phrases = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in best)
         more = f"; {len(predictions) - _LISTED} more below" if len(predictions) > _LISTED else ""
         yield f"Signs agreed with {target}: {'; '.join(islice(phrases, _LISTED))}{more}"
 
@@ -155,24 +148,17 @@ def _needs(row: records.Prediction) -> int:
 
 def _list_open_questions(result: records.HistoryReport) -> Iterator[str]:
     """Write once what the history cannot show, and how many experiments that needs."""
-    few = [prediction for prediction in result.predictions if prediction.correlation is None]
-    clear = [
-        prediction
-        for prediction in result.predictions
-        if prediction.correlation is not None and _needs(prediction)
-    ]
+    few = [row for row in result.predictions if row.correlation is None]
+    clear = [row for row in result.predictions if row.correlation is not None and _needs(row)]
     clear.sort(key=_needs)
     gaps = []
     if few:
         pairs = f"{len(few)} pair{'s' * (len(few) > 1)} of metrics"
-        most = max(_needs(prediction) for prediction in few)
+        most = max(map(_needs, few))
         with_both = f"{most} more experiment{'s' * (most > 1)} with both"
         gaps.append(f"how {pairs} go together ({with_both})")
     if clear:
-        phrases = (
-            f"{prediction.predictor} with {prediction.target} {_needs(prediction):,}"
-            for prediction in clear[:_LISTED]
-        )
+        phrases = (f"{o.predictor} with {o.target} {_needs(o):,}" for o in clear[:_LISTED])
         more = f", {len(clear) - _LISTED} others more" if len(clear) > _LISTED else ""
         what = "whether a correlation is none (more experiments that it takes, if it stays: "
         gaps.append(f"{what}{', '.join(phrases)}{more})")
@@ -239,8 +225,8 @@ def _scatter_figure(
     row: records.Prediction, pairs: Sequence[tuple[records.HistoryEffect, records.HistoryEffect]]
 ) -> fig.Figure:
     """Draw experiments by effect on predictor and target; more is better."""
-    x = [_orient_effect(predictor_effect, 1.0) for predictor_effect, _ in pairs]
-    y = [_orient_effect(target_effect, 100.0) for _, target_effect in pairs]
+    x = [_orient_effect(effect, 1.0) for effect, _ in pairs]
+    y = [_orient_effect(effect, 100.0) for _, effect in pairs]
     points = fig.scatter(
         x=[value for value, _, _ in x],
         y=[value for value, _, _ in y],
@@ -248,10 +234,7 @@ def _scatter_figure(
         error_y=fig.error_bars(y, fig.GREY, 1.0),
         mode="markers",
         marker={"color": fig.colour(0), "size": 8},
-        customdata=[
-            fig.label(f"{predictor_effect.experiment}, {predictor_effect.variant}")
-            for predictor_effect, _ in pairs
-        ],
+        customdata=[fig.label(f"{effect.experiment}, {effect.variant}") for effect, _ in pairs],
         hovertemplate="%{customdata}<br>%{x:.4g}, %{y:+.3g}%<extra></extra>",
         showlegend=False,
     )
@@ -271,10 +254,7 @@ def _forest_figure(effects: Sequence[records.HistoryEffect]) -> fig.Figure:
     """Draw every effect on one metric, measured and shrunk, largest on top."""
     ordered = sorted(effects, key=lambda effect: -effect.effect)
     several = len({effect.variant for effect in ordered}) > 1
-    names = [
-        "* " * effect.shipped + effect.experiment + f", {effect.variant}" * several
-        for effect in ordered
-    ]
+    names = ["* " * e.shipped + e.experiment + f", {e.variant}" * several for e in ordered]
     series: dict[str, list[fig.Spot]] = {"measured": [], "shrunk": []}
     for i, effect in enumerate(ordered):
         measured = rescale(100, effect.effect, effect.low, effect.high)
@@ -287,8 +267,8 @@ def _orient_effect(effect: records.HistoryEffect, scale: float) -> fmt.Interval:
     """Orient an effect with its interval so that more is better."""
     if effect.direction == "decrease":
         # Changing the sign swaps the ends.
-        return -scale * effect.effect, -scale * effect.high, -scale * effect.low
-    return scale * effect.effect, scale * effect.low, scale * effect.high
+        return tables.rescale(-scale, effect.effect, effect.high, effect.low)
+    return tables.rescale(scale, effect.effect, effect.low, effect.high)
 
 
 def describe_quarter(result: records.HistoryReport) -> Iterator[str]:
@@ -298,9 +278,8 @@ def describe_quarter(result: records.HistoryReport) -> Iterator[str]:
         if row.basis == "none":
             yield f"{head}: nothing can be said ({codes.describe_code(row.reason or '')})"
             continue
-        gained, expected, holdout = (
-            fmt.lift(*interval(row, name)).text for name in ("gained", "expected", "holdout")
-        )
+        names = "gained", "expected", "holdout"
+        gained, expected, holdout = (fmt.lift(*tables.interval(row, name)).text for name in names)
         launches = f"{row.launches} launch{'es' * (row.launches != 1)}"
         if row.unmeasured:
             launches += f" (of {row.unmeasured} more no effect was measured)"
@@ -317,17 +296,12 @@ def describe_quarter(result: records.HistoryReport) -> Iterator[str]:
                 f"{head}: {gained}, by the holdout alone: {launches} let expect {expected}, which "
                 f"it refutes ({p_value}); if they overlap, wore off or were luck cannot be known"
             )
-        steps = (
-            ("winners' luck", row.luck),
-            ("worn off", row.wear_off),
-            ("not live yet", row.not_live),
-            ("unexplained", row.unexplained),
-        )
-        points = (f"{100 * (value or 0.0):+.1f} {name}" for name, value in steps)
         ends = f"[{_points(row.unexplained_low)}, {_points(row.unexplained_high)}]"
         yield (
             f"Why {row.metric} is {_points(row.naive)}% as measured and {_points(row.holdout)}% in "
-            f"the holdout, in points: {', '.join(points)} {ends}"
+            f"the holdout, in points: {_points(row.luck)} winners' luck, "
+            f"{_points(row.wear_off)} worn off, {_points(row.not_live)} not live yet, "
+            f"{_points(row.unexplained)} unexplained {ends}"
         )
 
 
@@ -386,9 +360,8 @@ def draw_weeks(result: records.HistoryReport) -> Iterator[FigureView]:
             ]
             for shown, name in names.items()
         }
-        figure = fig.lines(
-            series, "", "lift to that day", yaxis={"ticksuffix": "%"}, is_effect=True
-        )
+        up = {"ticksuffix": "%"}
+        figure = fig.lines(series, "", "lift to that day", yaxis=up, is_effect=True)
         yield FigureView(metric, "From the first day to each week's end.", figure, (f"weeks{i}",))
 
 
@@ -422,19 +395,13 @@ def _pairs(
         {(e.experiment, e.variant): e for e in effects if e.measure == name}
         for name in (row.target, row.predictor)
     )
-    return [
-        (predictor_effect, on_target[case])
-        for case, predictor_effect in on_predictor.items()
-        if case in on_target
-    ]
+    return [(on_predictor[case], on_target[case]) for case in on_predictor if case in on_target]
 
 
 def forests(result: records.HistoryReport) -> Iterator[FigureView]:
     """Draw all effects on each metric, with the sum of what was shipped."""
     for i, row in enumerate(result.gained):
-        metric_effects = [
-            e for e in result.effects if e.measure == row.metric and e.side == "online"
-        ]
-        if shrunk := [e for e in metric_effects if e.shrunk is not None]:
+        online = [e for e in result.effects if (e.measure, e.side) == (row.metric, "online")]
+        if shrunk := [effect for effect in online if effect.shrunk is not None]:
             sentence = f"{row.shipped} shipped (*), added up: {describe_gain(row)}."
             yield FigureView(row.metric, sentence, _forest_figure(shrunk), (f"forest{i}",))

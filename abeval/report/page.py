@@ -70,9 +70,8 @@ def page_html(study: Study) -> str:
 def _build_panels(study: Study, parts: Sequence[Part]) -> tuple[Panel, ...]:
     """Collect the tabs of each metric, metrics in the order of the scorecard."""
     rows = () if study.analysis is None else study.analysis.scorecard
-    tabs: dict[str, list[Part]] = {
-        row.metric: [] for row in sorted(rows, key=lambda row: row.role != "goal")
-    }
+    goals_first = sorted(rows, key=lambda row: row.role != "goal")
+    tabs: dict[str, list[Part]] = {row.metric: [] for row in goals_first}
     for part in parts:
         for block in part.blocks:
             if isinstance(block, fig.MetricBlocks):
@@ -158,11 +157,8 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     """
 
     def __init__(self, result: object) -> None:
-        views = (
-            view
-            for part in _build_parts(build_study(result))
-            for view in fig.list_figures(part.blocks)
-        )
+        parts = _build_parts(build_study(result))
+        views = (view for part in parts for view in fig.list_figures(part.blocks))
         self._views = {view.key: view for view in views}
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
@@ -277,11 +273,8 @@ def result_html(result: object, aa: object = None) -> str:
 @result_html.register
 def _off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
     """Write the page of an off-policy evaluation."""
-    spots = [
-        (row.estimator, (row.value, row.low, row.high), off_policy_value(row))
-        for row in result.rows
-        if row.value is not None
-    ]
+    valued = [row for row in result.rows if row.value is not None]
+    spots = [(r.estimator, (r.value, r.low, r.high), off_policy_value(r)) for r in valued]
     # Two estimators make the headline; the table has all of them.
     worth = [f"Worth by {name}: {text}" for name, _, text in spots if name in ("snips", "dr")]
     real = None if result.realised is None else result.realised.value
@@ -304,9 +297,7 @@ def _off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
 def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
     """Write the page of an interleaving experiment."""
     result_tables = tabulate(result, show_all=True)
-    preferences, *other_tables = (
-        part for part in result_tables.parts if isinstance(part, TextTable)
-    )
+    preferences, *others = (part for part in result_tables.parts if isinstance(part, TextTable))
     spots = [
         (
             f"{r.metric}, {r.ranker} against {r.base}",
@@ -323,7 +314,7 @@ def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
         # The banner says the verdicts, which come first.
         [part for part in result_tables.parts if isinstance(part, str)][len(result.verdicts) :],
         Section.build(preferences, *_intervals(spots, "share of all credit", 0.0, axis)),
-        *map(Section.build, other_tables),
+        *map(Section.build, others),
         Section("notes", "How to read it", sentences=result_tables.notes),
         lines=list_verdict_lines(result.verdicts),
     )
@@ -352,7 +343,7 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
 
 
 def _intervals(
-    rows: Sequence[tuple[str, fig.Interval, str]],
+    rows: Sequence[tuple[str, fmt.Interval, str]],
     title: str,
     reference: float | None,
     xaxis: Mapping[str, object] | None = None,

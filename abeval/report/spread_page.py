@@ -100,9 +100,8 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     for record in effects:
         lift, name = tables.interval(record, "lift", 100), _format_level(record.level)
         if lift[0] is not None:
-            point = fig.Point(
-                name, lift[0], f"{name}: {fmt.typographic(tables.format_lift(record).text)}", lift
-            )
+            text = f"{name}: {fmt.typographic(tables.format_lift(record).text)}"
+            point = fig.Point(name, lift[0], text, lift)
             lifts.setdefault(record.variant, []).append(point)
     if lifts:
         takeaway = f"{_list_clear_quantiles(effects)} {_list_missing_lifts(effects)}".rstrip()
@@ -182,9 +181,8 @@ def _gauc_blocks(result: Result) -> Iterator[Block]:
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for variant_aucs in aucs for fate in _fates(variant_aucs))
     kinds: tuple[tables.Kind, ...] = ("name", "words", *("number",) * 5)
-    yield from tables.drop_empty(
-        tables.TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates, kinds)
-    )
+    lead = _describe_exclusions(aucs)
+    yield from tables.drop_empty(tables.TextTable("Who has no AUC", lead, heads, fates, kinds))
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
@@ -216,9 +214,8 @@ def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
     """Yield the units of a variant with an AUC, and those without by reason."""
     all_units, all_shown = _totals(variant_aucs)
     judged = ("has an AUC", variant_aucs.units, variant_aucs.impressions, fmt.MISSING)
-    lost = [
-        (_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in variant_aucs.without
-    ]
+    without = variant_aucs.without
+    lost = [(_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in without]
     for why, units, shown, clicks in (judged, *lost):
         of_units = fmt.count(units), tables.format_share(units, all_units)
         of_shown = fmt.count(shown), tables.format_share(shown, all_shown)
@@ -251,7 +248,9 @@ def _catalog_part(result: Result) -> Iterator[MetricBlocks]:
 def _coverage_view(result: Result, uses: Sequence[CatalogueUse]) -> FigureView:
     """Draw how much of the catalogue each variant shows to so many units."""
     unit = result.experiment.unit
-    curves = {use.variant: dict(zip(use.units, use.coverage, strict=True)) for use in uses}
+    curves: Mapping[str, Mapping[float, float]] = {
+        use.variant: dict(zip(use.units, use.coverage, strict=True)) for use in uses
+    }
     figure = _draw_differences(result, curves, (f"units ({unit})", "coverage"))
     # Coverage grows with traffic: variants are compared at the smallest number of units.
     at = min(use.units[-1] for use in uses)
@@ -290,10 +289,7 @@ def _lorenz_view(result: Result, uses: Sequence[CatalogueUse]) -> FigureView:
     ginis = fmt.listing([f"{fmt.mean(use.gini)} in {use.variant}" for use in uses])
     judged = any(row.metric == "gini" and row.control is not None for row in result.scorecard)
     note = "; the scorecard compares it at equal traffic" * judged
-    shown = [
-        f"{use.variant}: {fmt.count(use.shown)} of {fmt.count(use.items)} items shown"
-        for use in uses
-    ]
+    shown = [f"{u.variant}: {fmt.count(u.shown)} of {fmt.count(u.items)} items shown" for u in uses]
     title = "Lorenz curve, treatment minus control"
     sentence = f"Gini of all impressions: {ginis}{note}."
     return FigureView(title, sentence, figure, ("catalog", "lorenz"), ", ".join(shown))

@@ -1,5 +1,6 @@
 """Build the page parts on time: cumulative and daily effects, entry, split."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from math import exp, expm1
@@ -214,7 +215,7 @@ def _always_valid(cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale) -
     if not scaled_looks:
         return []
     days = [look.day for look, _ in scaled_looks]
-    style = {
+    style: dict[str, Any] = {
         "mode": "lines",
         "name": f"{fig.label(cell.variant)}, always valid",
         "showlegend": False,
@@ -418,9 +419,8 @@ def daily_effect(
             hours = spread[row.variant] if len(variants) > 1 else 0.0
             timestamp = (datetime.fromisoformat(row.cell) + timedelta(hours=hours)).isoformat()
             text = f"{row.cell}{', partial day' * row.partial}: {scale.text(row)}"
-            series[row.variant].append(
-                Point(timestamp, value, text, (value, low, high), row.partial)
-            )
+            point = Point(timestamp, value, text, (value, low, high), row.partial)
+            series[row.variant].append(point)
     days = sorted({date.fromisoformat(row.cell) for row in rows})
     axes = "", scale.field, _day_axis(days), scale.axis
     room = {"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28}
@@ -437,9 +437,7 @@ def _takeaway(rows: Sequence[SliceRow]) -> str:
         above, clear = sum((row.difference or 0.0) > 0 for row in full), map(excludes_zero, full)
         days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
         summary = f"above control on {above} of {days}, an interval excludes zero on {sum(clear)}"
-        sentences.append(
-            f"{variant}: {summary}" if full else f"{variant}: no full day has an effect"
-        )
+        sentences.append(f"{variant}: {summary if full else 'no full day has an effect'}")
     return f"{'; '.join(sentences)}."
 
 
@@ -472,9 +470,10 @@ def units_view(result: Result) -> Iterator[FigureView]:
         return
     days = [row for row in result.daily if row.metric == result.daily[0].metric]
     series = _counts(result.experiment.control, [(row.cell, row) for row in days])
-    every = list(dict.fromkeys(day for units in series.values() for day in units))
-    lowest = min(every, key=lambda day: sum(units.get(day, 0) for units in series.values()))
-    dates = sorted(date.fromisoformat(day) for day in every)
+    totals = Counter[str]()
+    for units in series.values():
+        totals.update(units)
+    dates = sorted(map(date.fromisoformat, totals))
     points = {
         name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
         for name, units in series.items()
@@ -483,9 +482,9 @@ def units_view(result: Result) -> Iterator[FigureView]:
     style: dict[str, Any] = {"height": 260, "margin": {"l": 64, "t": 30, "b": 28}}
     style |= {"order": fig.colour_indices(result.experiment), "shapes": [*_weekends(dates)]}
     figure = fig.lines(points, *axes, **style)
-    takeaway = (
-        f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log first."
-    )
+    lowest = min(totals, key=lambda day: totals[day])
+    suspect = "If the lines diverge or drop to zero, suspect the log first."
+    takeaway = f"Fewest units on {lowest}. {suspect}"
     yield FigureView("Units by day", takeaway, figure, ("quality", "units"))
 
 

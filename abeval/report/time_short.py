@@ -1,9 +1,9 @@
 """Tabulate effects over time: stability, novelty, events, rhythms."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -20,12 +20,11 @@ _CHANGES = ("settling", "drifting")
 def tabulate_time(result: "TimeResult", show_all: bool) -> tables.Tables:
     """Tabulate the stability of effects; `show_all` adds the evidence."""
     rows, more = tables.shorten(result.stability, show_all, lambda row: row.verdict in _CHANGES)
-    parts: list[tables.Part] = [stability_table(result, rows, show_all), *more]
     novelty = [row for row in result.novelty if show_all or row.word is not None]
-    parts += [_novelty(novelty)] if novelty else []
-    parts += [_events(result.events)] if result.events else []
-    notes = (*result.notes, *tables.explain_refusals(result.refused))
-    return tables.Tables((*parts, *map(_rhythm, result.rhythms)), notes)
+    evidence = tables.drop_empty(_novelty(novelty), _events(result.events))
+    parts: list[tables.Part] = [stability_table(result, rows, show_all), *more, *evidence]
+    parts += map(_rhythm, result.rhythms)
+    return tables.Tables(tuple(parts), (*result.notes, *tables.explain_refusals(result.refused)))
 
 
 def stability_table(
@@ -42,14 +41,14 @@ def stability_table(
             "late less early",
             lambda row: _format_effect(row.scale, *tables.interval(row, "late_less_early")),
         ),
-        ("p one effect", lambda row: _write_optional(row.wald_p_value, fmt.p_value)),
-        ("p slope", lambda row: _write_optional(row.slope_p_value, fmt.p_value)),
-        ("p change", lambda row: _write_optional(row.change_p_value, fmt.p_value)),
-        ("p rhythm", lambda row: _write_optional(row.rhythm_p_value, fmt.p_value)),
+        ("p one effect", lambda row: fmt.format_known(row.wald_p_value, fmt.p_value)),
+        ("p slope", lambda row: fmt.format_known(row.slope_p_value, fmt.p_value)),
+        ("p change", lambda row: fmt.format_known(row.change_p_value, fmt.p_value)),
+        ("p rhythm", lambda row: fmt.format_known(row.rhythm_p_value, fmt.p_value)),
         ("change", lambda row: row.change or ""),
         ("shocks", lambda row: ", ".join(row.shocks)),
-        ("same sign", lambda row: _write_optional(row.sign_share, fmt.percent)),
-        ("same conclusion", lambda row: _write_optional(row.significance_share, fmt.percent)),
+        ("same sign", lambda row: fmt.format_known(row.sign_share, fmt.percent)),
+        ("same conclusion", lambda row: fmt.format_known(row.significance_share, fmt.percent)),
     )
     return tables.table(
         "Stability",
@@ -60,7 +59,7 @@ def stability_table(
         ("verdict", _verdict),
         ("why", lambda row: row.reason, "words" if show_tests else "note"),
         ("effect", lambda row: _effect(row, result.alpha)),
-        ("since day", lambda row: _write_optional(row.window_days, str)),
+        ("since day", lambda row: fmt.format_known(row.window_days, str)),
         *(evidence if show_tests else ()),
     )
 
@@ -72,10 +71,6 @@ def _verdict(row: "Stability") -> str:
     text = codes.describe_code(row.verdict)
     chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], text)
     return tables.Cell(text, chip, "state")
-
-
-def _write_optional(number: float | None, write: Callable[[Any], str]) -> str:
-    return "" if number is None else write(number)
 
 
 def _effect(row: "Stability", alpha: float) -> str:
@@ -132,10 +127,7 @@ def _events(rows: "tuple[EventRow, ...]") -> tables.TextTable:
 
 
 def _rhythm(test: "Rhythm") -> str:
-    p = test.p_value
-    same = (
-        codes.describe_reason(test.reason)
-        if p is None
-        else f"one effect in all: p {fmt.p_value(p)}"
-    )
+    same = f"one effect in all: p {fmt.p_value(test.p_value)}"
+    if test.p_value is None:
+        same = codes.describe_reason(test.reason)
     return f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}"
