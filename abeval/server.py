@@ -201,9 +201,8 @@ class Tools:
         if loaded.sums is not None:
             return loaded
         # The file could name a cluster, a network address or a folder to write to.
-        engine = loaded.experiment.engine.model_dump(
-            include={"memory_limit", "threads"}, exclude_none=True
-        )
+        limits = {"memory_limit", "threads"}
+        engine = loaded.experiment.engine.model_dump(include=limits, exclude_none=True)
         return loaded.replace(engine=engine)
 
 

@@ -162,24 +162,7 @@ def protect_inputs(command: Command) -> Command:
 
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         to_stdout = values.get("json_file") == _STDOUT
-        files = {**values, "json_file": None} if to_stdout else values
-        lists = {n: v if isinstance(v, list) else [v] for n, v in files.items() if v is not None}
-        file_values = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
-        written = [(name, mark, v) for name, mark, v in file_values if isinstance(mark, Writes)]
-        if written:
-            from abeval.files import check_writable
-            from abeval.logs.outputs import check_apart
-
-            # All checks are made before a log is read: a long run must not fail at its end.
-            for _, _, file in written:
-                check_writable(file)
-            reads = [(name, mark, v) for name, mark, v in file_values if isinstance(mark, Reads)]
-            check_apart(
-                [read for name, mark, value in reads for read in mark.reads(name, value)],
-                [(name, file) for name, _, file in written],
-            )
-            for _, mark, file in written:
-                mark.check(file)
+        _check_files(marks, {**values, "json_file": None} if to_stdout else values)
         if not to_stdout:
             execute(**values)
             return
@@ -194,6 +177,30 @@ def protect_inputs(command: Command) -> Command:
                     typer.echo(file.read_text(encoding="utf-8"), nl=False)
 
     return _copy_signature(run, command, [*parameters.values(), *extra])
+
+
+def _check_files(
+    marks: Mapping[str, tuple[str, Reads | Writes]], values: Mapping[str, Any]
+) -> None:
+    """Refuse files that cannot be written, or that the command reads, before a log is read."""
+    lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
+    files = [(*marks[name], value) for name in marks for value in lists.get(name, ())]
+    written = [(name, mark, file) for name, mark, file in files if isinstance(mark, Writes)]
+    if not written:
+        return
+    from abeval.files import check_writable
+    from abeval.logs.outputs import check_apart
+
+    # A long run must not fail at its end.
+    for _, _, file in written:
+        check_writable(file)
+    reads = [(name, mark, value) for name, mark, value in files if isinstance(mark, Reads)]
+    check_apart(
+        [read for name, mark, value in reads for read in mark.reads(name, value)],
+        [(name, file) for name, _, file in written],
+    )
+    for _, mark, file in written:
+        mark.check(file)
 
 
 def _copy_signature(
@@ -359,10 +366,10 @@ def add_engine_flags(
     *,
     is_needed: bool = True,
 ) -> Command:
-    """Turn a command on a loaded experiment into one on its file; add engine flags.
+    """Turn a command on a loaded experiment into one on its file, with `flags` and engine flags.
 
-    `load` gets the file and all values; it removes those of `flags` from them. Without it, the file
-    is that of an experiment.
+    `load` gets the file and all values, and may remove some that the command does not take. Without
+    it, the file is that of an experiment.
     """
 
     def run(
@@ -382,10 +389,8 @@ def add_engine_flags(
     reads = Reads("the experiment file", is_experiment=_is_no_table)
     kind, default = (Path, NEEDED) if is_needed else (Path | None, None)
     file = _parameter("experiment", Annotated[kind, typer.Argument(help=text), reads], default)
-    _, *parameters = inspect.signature(command).parameters.values()
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
     options = (option.parameter for option in (*flags, *_ENGINE))
-    return _copy_signature(run, command, [file, *parameters, *options])
+    return _copy_signature(run, command, [file, *options])
 
 
 def command_from_method(
@@ -420,8 +425,7 @@ def command_from_method(
         show(result, values["json_file"], page, *more, show_all=show_all)
 
     run.__name__, run.__doc__ = method, text
-    loaded = inspect.Parameter("loaded", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return add_engine_flags(_copy_signature(run, run, [loaded, *(f.parameter for f in flags)]))
+    return add_engine_flags(run, flags=flags)
 
 
 def write_json(file: Path | None, result: "Record") -> None:

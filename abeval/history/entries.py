@@ -11,6 +11,7 @@ from abeval.errors import ExperimentError
 from abeval.history.table import edit_rows
 from abeval.offline.metrics import find_direction
 from abeval.results import codes, study
+from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import Row
@@ -137,11 +138,10 @@ def _pick_fields(row: Row | PreferenceRow, info: ExperimentInfo) -> dict[str, An
     }
 
 
-def _se(
-    effect: float | None, low: float | None, high: float | None, critical: float
-) -> float | None:
-    """Return the standard error behind an interval; None without one."""
-    if effect is None or low is None or high is None:
+def _se(ends: fmt.Interval, critical: float) -> float | None:
+    """Return the standard error behind a value and its interval; None without one."""
+    value, low, high = ends
+    if value is None or low is None or high is None:
         return None
     return (high - low) / (2 * critical) or None
 
@@ -163,8 +163,8 @@ def _build_analysis_rows(result: Result, shipped: frozenset[str] | None) -> Iter
         critical = bounds.get((row.metric, row.variant)) or -quantile(info.alpha / 2, df)
         yield HistoryRow(
             **_pick_fields(row, info),
-            se=_se(row.lift, row.lift_low, row.lift_high, critical),
-            site_se=_se(row.site_lift, row.site_lift_low, row.site_lift_high, critical),
+            se=_se((row.lift, row.lift_low, row.lift_high), critical),
+            site_se=_se((row.site_lift, row.site_lift_low, row.site_lift_high), critical),
             triggered="not_exposed" in left_out,
             source="analysis",
             control=info.control,
@@ -219,6 +219,6 @@ def _offline(
         side="offline",
         direction=find_direction(numbers["metric"]),
         scale="difference",
-        se=_se(row.difference, row.low, row.high, two_sided_quantile(result.alpha)),
+        se=_se((row.difference, row.low, row.high), two_sided_quantile(result.alpha)),
         alpha=result.alpha,
     )

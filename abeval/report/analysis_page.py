@@ -364,11 +364,9 @@ def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
     bins = [(i * width, (i + 1) * width, count) for i, count in enumerate(counts)]
-    bin_texts = [
-        f"p {low:.3g} to {high:.3g}: {fmt.count(count)} replays" for low, high, count in bins
-    ]
+    texts = [f"p {low:.3g} to {high:.3g}: {fmt.count(n)} replays" for low, high, n in bins]
     centres, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
-    bars = fig.scatter(bin_texts, x=centres, y=[*counts], width=widths, marker={"color": fig.GREY})
+    bars = fig.scatter(texts, x=centres, y=[*counts], width=widths, marker={"color": fig.GREY})
     figure = fig.figure(
         [bars | {"type": "bar"}],
         240,

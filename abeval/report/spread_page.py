@@ -42,8 +42,9 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _list_clear_quantiles(effects)
     # Who is left out matters only if GAUC decides.
-    if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):
-        yield from (("GAUC", _describe_exclusions(result.unit_aucs)) for _ in result.unit_aucs[:1])
+    decides = any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard)
+    if decides and result.unit_aucs:
+        yield "GAUC", _describe_exclusions(result.unit_aucs)
 
 
 @page_part(

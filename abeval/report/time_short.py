@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from statistics import NormalDist
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
@@ -37,10 +37,7 @@ def stability_table(
     evidence: tuple[tables.Column[Stability], ...] = (
         ("days", lambda row: str(row.days), "number"),
         ("weeks", lambda row: str(row.weeks), "number"),
-        (
-            "late less early",
-            lambda row: _format_effect(row.scale, *tables.interval(row, "late_less_early")),
-        ),
+        _effect_column("late less early", "late_less_early"),
         ("p one effect", lambda row: fmt.format_known(row.wald_p_value, fmt.p_value)),
         ("p slope", lambda row: fmt.format_known(row.slope_p_value, fmt.p_value)),
         ("p change", lambda row: fmt.format_known(row.change_p_value, fmt.p_value)),
@@ -77,20 +74,28 @@ def _effect(row: "Stability", alpha: float) -> str:
     if row.effect is None or row.effect_se is None:
         return ""
     reach = NormalDist().inv_cdf(1 - alpha / 2) * row.effect_se
-    return _format_effect(row.scale, row.effect, row.effect - reach, row.effect + reach)
+    return _format_effect(row.scale, (row.effect, row.effect - reach, row.effect + reach))
 
 
-def _format_effect(
-    scale: str | None, value: float | None, low: float | None, high: float | None
-) -> str:
-    """Write an effect on its scale: as a lift, or as a difference."""
-    if value is None:
+def _effect_column(header: str, name: str) -> tables.Column[Any]:
+    """Make the column of an effect by the name of its field."""
+    return header, lambda row: _format_effect(row.scale, tables.interval(row, name))
+
+
+def _format_effect(scale: str | None, ends: fmt.Interval) -> str:
+    """Write an effect and its interval on their scale: as a lift, or as a difference."""
+    if ends[0] is None:
         return ""
     if scale != "relative":
-        return fmt.difference(value, low, high).text
+        return fmt.difference(*ends).text
     # Relative effects are estimated as log(1 + lift).
-    ends = (None if end is None else math.expm1(end) for end in (low, high))
-    return fmt.lift(math.expm1(value), *ends).text
+    value, low, high = (None if end is None else math.expm1(end) for end in ends)
+    return fmt.lift(value, low, high).text
+
+
+def _format_start(fit: "Novelty") -> str:
+    # The effect at entry has no interval.
+    return _format_effect(fit.scale, (fit.start, None, None)).partition(" [")[0]
 
 
 def _novelty(rows: "list[Novelty]") -> tables.TextTable:
@@ -101,15 +106,8 @@ def _novelty(rows: "list[Novelty]") -> tables.TextTable:
         *("metric", "variant"),
         ("word", lambda row: row.word or "none"),
         ("p", lambda row: fmt.p_value(row.p_value)),
-        (
-            "at entry",
-            lambda r: _format_effect(r.scale, r.start, None, None).partition(" [")[0],
-            "spare",
-        ),
-        (
-            "in the long run",
-            lambda row: _format_effect(row.scale, *tables.interval(row, "long_run")),
-        ),
+        ("at entry", _format_start, "spare"),
+        _effect_column("in the long run", "long_run"),
         tables.REASON_COLUMN,
     )
 
@@ -120,7 +118,7 @@ def _events(rows: "tuple[EventRow, ...]") -> tables.TextTable:
         "the daily effect inside an event less that outside.",
         rows,
         *("metric", "variant", "event"),
-        ("difference", lambda row: _format_effect(row.scale, *tables.interval(row, "difference"))),
+        _effect_column("difference", "difference"),
         ("p", lambda row: fmt.p_value(row.p_value)),
         tables.REASON_COLUMN,
     )
