@@ -315,11 +315,7 @@ def _write_report(file: Path, result: "Study | InterleavingResult") -> None:
 
 
 def report(
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
-        options.Reads("the file to report"),
-    ],
+    files: options.ResultFiles,
     output: Annotated[
         Path | None,
         options.output_file("--output", "Write the page, or the Markdown."),

@@ -278,6 +278,13 @@ Whole = Annotated[
 ]
 
 
+ResultFiles = Annotated[
+    list[Path],
+    typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
+    Reads("the file to report"),
+]
+
+
 class Flag(NamedTuple):
     """An option of a command, and the keyword argument that gets its value."""
 

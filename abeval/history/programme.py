@@ -188,9 +188,11 @@ def describe_programme(
     ]
     shown = [
         HoldoutWeek(
-            *(metric, row.end, row.days),
-            *(row.lift, row.lift_low, row.lift_high),
-            *(plain.lift, plain.lift_low, plain.lift_high),
+            metric=metric,
+            end=row.end,
+            days=row.days,
+            **_name_lift("holdout", row),
+            **_name_lift("plain", plain),
             **_lift("expected", parts.expect(*parts.average(until)), reach),
         )
         for row, plain in weeks
@@ -248,6 +250,11 @@ def _lift(name: str, log: tuple[float, float], reach: float, scale: float = 1.0)
     """Return a lift and its interval as fields of a record, from a log and its error."""
     ends = {"": 0.0, "_low": -reach, "_high": reach}
     return {f"{name}{end}": scale * math.expm1(log[0] + z * log[1]) for end, z in ends.items()}
+
+
+def _name_lift(name: str, row: WindowRow) -> dict[str, Any]:
+    """Return the lift of a row and its interval as fields of a record."""
+    return {name: row.lift, f"{name}_low": row.lift_low, f"{name}_high": row.lift_high}
 
 
 def _measure_log(row: WindowRow, alpha: float) -> tuple[float, float] | None:

@@ -125,8 +125,17 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     counts["requestless"] = fetch_int(engine, requestless)
     counts["again"], counts["wrong"] = _count_redrafted(engine, settings, rankers, counts["lists"])
     drafted = {name: sums[f"v_{name}"] for name in ("slots", "first", "places", "length")}
-    extras = list_wins, counts, _aggregates(run, prepared), refused
-    return InterleavedLog(rankers, metrics, credit, actions, drafted, *extras)
+    return InterleavedLog(
+        rankers=rankers,
+        metrics=metrics,
+        credit=credit,
+        actions=actions,
+        drafted=drafted,
+        list_wins=list_wins,
+        counts=counts,
+        aggregates=_aggregates(run, prepared),
+        refused=refused,
+    )
 
 
 def _select_credited(experiment: Experiment) -> Iterator[Metric]:

@@ -111,15 +111,17 @@ def print_result(
     # Without goals and guardrails a first screen would be empty.
     show_all, width = show_all or not judged, console.width
     metrics = None if show_all else judged
-    notes = [Text(f"  - {plain(note)}") for note in result.notes]
     sections: list[Iterable[Text | Padding]] = [
         (*_verdicts(result, outlook, offline), *_trust(result, width, show_all)),
         _scorecard(result, width, metrics),
-        *(text_table(table, width) for table in _tables(result) if show_all),
-        _left_out(result, metrics),
-        *((_accounting(result), [_heading("Notes"), *notes] if notes else ()) if show_all else ()),
-        _ahead(result, outlook, show_all),
     ]
+    if show_all:
+        sections += [text_table(table, width) for table in _tables(result)]
+    sections.append(_left_out(result, metrics))
+    if show_all:
+        notes = [Text(f"  - {plain(note)}") for note in result.notes]
+        sections += [_accounting(result), [_heading("Notes"), *notes] if notes else ()]
+    sections.append(_ahead(result, outlook, show_all))
     for i, section in enumerate(sections):
         for j, block in enumerate(section):
             if i and not j:

@@ -207,18 +207,14 @@ class Course:
 
         If `entered`, units count from their entry on, instead of those active in it.
         """
-        metric, inputs = self.metric, self.skewness_inputs
-        if (
-            inputs is not None
-            and self.axis.name == "calendar"
-            and (span, entered) in inputs.windows
-        ):
-            return means_and_ratios.compare_moments(metric, *inputs.windows[span, entered], rule)
-        window = self.axis.window(span, entered)
+        axis, metric, inputs = self.axis, self.metric, self.skewness_inputs
         if inputs is None:
+            window = axis.window(span, entered)
             return means_and_ratios.compare_within(metric, window, self.arms, rule)
-        days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
-        pair = means_and_ratios.pool_pair(window, self.arms)
+        if axis.name == "calendar" and (span, entered) in inputs.windows:
+            return means_and_ratios.compare_moments(metric, *inputs.windows[span, entered], rule)
+        days = 1 if axis.name in ("hour", "weekday") else span[1] - span[0] + 1
+        pair = means_and_ratios.pool_pair(axis.window(span, entered), self.arms)
         skewness = inputs.shape.skewness(days), inputs.shape.scaled
         return means_and_ratios.compare_moments(metric, *pair, rule, skewness=skewness)
 
