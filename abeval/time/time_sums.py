@@ -163,7 +163,9 @@ class Timeline:
     def find_skewness(self, metric: Metric, variant: str) -> axes.SkewnessInputs | None:
         """Find how skewed a metric is in a variant and control, None if unknown."""
         thirds, arms = self.thirds.get(metric.name), Arms(self.experiment.control, variant)
-        return thirds and axes.find_skewness_inputs(metric, thirds, arms, self.days)
+        if thirds is None:
+            return None
+        return axes.find_skewness_inputs(metric, thirds, arms, self.days)
 
 
 def load_days(
