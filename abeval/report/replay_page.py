@@ -422,7 +422,7 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
     rivals, traffic = pair_with_baseline(result), main_traffic(result)
     yield assets.block("offline.html", result=result, rivals=rivals, traffics=[*units.items()])
     short_metrics = _choose_short_metrics(result)
-    first = _find_family(short_metrics[0])
+    first = next(map(_find_family, short_metrics), "")
     quoted = [name for name in quote_metrics(short_metrics) if _find_family(name) == first]
     for i, (title, family_metrics, _) in enumerate(families(result, traffic, short_metrics)):
         blocks: list[Block] = []
