@@ -134,10 +134,8 @@ def _since(days: Sequence[AuditDay]) -> str | None:
     table = np.array([[day.mismatches, day.units - day.mismatches] for day in days])
     totals = table.sum(axis=0)
     before = table.cumsum(axis=0)[:-1]
-    p_values = [
-        float(fisher_exact(np.stack([totals - part, part]), alternative="greater").pvalue)
-        for part in before
-    ]
+    tables = (np.stack([totals - part, part]) for part in before)
+    p_values = [float(fisher_exact(pair, alternative="greater").pvalue) for pair in tables]
     best = int(np.argmin(p_values))
     return days[best + 1].day if p_values[best] * len(p_values) < _SINCE_LEVEL else None
 
@@ -179,11 +177,8 @@ def independence(assignments: Mapping[str, "pd.Series[str]"]) -> tuple[Independe
     """
     rows = [_pair(first, second, assignments) for first, second in combinations(assignments, 2)]
     tested = [row.p_value for row in rows if row.p_value is not None]
-    adjusted = iter(multipletests(tested, method="holm")[1] if tested else ())
-    return tuple(
-        row if row.p_value is None else replace(row, p_adjusted=float(next(adjusted)))
-        for row in rows
-    )
+    adjusted = map(float, multipletests(tested, method="holm")[1] if tested else ())
+    return tuple(r if r.p_value is None else replace(r, p_adjusted=next(adjusted)) for r in rows)
 
 
 def _pair(first: str, second: str, assignments: Mapping[str, "pd.Series[str]"]) -> Independence:

@@ -147,8 +147,17 @@ def ending(error: Exception) -> Ending:
             what = f"abeval failed, which it should not: {type(error).__name__}: {where}"
             code, hint = FAULT, _FAILED
     text = _clean_message(f"{what}\n  hint: {hint}" if hint else what)
-    printable = (c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return Ending(code, "".join(printable))
+    return Ending(code, replace_unprintable(text))
+
+
+def replace_unprintable(text: str) -> str:
+    """Replace characters that could hide text, turn its direction, or control a terminal.
+
+    Example:
+        >>> replace_unprintable("a\u202eb") == "a\N{REPLACEMENT CHARACTER}b"
+        True
+    """
+    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def _locate_error(error: Exception) -> str:

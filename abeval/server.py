@@ -104,9 +104,8 @@ def _refusal(tool: str, error: Exception) -> str:
     """Write why a call was refused, argument by argument."""
     if not isinstance(error.__cause__, ValidationError):
         return ending(AbevalError(str(error))).message
-    wrong = {
-        ".".join(map(str, detail["loc"])): detail["msg"] for detail in error.__cause__.errors()
-    }
+    details = error.__cause__.errors()
+    wrong = {".".join(map(str, detail["loc"])): detail["msg"] for detail in details}
     reasons = "; ".join(f"{name}: {translate_message(why)}" for name, why in wrong.items())
     return ending(AbevalError(f"arguments of {tool}: {reasons}")).message
 
@@ -202,9 +201,8 @@ class Tools:
         if loaded.sums is not None:
             return loaded
         # The file could name a cluster, a network address or a folder to write to.
-        engine = loaded.experiment.engine.model_dump(
-            include={"memory_limit", "threads"}, exclude_none=True
-        )
+        limits = {"memory_limit", "threads"}
+        engine = loaded.experiment.engine.model_dump(include=limits, exclude_none=True)
         return loaded.replace(engine=engine)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import accumulate
 from typing import Any
 
+from abeval.errors import replace_unprintable
 from abeval.results import codes
 from abeval.results import format as fmt
 
@@ -42,17 +43,13 @@ def build_message(brief: Mapping[str, Any]) -> dict[str, Any]:
     unmet = [f"{check['check']}: {check['message']}" for check in trust["unmet"]]
     context = "\n".join((brief["so_far"], f"Trust checks: {counts}", *unmet))
     header = {"type": "plain_text", "text": _fit(title, _MOST_HEADER, is_escaped=False)}
-    sections = (
-        {"type": "section", "text": _markdown(text)} for text in _write_sections(brief) if text
-    )
-    return {
-        "text": _fit(title, _MOST_HEADER),
-        "blocks": [
-            {"type": "header", "text": header},
-            *sections,
-            {"type": "context", "elements": [_markdown(context)]},
-        ],
-    }
+    texts = filter(None, _write_sections(brief))
+    blocks = [
+        {"type": "header", "text": header},
+        *({"type": "section", "text": _markdown(text)} for text in texts),
+        {"type": "context", "elements": [_markdown(context)]},
+    ]
+    return {"text": _fit(title, _MOST_HEADER), "blocks": blocks}
 
 
 def _write_sections(brief: Mapping[str, Any]) -> Iterator[str]:
@@ -85,9 +82,7 @@ def _fit(text: str, most: int, is_escaped: bool = True) -> str:
         ('&lt;!channel&gt; &amp; all', 'a long …')
     """
     # An unprintable character could hide text or turn its direction.
-    shown = (
-        char if char.isprintable() or char == "\n" else "\N{REPLACEMENT CHARACTER}" for char in text
-    )
+    shown = replace_unprintable(text)
     written = [html.escape(char, quote=False) if is_escaped else char for char in shown]
     ends = [*accumulate(map(len, written))]
     if not ends or ends[-1] <= most:

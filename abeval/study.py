@@ -8,7 +8,7 @@ from dataclasses import replace
 from datetime import date, time
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar, Unpack, cast
+from typing import Any, ParamSpec, TypeVar, Unpack, cast
 
 import tomlkit
 
@@ -111,6 +111,7 @@ _REPLAYS, _SEED = 10_000, 0
 LeftOut = tuple[tuple[str, str], ...]
 """Results that were not computed, and why."""
 
+Asked = ParamSpec("Asked")
 Made = TypeVar("Made")
 
 
@@ -124,20 +125,18 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
     metrics = named_metrics(experiment)
     with record_queries() as queries, open_run(experiment, inputs) as run:
         collected, schema = _collect_aggregates(run, metrics)
-        daily, no_time = _try_to_make(
-            "effects over time", lambda: load_given_days(collected.logs, metrics)
-        )
+        daily, no_time = _try_to_make("effects over time", load_given_days, collected.logs, metrics)
         first = analyze_with_outlook(run, collected, daily)
         analysis = cast("Result", first.analysis)
         time = None
         if daily is not None:
             time, no_time = _try_to_make(
-                "effects over time", lambda: windows(run, metrics, WIDTHS, (), daily=daily)
+                "effects over time", windows, run, metrics, WIDTHS, (), daily=daily
             )
         run.step("replays")
         sums = collected.aggregates
         replays, no_aa = _try_to_make(
-            "A/A replays", lambda: replay_aa(experiment, metrics, sums, _REPLAYS, _SEED)
+            "A/A replays", replay_aa, experiment, metrics, sums, _REPLAYS, _SEED
         )
         options = ReplayOptions()
         scoring = choose_replay_scoring(options, experiment.alpha)
@@ -156,9 +155,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
 def analyze_with_outlook(run: Run, collected: Collected, daily: DailyLogs | None) -> Study:
     """Compute the analysis and its power outlook."""
     experiment, metrics = run.experiment, named_metrics(run.experiment)
-    growths, none = _try_to_make(
-        "growth by day", lambda: find_growth_by_metric(collected, metrics, daily)
-    )
+    growths, none = _try_to_make("growth by day", find_growth_by_metric, collected, metrics, daily)
     outlook = power_outlook(Analysis(experiment, metrics, collected.aggregates), growths or {})
     analysis = judge_aggregates(experiment, collected.aggregates, run.step)
     return Study(analysis=analysis, outlook=outlook, left_out=none)
@@ -174,10 +171,12 @@ def _collect_aggregates(run: Run, metrics: Sequence[Metric]) -> tuple[Collected,
     return collected, collected.logs.schema
 
 
-def _try_to_make(what: str, make: Callable[[], Made]) -> tuple[Made | None, LeftOut]:
+def _try_to_make(
+    what: str, make: Callable[Asked, Made], *args: Asked.args, **keywords: Asked.kwargs
+) -> tuple[Made | None, LeftOut]:
     """Make a result, or return the reason why it cannot be made."""
     try:
-        return make(), ()
+        return make(*args, **keywords), ()
     except AbevalError as error:
         return None, ((what, error.what),)
 
@@ -187,11 +186,9 @@ def _models(
 ) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
     """Replay models with what an agreement reads, or alone; say why the rest is missing."""
     # One pass over the log serves both: each then keeps its own metrics.
-    offline, no_agreement = _try_to_make(
-        "agreement", lambda: read_offline(run, options, schema, OFFLINE)
-    )
+    offline, no_agreement = _try_to_make("agreement", read_offline, run, options, schema, OFFLINE)
     if offline is None or offline.replay is None:
-        replayed, no_replay = _try_to_make("offline replay", lambda: replay(run, options))
+        replayed, no_replay = _try_to_make("offline replay", replay, run, options)
         return replayed, offline, (*no_replay, *no_agreement)
     agreement_offline = offline._replace(replay=select_metrics(offline.replay, OFFLINE))
     asked = [metric.id for metric in scoring.metrics]
@@ -212,7 +209,7 @@ def replay_beside_gap(
     with open_run(experiment, inputs) as run:
         both = None
         if options.get("relevance", "click") == "click":
-            both, _ = _try_to_make("agreement", lambda: _replay_and_agree(run, options, scoring))
+            both, _ = _try_to_make("agreement", _replay_and_agree, run, options, scoring)
         return both or (replay(run, options), None)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
@@ -14,7 +14,7 @@ from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
-    from abeval.results.analysis import Result
+    from abeval.results.analysis import CheckResult, Pairwise, Result
     from abeval.results.interleaving import InterleavingResult
     from abeval.results.record import PageRecord
     from abeval.results.study import Study
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 _column = partial(options.flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
-_FLAGS = (
+_COLUMNS = (
     _column("unit", str, "The unit; without it each row is one."),
     _column("variant", str, "The variant."),
     _column(
@@ -61,7 +61,7 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.engines.sources import is_table
 
-    used = [(flag, value) for flag in _FLAGS if (value := flags.pop(flag.parameter.name))]
+    used = [(flag, value) for flag in _COLUMNS if (value := flags.pop(flag.parameter.name))]
     columns: dict[str, Any] = {flag.keyword: flag.read(value) for flag, value in used}
     names = [flag.parameter.name for flag, _ in used]
     if file is None:
@@ -105,15 +105,6 @@ def _load_sums_table(
     return load_sums(sums, TableOptions(**columns), unit)
 
 
-_add_table_flags = partial(
-    options.add_engine_flags,
-    load=_load,
-    flags=_FLAGS,
-    text="The experiment file (TOML), a table with --variant, or a table of counts.",
-    is_needed=False,
-)
-
-
 def _check_report(file: Path) -> None:
     # JSON and Markdown replace any file, as --json does; a page replaces only a page.
     if file.suffix.lower() not in (".json", ".md"):
@@ -122,70 +113,67 @@ def _check_report(file: Path) -> None:
 
 _EXIT_CODES = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5, "draft": 6}
 
+_WRITES = options.Writes(check=_check_report)
+_REPORT = "Write all that is known: a page, or by its name .md or .json; repeat for more."
+_PAIRS = "Only compare every pair of variants on a metric, p adjusted over the pairs."
+_BRIEF = "Print at most 4 kB of JSON for programs: decision, why, next step."
+_GATE = "Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass."
+_SUMS = "Judge sums by metric, variant and day instead of logs."
+_HISTORY = "Past experiments, which say what to expect of a lift."
+_CONNECT = "Sum in a warehouse that has the logs' tables: postgresql://…, http://…, chdb:…."
+_written = partial(options.flag, metavar="FILE", parser=options.parse_output_path)
+_file = partial(options.flag, metavar="FILE", marks=[options.Reads()])
+_OPTIONS = (
+    options.JSON,
+    _written("report", list[Path], _REPORT, marks=[_WRITES]),
+    _written("csv", Path, "Write the scorecard as CSV.", marks=[options.Writes()]),
+    options.flag("checks", bool, "Only check the split and the logs.", False, "--checks"),
+    options.flag("pairs", str, _PAIRS, metavar="METRIC"),
+    options.ALL,
+    options.flag("brief", bool, _BRIEF, False, "--brief"),
+    options.flag(
+        "format", Literal["text", "md"], "text, or md for a chat: at most 20 lines of text.", "text"
+    ),
+    options.flag("gate", bool, _GATE, False, "--gate"),
+    options.flag("profile", bool, "Print the time of each step, on stderr.", False, "--profile"),
+    _file("sums", Path, _SUMS),
+    _file("history", Path, _HISTORY),
+    options.flag("connect", str, _CONNECT, metavar="URI"),
+)
 
-@_add_table_flags
-def analyze(
-    loaded: "LoadedExperiment",
-    json_file: options.JsonFile = None,
-    report: Annotated[
-        list[Path] | None,
-        options.output_file(
-            "--report",
-            "Write all that is known: a page, or by its name .md or .json; repeat for more.",
-        ),
-        options.Writes(check=_check_report),
-    ] = None,
-    csv: Annotated[
-        Path | None, options.output_file("--csv", "Write the scorecard as CSV."), options.Writes()
-    ] = None,
-    checks: Annotated[
-        bool, typer.Option("--checks", help="Only check the split and the logs.")
-    ] = False,
-    pairs: Annotated[
-        str | None,
-        typer.Option(
-            help="Only compare every pair of variants on a metric, p adjusted over the pairs.",
-            metavar="METRIC",
-        ),
-    ] = None,
-    show_all: options.Whole = False,
-    brief: Annotated[
-        bool,
-        typer.Option(
-            "--brief", help="Print at most 4 kB of JSON for programs: decision, why, next step."
-        ),
-    ] = False,
-    format: Annotated[
-        Literal["text", "md"],
-        typer.Option("--format", help="text, or md for a chat: at most 20 lines of text."),
-    ] = "text",
-    gate: Annotated[
-        bool,
-        typer.Option(
-            "--gate", help="Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass."
-        ),
-    ] = False,
-    profile: Annotated[
-        bool, typer.Option("--profile", help="Print the time of each step, on stderr.")
-    ] = False,
-    sums: Annotated[
-        Path | None,
-        typer.Option(help="Judge sums by metric, variant and day instead of logs.", metavar="FILE"),
-        options.Reads(),
-    ] = None,
-    history: Annotated[
-        Path | None,
-        typer.Option(help="Past experiments, which say what to expect of a lift.", metavar="FILE"),
-        options.Reads(),
-    ] = None,
-    connect: Annotated[
-        str | None,
-        typer.Option(
-            help="Sum in a warehouse that has the logs' tables: postgresql://…, http://…, chdb:….",
-            metavar="URI",
-        ),
-    ] = None,
-) -> None:
+
+class _Asked(NamedTuple):
+    """What the options ask for: which result, of what, and what is written and printed of it."""
+
+    json_file: Path | None
+    report: list[Path] | None
+    csv: Path | None
+    checks: bool
+    pairs: str | None
+    whole: bool
+    brief: bool
+    format: str
+    gate: bool
+    profile: bool
+    sums: Path | None
+    history: Path | None
+    connect: str | None
+
+    def exit_with_verdict(self, verdicts: "Sequence[Verdict]") -> None:
+        """Exit with the code of the worst decision, if `--gate` is given."""
+        if self.gate:
+            exit_codes = (_EXIT_CODES[verdict.decision] for verdict in verdicts)
+            raise typer.Exit(max(exit_codes, default=0))
+
+
+@partial(
+    options.add_engine_flags,
+    load=_load,
+    flags=(*_OPTIONS, *_COLUMNS),
+    text="The experiment file (TOML), a table with --variant, or a table of counts.",
+    is_needed=False,
+)
+def analyze(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
     """Analyse an experiment: verdict, next step, goals and guardrails, trust.
 
     The report of an experiment file has all that its logs allow: time, A/A replays, models.
@@ -194,94 +182,117 @@ def analyze(
     abeval analyze experiment.toml --report report.html
     abeval analyze users.csv --variant group --metric revenue
     """
+    asked = _Asked(**values)
+    # Options that other results do not have are refused, not ignored.
+    of_analysis = {name: values[name] for name in ("csv", "sums", "connect", "brief", "history")}
+    if asked.checks or asked.pairs is not None:
+        of_analysis |= {"report": asked.report, "profile": asked.profile}
+        of_analysis["format"] = asked.format != "text"
+        of_analysis |= {name: asked.pairs and values[name] for name in ("checks", "gate")}
+        _refuse("--checks" if asked.pairs is None else "--pairs", of_analysis)
+        _check_or_compare(loaded, asked)
+    elif loaded.experiment.interleaving is not None:
+        _refuse("an interleaved list", of_analysis)
+        _judge_rankers(loaded, asked)
+    elif asked.sums is not None and asked.connect is not None:
+        raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
+    elif asked.brief and asked.format != "text":
+        raise ExperimentError("--brief and --format both say what is printed", "give one")
+    else:
+        _judge_variants(loaded, asked)
+
+
+def _check_or_compare(loaded: "LoadedExperiment", asked: _Asked) -> None:
+    """Check the split and the logs, or compare every pair of variants on a metric."""
+    from abeval.progress import steps
+
+    outcome: CheckResult | Pairwise
+    with steps("check") as step:
+        if asked.pairs is None:
+            outcome = loaded.check(step=step)
+        else:
+            outcome = loaded.compare(asked.pairs, step=step)
+    options.show(outcome, asked.json_file, show_all=asked.whole)
+    if asked.gate and outcome.questions:
+        raise typer.Exit(_EXIT_CODES["draft"])
+    if asked.gate and any(check.status == "fail" for check in outcome.trust):
+        raise typer.Exit(_EXIT_CODES["do_not_trust"])
+
+
+def _judge_rankers(loaded: "LoadedExperiment", asked: _Asked) -> None:
+    """Judge which ranker users of interleaved lists prefer."""
+    from abeval.progress import steps
+
+    with steps(profile=asked.profile) as step:
+        lists = loaded.preferences(step=step)
+    for file in asked.report or ():
+        _write_report(file, lists)
+    options.write_json(asked.json_file, lists)
+    if asked.format == "md":
+        typer.echo(lists.to_markdown(), nl=False)
+    else:
+        options.show(lists, None, show_all=asked.whole)
+    asked.exit_with_verdict(lists.verdicts)
+
+
+def _judge_variants(loaded: "LoadedExperiment", asked: _Asked) -> None:
+    """Judge the variants of an A/B test; write and print the result."""
     from abeval.files import write_text
     from abeval.progress import steps
-    from abeval.report.terminal import print_result
 
-    # Options that other results do not have are refused, not ignored.
-    of_analysis: dict[str, object] = {"csv": csv, "sums": sums, "connect": connect, "brief": brief}
-    of_analysis |= {"history": history}
-    if checks or pairs is not None:
-        of_analysis |= {"report": report, "profile": profile, "format": format != "text"}
-        of_analysis |= {"checks": pairs and checks, "gate": pairs and gate}
-        _refuse("--checks" if pairs is None else "--pairs", of_analysis)
-        with steps("check") as step:
-            outcome = loaded.check(step=step) if pairs is None else loaded.compare(pairs, step=step)
-        options.show(outcome, json_file, show_all=show_all)
-        if gate and (outcome.questions or any(check.status == "fail" for check in outcome.trust)):
-            raise typer.Exit(_EXIT_CODES["draft" if outcome.questions else "do_not_trust"])
-        return
-    if loaded.experiment.interleaving is not None:
-        _refuse("an interleaved list", of_analysis)
-        with steps(profile=profile) as step:
-            lists = loaded.preferences(step=step)
-        for file in report or ():
-            _write_report(file, lists)
-        options.write_json(json_file, lists)
-        if format == "md":
-            typer.echo(lists.to_markdown(), nl=False)
-        else:
-            options.show(lists, None, show_all=show_all)
-        _exit_with_verdict(lists.verdicts, gate)
-        return
-    if sums is not None and connect is not None:
-        raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
-    if brief and format != "text":
-        raise ExperimentError("--brief and --format both say what is printed", "give one")
-    has_logs = connect is None and sums is None and loaded.sums is None
-    has_study = bool(report) and has_logs and not loaded.is_table
-    with steps("study" if has_study else "analyze", profile=profile) as step:
-        study = None
-        if connect is not None:
-            result = loaded.analyze(step=step, connect=connect)
-        elif sums is not None and loaded.sums is None:
-            result = loaded.from_sums(sums)
-        # A report of logs has all that they allow, which takes longer than the analysis.
-        elif has_study:
+    study: Study | None = None
+    has_logs = asked.connect is None and asked.sums is None and loaded.sums is None
+    has_study = bool(asked.report) and has_logs and not loaded.is_table
+    with steps("study" if has_study else "analyze", profile=asked.profile) as step:
+        if has_study:
+            # A report of logs has all that they allow, which takes longer than the analysis.
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
+        elif asked.sums is not None and loaded.sums is None:
+            result = loaded.from_sums(asked.sums)
         else:
-            result = loaded.analyze(step=step)
-        if history is not None:
+            result = loaded.analyze(step=step, connect=asked.connect)
+        if asked.history is not None:
             from abeval.history.history import read_past
             from abeval.history.worth import shrink_worth
 
-            result = shrink_worth(result, read_past(history))
+            result = shrink_worth(result, read_past(asked.history))
             study = study and replace(study, analysis=result)
         step("writing")
-        options.write_json(json_file, result)
-        if csv is not None:
-            write_text(csv, result.to_csv())
-        for file in report or ():
+        options.write_json(asked.json_file, result)
+        if asked.csv is not None:
+            write_text(asked.csv, result.to_csv())
+        for file in asked.report or ():
             _write_report(file, _as_study(study or result))
-    outlook, said = None, tuple[str, ...]()
+    _print_analysis(result, study, asked)
+    if asked.connect is not None:
+        typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
+    asked.exit_with_verdict(result.verdicts)
+
+
+def _print_analysis(result: "Result", study: "Study | None", asked: _Asked) -> None:
+    """Print an analysis as text, as Markdown, or as JSON for programs."""
+    outlook, offline = None, tuple[str, ...]()
     if study is not None:
         from abeval.report.agreement_page import standing_lines
 
-        outlook, said = study.outlook, standing_lines(study)
-    if brief:
+        outlook, offline = study.outlook, standing_lines(study)
+    if asked.format == "md":
+        typer.echo(_as_study(study or result).to_markdown(), nl=False)
+    elif asked.brief:
         from abeval.brief import brief_json
 
-        typer.echo(brief_json(result, outlook, said))
-    elif format == "md":
-        typer.echo(_as_study(study or result).to_markdown(), nl=False)
+        typer.echo(brief_json(result, outlook, offline))
     else:
-        print_result(result, options.console(), show_all, outlook, said)
-    if connect is not None:
-        typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
-    _exit_with_verdict(result.verdicts, gate)
+        from abeval.report.terminal import print_result
+
+        print_result(result, options.console(), asked.whole, outlook, offline)
 
 
 def _refuse(request: str, options: Mapping[str, object]) -> None:
     """Refuse options that have no meaning for the requested result."""
     if misplaced := [name for name, value in options.items() if value]:
         raise ExperimentError(f"{request} has no --{misplaced[0]}", "leave it out")
-
-
-def _exit_with_verdict(verdicts: "Sequence[Verdict]", gate: bool) -> None:
-    """Exit with the code of the worst decision, if `--gate` is given."""
-    if gate:
-        raise typer.Exit(max((_EXIT_CODES[verdict.decision] for verdict in verdicts), default=0))
 
 
 def _as_study(result: "Result | Study") -> "Study":
@@ -304,11 +315,7 @@ def _write_report(file: Path, result: "Study | InterleavingResult") -> None:
 
 
 def report(
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
-        options.Reads("the file to report"),
-    ],
+    files: options.ResultFiles,
     output: Annotated[
         Path | None,
         options.output_file("--output", "Write the page, or the Markdown."),

@@ -121,9 +121,8 @@ def _sql(plan: "Plan", dialect: str) -> str:
     from abeval.engines.statement import rule_statement
 
     if plan.overrides or plan.sticky:
-        raise ExperimentError(
-            "overrides and sticky units are a table, not a rule", "join the table in your own SQL"
-        )
+        what = "overrides and sticky units are a table, not a rule"
+        raise ExperimentError(what, "join the table in your own SQL")
     variant = rule_sql(plan.rule(), "cast(unit_id as varchar)")
     return rule_statement(f"select unit_id, {variant} as variant from units", dialect)
 

@@ -5,12 +5,12 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
+from contextlib import redirect_stdout, suppress
 from functools import partial
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 
@@ -149,38 +149,28 @@ def protect_inputs(command: Command) -> Command:
     # Some commands have a time limit of their own.
     extra = [_DEBUG, *([] if "time_limit" in parameters else [_TIME_LIMIT])]
 
-    def run_limited(**values: Any) -> None:  # noqa: ANN401 (typer's values)
-        with _limit(None if "time_limit" in parameters else values.pop("time_limit", None)):
+    def run_limited(time_limit: float | None = None, **values: Any) -> None:  # noqa: ANN401
+        if time_limit is None:
             command(**values)
+            return
+        from abeval.engines.duckdb_connection import time_limit as limit_queries
+
+        with limit_queries(time_limit):
+            command(**values)
+
+    execute = command if "time_limit" in parameters else run_limited
 
     def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         to_stdout = values.get("json_file") == _STDOUT
-        files = {**values, "json_file": None} if to_stdout else values
-        lists = {n: v if isinstance(v, list) else [v] for n, v in files.items() if v is not None}
-        file_values = [(*marks[n], value) for n in marks for value in lists.get(n, ())]
-        written = [(name, mark, v) for name, mark, v in file_values if isinstance(mark, Writes)]
-        if written:
-            from abeval.files import check_writable
-            from abeval.logs.outputs import check_apart
-
-            # All checks are made before a log is read: a long run must not fail at its end.
-            for _, _, file in written:
-                check_writable(file)
-            reads = [(name, mark, v) for name, mark, v in file_values if isinstance(mark, Reads)]
-            check_apart(
-                [read for name, mark, value in reads for read in mark.reads(name, value)],
-                [(name, file) for name, _, file in written],
-            )
-            for _, mark, file in written:
-                mark.check(file)
+        _check_files(marks, {**values, "json_file": None} if to_stdout else values)
         if not to_stdout:
-            run_limited(**values)
+            execute(**values)
             return
         with TemporaryDirectory() as folder:
             file = Path(folder) / "result.json"
             try:
                 with redirect_stdout(StringIO()):
-                    run_limited(**{**values, "json_file": file})
+                    execute(**{**values, "json_file": file})
             finally:
                 # Also before an exit code of `--gate`.
                 if file.exists():
@@ -189,13 +179,28 @@ def protect_inputs(command: Command) -> Command:
     return _copy_signature(run, command, [*parameters.values(), *extra])
 
 
-def _limit(seconds: float | None) -> AbstractContextManager[None]:
-    """Limit the time of queries; None sets no limit."""
-    if seconds is None:
-        return nullcontext()
-    from abeval.engines.duckdb_connection import time_limit
+def _check_files(
+    marks: Mapping[str, tuple[str, Reads | Writes]], values: Mapping[str, Any]
+) -> None:
+    """Refuse files that cannot be written, or that the command reads, before a log is read."""
+    lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
+    files = [(*marks[name], value) for name in marks for value in lists.get(name, ())]
+    written = [(name, mark, file) for name, mark, file in files if isinstance(mark, Writes)]
+    if not written:
+        return
+    from abeval.files import check_writable
+    from abeval.logs.outputs import check_apart
 
-    return time_limit(seconds)
+    # A long run must not fail at its end.
+    for _, _, file in written:
+        check_writable(file)
+    reads = [(name, mark, value) for name, mark, value in files if isinstance(mark, Reads)]
+    check_apart(
+        [read for name, mark, value in reads for read in mark.reads(name, value)],
+        [(name, file) for name, _, file in written],
+    )
+    for _, mark, file in written:
+        mark.check(file)
 
 
 def _copy_signature(
@@ -273,6 +278,13 @@ Whole = Annotated[
 ]
 
 
+ResultFiles = Annotated[
+    list[Path],
+    typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
+    Reads("the file to report"),
+]
+
+
 class Flag(NamedTuple):
     """An option of a command, and the keyword argument that gets its value."""
 
@@ -338,18 +350,12 @@ _TIME_LIMIT = _parameter(
 )
 
 
-def _load_file(file: Path, _: Mapping[str, object]) -> "LoadedExperiment":
-    from abeval.api import load
-
-    return load(file)
-
-
 _engine_flag = partial(flag, rich_help_panel="Engine")
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
 _TEMPORARY = "Folder for data that does not fit into memory."
 _REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
 _ENGINE = (
-    _engine_flag("engine", str, "duckdb or spark.", metavar="NAME"),
+    _engine_flag("engine", str, "duckdb or spark.", to="name", metavar="NAME"),
     _engine_flag("address", str, _SPARK, metavar="ADDRESS"),
     _engine_flag("memory_limit", str, "Memory limit, such as 4GB.", metavar="SIZE"),
     _engine_flag("threads", int, "CPU cores.", min=1, max=MAX_THREADS),
@@ -361,42 +367,37 @@ _ENGINE = (
 
 def add_engine_flags(
     command: Command,
-    load: Callable[[Any, dict[str, Any]], "LoadedExperiment"] = _load_file,
+    load: Callable[[Any, dict[str, Any]], "LoadedExperiment"] | None = None,
     flags: Sequence[Flag] = (),
     text: str = "The experiment file (TOML).",
     *,
     is_needed: bool = True,
 ) -> Command:
-    """Turn a command on a loaded experiment into one on its file; add engine flags.
+    """Turn a command on a loaded experiment into one on its file, with `flags` and engine flags.
 
-    `load` gets the file and all values; it removes those of `flags` from them.
+    `load` gets the file and all values, and may remove some that the command does not take. Without
+    it, the file is that of an experiment.
     """
 
     def run(
         experiment: Path | None = None,
         **values: Any,  # noqa: ANN401 (typer's values)
     ) -> None:
-        entered = {option.keyword: values.pop(option.keyword) for option in _ENGINE}
-        # A flag that is not given leaves the entry of the file.
-        engine = {name: value for name, value in entered.items() if value is not None}
-        command(_override_engine(load(experiment, values), engine), **values)
+        from abeval.api import load as load_file
 
-    parameters = list(inspect.signature(command).parameters.values())[1:]
-    kind = Path if is_needed else Path | None
-    file = inspect.Parameter(
-        "experiment",
-        inspect.Parameter.POSITIONAL_OR_KEYWORD,
-        default=NEEDED if is_needed else None,
-        annotation=Annotated[
-            kind,
-            typer.Argument(help=text),
-            Reads("the experiment file", is_experiment=_is_no_table),
-        ],
-    )
-    parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
-    return _copy_signature(
-        run, command, [file, *parameters, *(option.parameter for option in (*flags, *_ENGINE))]
-    )
+        entered = {option.keyword: values.pop(option.parameter.name) for option in _ENGINE}
+        loaded = load(experiment, values) if load else load_file(cast("Path", experiment))
+        # A flag that is not given leaves the entry of the file.
+        if engine := {name: value for name, value in entered.items() if value is not None}:
+            entries = loaded.experiment.engine.model_dump(exclude_unset=True)
+            loaded = loaded.replace(engine={**entries, **engine})
+        command(loaded, **values)
+
+    reads = Reads("the experiment file", is_experiment=_is_no_table)
+    kind, default = (Path, NEEDED) if is_needed else (Path | None, None)
+    file = _parameter("experiment", Annotated[kind, typer.Argument(help=text), reads], default)
+    options = (option.parameter for option in (*flags, *_ENGINE))
+    return _copy_signature(run, command, [file, *options])
 
 
 def command_from_method(
@@ -431,17 +432,7 @@ def command_from_method(
         show(result, values["json_file"], page, *more, show_all=show_all)
 
     run.__name__, run.__doc__ = method, text
-    loaded = inspect.Parameter("loaded", inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return add_engine_flags(_copy_signature(run, run, [loaded, *(f.parameter for f in flags)]))
-
-
-def _override_engine(loaded: "LoadedExperiment", flags: Mapping[str, object]) -> "LoadedExperiment":
-    """Return the experiment with entries of `[engine]` replaced by flags."""
-    if not flags:
-        return loaded
-    entries = {"name" if k == "engine" else k: v for k, v in flags.items()}
-    engine = loaded.experiment.engine.model_dump(exclude_unset=True)
-    return loaded.replace(engine={**engine, **entries})
+    return add_engine_flags(run, flags=flags)
 
 
 def write_json(file: Path | None, result: "Record") -> None:

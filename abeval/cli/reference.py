@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from abeval.bounds import MAX_IMPRESSIONS
-from abeval.cli.options import READ, Reads, Writes, console, parse_output_path, parse_read_options
+from abeval.cli import options
 from abeval.errors import ExperimentError
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def _print_table(columns: "Mapping[str, Kind]", rows: Iterable[tuple[str, ...]])
     from abeval.report.tables import TextTable
     from abeval.report.terminal import text_table
 
-    screen = console()
+    screen = options.console()
     table = TextTable("", "", tuple(columns), tuple(rows), tuple(columns.values()))
     for block in text_table(table, screen.width):
         screen.print(block)
@@ -44,12 +44,11 @@ def metrics() -> None:
 
     columns: dict[str, Kind] = {"metric": "name", "formula": "words", "unit": "name"}
     columns |= {"direction": "extra", "role": "name", "needs": "words", "kind": "extra"}
-    definitions = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
-    needs = {m.name: ", ".join(sorted(m.needs)) for m in definitions}
     rows = (
-        (m.formula, m.unit, m.direction.label, m.role, needs[m.name], m.kind) for m in definitions
+        (m.name, m.formula, m.unit, m.direction.label, m.role, ", ".join(sorted(m.needs)), m.kind)
+        for m in builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
     )
-    _print_table(columns, ((m.name, *row) for m, row in zip(definitions, rows, strict=True)))
+    _print_table(columns, rows)
 
 
 def schema(
@@ -71,13 +70,7 @@ def schema(
     typer.echo(json.dumps(found, indent=2))
 
 
-def slack(
-    files: Annotated[
-        list[Path],
-        typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
-        Reads("the results"),
-    ],
-) -> None:
+def slack(files: options.ResultFiles) -> None:
     """Print a message for Slack: decision, next step, effects and trust as blocks.
 
     Examples:
@@ -116,7 +109,7 @@ def sql(
     database: Annotated[
         Path | None,
         typer.Option(help="A DuckDB file to write these views to.", metavar="FILE"),
-        Writes(),
+        options.Writes(),
     ] = None,
     sums: Annotated[
         Path | None,
@@ -124,7 +117,7 @@ def sql(
             help="Write one statement of all sums of this experiment, for its tables there.",
             metavar="FILE",
         ),
-        Reads(),
+        options.Reads(),
     ] = None,
     connect: Annotated[
         str | None,
@@ -189,9 +182,8 @@ def _write_database(file: Path, database: Path) -> None:
 
     experiment = _load_experiment(file)
     statements = write_view_statements(experiment, is_absolute=True)
-    there = [
-        files_there("", log, experiment.folder) for log in experiment.logs.logs_by_name.values()
-    ]
+    logs = experiment.logs.logs_by_name.values()
+    there = [files_there("", log, experiment.folder) for log in logs]
     files = [name for listing in there if listing for name in (*listing.read, *listing.empty)]
     # DuckDB writes a draft first: a failed run must not leave half a database.
     with TemporaryDirectory() as folder:
@@ -225,7 +217,9 @@ def _write_sums(file: Path, dialect: str, uri: str | None) -> str:
 def simulate(
     directory: Annotated[
         Path,
-        typer.Argument(help="Folder to write to; created if missing.", parser=parse_output_path),
+        typer.Argument(
+            help="Folder to write to; created if missing.", parser=options.parse_output_path
+        ),
     ],
     impressions: Annotated[
         int,
@@ -268,7 +262,7 @@ def mcp(
     folders: Annotated[
         list[Path],
         typer.Argument(help="Folders that may be read.", metavar="FOLDER..."),
-        Reads("the folder"),
+        options.Reads("the folder"),
     ],
     time_limit: Annotated[
         float, typer.Option(help="Seconds after which the queries of a call end.", min=0.1)
@@ -287,12 +281,14 @@ def mcp(
 
 def init(
     files: Annotated[
-        list[Path], typer.Argument(help="Files of a log or table."), Reads("the files")
+        list[Path], typer.Argument(help="Files of a log or table."), options.Reads("the files")
     ],
     output: Annotated[
-        Path, typer.Option(help="The experiment file to write; it must not be there."), Writes()
+        Path,
+        typer.Option(help="The experiment file to write; it must not be there."),
+        options.Writes(),
     ] = Path("experiment.toml"),
-    read: Annotated[list[str] | None, typer.Option(help=READ, metavar="KEY=VALUE")] = None,
+    read: Annotated[list[str] | None, typer.Option(help=options.READ, metavar="KEY=VALUE")] = None,
 ) -> None:
     """Look at files, guess what their columns are, and write an experiment file with comments.
 
@@ -305,7 +301,7 @@ def init(
 
     if output.exists():
         raise ExperimentError(f"{output} is there already", "name another file with --output")
-    draft = draft_files(files, output.parent, _name(files[0]), parse_read_options(read))
+    draft = draft_files(files, output.parent, _name(files[0]), options.parse_read_options(read))
     write_text(output, draft.text)
     _print(draft, output)
 

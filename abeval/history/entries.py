@@ -11,6 +11,7 @@ from abeval.errors import ExperimentError
 from abeval.history.table import edit_rows
 from abeval.offline.metrics import find_direction
 from abeval.results import codes, study
+from abeval.results import format as fmt
 from abeval.results.agreement import Agreement, AgreementRow
 from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import Row
@@ -75,10 +76,7 @@ def _put_source(rows: list[HistoryRow], new: Sequence[HistoryRow]) -> AddedSourc
 
 def _read_results(results: Sequence[Addable | Study | str | Path]) -> list[Addable]:
     """Read the results of one experiment that a history takes."""
-    loaded = [
-        read_result(Path(result), _WANTED) if isinstance(result, str | Path) else result
-        for result in results
-    ]
+    loaded = [read_result(Path(r), _WANTED) if isinstance(r, str | Path) else r for r in results]
     groups = (result.results if isinstance(result, Study) else (result,) for result in loaded)
     addable = [result for group in groups for result in group if isinstance(result, Addable)]
     if not addable:
@@ -112,11 +110,8 @@ def build_rows(result: Addable, shipped: frozenset[str] | None) -> tuple[History
             rows = [_offline(result, "replay", pair, variant=pair.model) for pair in result.pairs]
         case Agreement():
             # The offline differences of variants, which are on control's traffic.
-            of_variants = {(row.variant, row.offline): row for row in result.rows}.values()
-            rows = [
-                _offline(result, "agreement", row, metric=row.offline, role=None)
-                for row in of_variants
-            ]
+            pairs = {(row.variant, row.offline): row for row in result.rows}.values()
+            rows = [_offline(result, "agreement", r, metric=r.offline, role=None) for r in pairs]
         case InterleavingResult():
             rows = [*_build_preference_rows(result)]
         case TimeResult():
@@ -143,11 +138,10 @@ def _pick_fields(row: Row | PreferenceRow, info: ExperimentInfo) -> dict[str, An
     }
 
 
-def _se(
-    effect: float | None, low: float | None, high: float | None, critical: float
-) -> float | None:
-    """Return the standard error behind an interval; None without one."""
-    if effect is None or low is None or high is None:
+def _se(ends: fmt.Interval, critical: float) -> float | None:
+    """Return the standard error behind a value and its interval; None without one."""
+    value, low, high = ends
+    if value is None or low is None or high is None:
         return None
     return (high - low) / (2 * critical) or None
 
@@ -169,8 +163,8 @@ def _build_analysis_rows(result: Result, shipped: frozenset[str] | None) -> Iter
         critical = bounds.get((row.metric, row.variant)) or -quantile(info.alpha / 2, df)
         yield HistoryRow(
             **_pick_fields(row, info),
-            se=_se(row.lift, row.lift_low, row.lift_high, critical),
-            site_se=_se(row.site_lift, row.site_lift_low, row.site_lift_high, critical),
+            se=_se((row.lift, row.lift_low, row.lift_high), critical),
+            site_se=_se((row.site_lift, row.site_lift_low, row.site_lift_high), critical),
             triggered="not_exposed" in left_out,
             source="analysis",
             control=info.control,
@@ -225,6 +219,6 @@ def _offline(
         side="offline",
         direction=find_direction(numbers["metric"]),
         scale="difference",
-        se=_se(row.difference, row.low, row.high, two_sided_quantile(result.alpha)),
+        se=_se((row.difference, row.low, row.high), two_sided_quantile(result.alpha)),
         alpha=result.alpha,
     )

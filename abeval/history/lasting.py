@@ -54,7 +54,10 @@ def _estimate_week(
     explained = share_removed(float(held.gain.sum()), float(held.error.sum()))
     typical = latent.predict(fitted, float(np.mean(x)), float(np.median(x_se)))[1]
     return Lasting(
-        *(metric, week, experiments, slope.value),
+        metric=metric,
+        week=week,
+        experiments=experiments,
+        kept=slope.value,
         low=finite_or_none(slope.low),
         high=finite_or_none(slope.high),
         explained=explained,

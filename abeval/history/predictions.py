@@ -64,7 +64,7 @@ def estimate_prediction(
     correlation = latent.correlation(fitted, alpha)
     slope = latent.slope(fitted, alpha)
     step, typical = float(np.median(np.abs(x))), float(np.median(x_se))
-    held_out = latent.held_out(fitted)
+    held = latent.held_out(fitted)
     row = replace(
         row,
         correlation=correlation.value,
@@ -76,12 +76,10 @@ def estimate_prediction(
         step=step,
         chance=latent.chance_positive(fitted, step, typical),
         chance_loss=latent.chance_positive(fitted, -step, typical),
-        explained=share_removed(float(held_out.gain.sum()), float(held_out.error.sum())),
+        explained=share_removed(float(held.gain.sum()), float(held.error.sum())),
         quality=correlation.value * math.sqrt(signal(x, x_se)),
     )
-    gains, errors = (
-        dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, held_out.error)
-    )
+    gains, errors = (dict(zip(cases, v.tolist(), strict=True)) for v in (held.gain, held.error))
     return FittedPrediction(row, correlation.p_value, gains, errors, fitted)
 
 
@@ -122,9 +120,7 @@ def choose_predictor(predictions: Sequence[FittedPrediction], alpha: float) -> C
     experiments = sorted({experiment for experiment, _ in cases})
     if len(experiments) < FEWEST:
         return None
-    gain = np.array(
-        [[_sum_experiment(prediction.gain, cases, e) for e in experiments] for prediction in fitted]
-    )
+    gain = np.array([[_sum_experiment(p.gain, cases, e) for e in experiments] for p in fitted])
     error = sum(_sum_experiment(fitted[0].error, cases, e) for e in experiments)
     # Without a predictor the gain is 0: it is the choice where all others do harm.
     gain = np.vstack([gain, np.zeros(len(experiments))])

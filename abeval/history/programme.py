@@ -188,9 +188,11 @@ def describe_programme(
     ]
     shown = [
         HoldoutWeek(
-            *(metric, row.end, row.days),
-            *(row.lift, row.lift_low, row.lift_high),
-            *(plain.lift, plain.lift_low, plain.lift_high),
+            metric=metric,
+            end=row.end,
+            days=row.days,
+            **_name_lift("holdout", row),
+            **_name_lift("plain", plain),
             **_lift("expected", parts.expect(*parts.average(until)), reach),
         )
         for row, plain in weeks
@@ -204,10 +206,8 @@ def _conclude(
 ) -> Programme:
     """Combine launches and holdout over the whole period, if they agree."""
     since = np.where(parts.live.any(1), 1.0, 0.0)
-    shrunk, worn = (
-        shrinkage.total(parts.effects, parts.ses, share * since).value
-        for share in (1.0, parts.kept[0])
-    )
+    shares = since, parts.kept[0] * since
+    shrunk, worn = (shrinkage.total(parts.effects, parts.ses, share).value for share in shares)
     expected = parts.expect(*parts.average(parts.days.size))
     steps = [float(since @ parts.effects), shrunk, worn, expected[0]]
     kept, kept_sd = parts.kept @ since / since.sum()
@@ -250,6 +250,11 @@ def _lift(name: str, log: tuple[float, float], reach: float, scale: float = 1.0)
     """Return a lift and its interval as fields of a record, from a log and its error."""
     ends = {"": 0.0, "_low": -reach, "_high": reach}
     return {f"{name}{end}": scale * math.expm1(log[0] + z * log[1]) for end, z in ends.items()}
+
+
+def _name_lift(name: str, row: WindowRow) -> dict[str, Any]:
+    """Return the lift of a row and its interval as fields of a record."""
+    return {name: row.lift, f"{name}_low": row.lift_low, f"{name}_high": row.lift_high}
 
 
 def _measure_log(row: WindowRow, alpha: float) -> tuple[float, float] | None:
@@ -305,11 +310,8 @@ def _count_others(metric: str, holdout: Holdout, in_test: NDArray[np.bool_]) -> 
     """
     length, dates = int(in_test.sum()), {*np.array(holdout.windows.days)[in_test].tolist()}
     daily = [r.units for r in _select_windows(holdout.plain, metric, "daily") if r.end in dates]
-    entered = [
-        row.units
-        for row in _select_windows(holdout.plain, metric, "cumulative")
-        if row.days <= length
-    ]
+    cumulative = _select_windows(holdout.plain, metric, "cumulative")
+    entered = [row.units for row in cumulative if row.days <= length]
     return max(*daily, *entered, 0, 0)
 
 
@@ -318,11 +320,8 @@ def _find_parts(
 ) -> _Parts:
     """Find the effects of a history, and who of everybody else had them when."""
     days, metric = np.array(holdout.windows.days), measure.metric
-    tests = {
-        (row.experiment, row.variant): row
-        for row in rows
-        if row.source == "analysis" and row.metric == metric
-    }
+    judged = [row for row in rows if (row.source, row.metric) == ("analysis", metric)]
+    tests = {(row.experiment, row.variant): row for row in judged}
     launched = _find_launched(rows, holdout)
     lifts = {
         case: lift
@@ -346,9 +345,8 @@ def _find_parts(
             what = f"[holdout] launches: it is not known since when {row.experiment!r} is live"
             raise ExperimentError(what, f'say so: launches = {{ "{row.experiment}" = 2026-07-01 }}')
         if begin is not None and end is not None:
-            units = (row.units_control or 0) + sum(
-                test.units for (name, _), test in tests.items() if name == row.experiment
-            )
+            treated = (t.units for t in tests.values() if t.experiment == row.experiment)
+            units = (row.units_control or 0) + sum(treated)
             in_test = (days >= begin) & (days < end)
             others = _count_others(metric, holdout, in_test)
             tested[i, in_test] = row.units / max(units, others, 1)

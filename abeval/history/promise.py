@@ -44,11 +44,8 @@ def predict_lift(
         for measure in choose_offline(history, None)
         if measure.sign and measure.metric in differences
     }
-    fits = {
-        name: fit
-        for name, measure in predictors.items()
-        if (fit := estimate_prediction(measure, goal, alpha))
-    }
+    estimates = {name: estimate_prediction(m, goal, alpha) for name, m in predictors.items()}
+    fits = {name: fit for name, fit in estimates.items() if fit is not None}
     choice = choose_predictor([*fits.values()], alpha)
     if choice is None:
         return "the history has fewer than 5 experiments with an offline metric of this one"

@@ -144,10 +144,8 @@ def _open_copy(
             signature = f"select comment from duckdb_tables() where table_name = {literal(TABLE)}"
             if kind == "parquet" and copy.exists():
                 file = literal(str(copy))
-                found = connection.execute(
-                    f"describe select * from read_parquet({file})"
-                ).fetchall()
-                lacks = {*_ADDED} - {name for name, *_ in found}
+                described = connection.execute(f"describe select * from read_parquet({file})")
+                lacks = {*_ADDED} - {name for name, *_ in described.fetchall()}
                 selected = ", ".join(quote(name) for name in _COLUMNS if name not in lacks)
                 rows = f"select {selected} from read_parquet({file})"
                 connection.execute(f"insert into {TABLE} by name {rows}")

@@ -30,11 +30,8 @@ def shrink_worth(result: Result, past: Sequence[HistoryRow]) -> Result:
         if len({key[0] for key in cases}) <= FEWEST:
             return worth
         effects = [measure.effects[key] for key in cases]
-        shrunk = shrinkage.shrink(
-            [effect.value for effect in effects],
-            [effect.se for effect in effects],
-            result.experiment.alpha,
-        )
+        values, ses = [effect.value for effect in effects], [effect.se for effect in effects]
+        shrunk = shrinkage.shrink(values, ses, result.experiment.alpha)
         at, total = cases.index(case), abs(worth.control)
         return replace(
             worth,

@@ -1,5 +1,7 @@
 """Check that lists were drafted by the rule, and that the log is sound."""
 
+from functools import partial
+
 import numpy as np
 
 from abeval.experiment.model import Experiment
@@ -104,6 +106,7 @@ def _declare_draft_checks(log: InterleavedLog) -> tuple[TrustCheck, ...]:
 def _declare_row_checks(log: InterleavedLog) -> tuple[TrustCheck, ...]:
     """Declare the checks of the rows of lists."""
     counts = log.counts
+    check_rows = partial(TrustCheck, limits=("rows_warn", "rows_fail"), reason=_OTHER_LISTS)
     return (
         TrustCheck(
             "items_twice",
@@ -113,31 +116,25 @@ def _declare_row_checks(log: InterleavedLog) -> tuple[TrustCheck, ...]:
             reason="an item that was shown is not drafted again",
             remedy="look for lists logged twice under one request id",
         ),
-        TrustCheck(
+        check_rows(
             "list_places",
             lambda _: _share(counts["holes"], counts["lists"]),
-            limits=("rows_warn", "rows_fail"),
             calm="{count:,} of {of:,} lists do not have the positions 1, 2, … once each",
-            reason=_OTHER_LISTS,
             remedy="look for impressions that are lost, or logged only when seen",
         ),
-        TrustCheck(
+        check_rows(
             "no_team",
             lambda _: _share(counts["teamless"], counts["shown"]),
-            limits=("rows_warn", "rows_fail"),
             absent="lists of this method have items without a team",
             calm=(
                 "{count:,} of {of:,} impressions have no team that is a ranker, and count for none"
             ),
-            reason=_OTHER_LISTS,
             remedy="look for items added after the draft, such as ads, and for names of rankers",
         ),
-        TrustCheck(
+        check_rows(
             "no_request",
             lambda _: _share(counts["requestless"], counts["shown"]),
-            limits=("rows_warn", "rows_fail"),
             calm="{count:,} of {of:,} impressions have no request_id, and are left out",
-            reason=_OTHER_LISTS,
             remedy="look for lists that are served without a request id",
         ),
         TrustCheck(
@@ -176,11 +173,10 @@ def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> R
 def _bots(log: InterleavedLog) -> RawCheck | None:
     """Report the share of impressions and clicks by units that act like machines."""
     cells = read_audit(log.aggregates, "machine")
+    rows = {name: [*cell.values()] for name, cell in cells.items() if name != "gap"}
     shares = {
-        name: sum(row.y for row in by_variant.values())
-        / max(sum(row.x for row in by_variant.values()), 1)
-        for name, by_variant in cells.items()
-        if name != "gap"
+        name: sum(row.y for row in same) / max(sum(row.x for row in same), 1)
+        for name, same in rows.items()
     }
     text = fmt.listing([f"{share:.2%} of {name}" for name, share in shares.items()])
     return RawCheck(max(shares.values()), slots={"shares": text}) if shares else None

@@ -125,8 +125,17 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     counts["requestless"] = fetch_int(engine, requestless)
     counts["again"], counts["wrong"] = _count_redrafted(engine, settings, rankers, counts["lists"])
     drafted = {name: sums[f"v_{name}"] for name in ("slots", "first", "places", "length")}
-    extras = list_wins, counts, _aggregates(run, prepared), refused
-    return InterleavedLog(rankers, metrics, credit, actions, drafted, *extras)
+    return InterleavedLog(
+        rankers=rankers,
+        metrics=metrics,
+        credit=credit,
+        actions=actions,
+        drafted=drafted,
+        list_wins=list_wins,
+        counts=counts,
+        aggregates=_aggregates(run, prepared),
+        refused=refused,
+    )
 
 
 def _select_credited(experiment: Experiment) -> Iterator[Metric]:
@@ -178,8 +187,8 @@ def _interleaved_sql(
     row_id = "row_number() over (order by unit_id, request_id, position, item)" if numbered else "0"
     first = 1 - run.experiment.logs.rows.first_position
     columns = [settings.ranks[name] for name in rankers if settings.ranks]
-    ranks = [f"cast({_quote_column(column)} as bigint) + {first}" for column in columns]
-    logged, credit = (c and _quote_column(c) for c in (settings.team, settings.credit))
+    ranks = [f"cast({quote(name_raw_column(name))} as bigint) + {first}" for name in columns]
+    logged, credit = (c and quote(name_raw_column(c)) for c in (settings.team, settings.credit))
     columns = [
         *([] if logged is None else [f"cast({logged} as varchar) as own_team"]),
         *(f"{sql} as r_{i}" for i, sql in enumerate(ranks)),
@@ -212,10 +221,6 @@ def _interleaved_sql(
     """
 
 
-def _quote_column(column: str) -> str:
-    return quote(name_raw_column(column))
-
-
 def _team(engine: Engine, settings: Interleaving, rankers: Sequence[str]) -> str:
     """Return the SQL of an item's ranker: as logged, else by the rule."""
     if settings.team is not None:
@@ -246,9 +251,8 @@ def _weight(engine: Engine, settings: Interleaving) -> tuple[str, float]:
     factors = [] if settings.credit is None else ["coalesce(credit, 0)"]
     if settings.debias:
         table = engine.arrays(query("interleaving/places"))
-        weights = position_weights(
-            np.ma.filled(table["clicks"], 0), np.asarray(table["shown"])
-        ).tolist()
+        clicks, shown = np.ma.filled(table["clicks"], 0), np.asarray(table["shown"])
+        weights = position_weights(clicks, shown).tolist()
         bias = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
         cases = " ".join(f"when {position} then {weight!r}" for position, weight in bias)
         factors.append(f"case position {cases} else 0 end" if cases else "0")
@@ -259,16 +263,11 @@ def _credited_sql(metrics: Sequence[Metric], settings: Interleaving, weight: str
     """Return the SQL of each impression's credit and of the draft."""
     worth = [f"v_{i}" for i in range(len(metrics))]
     # A draft balances places; what other methods balance is credit.
-    slot = (
-        "1"
-        if settings.method in _DRAFTS
-        else f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
-    )
+    slot = "1"
+    if settings.method not in _DRAFTS:
+        slot = f"cast(round(coalesce(credit, 0) * {_STEPS}) as bigint)"
     columns = [
-        *(
-            f"case when alike then 0 else {_round_credit(column, weight)} end as {column}"
-            for column in worth
-        ),
+        *(f"case when alike then 0 else {_round_credit(v, weight)} end as {v}" for v in worth),
         *(f"{column} as v_all_{i}" for i, column in enumerate(worth)),
         f"{slot} as v_slots",
         f"case when position = 1 then {slot} else 0 end as v_first",
@@ -334,12 +333,10 @@ def _events_sql(engine: Engine, metric: Metric, schema: LogSchema, weight: str) 
         ") as events",
     )
     engine.table("interleaved_touched", query("interleaving/touched"))
-    worth = (
-        f"case when alike then 0 else {_round_credit('e.v_0', weight)} end as v_0, e.v_0 as v_all_0"
-    )
     return (
-        f"select i.unit_id, i.team, {worth} from interleaved_touched t "
-        "join interleaved_events e on t.event_id = e.event_id "
+        "select i.unit_id, i.team, e.v_0 as v_all_0, "
+        f"case when alike then 0 else {_round_credit('e.v_0', weight)} end as v_0 "
+        "from interleaved_touched t join interleaved_events e on t.event_id = e.event_id "
         "join interleaved i on t.row_id = i.row_id"
     )
 

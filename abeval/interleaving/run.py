@@ -11,11 +11,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
 from abeval.inference.comparison import LARGE_UNIT_SHARE
 from abeval.inference.context import accounting, experiment_info
-from abeval.inference.verdict import (
-    MOST_QUESTIONS,
-    MOST_WORDS,
-    count_names,
-)
+from abeval.inference.verdict import MOST_QUESTIONS, MOST_WORDS, count_names
 from abeval.interleaving.checks import run_checks
 from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
 from abeval.logs.run import Inputs, open_run
@@ -169,10 +165,9 @@ def _row(
         won=units.b,
         lost=units.a,
         tied=units.ties + credited - sum(units),
-        lists_won=None if lists is None else lists.b,
-        lists_lost=None if lists is None else lists.a,
-        lists_tied=None if lists is None else lists.ties,
     )
+    if lists is not None:
+        row = replace(row, lists_won=lists.b, lists_lost=lists.a, lists_tied=lists.ties)
     try:
         estimate = interleaving.preference(base_credit, ranker_credit, alpha)
     except Refusal as refusal:
@@ -203,19 +198,15 @@ def _verdict(
     warned = count_names([check.name for check in checks if check.status == "warn"], "check")
     notes = [f"{warned} warned"] if warned else []
 
-    def list_goals(*statuses: str) -> str:
-        selected = [row for row in goals if not statuses or row.status in statuses]
-        texts = [
-            f"{r.metric} {r.preference_text or codes.describe_reason(r.reason)}" for r in selected
-        ]
-        return count_names(texts, "goal")
-
-    if worse := list_goals("worse"):
-        return build("do_not_ship", f"users prefer {control} to {name}: {worse}", notes)
-    if better := list_goals("better"):
-        notes = ["confirm it by an A/B test", *notes]
-        return build("ship", f"users prefer {name} to {control}: {better}", notes)
-    text = f"no preference is shown between {name} and {control}: {list_goals()}"
+    texts = {r: f"{r.metric} {r.preference_text or codes.describe_reason(r.reason)}" for r in goals}
+    if worse := [text for row, text in texts.items() if row.status == "worse"]:
+        text = f"users prefer {control} to {name}: {count_names(worse, 'goal')}"
+        return build("do_not_ship", text, notes)
+    if better := [text for row, text in texts.items() if row.status == "better"]:
+        text = f"users prefer {name} to {control}: {count_names(better, 'goal')}"
+        return build("ship", text, ["confirm it by an A/B test", *notes])
+    shown = count_names([*texts.values()], "goal")
+    text = f"no preference is shown between {name} and {control}: {shown}"
     return build("keep_running", text, notes)
 
 

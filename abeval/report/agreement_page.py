@@ -8,18 +8,10 @@ from abeval.report import assets, tables
 from abeval.report import figures as fig
 from abeval.report.figures import Beside, Block, Closed, FigureView
 from abeval.report.parts import page_part
-from abeval.report.tables import Kind, Tables, TextTable, VerdictLine, format_lift, table
+from abeval.report.tables import Column, Kind, Tables, TextTable, VerdictLine, format_lift, table
+from abeval.results import agreement as records
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.agreement import (
-    Agreement,
-    AgreementRow,
-    Cause,
-    Explanation,
-    Gap,
-    GapPart,
-    PositionRate,
-)
 from abeval.results.record import group_rows
 from abeval.results.study import Study
 
@@ -34,83 +26,54 @@ _STANDING_WORDS = {
 
 _ORDER = "the candidate's order"
 
+_SIGNED = "+.4f"
+"""How differences are written."""
+
 _MOST_NEEDS = 4
 """Most missing columns that one sentence names."""
 
 
-def tabulate_agreement(result: Agreement, show_all: bool) -> Tables:
+def tabulate_agreement(result: records.Agreement, show_all: bool) -> Tables:
     """Tabulate conclusions and goals; with `show_all`, every pair, model and cause."""
+    conclusions, bills = conclusion_lines(result), bill_tables(result)
     if show_all:
-        all_tables = (
-            *bill_tables(result),
-            _pair_table(result),
-            *_traffics_part(result),
-            _causes(result),
-        )
-        visible_tables = tables.drop_empty(*all_tables)
-        return Tables((*conclusion_lines(result), *visible_tables), result.notes)
+        others = _pair_table(result), *_traffics_part(result), _causes(result)
+        return Tables((*conclusions, *bills, *tables.drop_empty(*others)), result.notes)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
-    names = dict.fromkeys(
-        codes.describe_code(c.name) for c in result.causes if c.status == "not found"
-    )
+    absent = [cause.name for cause in result.causes if cause.status == "not found"]
     lines = {
-        "Checked, and no cause": names,
+        "Checked, and no cause": dict.fromkeys(map(codes.describe_code, absent)),
         f"{fmt.count(len({c.name for c in missing}))} causes cannot be checked without": needs,
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
-    summary_lines = (
-        f"{lead}: {fmt.listing(list(items))}" for lead, items in lines.items() if items
-    )
-    goals = tables.drop_empty(*bill_tables(result), standing_table(result))
-    return Tables((*conclusion_lines(result), *goals, *summary_lines), result.notes)
+    summary = (f"{lead}: {fmt.listing(list(items))}" for lead, items in lines.items() if items)
+    goals = tables.drop_empty(standing_table(result))
+    return Tables((*conclusions, *bills, *goals, *summary), result.notes)
 
 
-def bill_tables(result: Agreement) -> Iterator[TextTable]:
+def bill_tables(result: records.Agreement) -> Iterator[TextTable]:
     """Tabulate the promised and the measured lift, and the share of each cause."""
     several = len(result.explanations) > 1
-    for gap in (explanation.gap for explanation in result.explanations):
-        if gap is None or gap.promised is None:
-            continue
+    for gap in filter(None, (explanation.sized_gap for explanation in result.explanations)):
         yield table(
             f"What was promised and what came{f', {gap.variant}' * several}",
             f"the lift of {gap.metric} that {'past experiments' if gap.predictor else _ORDER} "
             f"promised{f' by {gap.predictor}' * bool(gap.predictor)}, and what each cause "
             f"took of it, with {fmt.level(result.alpha)} intervals.",
-            _list_steps(gap),
-            ("part", lambda row: row[0]),
-            ("points", lambda row: _points(*tables.interval(row[1], row[2])), "number"),
-            ("p", lambda row: _p_value(row[1]), "number"),
+            gap.steps,
+            ("part", lambda step: step[0]),
+            ("points", lambda step: fmt.format_interval(step[1], "+.1%"), "number"),
+            ("p", lambda step: fmt.format_known(step[2], fmt.p_value), "number"),
         )
 
 
-def _list_steps(gap: Gap) -> list[tuple[str, Gap | GapPart, str]]:
-    """List the steps from promise to result: name, record, and field of its points."""
-    return [
-        ("promised", gap, "promised"),
-        *((codes.describe_code(part.name), part, "points") for part in gap.causes),
-        ("not explained", gap, "unexplained"),
-        ("came", gap, "came"),
-    ]
-
-
-def _p_value(part: Gap | GapPart) -> str:
-    p_value = part.p_value if isinstance(part, GapPart) else None
-    return "" if p_value is None else fmt.p_value(p_value)
-
-
-def _points(value: float | None, low: float | None, high: float | None) -> str:
-    if value is None or low is None or high is None:
-        return fmt.MISSING
-    return f"{value:+.1%} [{low:+.1%}, {high:+.1%}]"
-
-
-def standing_table(result: Agreement) -> TextTable:
+def standing_table(result: records.Agreement) -> TextTable:
     """Tabulate offline metrics against goals, goals of one standing in one row."""
     goals = (row for row in result.rows if row.role == "goal")
     groups = group_rows(goals, lambda row: (row.offline, row.variant, row.standing))
 
-    def describe_goal(row: AgreementRow) -> str:
+    def describe_goal(row: records.AgreementRow) -> str:
         lift = format_lift(row)
         return f"{row.online} {lift.estimate}" if lift else row.online
 
@@ -120,7 +83,11 @@ def standing_table(result: Agreement) -> TextTable:
         groups.values(),
         ("offline", lambda rows: rows[0].offline),
         ("variant", lambda rows: rows[0].variant, "extra"),
-        ("difference", lambda rows: number(rows[0].difference, None, None, signed=True), "number"),
+        (
+            "difference",
+            lambda rows: fmt.number(rows[0].difference, _SIGNED) or fmt.MISSING,
+            "number",
+        ),
         ("offline it", lambda rows: _describe_movement(rows[0].offline_strength), "extra"),
         ("standing", lambda rows: rows[0].standing),
         ("goals", lambda rows: ", ".join(map(describe_goal, rows)), "words"),
@@ -128,7 +95,7 @@ def standing_table(result: Agreement) -> TextTable:
     )
 
 
-def conclude_variants(result: Agreement) -> tuple[VerdictLine, ...]:
+def conclude_variants(result: records.Agreement) -> tuple[VerdictLine, ...]:
     """Conclude for each variant whether offline and online agree, and why not."""
     rows = {(row.variant, row.offline, row.online): row for row in result.rows}
     return tuple(
@@ -146,15 +113,14 @@ def conclude_variants(result: Agreement) -> tuple[VerdictLine, ...]:
     )
 
 
-def _describe_standing(explanation: Explanation) -> str:
-    gap = explanation.gap
+def _describe_standing(explanation: records.Explanation) -> str:
     # Both moved the same way, but a cause explains a part of the difference in size.
-    if explanation.standing == "agree" and gap is not None and gap.causes:
+    if explanation.standing == "agree" and explanation.has_causes:
         return "agree in sign, not in size"
     return _STANDING_WORDS[explanation.standing].partition(":")[0]
 
 
-def conclusion_lines(result: Agreement) -> Iterator[str]:
+def conclusion_lines(result: records.Agreement) -> Iterator[str]:
     """Write the conclusions, then trust and guardrails, as lines of text."""
     for conclusion in conclude_variants(result):
         before = f"{conclusion.variant}: " if len(result.explanations) > 1 else ""
@@ -163,11 +129,10 @@ def conclusion_lines(result: Agreement) -> Iterator[str]:
         yield f"{name}: {sentence}"
 
 
-def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
+def trust_lines(result: records.Agreement) -> Iterator[tuple[str, str]]:
     """Report failed checks that affect goals, and how guardrails moved online."""
-    messages = (cause.message for cause in result.causes if cause.name == "trust")
     # The same check may be named for several variants.
-    for message in dict.fromkeys(messages):
+    for message in dict.fromkeys(cause.message for cause in result.causes if cause.name == "trust"):
         yield "Trust", message.removeprefix("Trust: ")
     several = len(result.explanations) > 1
     lifts = [
@@ -178,22 +143,18 @@ def trust_lines(result: Agreement) -> Iterator[tuple[str, str]]:
     yield "Guardrails", f"online {fmt.listing([*dict.fromkeys(lifts)])}." if lifts else "none."
 
 
-def _directions(result: Agreement) -> str:
+def _directions(result: records.Agreement) -> str:
     """Name the offline metrics for which higher is not better."""
     metrics = dict.fromkeys(row.offline for row in result.rows)
     names = group_rows(metrics, lambda metric: codes.direction_words(find_direction(metric)))
     names.pop("higher is better", None)
-    return "".join(
-        f"; {direction} for {fmt.listing(metric_names)}"
-        for direction, metric_names in names.items()
-    )
+    return "".join(f"; {direction} for {fmt.listing(same)}" for direction, same in names.items())
 
 
-def _sides(row: AgreementRow) -> str:
-    offline = number(row.difference, row.low, row.high, signed=True)
+def _sides(row: records.AgreementRow) -> str:
     return (
         f"On control's traffic {row.offline} "
-        f"{_describe_movement(row.offline_strength)} offline ({offline}); "
+        f"{_describe_movement(row.offline_strength)} offline ({_format_difference(row)}); "
         f"online {row.online} {_describe_movement(row.online_strength)} ({format_lift(row).text})."
     )
 
@@ -204,40 +165,32 @@ def _describe_movement(strength: float | None) -> str:
     return "is better" if strength > 0 else "is worse"
 
 
-def _tally(result: Agreement, variant: str) -> str:
+def _tally(result: records.Agreement, variant: str) -> str:
     """Count the standings of all pairs of an offline metric and a goal."""
     goal_rows = [row for row in result.rows if row.variant == variant and row.role == "goal"]
     counts = Counter(_STANDING_WORDS[row.standing].partition(":")[0] for row in goal_rows)
-    tally_text = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
-    return (
-        f"Of {len(goal_rows)} pairs of an offline metric and a goal, {tally_text}."
-        if goal_rows
-        else ""
-    )
+    tally = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
+    return f"Of {len(goal_rows)} pairs of an offline metric and a goal, {tally}." if tally else ""
 
 
-def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
+def _why_and_next(result: records.Agreement, row: records.AgreementRow) -> tuple[str, str]:
     """Explain the conclusion by its first cause, and recommend a next step."""
     causes = [cause for cause in result.causes if cause.variant == row.variant]
     first = next((cause for cause in causes if cause.status == "found"), None)
     if first is not None:
-        why, share = first.message, share_of_gap(first)
+        why, share = first.message, _share_of_gap(first)
         if share:
             # The message is `cause: details`; the share belongs to the cause.
             why = why.replace(":", f" accounts for {share} of the gap:", 1)
         remedy = fmt.capitalize_first(first.remedy)
         return why, f"Decide by the online result. {remedy}".rstrip()
     if row.reason is not None:
-        return (
-            f"they cannot be compared: {codes.describe_reason(row.reason)}.",
-            "Mend that, and run again.",
-        )
+        why = f"they cannot be compared: {codes.describe_reason(row.reason)}."
+        return why, "Mend that, and run again."
     if row.standing == "agree":
         history = f"one experiment does not show that {row.offline} predicts {row.online}"
-        return (
-            "there is no gap to explain.",
-            f"Add it to a history (abeval history add): {history}.",
-        )
+        remedy = f"Add it to a history (abeval history add): {history}."
+        return "there is no gap to explain.", remedy
     if row.standing == "inconclusive":
         return "both intervals contain zero.", "Run on: more units narrow both intervals."
     bill = next((e.gap for e in result.explanations if e.variant == row.variant), None)
@@ -254,12 +207,12 @@ def _why_and_next(result: Agreement, row: AgreementRow) -> tuple[str, str]:
     return why, f"Decide by the online result. To know why, add {missing}, and run again."
 
 
-def _traffics_part(result: Agreement) -> tuple[TextTable, ...]:
+def _traffics_part(result: records.Agreement) -> tuple[TextTable, ...]:
     """Tabulate models by traffic, the logged difference and off-policy backtests."""
     return (*_matrix(result), *tables.drop_empty(_backtests(result)))
 
 
-def _pair_table(result: Agreement) -> TextTable:
+def _pair_table(result: records.Agreement) -> TextTable:
     """Pair offline and online metrics."""
     return table(
         "Offline against online",
@@ -267,36 +220,28 @@ def _pair_table(result: Agreement) -> TextTable:
         result.rows,
         *("offline", "online"),
         ("variant", lambda row: row.variant, "extra"),
-        ("difference", lambda r: number(r.difference, r.low, r.high, signed=True), "number"),
+        ("difference", _format_difference, "number"),
         ("lift", lambda row: format_lift(row).text, "number"),
         "standing",
         tables.REASON_COLUMN,
     )
 
 
-def number(
-    value: float | None, low: float | None, high: float | None, *, signed: bool = False
-) -> str:
-    """Write a number with its interval.
-
-    Example:
-        >>> number(0.0316, 0.0211, 0.042, signed=True)
-        '+0.0316 [+0.0211, +0.0420]'
-    """
-    form = "+.4f" if signed else ".4f"
-    if value is None:
-        return fmt.MISSING
-    ends = "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
-    return f"{value:{form}}{ends}"
+def _format_difference(row: records.AgreementRow) -> str:
+    return fmt.format_interval((row.difference, row.low, row.high), _SIGNED)
 
 
-def _matrix(result: Agreement) -> Iterator[TextTable]:
+def _format_value(row: records.Backtest | records.Evidence | records.MatrixCell) -> str:
+    return fmt.format_interval((row.value, row.low, row.high), ".4f")
+
+
+def _matrix(result: records.Agreement) -> Iterator[TextTable]:
     if not result.matrix:
         return
     traffics = list(dict.fromkeys(cell.traffic for cell in result.matrix))
     numbers: tuple[Kind, ...] = ("number",)
     keys = dict.fromkeys((cell.metric, cell.model) for cell in result.matrix)
-    cells = {(c.metric, c.model, c.traffic): number(c.value, c.low, c.high) for c in result.matrix}
+    cells = {(c.metric, c.model, c.traffic): _format_value(c) for c in result.matrix}
     yield TextTable(
         "Models by traffic",
         "each model on the traffic that each variant served.",
@@ -304,19 +249,21 @@ def _matrix(result: Agreement) -> Iterator[TextTable]:
         tuple((*key, *(cells.get((*key, t), fmt.MISSING) for t in traffics)) for key in keys),
         ("name", "name", *numbers * len(traffics)),
     )
+
+    def part(name: str) -> Column[records.Decomposition]:
+        return name, lambda row: fmt.format_interval(tables.interval(row, name), _SIGNED), "number"
+
     yield table(
         "Logged difference",
         "each model on its own traffic: what the model changes, and what the traffic.",
         result.decompositions,
         "metric",
         ("variant", lambda part: part.variant, "extra"),
-        ("logged", lambda part: number(*tables.interval(part, "logged"), signed=True), "number"),
-        ("model", lambda part: number(*tables.interval(part, "model"), signed=True), "number"),
-        ("traffic", lambda part: number(*tables.interval(part, "traffic"), signed=True), "number"),
+        *map(part, ("logged", "model", "traffic")),
     )
 
 
-def _backtests(result: Agreement) -> TextTable:
+def _backtests(result: records.Agreement) -> TextTable:
     return table(
         "Off-policy backtest",
         "one variant estimated from the log of the other, against what happened.",
@@ -324,13 +271,13 @@ def _backtests(result: Agreement) -> TextTable:
         ("from", lambda row: row.source),
         ("to", lambda row: row.target),
         "estimator",
-        ("estimate", lambda row: number(row.value, row.low, row.high), "number"),
-        ("realised", lambda row: number(row.realised, None, None), "number"),
-        ("z", lambda row: fmt.MISSING if row.z is None else f"{row.z:+.2f}", "number"),
+        ("estimate", _format_value, "number"),
+        ("realised", lambda row: fmt.number(row.realised, ".4f") or fmt.MISSING, "number"),
+        ("z", lambda row: fmt.number(row.z, "+.2f") or fmt.MISSING, "number"),
     )
 
 
-def _causes(result: Agreement) -> TextTable:
+def _causes(result: records.Agreement) -> TextTable:
     return table(
         "Causes",
         "found ones first, by the share of the gap that they account for.",
@@ -338,15 +285,15 @@ def _causes(result: Agreement) -> TextTable:
         ("cause", lambda cause: cause.name),
         ("variant", lambda cause: cause.variant, "extra"),
         "status",
-        ("p", lambda c: "" if c.p_adjusted is None else fmt.p_value(c.p_adjusted), "number"),
-        ("gap", share_of_gap, "number"),
+        ("p", lambda cause: fmt.format_known(cause.p_adjusted, fmt.p_value), "number"),
+        ("gap", _share_of_gap, "number"),
         ("what was seen", lambda cause: cause.message, "words"),
     )
 
 
-def share_of_gap(cause: Cause) -> str:
+def _share_of_gap(cause: records.Cause) -> str:
     """Write the share of the gap that a cause explains; empty if unknown."""
-    return "" if cause.accounts_for is None else fmt.percent(cause.accounts_for)
+    return fmt.format_known(cause.accounts_for, fmt.percent)
 
 
 _STATIONS = ("control's traffic", "its own traffic", "online")
@@ -355,14 +302,16 @@ _MAX_LINES = 8
 """Most offline metrics in a slope chart: the one of the conclusion, then the clearest."""
 
 
-def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) -> FigureView:
+def _slope_view(
+    result: records.Agreement, explanation: records.Explanation, colour_index: int
+) -> FigureView:
     """Draw offline metrics from control's traffic over the variant's own to the effect online."""
     pair = (explanation.variant, explanation.online)
-    rows = [row for row in result.rows if (row.variant, row.online) == pair]
+    valued = [row for row in result.rows if row.offline_strength is not None]
+    rows = [row for row in valued if (row.variant, row.online) == pair]
     # The metric of the conclusion is drawn last, above all others.
     rows.sort(key=lambda row: (row.offline != explanation.offline, -abs(row.offline_strength or 0)))
     traces, named = [], list[float]()
-    rows = [row for row in rows if row.offline_strength is not None]
     drawn = {
         row.offline: (row.offline_strength, elsewhere.get(row.variant), row.online_strength)
         for row in rows[:_MAX_LINES]
@@ -415,19 +364,16 @@ def _slope_view(result: Agreement, explanation: Explanation, colour_index: int) 
     return FigureView(title, takeaway, figure, ("slope", explanation.variant))
 
 
-def _bill_view(gap: Gap, colour_index: int) -> FigureView:
+def _bill_view(gap: records.Gap, colour_index: int) -> FigureView:
     """Draw what was promised, what each cause took or gave, and what came, as a waterfall."""
-    bars = [(name, tables.interval(part, field, 100)) for name, part, field in _list_steps(gap)]
+    steps = gap.steps
+    bars = [(name, tables.rescale(100, *points)) for name, points, _ in steps]
     values = [value or 0.0 for _, (value, _, _) in bars]
     bases = [0.0, *(sum(values[:i]) for i in range(1, len(bars) - 1)), 0.0]
-    reached = [
-        base + end
-        for base, (_, ends) in zip(bases, bars, strict=True)
-        for end in ends
-        if end is not None
-    ]
+    ends = zip(bases, bars, strict=True)
+    reached = [base + end for base, (_, points) in ends for end in points if end is not None]
     tone = fig.colour(colour_index)
-    texts = [_points(*(None if n is None else n / 100 for n in ends)) for _, ends in bars]
+    texts = [fmt.format_interval(points, "+.1%") for _, points, _ in steps]
     labels = [
         f"{fig.label(name)}<br>{fmt.typographic(text.partition(' ')[0])}"
         for (name, _), text in zip(bars, texts, strict=True)
@@ -467,28 +413,26 @@ def standing_lines(study: Study) -> tuple[str, ...]:
     )
 
 
-def _promise(explanation: Explanation) -> str:
+def _promise(explanation: records.Explanation) -> str:
     """Write the promised lift, the measured lift and the largest cause."""
-    gap = explanation.gap
-    if gap is None or gap.promised is None:
+    if (gap := explanation.sized_gap) is None:
         return ""
-    first = ""
-    if gap.causes:
-        cause = gap.causes[0]
-        first = f", {codes.describe_code(cause.name)} {100 * cause.points:+.1f} points"
+    first = "".join(
+        f", {codes.describe_code(cause.name)} {100 * cause.points:+.1f} points"
+        for cause in gap.causes[:1]
+    )
     return f" Promised{gap.basis} {gap.promised:+.1%}, came {gap.came:+.1%}{first}."
 
 
-def _first_cause(agreement: Agreement, explanation: Explanation) -> str:
+def _first_cause(agreement: records.Agreement, explanation: records.Explanation) -> str:
     """Name the first cause of a conflict, with its share of the gap."""
     if explanation.standing != "conflict":
         return ""
     for cause in agreement.confirmed_causes:
         if cause.variant == explanation.variant:
             # Where the gap is sized in points, a second share of another gap would confuse.
-            is_sized = explanation.gap is not None and bool(explanation.gap.causes)
-            has_share = cause.accounts_for is not None and not is_sized
-            share = f", {share_of_gap(cause)} of the gap" * has_share
+            has_share = cause.accounts_for is not None and not explanation.has_causes
+            share = f", {_share_of_gap(cause)} of the gap" * has_share
             return f"; the first cause is {codes.describe_code(cause.name)}{share}"
     return "; no cause explains it"
 
@@ -512,10 +456,9 @@ def _causes_part(study: Study) -> Iterator[Block]:
         return
     sentences = [conclusion.sentence for conclusion in conclude_variants(result)]
     for i, explanation in enumerate(result.explanations, 1):
-        gap = explanation.gap
-        bill = () if gap is None or gap.promised is None else (_bill_view(gap, i),)
+        bill = [_bill_view(gap, i)] if (gap := explanation.sized_gap) else []
         yield Beside((_slope_view(result, explanation, i), *bill))
-    formatters = {"share_of_gap": share_of_gap, "number": number}
+    formatters = {"share_of_gap": _share_of_gap, "number": _format_value}
     yield assets.block("causes.html", sentences=sentences, result=result, **formatters)
     # The bill is a table too, where it is not first on the page.
     bills = tuple(bill_tables(result)) if study.analysis is not None else ()
@@ -529,34 +472,36 @@ def _causes_part(study: Study) -> Iterator[Block]:
             yield Closed(name, (*blocks,))
 
 
-def _position_views(agreement: Agreement) -> Iterator[Block]:
+def _position_views(agreement: records.Agreement) -> Iterator[Block]:
     """Compare click rates of the variants by position."""
     rates = tuple(dict.fromkeys(agreement.positions))
-    totals = Counter[str]()
-    for rate in rates:
-        totals[rate.variant] += rate.impressions
-    series: dict[str, list[fig.Point]] = {}
-    for rate in rates:
-        ends = tables.rescale(100, rate.ctr, rate.low, rate.high)
-        text = (
-            f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
-            f"share {tables.format_share(rate.impressions, totals[rate.variant])}, "
-            f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
-        )
-        point = fig.Point(rate.position, 100 * rate.ctr, text, ends)
-        series.setdefault(rate.variant, []).append(point)
+    if not rates:
+        return
+    series = {
+        variant: [_rate_point(rate, sum(other.impressions for other in same)) for rate in same]
+        for variant, same in group_rows(rates, lambda rate: rate.variant).items()
+    }
     up = {"ticksuffix": "%", "rangemode": "tozero"}
-    if rates:
-        figure = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
-        first = min(rate.position for rate in rates)
-        on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
-        text = (
-            f"At position {first}: {fmt.listing(on_top)}. Where the variants differ at each "
-            "position, the items are better; where one shows more on top, the place helps it."
-        )
-        yield FigureView("CTR by position", text, figure, ("position", "ctr"))
+    figure = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
+    first = min(rate.position for rate in rates)
+    on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
+    text = (
+        f"At position {first}: {fmt.listing(on_top)}. Where the variants differ at each "
+        "position, the items are better; where one shows more on top, the place helps it."
+    )
+    yield FigureView("CTR by position", text, figure, ("position", "ctr"))
 
 
-def _percent(rate: PositionRate) -> tuple[str, str]:
+def _rate_point(rate: records.PositionRate, impressions: int) -> fig.Point:
+    text = (
+        f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
+        f"share {tables.format_share(rate.impressions, impressions)}, "
+        f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
+    )
+    ends = tables.rescale(100, rate.ctr, rate.low, rate.high)
+    return fig.Point(rate.position, 100 * rate.ctr, text, ends)
+
+
+def _percent(rate: records.PositionRate) -> tuple[str, str]:
     value, interval = fmt.estimate(*tables.rescale(100, rate.ctr, rate.low, rate.high))
     return f"{value}%", interval

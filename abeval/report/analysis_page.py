@@ -19,6 +19,7 @@ from abeval.report.time_page import choose_scale, list_effect_series, units_view
 from abeval.report.worth import expect_less, worth_lines
 from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
+from abeval.results.agreement import Agreement
 from abeval.results.analysis import ExperimentInfo, Result
 from abeval.results.effects import CutRow
 from abeval.results.power import MetricOutlook, PowerOutlook
@@ -47,36 +48,42 @@ def _move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
 @page_part("verdict", view="decision", short="Verdict", after="")
 def _verdict_part(study: Study) -> Iterator[Block]:
     """Build the first screen; without an analysis, that of the agreement."""
-    result, joint = study.analysis, study.agreement
-    if result is None:
-        if joint is not None and joint.explanations and not study.questions:
-            # Under the title of the page no heading fits, so tables begin with their own.
-            yield from map(_move_title_to_lead, agreement.bill_tables(joint))
-            lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
-            yield assets.block("lines.html", lines=lines, said=trust_lines)
-            table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
-            yield _move_title_to_lead(table._replace(rows=table.rows[:_MOST_OFFLINE]))
-            if rest := table.rows[_MOST_OFFLINE:]:
-                more = table._replace(title="", lead="", rows=rest)
-                yield Closed(f"{len(rest)} more offline metrics", (more,))
-        elif study.replay is not None and (lines := tuple(conclude_replay(study.replay))):
-            yield assets.block("lines.html", lines=lines, said=())
-        return
+    joint = study.agreement
+    if study.analysis is not None:
+        yield from _show_verdicts(study, study.analysis)
+    elif joint is not None and joint.explanations and not study.questions:
+        yield from _show_agreement(joint)
+    elif study.replay is not None and (lines := conclude_replay(study.replay)):
+        yield assets.block("lines.html", lines=lines, said=())
+
+
+def _show_agreement(joint: Agreement) -> Iterator[Block]:
+    """Show what was promised and what came, the conclusions, and the clearest metrics."""
+    # Under the title of the page no heading fits, so tables begin with their own.
+    yield from map(_move_title_to_lead, agreement.bill_tables(joint))
+    lines, trust_lines = agreement.conclude_variants(joint), agreement.trust_lines(joint)
+    yield assets.block("lines.html", lines=lines, said=trust_lines)
+    table = tables.trim(agreement.standing_table(joint))._replace(kinds=())
+    yield _move_title_to_lead(table._replace(rows=table.rows[:_MOST_OFFLINE]))
+    if rest := table.rows[_MOST_OFFLINE:]:
+        more = table._replace(title="", lead="", rows=rest)
+        yield Closed(f"{len(rest)} more offline metrics", (more,))
+
+
+def _show_verdicts(study: Study, result: Result) -> Iterator[Block]:
+    """Show the verdicts with their next steps, goals and guardrails, trust and units."""
     judged = sort_rows(result, (row for row in result.scorecard if row.role != "diagnostic"))
     axis, rows = _make_row_views(result, judged[:_MOST_ROWS])
     lines, shared = verdict_lines(result, study.outlook)
     order = colour_indices(result.experiment)
     lines = tuple(line._replace(place=order.get(line.variant, 1)) for line in lines)
-    labelled_lines = [
-        *worth_lines(result),
-        *expect_less(result),
-        *(("Offline", line) for line in agreement.standing_lines(study)),
-    ]
+    offline = [("Offline", line) for line in agreement.standing_lines(study)]
+    labelled_lines = [*worth_lines(result), *expect_less(result), *offline]
     # A message that a verdict says is not said again, nor is one step of all variants.
     sentences = " ".join(verdict.sentence for verdict in result.verdicts)
     unmet = [check for check in result.trust if check.status in ("fail", "warn")]
     if len(lines) > 1 and len({line.action for line in lines}) == 1:
-        labelled_lines = [("Next", lines[0].action), *labelled_lines]
+        labelled_lines.insert(0, ("Next", lines[0].action))
         lines = tuple(line._replace(action="") for line in lines)
     yield assets.block("lines.html", lines=lines, shared=shared, said=labelled_lines, order=ORDER)
     yield assets.block(
@@ -121,17 +128,17 @@ def _sparks(study: Study, keys: Collection[tuple[str, str]]) -> dict[tuple[str, 
     for cell in list_effect_series(study):
         if (cell.metric, cell.variant) in keys:
             scale = choose_scale(cell.info, cell.rows)
-            ends = [scale.scale_interval(row) for row in cell.select_rows("calendar", "cumulative")]
-            points = [
-                (v, a, b) for v, a, b in ends if v is not None and a is not None and b is not None
+            days = cell.select_rows("calendar", "cumulative")
+            ends = [
+                (value, low, high)
+                for value, low, high in map(scale.scale_interval, days)
+                if value is not None and low is not None and high is not None
             ]
-            if len(points) > 2:
-                # The first days have too little data for a scale.
-                points = points[len(points) // 7 :]
+            if len(ends) > 2:
                 label = f"{cell.info.display_name}, {cell.variant}, up to each day"
-                sparks[cell.metric, cell.variant] = glyph.sparkline(
-                    points, cell.colour_index, label
-                )
+                # The first days have too little data for a scale.
+                spark = glyph.sparkline(ends[len(ends) // 7 :], cell.colour_index, label)
+                sparks[cell.metric, cell.variant] = spark
     return sparks
 
 
@@ -182,14 +189,15 @@ def _forest_figure(result: Result) -> fig.Figure | None:
     """Draw every lift with its interval, in the order of the scorecard; None without any."""
     rows = [row for row in sort_rows(result, result.scorecard) if row.lift is not None]
     names = list(dict.fromkeys(row.metric for row in rows))
-    series: dict[str, list[fig.Spot]] = {}
-    for row in rows:
+
+    def make_spot(row: Row) -> fig.Spot:
         text = f"{result.label(row.metric)}, {row.variant}: {format_lift(row).text}"
-        spot = fig.Spot(names.index(row.metric), tables.interval(row, "lift", 100), text)
-        series.setdefault(row.variant, []).append(spot)
-    axis = fig.effect_axis(fig.list_ends(series), "%")
-    labels, order = [result.label(name) for name in names], colour_indices(result.experiment)
-    return fig.forest(labels, series, axis, order) if series else None
+        return fig.Spot(names.index(row.metric), tables.interval(row, "lift", 100), text)
+
+    by_variant = group_rows(rows, lambda row: row.variant)
+    series = {name: [*map(make_spot, same)] for name, same in by_variant.items()}
+    axis, order = fig.effect_axis(fig.list_ends(series), "%"), colour_indices(result.experiment)
+    return fig.forest([*map(result.label, names)], series, axis, order) if series else None
 
 
 @page_part(
@@ -225,7 +233,7 @@ def _heat_part(result: Result) -> Iterator[Block]:
         "segments here is a question, not an answer."
     ),
 )
-def _segments_part(result: Result) -> tuple[Block, ...]:
+def _segments_part(result: Result) -> Iterator[Block]:
     """Show effects by segment."""
     return slice_blocks(result, result.segments)
 
@@ -241,7 +249,7 @@ def _segments_part(result: Result) -> tuple[Block, ...]:
         "is Holm's over the cells of a cut."
     ),
 )
-def _cuts_part(result: Result) -> tuple[Block, ...]:
+def _cuts_part(result: Result) -> Iterator[Block]:
     """Show effects by cut; one unit may be in several cells of a cut."""
     return slice_blocks(result, cut_rows(result))
 
@@ -278,14 +286,13 @@ def _power_part(outlook: PowerOutlook) -> Iterator[MetricBlocks]:
     for metric, outlooks in group_rows(outlook.metrics, lambda plan: plan.metric).items():
         sentences = (_outlook_sentence(plan, len(outlooks) > 1) for plan in outlooks)
         takeaway = " ".join(filter(None, sentences))
+        block: Block = takeaway
         # A single point makes no line.
-        curves = {plan.variant: plan for plan in outlooks if len(plan.points) > 1}
-        if curves:
+        if curves := {plan.variant: plan for plan in outlooks if len(plan.points) > 1}:
             title, key = f"{metric}, detectable effect", ("power", metric)
-            view = FigureView(title, takeaway, _outlook_figure(curves, order), key)
-            yield MetricBlocks(metric, (view,))
-        elif takeaway:
-            yield MetricBlocks(metric, (takeaway,))
+            block = FigureView(title, takeaway, _outlook_figure(curves, order), key)
+        if block:
+            yield MetricBlocks(metric, (block,))
 
 
 def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, int]) -> fig.Figure:
@@ -298,8 +305,7 @@ def _outlook_figure(outlooks: Mapping[str, MetricOutlook], order: Mapping[str, i
     axes = "days", "smallest lift seen", {"rangemode": "tozero"}, up
     marks: dict[str, Any] = {}
     if (days := next(iter(outlooks.values())).days) is not None:
-        note = {"x": days, "y": 1, "yref": "paper", "text": "this log", "showarrow": False}
-        marks["annotations"] = [{**note, "xanchor": "left", "yanchor": "top"}]
+        marks["annotations"] = [fig.note_at(days, "this log", "top")]
         marks["shapes"] = [fig.line_at("x", days, width=1.5)]
     return fig.lines(series, *axes, order=order, **marks)
 
@@ -310,10 +316,8 @@ def _outlook_sentence(outlook: MetricOutlook, several: bool) -> str:
     if outlook.mde is None:
         return f"{prefix}{codes.describe_reason(outlook.reason)}." if outlook.reason else ""
     size = describe_size(outlook)
-    seen = f"{prefix}{fmt.either_way(outlook.mde)} in this log"
-    return (
-        f"{seen}." if size is None else f"{seen}, {fmt.either_way(outlook.target)} in about {size}."
-    )
+    smaller = "" if size is None else f", {fmt.either_way(outlook.target)} in about {size}"
+    return f"{prefix}{fmt.either_way(outlook.mde)} in this log{smaller}."
 
 
 @page_part(
@@ -359,25 +363,24 @@ def _replay_figure(aa: AAResult, row: AAMetric) -> FigureView:
     """Draw a histogram of A/A p-values; it is flat if the test keeps its level."""
     counts = aa.histograms[row.metric]
     width = 1 / len(counts)
-    bin_texts = [
-        f"p {i * width:.3g} to {(i + 1) * width:.3g}: {fmt.count(count)} replays"
-        for i, count in enumerate(counts)
-    ]
+    bins = [(i * width, (i + 1) * width, count) for i, count in enumerate(counts)]
+    texts = [f"p {low:.3g} to {high:.3g}: {fmt.count(n)} replays" for low, high, n in bins]
     centres, widths = [(i + 0.5) * width for i in range(len(counts))], [0.92 * width] * len(counts)
-    bars = fig.scatter(bin_texts, x=centres, y=[*counts], width=widths, marker={"color": fig.GREY})
-    # The height of all bins if p-values are uniform.
-    even = fig.line_at("y", sum(counts) / len(counts))
-    alpha = fig.line_at("x", aa.alpha, dash="dot")
-    position, caption = {"x": aa.alpha, "y": 1, "yref": "paper"}, {"text": f"α {aa.alpha:g}"}
-    anchor = {"showarrow": False, "xanchor": "left", "yanchor": "bottom"}
-    marks = {
-        "shapes": [even, alpha],
-        "annotations": [position | caption | anchor],
-        "showlegend": False,
-    }
-    across = {"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False}
-    axes = {"xaxis": across, "yaxis": fig.value_axis("replays")}
-    figure = fig.figure([bars | {"type": "bar"}], 240, {"b": 44}, **axes, **marks)
+    bars = fig.scatter(texts, x=centres, y=[*counts], width=widths, marker={"color": fig.GREY})
+    figure = fig.figure(
+        [bars | {"type": "bar"}],
+        240,
+        {"b": 44},
+        xaxis={"title": {"text": "p-value"}, "range": [0, 1], "showgrid": False},
+        yaxis=fig.value_axis("replays"),
+        # The height of all bins if p-values are uniform, and alpha.
+        shapes=[
+            fig.line_at("y", sum(counts) / len(counts)),
+            fig.line_at("x", aa.alpha, dash="dot"),
+        ],
+        annotations=[fig.note_at(aa.alpha, f"α {aa.alpha:g}", "bottom")],
+        showlegend=False,
+    )
     rejects = f"Rejects {row.rejection_rate:.2%} of {row.runs:,} replays in which nothing differs."
     return FigureView(f"{row.metric}, p-values of A/A replays", rejects, figure, ("aa", row.metric))
 
@@ -466,16 +469,15 @@ Rows = tuple[glyph.Axis, list[RowView]]
 
 def group_rows_by_role(result: Result) -> list[tuple[str, str, str, Rows]]:
     """Group the scorecard by role, each with title, hint and rows on one axis."""
-    ordered = sort_rows(result, result.scorecard)
-    role_rows = [(role, [row for row in ordered if row.role == role[0]]) for role in tables.ROLES]
-    return [(*role, _make_row_views(result, rows)) for role, rows in role_rows if rows]
+    by_role = group_rows(sort_rows(result, result.scorecard), lambda row: row.role)
+    shown = [role for role in tables.ROLES if role[0] in by_role]
+    return [(*role, _make_row_views(result, by_role[role[0]])) for role in shown]
 
 
 def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     """Make the views of scorecard rows, on one axis."""
-    order, display_rows = colour_indices(result.experiment), tables.fit_rows(result, rows)
-    views = []
-    for source_row, display_row in zip(rows, display_rows, strict=True):
+    order, views = colour_indices(result.experiment), list[RowView]()
+    for source_row, display_row in zip(rows, tables.fit_rows(result, rows), strict=True):
         row, unit = display_row.row, display_row.metric.unit
         absolute = tables.format_difference(row, unit)
         view = RowView(
@@ -492,10 +494,9 @@ def _make_row_views(result: Result, rows: Sequence[Row]) -> Rows:
     return glyph.shared_axis([view.mark for view in views]), views
 
 
-def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> Iterator[Block]:
     """Tabulate each metric's effects by dimension, on one axis per metric."""
     order = colour_indices(result.experiment)
-    blocks: list[Block] = []
     for name, metric_rows in group_rows(rows, lambda row: row.metric).items():
         metric, lines = result.info(name), []
         # One axis for all cells of a metric, so that they can be compared.
@@ -513,30 +514,26 @@ def slice_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
             dimensions=list(dict.fromkeys(row.slice for row in metric_rows)),
             axis=glyph.shared_axis([line.mark for line in lines]),
         )
-        blocks.append(MetricBlocks(name, (html,)))
-    return tuple(blocks)
+        yield MetricBlocks(name, (html,))
 
 
-def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> tuple[Block, ...]:
+def heat_blocks(result: Result, rows: Sequence[SliceRow]) -> Iterator[Block]:
     """Tabulate lifts by metric, variant and cell, one heat map per dimension."""
-    blocks: list[Block] = []
     overall_rows = {("", row.metric, row.variant): row for row in result.scorecard}
     for dimension, cells in group_rows(rows, lambda row: row.slice).items():
         dimension_rows = {(row.cell, row.metric, row.variant): row for row in cells}
-        judged = {metric for _, metric, _ in dimension_rows}
+        judged = {row.metric for row in cells}
+        names = dict.fromkeys(row.metric for row in result.scorecard if row.metric in judged)
         html = assets.block(
             "heat.html",
             dimension=dimension,
-            cells=list(dict.fromkeys(["", *(cell for cell, _, _ in dimension_rows)])),
+            cells=list(dict.fromkeys(["", *(row.cell for row in cells)])),
             variants=list(dict.fromkeys(row.variant for row in result.scorecard)),
-            metrics=[
-                result.info(m) for m in dict.fromkeys(m for _, m, _ in overall_rows) if m in judged
-            ],
+            metrics=[*map(result.info, names)],
             lifts={**overall_rows, **dimension_rows},
             tone=_tone,
         )
-        blocks.append(Closed(f"By {dimension}", (html,)))
-    return tuple(blocks)
+        yield Closed(f"By {dimension}", (html,))
 
 
 def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
@@ -550,15 +547,14 @@ def _tone(metric: MetricInfo, row: SliceRow | Row) -> float:
 
 def cut_rows(result: Result) -> list[SliceRow]:
     """Turn rows of cuts into rows of segments, with p after Holm."""
-    names = {field.name for field in fields(SliceRow)} & {field.name for field in fields(CutRow)}
-    return [
-        SliceRow(
-            **{name: getattr(row, name) for name in names}
-            | {"slice": row.cut, "cell": row.cell or "(none)", "partial": False}
-            | {"p_value": row.p_adjusted}
-        )
-        for row in result.cuts
-    ]
+    shared = {field.name for field in fields(SliceRow)} & {field.name for field in fields(CutRow)}
+
+    def make_slice_row(row: CutRow) -> SliceRow:
+        values = {name: getattr(row, name) for name in shared}
+        values |= {"cell": row.cell or "(none)", "p_value": row.p_adjusted}
+        return SliceRow(**values, slice=row.cut, partial=False)
+
+    return [*map(make_slice_row, result.cuts)]
 
 
 page_part(

@@ -80,7 +80,10 @@ def _take_apart(page: str) -> Packed:
 def _compress(text: str) -> Markup:
     """Compress text to base64 of gzip, the same on every run."""
     # Without a time in its header, the same page always has the same bytes.
-    data = gzip.compress(text.encode("utf-8", "backslashreplace"), 9, mtime=0)
+    return _encode(gzip.compress(text.encode("utf-8", "backslashreplace"), 9, mtime=0))
+
+
+def _encode(data: bytes) -> Markup:
     return Markup(base64.b64encode(data).decode())  # noqa: S704 (base64 has no markup)
 
 
@@ -102,17 +105,10 @@ def island(json_text: str) -> Markup:
     return Markup(json_text)  # noqa: S704 (escaped above)
 
 
-def _packed_url(text: str) -> str:
-    """Write a file as a compressed data URL; the page's script unpacks it."""
-    return f"data:application/gzip;base64,{_compress(text)}"
-
-
 def policy(scripts: Sequence[str]) -> str:
     """Write a content-security policy that allows only these scripts, by hash."""
-    digests = (hashlib.sha256(script.encode()).digest() for script in scripts)
-    hashes = (
-        " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
-    )
+    digests = (_encode(hashlib.sha256(script.encode()).digest()) for script in scripts)
+    hashes = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
     return (
         f"default-src 'none'; script-src {hashes}; style-src 'unsafe-inline'; "
         "img-src data: blob:; base-uri 'none'; form-action 'none'"
@@ -123,12 +119,6 @@ def policy(scripts: Sequence[str]) -> str:
 def plotly() -> str:
     """Read plotly.js, the build with the basic traces."""
     return gzip.decompress(_plotly_file()).decode()
-
-
-@cache
-def _packed_plotly() -> Markup:
-    """Return plotly.js, compressed, in base64."""
-    return Markup(base64.b64encode(_plotly_file()).decode())  # noqa: S704 (base64 has no markup)
 
 
 def _plotly_file() -> bytes:
@@ -201,7 +191,7 @@ def render_page(template: str, *, draws: bool, **values: object) -> str:
         policy=policy((plotly(), boot) if draws else (boot,)),
         style=Markup(text("tokens.css") + text("style.css")),  # noqa: S704 (our own file)
         boot=Markup(boot),  # noqa: S704 (our own files)
-        plotly=_packed_plotly() if draws else "",
+        plotly=_encode(_plotly_file()) if draws else "",
         **values,
     )
     return pack(page)
@@ -221,7 +211,8 @@ def _environment() -> "jinja2.Environment":
     )
     by_name = (said, full, slug, decisive_p, format_lift)
     environment.filters |= {function.__name__: function for function in by_name} | {
-        "packed_url": _packed_url,
+        # The page's script unpacks it.
+        "packed_url": lambda text: f"data:application/gzip;base64,{_compress(text)}",
         "metric_note": _metric_note,
         "num": fmt.typographic,
         "name": lambda text: escape(text).replace("_", Markup("_<wbr>")),

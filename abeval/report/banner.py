@@ -6,6 +6,7 @@ from abeval.offline.metrics import find_direction
 from abeval.report.tables import VerdictLine
 from abeval.results import Verdict
 from abeval.results import format as fmt
+from abeval.results.record import group_rows
 from abeval.results.replay import POOLED, PairRow, ReplayResult
 
 
@@ -27,17 +28,14 @@ def conclude_replay(result: ReplayResult) -> list[VerdictLine]:
 
     An offline metric decides nothing, so the line has no decision.
     """
-    traffics, lines = [pair.traffic for pair in result.pairs], list[VerdictLine]()
-    traffic = POOLED if POOLED in traffics else next(iter(traffics), "")
-    for model in result.models:
-        pairs = [p for p in result.pairs if (p.model, p.traffic) == (model.name, traffic)]
+    by_traffic, lines = group_rows(result.pairs, lambda pair: pair.traffic), list[VerdictLine]()
+    compared = by_traffic.get(POOLED) or next(iter(by_traffic.values()), [])
+    for pairs in group_rows(compared, lambda pair: pair.model).values():
         signs = [_find_sign(pair) for pair in pairs]
-        if not pairs:
-            continue
+        model, control = fmt.quote_name(pairs[0].model), fmt.quote_name(pairs[0].control)
         text = (
-            f"{fmt.quote_name(model.name)} is better than {fmt.quote_name(pairs[0].control)} by "
-            f"{signs.count(1)} of {len(signs)} offline metrics, worse by {signs.count(-1)}; the "
-            "others do not tell."
+            f"{model} is better than {control} by {signs.count(1)} of {len(signs)} offline "
+            f"metrics, worse by {signs.count(-1)}; the others do not tell."
         )
         lines.append(VerdictLine("", "", "OFFLINE ONLY", text, action="Decide by an A/B test."))
     return lines[:_MOST]

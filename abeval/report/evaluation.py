@@ -11,7 +11,7 @@ from abeval.report.replay_page import (
     split_id,
     tabulate_parts,
 )
-from abeval.report.tables import Kind, Part, Tables, TextTable, table
+from abeval.report.tables import REASON_COLUMN, Kind, Part, Tables, TextTable, table
 from abeval.report.terminal import tables_text
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -50,11 +50,7 @@ def _tabulate_evaluation(result: ReplayResult) -> Tables:
     else:
         parts += [_values(result, metrics, rows, pairs), *_differences(result, pairs)]
     parts.extend(tabulate_parts(result, quote_metrics(metrics)[:_MAX_BREAKDOWNS]))
-    parts += [
-        f"{name}. {description}"
-        for name, description, curve_rows in curves(result)
-        if curve_rows[0].traffic == traffic
-    ]
+    parts += [f"{name}. {text}" for name, text, c in curves(result) if c[0].traffic == traffic]
     if hidden := len(list_metrics(result)) - len(metrics):
         parts.append(f"{hidden} more metrics: to_frame(); a page of all: report(path)")
     counted = [f"{codes.describe_code(what)} {fmt.count(n)}" for what, n in result.accounting if n]
@@ -81,13 +77,12 @@ def _describe_judged(result: ReplayResult, rows: Sequence[ReplayRow]) -> str:
     """Describe what was judged: requests, units, items and coverage by model."""
     units = max((row.units for row in rows), default=0)
     requests = max((coverage.requests for coverage in result.coverage), default=0)
-    shares = {
-        coverage.model: fmt.percent(coverage.scored_requests / coverage.requests)
-        for coverage in result.coverage
-        if coverage.scored_requests < coverage.requests
-    }
-    scored = "; ".join(f"{model} has scores for {share}" for model, share in shares.items())
     pairs = max((coverage.rows for coverage in result.coverage), default=0)
+    scored = "; ".join(
+        f"{c.model} has scores for {fmt.percent(c.scored_requests / c.requests)}"
+        for c in result.coverage
+        if c.scored_requests < c.requests
+    )
     totals = f"{fmt.count(requests)} requests of {fmt.count(units)} units, {fmt.count(pairs)} items"
     return f"Judged: {totals} in them; {scored or 'every model has scores for all requests'}."
 
@@ -101,7 +96,7 @@ def _one_model(result: ReplayResult, rows: Sequence[ReplayRow]) -> TextTable:
         "metric",
         ("value", _value, "number"),
         (f"{level} interval", lambda row: fmt.estimate(row.value, row.low, row.high)[1]),
-        ("why not", lambda row: codes.describe_reason(row.reason), "note"),
+        REASON_COLUMN,
     )
 
 
@@ -145,13 +140,12 @@ def _differences(result: ReplayResult, pairs: Sequence[PairRow]) -> Iterator[Par
         sure[:_DIFFERENCES],
         "metric",
         "model",
-        (f"difference [{level} interval]", _difference),
+        (
+            f"difference [{level} interval]",
+            lambda p: fmt.difference(p.difference, p.low, p.high).text,
+        ),
         ("p", lambda pair: fmt.p_value(pair.p_value)),
     )
-
-
-def _difference(pair: PairRow) -> str:
-    return fmt.difference(pair.difference, pair.low, pair.high).text
 
 
 def _surety(pair: PairRow) -> float:

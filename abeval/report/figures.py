@@ -11,11 +11,10 @@ from typing import Any, Literal, NamedTuple
 from markupsafe import Markup
 
 from abeval.report import assets
-from abeval.report.tables import Interval as Interval
 from abeval.report.tables import Record, TextTable
 from abeval.results import MetricInfo
 from abeval.results.analysis import ExperimentInfo
-from abeval.results.format import typographic
+from abeval.results.format import Interval, typographic
 from abeval.results.record import group_rows
 from abeval.results.study import Study
 
@@ -260,11 +259,7 @@ def forest(
             error_x=error_bars([spot.value for spot in spots], colour(places[name]), 1.4),
             mode="markers",
             name=label(name),
-            marker={
-                "color": colour(places[name]),
-                "size": 7,
-                "symbol": symbol(places[name]),
-            },
+            marker={"color": colour(places[name]), "size": 7, "symbol": symbol(places[name])},
         )
         for i, (name, spots) in enumerate(series.items())
     ]
@@ -318,13 +313,13 @@ def lines(
         tone, mark = colour(colour_index), symbol(colour_index)
         x_intervals = [(point.x, point.interval) for point in points if point.interval is not None]
         intervals = [ends for _, ends in x_intervals]
-        bars = {"error_y": error_bars(intervals, tone, 1.4)} if intervals else {}
-        if shape == "band" and intervals:
-            # A band replaces the bars.
-            bars = {}
+        bars: dict[str, object] = {}
+        if intervals and shape == "band":
             area = band([x for x, _ in x_intervals], intervals, tone, f"{name}, interval")
             # A legend of lines alone leaves the figure its height.
             traces.append(area | {"showlegend": False})
+        elif intervals:
+            bars = {"error_y": error_bars(intervals, tone, 1.4)}
         marks = [f"{mark}-open" if point.hollow else mark for point in points]
         trace = scatter(
             x=[label(p.x) if isinstance(p.x, str) else p.x for p in points],
@@ -386,7 +381,7 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     ]
     if not beyond or bounds is None:
         return bounds, []
-    symbols = [f"triangle-{'up' if side > 0 else 'down'}" for _, side in beyond]
+    symbols = [{-1: "triangle-down", 1: "triangle-up"}[side] for _, side in beyond]
     arrows = scatter(
         x=[label(x) if isinstance(x, str) else x for x, _ in beyond],
         y=[bounds[side > 0] for _, side in beyond],
@@ -482,20 +477,24 @@ def value_axis(title: str, **more: object) -> dict[str, object]:
 
 def line_at(axis: str, value: float, width: float = 1, dash: str = "dash") -> Trace:
     """Draw a line across the figure where an axis (`x` or `y`) has a value."""
-    other_axis = "x" if axis == "y" else "y"
-    line = draw_dashed_line(
-        *(((value, value), (0, 1)) if axis == "x" else ((0, 1), (value, value)))
-    )
-    style = {"color": GREY, "width": width, "dash": dash}
-    return line | {f"{other_axis}ref": f"{other_axis} domain", "line": style}
+    here, across = (value, value), (0, 1)
+    if axis == "x":
+        return draw_line(here, across, width=width, dash=dash) | {"yref": "y domain"}
+    return draw_line(across, here, width=width, dash=dash) | {"xref": "x domain"}
 
 
-def draw_dashed_line(
-    x: Sequence[float], y: Sequence[float], tone: str = GREY, width: float = 1
+def note_at(x: float, text: str, anchor: Literal["top", "bottom"]) -> Trace:
+    """Write a note at the top of the figure, to the right of a place."""
+    style = {"showarrow": False, "xanchor": "left", "yanchor": anchor}
+    return {"x": x, "y": 1, "yref": "paper", "text": text, **style}
+
+
+def draw_line(
+    x: Sequence[float], y: Sequence[float], tone: str = GREY, width: float = 1, dash: str = "dash"
 ) -> Trace:
-    """Draw a dashed line behind the points, from the first x and y to the second."""
+    """Draw a line behind the points, from the first x and y to the second."""
     ends = {"x0": x[0], "y0": y[0], "x1": x[1], "y1": y[1]}
-    line = {"color": tone, "width": width, "dash": "dash"}
+    line = {"color": tone, "width": width, "dash": dash}
     return {"type": "line", **ends, "line": line, "layer": "below"}
 
 

@@ -62,9 +62,9 @@ class Axis(NamedTuple):
 
     def arrows(self, mark: "Mark") -> list[int]:
         """List the sides (-1, 1) on which an interval continues beyond the axis."""
-        lows, highs = zip((mark.low, mark.high), *[mark.widest] * bool(mark.widest), strict=True)
-        below = any(low is None or low < self.low for low in lows)
-        above = any(high is None or high > self.high for high in highs)
+        spans = [(mark.low, mark.high), mark.widest or (mark.low, mark.high)]
+        below = any(low is None or low < self.low for low, _ in spans)
+        above = any(high is None or high > self.high for _, high in spans)
         return [-1] * below + [1] * above
 
 
@@ -137,12 +137,9 @@ def sparkline(
     height, across = (top - bottom) or 1.0, 100 / max(len(values) - 1, 1)
 
     def path(end: int) -> list[str]:
-        return [
-            f"{i * across:.1f},{28 * (top - value[end]) / height:.1f}"
-            for i, value in enumerate(values)
-        ]
+        heights = (28 * (top - value[end]) / height for value in values)
+        return [f"{i * across:.1f},{y:.1f}" for i, y in enumerate(heights)]
 
     band = [*path(1), *reversed(path(2))]
-    return assets.macro(
-        "glyph.html", "spark", colour_index, label, band, 28 * top / height, path(0)
-    )
+    zero = 28 * top / height
+    return assets.macro("glyph.html", "spark", colour_index, label, band, zero, path(0))

@@ -10,30 +10,19 @@ from abeval.report.figures import FigureView
 from abeval.report.tables import Tables, TextTable, VerdictLine, interval, rescale, table
 from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.history import (
-    FEWEST,
-    Added,
-    Gained,
-    HistoryEffect,
-    HistoryReport,
-    Lasting,
-    Prediction,
-)
+from abeval.results import history as records
 from abeval.results.record import group_rows
 
 _LISTED = 3
 """Most metrics that one sentence names."""
 
 
-def tabulate_additions(result: Added, show_all: bool) -> Tables:
+def tabulate_additions(result: records.Added, show_all: bool) -> Tables:
     """Write one line per added result, and the size of the history."""
     lines = []
     for addition in result.sources:
-        bare = (
-            f", {addition.without_effect} of them without an effect"
-            if addition.without_effect
-            else ""
-        )
+        bare = f", {addition.without_effect} of them without an effect"
+        bare *= addition.without_effect > 0
         how = {
             "unchanged": f"unchanged: its {addition.rows} rows are in the history",
             "replaced": f"REPLACED: {addition.rows} rows{bare} in the place of {addition.replaced}",
@@ -44,7 +33,7 @@ def tabulate_additions(result: Added, show_all: bool) -> Tables:
     return Tables((*lines, f"{result.history} has {result.experiments} experiment{several}"))
 
 
-def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
+def tabulate_history(result: records.HistoryReport, show_all: bool) -> Tables:
     """Write the verdict and what was learned, then every table with rows."""
     visible_tables = tables.drop_empty(
         prediction_table(result),
@@ -57,7 +46,7 @@ def tabulate_history(result: HistoryReport, show_all: bool) -> Tables:
     return Tables((*lines, *visible_tables), (*left_out, *result.notes))
 
 
-def verdict(result: HistoryReport) -> VerdictLine:
+def verdict(result: records.HistoryReport) -> VerdictLine:
     """Decide which offline metric to trust for each target, or why none."""
     # The level of a choice is corrected for the number of predictors: its sentence follows it.
     trusted = [c for c in result.choices if c.sentence.startswith(f"{c.best} predicts ")]
@@ -91,7 +80,7 @@ def verdict(result: HistoryReport) -> VerdictLine:
     return VerdictLine("", decision, word, f"{sentence}.", action=action)
 
 
-def sentences(result: HistoryReport) -> tuple[str, ...]:
+def sentences(result: records.HistoryReport) -> tuple[str, ...]:
     """Write what the history shows, and what it cannot show yet."""
     open_pairs = {(row.predictor, row.target) for row in result.predictions if _needs(row)}
     concluded = verdict(result).sentence
@@ -101,7 +90,7 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
         if (choice.best, choice.target) not in open_pairs and choice.sentence not in concluded
     )
     gained = _gains(result)
-    least = min((row.shipped for row in gained), default=FEWEST)
+    least = min((row.shipped for row in gained), default=records.FEWEST)
     return (
         f"{len(result.experiments)} experiments",
         *_signs(result),
@@ -111,30 +100,26 @@ def sentences(result: HistoryReport) -> tuple[str, ...]:
             for o in gained
         ),
         *describe_quarter(result),
-        *[f"Only {least} shipped: take these sums as rough guesses"] * (least < FEWEST),
+        *[f"Only {least} shipped: take these sums as rough guesses"] * (least < records.FEWEST),
         *_list_open_questions(result),
     )
 
 
-def _signs(result: HistoryReport) -> Iterator[str]:
+def _signs(result: records.HistoryReport) -> Iterator[str]:
     """Write for each target how often offline signs agreed, best first."""
-    for target, predictions in group_rows(
-        result.predictions, lambda prediction: prediction.target
-    ).items():
-        predictions.sort(key=lambda prediction: -prediction.agree_share)
-        phrases = (
-            f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in predictions
-        )
+    for target, predictions in group_rows(result.predictions, lambda row: row.target).items():
+        best = sorted(predictions, key=lambda row: -row.agree_share)
+        phrases = (f"{o.predictor} in {o.agree} of {o.effects} ({_agreement(o)})" for o in best)
         more = f"; {len(predictions) - _LISTED} more below" if len(predictions) > _LISTED else ""
         yield f"Signs agreed with {target}: {'; '.join(islice(phrases, _LISTED))}{more}"
 
 
-def _gains(result: HistoryReport) -> list[Gained]:
+def _gains(result: records.HistoryReport) -> list[records.Gained]:
     """List the gains of metrics for which something was shipped."""
     return [gain for gain in result.gained if gain.gained is not None and gain.shipped]
 
 
-def describe_gain(row: Gained) -> str:
+def describe_gain(row: records.Gained) -> str:
     """Write the expected sum of lifts; the printed terms add up exactly."""
     value, expected = _expected_gain(row)
     # From the rounded terms, so that a reader who subtracts them gets the same.
@@ -143,16 +128,16 @@ def describe_gain(row: Gained) -> str:
     return f"measured {100 * row.naive:+.1f}%, expect {expected}, {way}"
 
 
-def _expected_gain(row: Gained) -> tuple[float, str]:
+def _expected_gain(row: records.Gained) -> tuple[float, str]:
     """Return the expected sum of lifts in per cent, and its text."""
     value, low, high = (round(100 * (end or 0.0), 1) for end in (row.gained, row.low, row.high))
     return value, f"{value:+.1f}% [{low:+.1f}%, {high:+.1f}%]"
 
 
-def _needs(row: Prediction) -> int:
+def _needs(row: records.Prediction) -> int:
     """Count the experiments that a correlation still needs; 0 if it is clear."""
     if row.correlation is None or row.low is None or row.high is None:
-        return max(FEWEST - row.experiments, 1)
+        return max(records.FEWEST - row.experiments, 1)
     if not row.low <= 0 <= row.high:
         return 0
     # The distance to an end of an interval shrinks with the root of the experiments.
@@ -161,26 +146,19 @@ def _needs(row: Prediction) -> int:
     return max(math.ceil(row.experiments * reach**2) - row.experiments, 1)
 
 
-def _list_open_questions(result: HistoryReport) -> Iterator[str]:
+def _list_open_questions(result: records.HistoryReport) -> Iterator[str]:
     """Write once what the history cannot show, and how many experiments that needs."""
-    few = [prediction for prediction in result.predictions if prediction.correlation is None]
-    clear = [
-        prediction
-        for prediction in result.predictions
-        if prediction.correlation is not None and _needs(prediction)
-    ]
+    few = [row for row in result.predictions if row.correlation is None]
+    clear = [row for row in result.predictions if row.correlation is not None and _needs(row)]
     clear.sort(key=_needs)
     gaps = []
     if few:
         pairs = f"{len(few)} pair{'s' * (len(few) > 1)} of metrics"
-        most = max(_needs(prediction) for prediction in few)
+        most = max(map(_needs, few))
         with_both = f"{most} more experiment{'s' * (most > 1)} with both"
         gaps.append(f"how {pairs} go together ({with_both})")
     if clear:
-        phrases = (
-            f"{prediction.predictor} with {prediction.target} {_needs(prediction):,}"
-            for prediction in clear[:_LISTED]
-        )
+        phrases = (f"{o.predictor} with {o.target} {_needs(o):,}" for o in clear[:_LISTED])
         more = f", {len(clear) - _LISTED} others more" if len(clear) > _LISTED else ""
         what = "whether a correlation is none (more experiments that it takes, if it stays: "
         gaps.append(f"{what}{', '.join(phrases)}{more})")
@@ -191,7 +169,7 @@ def _list_open_questions(result: HistoryReport) -> Iterator[str]:
         yield f"Cannot be said yet: {'; '.join(gaps)}"
 
 
-def prediction_table(result: HistoryReport) -> TextTable:
+def prediction_table(result: records.HistoryReport) -> TextTable:
     """Tabulate which offline metric predicts which target."""
     level = fmt.level(result.alpha)
     return table(
@@ -209,21 +187,21 @@ def prediction_table(result: HistoryReport) -> TextTable:
     )
 
 
-def _agreement(row: Prediction) -> str:
+def _agreement(row: records.Prediction) -> str:
     return f"{fmt.percent(row.agree_share)} [{row.agree_low:.0%}, {row.agree_high:.0%}]"
 
 
-def _chance(row: Prediction) -> str:
+def _chance(row: records.Prediction) -> str:
     return "" if row.chance is None else f"{row.chance:.0%} after {row.step:+.2g}"
 
 
-def _slope(row: Prediction) -> str:
+def _slope(row: records.Prediction) -> str:
     slope, *ends = interval(row, "slope")
     low, high = (fmt.UNBOUNDED if end is None else f"{end:.3g}" for end in ends)
     return fmt.MISSING if slope is None else f"{slope:.3g} [{low}, {high}]"
 
 
-def sensitivity_table(result: HistoryReport) -> TextTable:
+def sensitivity_table(result: records.HistoryReport) -> TextTable:
     """Tabulate how often each metric moves."""
     return table(
         "Sensitivity",
@@ -244,11 +222,11 @@ def _percent(number: float | None) -> str:
 
 
 def _scatter_figure(
-    row: Prediction, pairs: Sequence[tuple[HistoryEffect, HistoryEffect]]
+    row: records.Prediction, pairs: Sequence[tuple[records.HistoryEffect, records.HistoryEffect]]
 ) -> fig.Figure:
     """Draw experiments by effect on predictor and target; more is better."""
-    x = [_orient_effect(predictor_effect, 1.0) for predictor_effect, _ in pairs]
-    y = [_orient_effect(target_effect, 100.0) for _, target_effect in pairs]
+    x = [_orient_effect(effect, 1.0) for effect, _ in pairs]
+    y = [_orient_effect(effect, 100.0) for _, effect in pairs]
     points = fig.scatter(
         x=[value for value, _, _ in x],
         y=[value for value, _, _ in y],
@@ -256,10 +234,7 @@ def _scatter_figure(
         error_y=fig.error_bars(y, fig.GREY, 1.0),
         mode="markers",
         marker={"color": fig.colour(0), "size": 8},
-        customdata=[
-            fig.label(f"{predictor_effect.experiment}, {predictor_effect.variant}")
-            for predictor_effect, _ in pairs
-        ],
+        customdata=[fig.label(f"{effect.experiment}, {effect.variant}") for effect, _ in pairs],
         hovertemplate="%{customdata}<br>%{x:.4g}, %{y:+.3g}%<extra></extra>",
         showlegend=False,
     )
@@ -270,19 +245,16 @@ def _scatter_figure(
         # The line of true effects goes through the mean of the estimates.
         mean_x, mean_y = (sum(value or 0.0 for value, _, _ in ends) / len(ends) for ends in (x, y))
         heights = [mean_y + 100.0 * row.slope * (end - mean_x) for end in across["range"]]
-        lines = [fig.draw_dashed_line(across["range"], heights, fig.colour(1), 1.8)]
+        lines = [fig.draw_line(across["range"], heights, fig.colour(1), 1.8)]
     room = {"l": 62, "r": 12, "t": 12, "b": 48}
     return fig.figure([points], 380, room, xaxis=across, yaxis=up, shapes=lines)
 
 
-def _forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
+def _forest_figure(effects: Sequence[records.HistoryEffect]) -> fig.Figure:
     """Draw every effect on one metric, measured and shrunk, largest on top."""
     ordered = sorted(effects, key=lambda effect: -effect.effect)
     several = len({effect.variant for effect in ordered}) > 1
-    names = [
-        "* " * effect.shipped + effect.experiment + f", {effect.variant}" * several
-        for effect in ordered
-    ]
+    names = ["* " * e.shipped + e.experiment + f", {e.variant}" * several for e in ordered]
     series: dict[str, list[fig.Spot]] = {"measured": [], "shrunk": []}
     for i, effect in enumerate(ordered):
         measured = rescale(100, effect.effect, effect.low, effect.high)
@@ -291,24 +263,23 @@ def _forest_figure(effects: Sequence[HistoryEffect]) -> fig.Figure:
     return fig.forest(names, series, fig.effect_axis(fig.list_ends(series), "%"))
 
 
-def _orient_effect(effect: HistoryEffect, scale: float) -> fig.Interval:
+def _orient_effect(effect: records.HistoryEffect, scale: float) -> fmt.Interval:
     """Orient an effect with its interval so that more is better."""
     if effect.direction == "decrease":
         # Changing the sign swaps the ends.
-        return -scale * effect.effect, -scale * effect.high, -scale * effect.low
-    return scale * effect.effect, scale * effect.low, scale * effect.high
+        return tables.rescale(-scale, effect.effect, effect.high, effect.low)
+    return tables.rescale(scale, effect.effect, effect.low, effect.high)
 
 
-def describe_quarter(result: HistoryReport) -> Iterator[str]:
+def describe_quarter(result: records.HistoryReport) -> Iterator[str]:
     """Write what the launches of a quarter gained, and what explains the holdout."""
     for row in result.programmes:
         head = f"{row.metric} in the period of {row.name}"
         if row.basis == "none":
             yield f"{head}: nothing can be said ({codes.describe_code(row.reason or '')})"
             continue
-        gained, expected, holdout = (
-            fmt.lift(*interval(row, name)).text for name in ("gained", "expected", "holdout")
-        )
+        names = "gained", "expected", "holdout"
+        gained, expected, holdout = (fmt.lift(*tables.interval(row, name)).text for name in names)
         launches = f"{row.launches} launch{'es' * (row.launches != 1)}"
         if row.unmeasured:
             launches += f" (of {row.unmeasured} more no effect was measured)"
@@ -325,17 +296,12 @@ def describe_quarter(result: HistoryReport) -> Iterator[str]:
                 f"{head}: {gained}, by the holdout alone: {launches} let expect {expected}, which "
                 f"it refutes ({p_value}); if they overlap, wore off or were luck cannot be known"
             )
-        steps = (
-            ("winners' luck", row.luck),
-            ("worn off", row.wear_off),
-            ("not live yet", row.not_live),
-            ("unexplained", row.unexplained),
-        )
-        points = (f"{100 * (value or 0.0):+.1f} {name}" for name, value in steps)
         ends = f"[{_points(row.unexplained_low)}, {_points(row.unexplained_high)}]"
         yield (
             f"Why {row.metric} is {_points(row.naive)}% as measured and {_points(row.holdout)}% in "
-            f"the holdout, in points: {', '.join(points)} {ends}"
+            f"the holdout, in points: {_points(row.luck)} winners' luck, "
+            f"{_points(row.wear_off)} worn off, {_points(row.not_live)} not live yet, "
+            f"{_points(row.unexplained)} unexplained {ends}"
         )
 
 
@@ -343,7 +309,7 @@ def _points(value: float | None) -> str:
     return f"{100 * (value or 0.0):+.1f}"
 
 
-def lasting_table(result: HistoryReport) -> TextTable:
+def lasting_table(result: records.HistoryReport) -> TextTable:
     """Tabulate what is left of effects by week since entry."""
     return table(
         "Effects that last",
@@ -359,14 +325,14 @@ def lasting_table(result: HistoryReport) -> TextTable:
     )
 
 
-def _describe_kept(row: Lasting) -> str:
+def _describe_kept(row: records.Lasting) -> str:
     if row.kept is None:
         return codes.describe_code(row.reason or "")
     low, high = (fmt.UNBOUNDED if end is None else f"{end:.0%}" for end in (row.low, row.high))
     return f"{row.kept:.0%} [{low}, {high}]"
 
 
-def launch_table(result: HistoryReport) -> TextTable:
+def launch_table(result: records.HistoryReport) -> TextTable:
     """Tabulate the launches of a quarter."""
     return table(
         "What the quarter gained",
@@ -380,7 +346,7 @@ def launch_table(result: HistoryReport) -> TextTable:
     )
 
 
-def draw_weeks(result: HistoryReport) -> Iterator[FigureView]:
+def draw_weeks(result: records.HistoryReport) -> Iterator[FigureView]:
     """Draw each metric's lift over the holdout by week, beside what launches let expect."""
     for i, (metric, weeks) in enumerate(group_rows(result.weeks, lambda week: week.metric).items()):
         names = {"holdout": "holdout", "without covariates": "plain", "launches": "expected"}
@@ -394,13 +360,12 @@ def draw_weeks(result: HistoryReport) -> Iterator[FigureView]:
             ]
             for shown, name in names.items()
         }
-        figure = fig.lines(
-            series, "", "lift to that day", yaxis={"ticksuffix": "%"}, is_effect=True
-        )
+        up = {"ticksuffix": "%"}
+        figure = fig.lines(series, "", "lift to that day", yaxis=up, is_effect=True)
         yield FigureView(metric, "From the first day to each week's end.", figure, (f"weeks{i}",))
 
 
-def scatters(result: HistoryReport) -> Iterator[FigureView]:
+def scatters(result: records.HistoryReport) -> Iterator[FigureView]:
     """Draw one figure per target: its best predictor."""
     for i, row in enumerate(_best_predictions(result)):
         figure = _scatter_figure(row, _pairs(result.effects, row))
@@ -411,12 +376,12 @@ def scatters(result: HistoryReport) -> Iterator[FigureView]:
         yield FigureView(title, sentence, figure, (f"pair{i}",))
 
 
-def _best_predictions(result: HistoryReport) -> list[Prediction]:
+def _best_predictions(result: records.HistoryReport) -> list[records.Prediction]:
     fitted = [row for row in result.predictions if row.correlation is not None]
     best = {choice.target: choice.best for choice in result.choices}
     chosen = {row.target: row for row in fitted}
 
-    def rank(row: Prediction) -> tuple[bool, float]:
+    def rank(row: records.Prediction) -> tuple[bool, float]:
         return row.predictor == best.get(row.target), abs(row.quality or 0.0)
 
     # The last one of a target wins: the chosen predictor, else the best quality.
@@ -424,25 +389,19 @@ def _best_predictions(result: HistoryReport) -> list[Prediction]:
 
 
 def _pairs(
-    effects: Sequence[HistoryEffect], row: Prediction
-) -> list[tuple[HistoryEffect, HistoryEffect]]:
+    effects: Sequence[records.HistoryEffect], row: records.Prediction
+) -> list[tuple[records.HistoryEffect, records.HistoryEffect]]:
     on_target, on_predictor = (
         {(e.experiment, e.variant): e for e in effects if e.measure == name}
         for name in (row.target, row.predictor)
     )
-    return [
-        (predictor_effect, on_target[case])
-        for case, predictor_effect in on_predictor.items()
-        if case in on_target
-    ]
+    return [(on_predictor[case], on_target[case]) for case in on_predictor if case in on_target]
 
 
-def forests(result: HistoryReport) -> Iterator[FigureView]:
+def forests(result: records.HistoryReport) -> Iterator[FigureView]:
     """Draw all effects on each metric, with the sum of what was shipped."""
     for i, row in enumerate(result.gained):
-        metric_effects = [
-            e for e in result.effects if e.measure == row.metric and e.side == "online"
-        ]
-        if shrunk := [e for e in metric_effects if e.shrunk is not None]:
+        online = [e for e in result.effects if (e.measure, e.side) == (row.metric, "online")]
+        if shrunk := [effect for effect in online if effect.shrunk is not None]:
             sentence = f"{row.shipped} shipped (*), added up: {describe_gain(row)}."
             yield FigureView(row.metric, sentence, _forest_figure(shrunk), (f"forest{i}",))

@@ -88,21 +88,16 @@ def _decision(study: Study, result: Result) -> Iterator[str]:
         yield f"{name}**{line.word}** {escape(fmt.typographic(line.sentence))}"
     if shared:
         yield escape(fmt.typographic(shared))
-    labelled_lines = [("Next", step)] if (step := next_step(result, study.outlook)) else []
-    labelled_lines += [("Offline", standing) for standing in standing_lines(study)]
-    labelled_lines += moved_sentences(result) if result.trusted else ()
-    yield from (
-        f"**{escape(what)}:** {escape(fmt.typographic(sentence))}"
-        for what, sentence in labelled_lines
-    )
+    labelled = [("Next", step)] if (step := next_step(result, study.outlook)) else []
+    labelled += [("Offline", standing) for standing in standing_lines(study)]
+    labelled += moved_sentences(result) if result.trusted else ()
+    yield from (f"**{escape(what)}:** {escape(fmt.typographic(text))}" for what, text in labelled)
 
 
 def _trust(result: Result) -> Iterator[str]:
-    unmet = worst_first(result.trust, "fail", "warn")
-    yield f"Trust: {tables.tally(result.trust)}." + "".join(
-        f"\n- **{check.status}** {escape(check.name)}: {escape(check.message)}"
-        for check in unmet[:_OPEN_CHECKS]
-    )
+    unmet = worst_first(result.trust, "fail", "warn")[:_OPEN_CHECKS]
+    bullets = [f"- **{c.status}** {escape(c.name)}: {escape(c.message)}" for c in unmet]
+    yield "\n".join([f"Trust: {tables.tally(result.trust)}.", *bullets])
 
 
 def _scorecard(result: Result, most: int) -> str:
@@ -118,7 +113,7 @@ def _scorecard(result: Result, most: int) -> str:
         ("status", _status),
     )
     more = len(rows) - most
-    return _table(cells) + (f"\n\n{more} more rows of goals and guardrails." if more > 0 else "")
+    return _table(cells) + f"\n\n{more} more rows of goals and guardrails." * (more > 0)
 
 
 def _status(display_row: DisplayRow) -> str:

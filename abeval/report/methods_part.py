@@ -105,12 +105,10 @@ def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
     yield "unit", info.unit
     yield "time zone", info.timezone
     if result.aa:
-        most = max(metric.runs for metric in result.aa)
-        yield "A/A replays of the trust check", fmt.count(most)
+        yield "A/A replays of the trust check", fmt.count(max(row.runs for row in result.aa))
     if study.aa is not None and study.aa.metrics:
-        most = max(metric.runs for metric in study.aa.metrics)
         seed = "" if study.aa.seed is None else f", seed {study.aa.seed}"
-        yield "A/A replays", f"{fmt.count(most)}{seed}"
+        yield "A/A replays", f"{fmt.count(max(row.runs for row in study.aa.metrics))}{seed}"
 
 
 def _describe_decision_rule(row: Row, result: Result) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from abeval.report.tables import ROLES, VerdictLine
+from abeval.report.tables import ROLES, VerdictLine, interval
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -69,10 +69,11 @@ def sort_rows(result: Result, rows: Iterable[Row]) -> list[Row]:
     roles = [role for role, _, _ in ROLES]
     metrics = list(dict.fromkeys(row.metric for row in result.scorecard))
     order = {verdict.variant: index for index, verdict in enumerate(best_first(result))}
-    return sorted(
-        rows,
-        key=lambda r: (roles.index(r.role), metrics.index(r.metric), order.get(r.variant, 0)),
-    )
+
+    def rank_row(row: Row) -> tuple[int, int, int]:
+        return roles.index(row.role), metrics.index(row.metric), order.get(row.variant, 0)
+
+    return sorted(rows, key=rank_row)
 
 
 def verdict_lines(
@@ -186,12 +187,10 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     least, small = min((row.units_control, result.experiment.control), (row.units, variant))
     # A randomisation test holds its level for any number of units.
     if least < _MIN_UNITS and "randomisation" not in (row.method or ""):
-        few = (
-            f"{fmt.quote_name(small)} has {least}. {question.name} needs at least {_MIN_UNITS} "
-            "to be tested"
-        )
+        few = f"{fmt.quote_name(small)} has {least}"
+        needs = f"needs at least {_MIN_UNITS} to be tested, and far more to be decided"
         plan = "Plan a new test with more" if question.is_over else "Run on to have more"
-        return Step(more, f"Too few units: {few}, and far more to be decided. {plan}.")
+        return Step(more, f"Too few units: {few}. {question.name} {needs}. {plan}.")
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""
         return Step(more, f"{run_on}{size}. {question.name} has too little data.")
@@ -293,13 +292,12 @@ def _goal(question: _Question, word: str, rejection: str) -> Step:
         # The outlook has points at certain days; the planned end is usually among them.
         at_end = dict(points).get(question.planned_days)
         then = "" if at_end is None else f", {fmt.either_way(at_end)} at the planned end"
-        more = f" More days bring no {question.clusters}: assign more of them." * bool(
-            question.clusters
-        )
+        more = f" More days bring no {question.clusters}: assign more of them."
+        more *= bool(question.clusters)
         return Step("run_on", f"{question.until}: it can detect {seen} so far{then}.{more}")
-    stop = (
-        rejection if word == "do_not_ship" else f"Stop and {rejection[:1].lower()}{rejection[1:]}"
-    )
+    stop = rejection
+    if word != "do_not_ship":
+        stop = f"Stop and {rejection[:1].lower()}{rejection[1:]}"
     if question.row.mde is None:
         return Step(word, f"{stop}: {question.name} did not get better.")
     if question.size is None and question.clusters:
@@ -307,15 +305,12 @@ def _goal(question: _Question, word: str, rejection: str) -> Step:
         return Step(word, f"{stop}: this test would have detected {seen}; {more}.")
     more = f"More days will not settle {question.target}"
     if question.size is not None:
-        more = (
-            f"If smaller effects matter, {question.target} takes about "
-            f"{question.size}{question.new_test_note}"
-        )
+        takes = f"{question.target} takes about {question.size}{question.new_test_note}"
+        more = f"If smaller effects matter, {takes}"
     elif not question.target:
         more = "If smaller effects matter, plan a larger test"
-    if question.result.experiment.adjust == "none" and (
-        covariates := _list_covariates(question.result)
-    ):
+    covariates = _list_covariates(question.result)
+    if covariates and question.result.experiment.adjust == "none":
         uses = '[inference] adjust = "cuped" (of a table, --covariate)'
         more = f"With {covariates} from before, {uses} may detect smaller effects. {more}"
     return Step(word, f"{stop}. This test can detect {seen}. {more}.")
@@ -323,38 +318,35 @@ def _goal(question: _Question, word: str, rejection: str) -> Step:
 
 def _list_covariates(result: Result) -> str:
     """List the covariates from before the period, named by their checks."""
-    names = (
-        check.name.split(":") for check in result.trust if check.name.startswith("pre_period:")
-    )
-    return fmt.listing([*dict.fromkeys(fmt.quote_name(name_parts[1]) for name_parts in names)])
+    names = [name.split(":")[1] for c in result.trust if (name := c.name).startswith("pre_period:")]
+    return fmt.listing([*dict.fromkeys(map(fmt.quote_name, names))])
 
 
 def _guardrail(question: _Question) -> Step:
-    metric = next(info for info in question.result.metrics if info.name == question.row.metric)
+    metric, name = question.result.info(question.row.metric), question.name
     if metric.within is not None:
-        outside = f"a value outside {fmt.format_range(*metric.within)} is not ruled out."
-        lead = f"{question.name}: {outside} {_wait(question)}".rstrip()
-        return Step("run_on" if question.until else "choose", lead)
+        lead = f"{name}: a value outside {fmt.format_range(*metric.within)} is not ruled out."
+        word = "run_on" if question.until else "choose"
+        return Step(word, f"{lead} {_wait(question)}".rstrip())
     if metric.margin is None:
-        lead = f"Give {question.name} a margin: without one it cannot be shown to hold."
-        return Step("define", lead)
+        return Step("define", f"Give {name} a margin: without one it cannot be shown to hold.")
     margin = fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
     way = {"increase": "a drop of", "decrease": "a rise of"}.get(metric.direction, "a move away by")
     worst = _worst(question.row, metric)
     possible = "" if worst is None else f" ({_margin(worst, metric)} still possible)"
-    lead = f"{question.name}: {way} more than {margin} is not ruled out{possible}."
+    lead = f"{name}: {way} more than {margin} is not ruled out{possible}."
     days = None if question.ahead is None else question.ahead.target_days
     if question.until and days is not None and days <= question.planned_days:
         return Step("run_on", f"{lead} {_wait(question)}".rstrip())
-    wider = []
+    choices = []
     if worst is not None:
         # Rounded up to one digit.
         step = 10.0 ** math.floor(math.log10(worst))
-        wider = [f"accept a margin of {_margin(math.ceil(worst / step) * step, metric)}"]
-    cuped = ["reduce variance (CUPED)"] if question.result.experiment.adjust == "none" else []
-    *most, last = [*wider, *cuped, "stop"]
-    choices = f"{', '.join(most)}, or {last}" if most else last
-    return Step("choose", f"{lead} {_wait(question)}{fmt.capitalize_first(choices)}.")
+        choices = [f"accept a margin of {_margin(math.ceil(worst / step) * step, metric)}"]
+    if question.result.experiment.adjust == "none":
+        choices.append("reduce variance (CUPED)")
+    choice = fmt.capitalize_first(f"{', '.join(choices)}, or stop" if choices else "stop")
+    return Step("choose", f"{lead} {_wait(question)}{choice}.")
 
 
 def _wait(question: _Question) -> str:
@@ -366,17 +358,13 @@ def _wait(question: _Question) -> str:
         return f"{until}More days will not settle it. "
     if question.ahead is not None and question.ahead.more_days == 0.0:
         return f"{until}A variant that loses nothing would mostly have shown it by now. "
-    return (
-        f"{until}Ruling it out would take about "
-        f"{question.size}{question.new_test_note}, if nothing is lost. "
-    )
+    takes = f"would take about {question.size}{question.new_test_note}"
+    return f"{until}Ruling it out {takes}, if nothing is lost. "
 
 
 def _worst(row: Row, metric: MetricInfo) -> float | None:
     """Return the largest loss that the interval contains, in units of the margin."""
-    low, high = row.lift_low, row.lift_high
-    if not metric.margin_relative:
-        low, high = row.difference_low, row.difference_high
+    _, low, high = interval(row, "lift" if metric.margin_relative else "difference")
     loss = {"increase": None if low is None else -low, "decrease": high}.get(metric.direction)
     return loss if loss is not None and loss > 0 else None
 

@@ -15,14 +15,6 @@ from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.analysis_page import group_rows_by_role
 from abeval.report.banner import list_verdict_lines
-from abeval.report.figures import (
-    Block,
-    FigureView,
-    Interval,
-    MetricBlocks,
-    find_metric_info,
-    list_figures,
-)
 from abeval.report.next_step import ORDER, next_step, verdict_lines
 from abeval.report.parts import Part, load_parts
 from abeval.report.short import off_policy_value, tabulate
@@ -63,7 +55,7 @@ def page_html(study: Study) -> str:
     parts = tuple(part for part in every if part.view != "metric")
     return assets.render_page(
         "study.html",
-        draws=any(any(list_figures(part.blocks)) for part in every),
+        draws=any(any(fig.list_figures(part.blocks)) for part in every),
         study=study,
         asked=codes.open_questions(study.questions),
         parts=parts,
@@ -78,16 +70,20 @@ def page_html(study: Study) -> str:
 def _build_panels(study: Study, parts: Sequence[Part]) -> tuple[Panel, ...]:
     """Collect the tabs of each metric, metrics in the order of the scorecard."""
     rows = () if study.analysis is None else study.analysis.scorecard
-    tabs: dict[str, list[Part]] = {
-        row.metric: [] for row in sorted(rows, key=lambda row: row.role != "goal")
-    }
+    goals_first = sorted(rows, key=lambda row: row.role != "goal")
+    tabs: dict[str, list[Part]] = {row.metric: [] for row in goals_first}
     for part in parts:
         for block in part.blocks:
-            if isinstance(block, MetricBlocks):
+            if isinstance(block, fig.MetricBlocks):
                 tabs.setdefault(block.metric, []).append(replace(part, blocks=block.blocks))
     shown = [metric for metric, metric_tabs in tabs.items() if metric_tabs]
     return tuple(
-        Panel(name, find_metric_info(study, name).display_name, tuple(tabs[name]), name == shown[0])
+        Panel(
+            name,
+            fig.find_metric_info(study, name).display_name,
+            tuple(tabs[name]),
+            name == shown[0],
+        )
         for name in shown
     )
 
@@ -161,9 +157,8 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
     """
 
     def __init__(self, result: object) -> None:
-        views = (
-            view for part in _build_parts(build_study(result)) for view in list_figures(part.blocks)
-        )
+        parts = _build_parts(build_study(result))
+        views = (view for part in parts for view in fig.list_figures(part.blocks))
         self._views = {view.key: view for view in views}
 
     def __getitem__(self, key: tuple[str, ...] | str) -> "go.Figure":
@@ -237,11 +232,11 @@ class Section(NamedTuple):
     id: str
     title: str
     lead: str = ""
-    blocks: Sequence[Block] = ()
+    blocks: Sequence[fig.Block] = ()
     sentences: Sequence[str] = ()
 
     @classmethod
-    def build(cls, table: TextTable, *figures: Block, more: str = "") -> "Section":
+    def build(cls, table: TextTable, *figures: fig.Block, more: str = "") -> "Section":
         """Make a section of a table; its figures are shown below it."""
         lead = f"{table.lead} {more}".strip()
         # The section has the title and lead already. Without rows it has no figures either.
@@ -259,7 +254,7 @@ def _sections_html(
     """Write a page of sections, verdicts first; empty sections are left out."""
     return assets.render_page(
         "sections.html",
-        draws=any(any(list_figures(section.blocks)) for section in sections),
+        draws=any(any(fig.list_figures(section.blocks)) for section in sections),
         kicker=kicker,
         title=title,
         sentences=sentences,
@@ -278,11 +273,8 @@ def result_html(result: object, aa: object = None) -> str:
 @result_html.register
 def _off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
     """Write the page of an off-policy evaluation."""
-    spots = [
-        (row.estimator, (row.value, row.low, row.high), off_policy_value(row))
-        for row in result.rows
-        if row.value is not None
-    ]
+    valued = [row for row in result.rows if row.value is not None]
+    spots = [(r.estimator, (r.value, r.low, r.high), off_policy_value(r)) for r in valued]
     # Two estimators make the headline; the table has all of them.
     worth = [f"Worth by {name}: {text}" for name, _, text in spots if name in ("snips", "dr")]
     real = None if result.realised is None else result.realised.value
@@ -305,9 +297,7 @@ def _off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
 def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
     """Write the page of an interleaving experiment."""
     result_tables = tabulate(result, show_all=True)
-    preferences, *other_tables = (
-        part for part in result_tables.parts if isinstance(part, TextTable)
-    )
+    preferences, *others = (part for part in result_tables.parts if isinstance(part, TextTable))
     spots = [
         (
             f"{r.metric}, {r.ranker} against {r.base}",
@@ -324,7 +314,7 @@ def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
         # The banner says the verdicts, which come first.
         [part for part in result_tables.parts if isinstance(part, str)][len(result.verdicts) :],
         Section.build(preferences, *_intervals(spots, "share of all credit", 0.0, axis)),
-        *map(Section.build, other_tables),
+        *map(Section.build, others),
         Section("notes", "How to read it", sentences=result_tables.notes),
         lines=list_verdict_lines(result.verdicts),
     )
@@ -353,18 +343,18 @@ def history_html(result: HistoryReport, aa: object = None) -> str:
 
 
 def _intervals(
-    rows: Sequence[tuple[str, Interval, str]],
+    rows: Sequence[tuple[str, fmt.Interval, str]],
     title: str,
     reference: float | None,
     xaxis: Mapping[str, object] | None = None,
-) -> Iterator[FigureView]:
+) -> Iterator[fig.FigureView]:
     """Draw values with intervals, one row per name, and maybe a reference line."""
     spots = [fig.Spot(i, ends, f"{name}: {text}") for i, (name, ends, text) in enumerate(rows)]
     across = {**fig.value_axis(title), **(xaxis or {}), **fig.axis(title)}
     figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, across)
     figure["layout"]["shapes"] = [] if reference is None else [fig.line_at("x", reference)]
     if rows:
-        yield FigureView(f"Estimates and intervals, {title}", "", figure, ("drawn",))
+        yield fig.FigureView(f"Estimates and intervals, {title}", "", figure, ("drawn",))
 
 
 _TITLE = 36

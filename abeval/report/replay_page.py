@@ -69,33 +69,28 @@ def tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
     parts.extend(tabulate_parts(result, quote_metrics(short_metrics)[:_FEW]))
     parts += [coverage(result), *(f"{name}. {text}" for name, text, _ in curves(result))]
-    counts = (
-        f"{codes.describe_code(what)}: {count:,}" for what, count in result.accounting if count
-    )
+    counts = (f"{codes.describe_code(what)}: {n:,}" for what, n in result.accounting if n)
     return Tables(tuple(parts), (*counts, *result.notes))
 
 
 def _list_reversals(result: ReplayResult, metrics: Sequence[str]) -> Iterator[str]:
     """Report traffic on which at least a quarter of the signs are reversed."""
     main = main_traffic(result)
-    main_differences = {
-        (p.metric, p.model): p.difference or 0.0 for p in result.pairs if p.traffic == main
-    }
+    on_main = [pair for pair in result.pairs if pair.traffic == main]
+    signs = {(pair.metric, pair.model): pair.difference or 0.0 for pair in on_main}
     part_names = {part.name for part in result.parts}
     for traffic in (name for name in traffics(result) if name not in part_names):
         pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in metrics]
         # Only intervals that exclude zero have a sign.
         sure = [p for p in pairs if (p.low or 0.0) * (p.high or 0.0) > 0]
-        reversed_pairs = [
-            p for p in sure if (p.difference or 0.0) * main_differences[p.metric, p.model] < 0
-        ]
+        reversed_pairs = [p for p in sure if (p.difference or 0.0) * signs[p.metric, p.model] < 0]
         if reversed_pairs and 4 * len(reversed_pairs) >= len(pairs):
             # Most readers know AUC best.
             example = next((p for p in reversed_pairs if p.metric == "auc"), reversed_pairs[0])
             yield (
-                f"On {traffic}'s traffic {len(reversed_pairs)} of {len(pairs)} "
-                "differences have the other "
-                f"sign, such as {example.metric} {_difference(example)}: `abeval agree` says why"
+                f"On {traffic}'s traffic {len(reversed_pairs)} of {len(pairs)} differences have "
+                f"the other sign, such as {example.metric} {_difference(example)}: "
+                "`abeval agree` says why"
             )
 
 
@@ -160,10 +155,8 @@ def _find_family(metric: str) -> str:
         ['Ranking', 'Ranking', 'Classification', 'Beyond accuracy']
     """
     name, _, variant = split_id(metric)
-    fallback = next(
-        (candidate for candidate in DEFINITIONS.values() if candidate.name == name), None
-    )
-    definition = DEFINITIONS.get((name, variant), fallback)
+    same = (definition for definition in DEFINITIONS.values() if definition.name == name)
+    definition = DEFINITIONS.get((name, variant), next(same, None))
     if definition is None or definition.is_request_mean or definition.family == "judged":
         return "Ranking"
     if definition.family in ("beyond", "catalogue", "predicted"):
@@ -273,13 +266,9 @@ def _tabulate_lines(result: ReplayResult, title: str, lines: Sequence[_Line]) ->
 def _values(line: _Line) -> tuple[str, ...]:
     """Write both values of a line, with decimals that fit the narrowest interval."""
     rows = (line.before, line.value)
-    rows_with_interval = [row for row in rows if row is not None and row.low is not None]
-    decimals = max(
-        (fmt.interval_places(row.low, row.high) for row in rows_with_interval), default=0
-    )
-    return tuple(
-        "" if row is None else _value(row, decimals, bool(rows_with_interval)) for row in rows
-    )
+    ends = [(row.low, row.high) for row in rows if row is not None and row.low is not None]
+    decimals = max((fmt.interval_places(*bounds) for bounds in ends), default=0)
+    return tuple("" if row is None else _value(row, decimals, bool(ends)) for row in rows)
 
 
 def _value(row: ReplayRow, decimals: int, has_interval: bool) -> str:
@@ -336,10 +325,8 @@ def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]
     """Yield the title, the elbows and the curves of each metric and traffic."""
     groups = group_rows(result.curves, lambda curve: (curve.metric, curve.traffic))
     for (metric, traffic), curve_group in groups.items():
-        elbows = (
-            f"{c.model} has none" if c.elbow is None else f"{c.model} at {c.elbow}"
-            for c in curve_group
-        )
+        places = {c.model: "has none" if c.elbow is None else f"at {c.elbow}" for c in curve_group}
+        elbows = (f"{model} {place}" for model, place in places.items())
         means = [f"{c.model} {c.mean:.5g}" for c in curve_group if c.mean is not None]
         description = f"Elbow (further places add less): {'; '.join(elbows)}."
         description += f" Mean over every k: {', '.join(means)}." if means else ""
@@ -358,12 +345,9 @@ def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
     for i, curve in enumerate(curves):
         ring = {"size": 17, "symbol": "circle-open", "color": fig.colour(i)}
         style = {"mode": "markers", "showlegend": False, "marker": ring}
-        figure["data"] += [
-            fig.scatter([name], x=[p.k], y=[p.value], name=name, **style)
-            for p in curve.points
-            if p.k == curve.elbow
-            for name in [f"elbow at {p.k}"]
-        ]
+        for point in (p for p in curve.points if p.k == curve.elbow):
+            name, at = f"elbow at {point.k}", {"x": [point.k], "y": [point.value]}
+            figure["data"].append(fig.scatter([name], **at, name=name, **style))
     return figure
 
 
@@ -389,7 +373,7 @@ def _calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
         # By the root, so that the area of a point grows with its rows.
         sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
-    diagonal = [fig.draw_dashed_line((0, end), (0, end))]
+    diagonal = [fig.draw_line((0, end), (0, end))]
     figure = fig.lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
     # Traces have the order of the series, one for each model.
     for trace, size in zip(figure["data"], sizes.values(), strict=True):
@@ -438,27 +422,18 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
     rivals, traffic = pair_with_baseline(result), main_traffic(result)
     yield assets.block("offline.html", result=result, rivals=rivals, traffics=[*units.items()])
     short_metrics = _choose_short_metrics(result)
-    quoted = [
-        name
-        for name in quote_metrics(short_metrics)
-        if _find_family(name) == _find_family(short_metrics[0])
-    ]
+    first = next(map(_find_family, short_metrics), "")
+    quoted = [name for name in quote_metrics(short_metrics) if _find_family(name) == first]
     for i, (title, family_metrics, _) in enumerate(families(result, traffic, short_metrics)):
         blocks: list[Block] = []
         if figure := _family_figure(result, family_metrics):
             name = f"{title}: differences as shares of the baseline's value, by traffic"
             blocks.append(FigureView(name, "", figure, ("family", title)))
         blocks += (family.table for family in every if family.title == title)
-        blocks += (
-            FigureView(
-                name,
-                elbows,
-                curve_figure(curve_group),
-                ("curve", curve_group[0].metric, curve_group[0].traffic),
-            )
-            for name, elbows, curve_group in curves(result)
-            if _find_family(curve_group[0].metric) == title
-        )
+        for name, elbows, same in curves(result):
+            if _find_family(same[0].metric) == title:
+                key = ("curve", same[0].metric, same[0].traffic)
+                blocks.append(FigureView(name, elbows, curve_figure(same), key))
         # The first family is what most readers come for.
         if i == 0:
             yield from (family.table for family in families(result, traffic, quoted))
@@ -471,12 +446,11 @@ def offline_part(result: ReplayResult) -> Iterator[Block]:
 
 def _accounts(result: ReplayResult) -> tuple[Block, ...]:
     """Tabulate definitions, coverage, rows set aside and policies."""
-    merged = [(codes.describe_code(what), fmt.count(count)) for what, count in result.accounting]
-    policies = [
-        (codes.describe_code(what), codes.describe_code(policy)) for what, policy in result.policy
-    ]
+    describe = codes.describe_code
+    merged = [(describe(what), fmt.count(count)) for what, count in result.accounting]
+    policies = [(describe(what), describe(policy)) for what, policy in result.policy]
     left_out = [
-        (f"{row.metric}, {row.model}, {row.traffic}, {codes.describe_code(what)}", fmt.count(count))
+        (f"{row.metric}, {row.model}, {row.traffic}, {describe(what)}", fmt.count(count))
         for row in result.rows
         for what, count in row.left_out
     ]

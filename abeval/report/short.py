@@ -23,9 +23,8 @@ def tabulate(result: Record, show_all: bool = False) -> Tables:
     """Tabulate a result for text, Markdown and pages; `show_all` shortens nothing."""
     result_tables: Tables = view(f"abeval.report.{result.TABLES}")(result, show_all)
     questions = getattr(result, "questions", ())
-    return result_tables._replace(
-        draft=f"DRAFT: {codes.open_questions(questions)}" if questions else ""
-    )
+    draft = f"DRAFT: {codes.open_questions(questions)}" if questions else ""
+    return result_tables._replace(draft=draft)
 
 
 def tabulate_aa(result: "AAResult", show_all: bool) -> Tables:
@@ -37,10 +36,8 @@ def tabulate_aa(result: "AAResult", show_all: bool) -> Tables:
     lead = f"how often each test rejects at {result.alpha:g} when nothing differs."
     replays = tables.aa_table(title, lead, rows, off)
     lines = [f"{name}: rejects {result[name].rejection_rate:.2%} of A/A tests" for name in off]
-    return Tables(
-        (replays, *more),
-        (*lines, *result.notes, *tables.explain_refusals(result.refused)),
-    )
+    notes = *lines, *result.notes, *tables.explain_refusals(result.refused)
+    return Tables((replays, *more), notes)
 
 
 def tabulate_plans(result: "Plans", show_all: bool) -> Tables:
@@ -110,16 +107,19 @@ def tabulate_pairs(result: "Pairwise", show_all: bool) -> Tables:
         REASON_COLUMN,
     )
     # A pair is as wrong as the logs that it is from: failed checks of the metric are noted.
-    checks = (check for check in result.trust if check.status == "fail")
-    failed = (check.message for check in checks if check.touches([result.metric]))
-    return Tables((values, pairs), tuple(f"do not trust this result: {why}" for why in failed))
+    doubts = (
+        f"do not trust this result: {check.message}"
+        for check in result.trust
+        if check.status == "fail" and check.touches([result.metric])
+    )
+    return Tables((values, pairs), tuple(doubts))
 
 
 def tabulate_off_policy(result: "OffPolicyResult", show_all: bool) -> Tables:
     """Tabulate the estimates and what they rest on."""
     messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
-    result_tables = (_off_policy_estimates(result), _off_policy_support(result))
-    return Tables(result_tables, (*result.notes, *messages))
+    parts = _off_policy_estimates(result), _off_policy_support(result)
+    return Tables(parts, (*result.notes, *messages))
 
 
 def _off_policy_estimates(result: "OffPolicyResult") -> TextTable:
@@ -151,19 +151,21 @@ def _ends(row: "OffPolicyRow | Realised") -> str:
 def _off_policy_support(result: "OffPolicyResult") -> TextTable:
     """Tabulate how well the log supports the policy; empty without propensities."""
     support = result.support
-    rows: list[tuple[str, str]] = []
+    numbers: dict[str, str] = {}
     if support is not None:
-        rows = [
-            ("effective sample size", f"{support.ess:,.0f} of {support.rows:,}"),
-            ("of units", f"{support.ess_units:,.0f} of {support.units:,}"),
-            ("mean weight", f"{support.mean_weight:.4f} ± {support.mean_weight_se:.4f}"),
-            ("largest weight", f"{support.max_weight:.4g}; 99% are below {support.weight_p99:.4g}"),
-            ("kept by rejection sampling", f"{support.accepted:,.0f}"),
-        ]
-    if support is not None and support.unsupported is not None:
-        rows.append(("of the policy never shown", f"{100 * support.unsupported:.3g}%"))
+        below = f"99% are below {support.weight_p99:.4g}"
+        numbers = {
+            "effective sample size": f"{support.ess:,.0f} of {support.rows:,}",
+            "of units": f"{support.ess_units:,.0f} of {support.units:,}",
+            "mean weight": f"{support.mean_weight:.4f} ± {support.mean_weight_se:.4f}",
+            "largest weight": f"{support.max_weight:.4g}; {below}",
+            "kept by rejection sampling": f"{support.accepted:,.0f}",
+        }
+        if support.unsupported is not None:
+            numbers["of the policy never shown"] = f"{100 * support.unsupported:.3g}%"
     lead = "how far the log overlaps with the policy; the mean weight is 1 if propensities hold."
-    return TextTable("Support", lead, ("of the log", "value"), tuple(rows), ("name", "number"))
+    rows = tuple(numbers.items())
+    return TextTable("Support", lead, ("of the log", "value"), rows, ("name", "number"))
 
 
 def tabulate_audit(result: "AuditResult", show_all: bool) -> Tables:
@@ -193,9 +195,7 @@ def _describe_interactions(result: "AuditResult") -> Iterator[str]:
     tested = result.interactions
     claimed = [row for row in tested if row.p_adjusted < CLAIMED]
     for row in claimed:
-        more = fmt.lift(row.lift, row.lift_low, row.lift_high).text
-        if row.lift is None:
-            more = fmt.difference(row.difference, row.difference_low, row.difference_high).text
+        more = tables.format_effect(row, "").text
         yield (
             f"INTERACTION: where {row.segment} has {row.cell}, the effect of {row.variant} on "
             f"{row.metric} is {more} from elsewhere (p {fmt.p_value(row.p_adjusted)}): decide "
@@ -205,9 +205,7 @@ def _describe_interactions(result: "AuditResult") -> Iterator[str]:
         least = fmt.p_value(min(row.p_adjusted for row in tested))
         names = fmt.listing([*dict.fromkeys(row.metric for row in tested)])
         yield f"no interaction: effects on {names} do not differ by the other's variant (p {least})"
-    needed = dict[tuple[str, str], int]()
-    for skewed in result.untested:
-        needed[skewed.metric, skewed.segment] = skewed.units_needed
+    needed = {(skewed.metric, skewed.segment): skewed.units_needed for skewed in result.untested}
     for (metric, other), units in needed.items():
         yield (
             f"not tested: {metric} is too skewed to compare its effect between variants of {other} "
@@ -253,15 +251,11 @@ def tabulate_preferences(result: "InterleavingResult", show_all: bool) -> Tables
         ("lists", lambda r: counts(r.lists_won, r.lists_lost, r.lists_tied), "spare"),
         REASON_COLUMN,
     )
-    visible_checks = worst_first(checks, "fail", "warn", *(("skipped", "pass") if show_all else ()))
-    lines = (
-        *(verdict.sentence for verdict in result.verdicts),
-        size,
-        f"Trust: {tables.tally(checks)}",
-    )
-    return Tables(
-        (*lines, rows, *tables.drop_empty(tables.checks_table(visible_checks))), result.notes
-    )
+    shown = worst_first(checks, "fail", "warn", *(("skipped", "pass") if show_all else ()))
+    verdicts = (verdict.sentence for verdict in result.verdicts)
+    lines = (*verdicts, size, f"Trust: {tables.tally(checks)}")
+    failed = tables.drop_empty(tables.checks_table(shown))
+    return Tables((*lines, rows, *failed), result.notes)
 
 
 def _mismatches(result: "AuditResult") -> list[Part]:

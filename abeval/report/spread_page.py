@@ -6,15 +6,6 @@ from abeval.report import figures as fig
 from abeval.report import tables
 from abeval.report.figures import Block, FigureView, MetricBlocks
 from abeval.report.parts import page_part
-from abeval.report.tables import (
-    Kind,
-    TextTable,
-    drop_empty,
-    format_difference,
-    format_lift,
-    format_share,
-    interval,
-)
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -51,8 +42,9 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         if any(map(tables.excludes_zero, effects)):
             yield f"Quantiles of {value}", _list_clear_quantiles(effects)
     # Who is left out matters only if GAUC decides.
-    if any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard):
-        yield from (("GAUC", _describe_exclusions(result.unit_aucs)) for _ in result.unit_aucs[:1])
+    decides = any(row.metric == "gauc" and row.role != "diagnostic" for row in result.scorecard)
+    if decides and result.unit_aucs:
+        yield "GAUC", _describe_exclusions(result.unit_aucs)
 
 
 @page_part(
@@ -107,11 +99,10 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
     )
     lifts: dict[str, list[fig.Point]] = {}
     for record in effects:
-        lift, name = interval(record, "lift", 100), _format_level(record.level)
+        lift, name = tables.interval(record, "lift", 100), _format_level(record.level)
         if lift[0] is not None:
-            point = fig.Point(
-                name, lift[0], f"{name}: {fmt.typographic(format_lift(record).text)}", lift
-            )
+            text = f"{name}: {fmt.typographic(tables.format_lift(record).text)}"
+            point = fig.Point(name, lift[0], text, lift)
             lifts.setdefault(record.variant, []).append(point)
     if lifts:
         takeaway = f"{_list_clear_quantiles(effects)} {_list_missing_lifts(effects)}".rstrip()
@@ -123,15 +114,15 @@ def _value_views(result: Result, value: str) -> Iterator[FigureView]:
 
 def _list_clear_quantiles(effects: Sequence[QuantileEffect]) -> str:
     """Name the quantiles whose interval excludes zero."""
-    clear = [effect for effect in effects if tables.excludes_zero(effect)]
     several = len({effect.variant for effect in effects}) > 1
-    if not clear:
+    phrases = [
+        f"{_format_level(effect.level)}{f' of {effect.variant}' * several}"
+        f"{f' {lift.estimate}' if (lift := tables.format_lift(effect)) else ''}"
+        for effect in effects
+        if tables.excludes_zero(effect)
+    ]
+    if not phrases:
         return "No interval excludes zero."
-    phrases = []
-    for effect in clear:
-        lift = format_lift(effect)
-        name = f"{_format_level(effect.level)}{f' of {effect.variant}' if several else ''}"
-        phrases.append(f"{name} {lift.estimate}" if lift else name)
     return f"Intervals that exclude zero: {fmt.listing(phrases)}."
 
 
@@ -190,22 +181,16 @@ def _gauc_blocks(result: Result) -> Iterator[Block]:
         yield FigureView("AUCs of single units", _below_chance(aucs), figure, ("gauc", "units"))
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
     fates = tuple(fate for variant_aucs in aucs for fate in _fates(variant_aucs))
-    kinds: tuple[Kind, ...] = ("name", "words", *("number",) * 5)
-    yield from drop_empty(
-        TextTable("Who has no AUC", _describe_exclusions(aucs), heads, fates, kinds)
-    )
+    kinds: tuple[tables.Kind, ...] = ("name", "words", *("number",) * 5)
+    lead = _describe_exclusions(aucs)
+    yield from tables.drop_empty(tables.TextTable("Who has no AUC", lead, heads, fates, kinds))
 
 
 def _below_chance(aucs: Sequence[UnitAucs]) -> str:
-    low = {
-        variant_aucs: sum(b.units for b in variant_aucs.bins if b.high <= 0.5)
-        for variant_aucs in aucs
-        if variant_aucs.units
-    }
-    phrases = [
-        f"{fmt.percent(n / variant_aucs.units)} of {variant_aucs.variant} units"
-        for variant_aucs, n in low.items()
-    ]
+    phrases = []
+    for variant_aucs in filter(lambda variant_aucs: variant_aucs.units, aucs):
+        low = sum(b.units for b in variant_aucs.bins if b.high <= 0.5)
+        phrases.append(f"{fmt.percent(low / variant_aucs.units)} of {variant_aucs.variant} units")
     return f"{fmt.listing(phrases)} have an AUC below 0.5 (worse than chance)."
 
 
@@ -220,11 +205,9 @@ def _describe_exclusions(aucs: Sequence[UnitAucs]) -> str:
     for variant_aucs in aucs:
         units, impressions = _totals(variant_aucs)
         lost = fmt.percent(1 - variant_aucs.units / units)
-        impression_share = format_share(impressions - variant_aucs.impressions, impressions)
-        phrases.append(
-            f"{lost} of the units of {variant_aucs.variant}, with "
-            f"{impression_share} of its impressions"
-        )
+        impression_share = tables.format_share(impressions - variant_aucs.impressions, impressions)
+        what = f"{lost} of the units of {variant_aucs.variant}"
+        phrases.append(f"{what}, with {impression_share} of its impressions")
     return f"left out: {fmt.listing(phrases)}."
 
 
@@ -232,20 +215,12 @@ def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
     """Yield the units of a variant with an AUC, and those without by reason."""
     all_units, all_shown = _totals(variant_aucs)
     judged = ("has an AUC", variant_aucs.units, variant_aucs.impressions, fmt.MISSING)
-    lost = [
-        (_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in variant_aucs.without
-    ]
-    for why, units, impressions, clicks in (judged, *lost):
-        shares = format_share(units, all_units), format_share(impressions, all_shown)
-        yield (
-            variant_aucs.variant,
-            why,
-            fmt.count(units),
-            shares[0],
-            fmt.count(impressions),
-            shares[1],
-            clicks,
-        )
+    without = variant_aucs.without
+    lost = [(_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in without]
+    for why, units, shown, clicks in (judged, *lost):
+        of_units = fmt.count(units), tables.format_share(units, all_units)
+        of_shown = fmt.count(shown), tables.format_share(shown, all_shown)
+        yield (variant_aucs.variant, why, *of_units, *of_shown, clicks)
 
 
 @page_part(
@@ -267,59 +242,58 @@ def _catalog_part(result: Result) -> Iterator[MetricBlocks]:
     names = [info.name for info in result.metrics if info.name in ("coverage", "gini", "entropy")]
     if control is None or not uses or not names:
         return
-    unit, everyone = result.experiment.unit, (control, *uses.values())
-    coverage = _draw_differences(
-        result,
-        {use.variant: dict(zip(use.units, use.coverage, strict=True)) for use in everyone},
-        (f"units ({unit})", "coverage"),
-    )
+    everyone = (control, *uses.values())
+    yield MetricBlocks(names[0], (_coverage_view(result, everyone), _lorenz_view(result, everyone)))
+
+
+def _coverage_view(result: Result, uses: Sequence[CatalogueUse]) -> FigureView:
+    """Draw how much of the catalogue each variant shows to so many units."""
+    unit = result.experiment.unit
+    curves: Mapping[str, Mapping[float, float]] = {
+        use.variant: dict(zip(use.units, use.coverage, strict=True)) for use in uses
+    }
+    figure = _draw_differences(result, curves, (f"units ({unit})", "coverage"))
+    # Coverage grows with traffic: variants are compared at the smallest number of units.
+    at = min(use.units[-1] for use in uses)
     for row in (row for row in result.scorecard if row.metric == "coverage"):
         # What the scorecard judges stands at the end, with its interval.
-        ends, tone = interval(row, "difference", 100), fig.colour(_colour(result, row.variant))
-        coverage["data"].append(
-            fig.scatter(
-                [f"{row.variant}, scorecard: {format_difference(row, 'share').text}"],
-                x=[min(use.units[-1] for use in everyone)],
-                y=[ends[0]],
-                error_y=fig.error_bars([ends], tone, 2.2),
-                mode="markers",
-                name=fig.label(row.variant),
-                showlegend=False,
-                marker={"color": tone, "size": 9},
-            )
+        ends = tables.interval(row, "difference", 100)
+        tone = fig.colour(fig.colour_indices(result.experiment).get(row.variant, 1))
+        judged = fig.scatter(
+            [f"{row.variant}, scorecard: {tables.format_difference(row, 'share').text}"],
+            x=[at],
+            y=[ends[0]],
+            error_y=fig.error_bars([ends], tone, 2.2),
+            mode="markers",
+            name=fig.label(row.variant),
+            showlegend=False,
+            marker={"color": tone, "size": 9},
         )
-        reach = [*coverage["layout"]["yaxis"]["range"], *ends]
-        coverage["layout"]["yaxis"] |= fig.effect_axis(reach, " pp", "coverage")
-    lorenz = _draw_differences(
-        result,
-        {
-            use.variant: {
-                100 * x: y for x, y in zip(use.item_shares, use.impression_shares, strict=True)
-            }
-            for use in everyone
-        },
-        ("items, least shown first (%)", "impressions"),
-    )
-    shown = (
-        f"{use.variant}: {fmt.count(use.shown)} of {fmt.count(use.items)} items shown"
-        for use in everyone
-    )
-    title, sentence = "Coverage at equal traffic, treatment minus control", _gini(result, everyone)
-    views = (
-        FigureView(title, _coverage_sentence(everyone, unit), coverage, ("catalog", "coverage")),
-        FigureView(
-            "Lorenz curve, treatment minus control",
-            sentence,
-            lorenz,
-            ("catalog", "lorenz"),
-            ", ".join(shown),
-        ),
-    )
-    yield MetricBlocks(names[0], views)
+        figure["data"].append(judged)
+        reach = [*figure["layout"]["yaxis"]["range"], *ends]
+        figure["layout"]["yaxis"] |= fig.effect_axis(reach, " pp", "coverage")
+    shares = [f"{fmt.percent(use.coverage[use.units.index(at)])} by {use.variant}" for use in uses]
+    title = "Coverage at equal traffic, treatment minus control"
+    sentence = f"By {fmt.count(at)} units ({unit}), {fmt.listing(shares)}."
+    return FigureView(title, sentence, figure, ("catalog", "coverage"))
 
 
-def _colour(result: Result, variant: str) -> int:
-    return fig.colour_indices(result.experiment).get(variant, 1)
+def _lorenz_view(result: Result, uses: Sequence[CatalogueUse]) -> FigureView:
+    """Draw which share of the impressions the least shown items have."""
+    curves = {
+        use.variant: {
+            100 * x: y for x, y in zip(use.item_shares, use.impression_shares, strict=True)
+        }
+        for use in uses
+    }
+    figure = _draw_differences(result, curves, ("items, least shown first (%)", "impressions"))
+    ginis = fmt.listing([f"{fmt.mean(use.gini)} in {use.variant}" for use in uses])
+    judged = any(row.metric == "gini" and row.control is not None for row in result.scorecard)
+    note = "; the scorecard compares it at equal traffic" * judged
+    shown = [f"{u.variant}: {fmt.count(u.shown)} of {fmt.count(u.items)} items shown" for u in uses]
+    title = "Lorenz curve, treatment minus control"
+    sentence = f"Gini of all impressions: {ginis}{note}."
+    return FigureView(title, sentence, figure, ("catalog", "lorenz"), ", ".join(shown))
 
 
 def _draw_differences(
@@ -344,17 +318,3 @@ def _draw_differences(
     ends = [point.y for points in series.values() for point in points]
     figure["layout"]["yaxis"] |= fig.effect_axis(ends, " pp", titles[1])
     return figure
-
-
-def _coverage_sentence(uses: Sequence[CatalogueUse], unit: str) -> str:
-    # Coverage grows with traffic: variants are compared at the smallest number of units.
-    at = min(use.units[-1] for use in uses)
-    phrases = [f"{fmt.percent(use.coverage[use.units.index(at)])} by {use.variant}" for use in uses]
-    return f"By {fmt.count(at)} units ({unit}), {fmt.listing(phrases)}."
-
-
-def _gini(result: Result, uses: Sequence[CatalogueUse]) -> str:
-    phrases = [f"{fmt.mean(use.gini)} in {use.variant}" for use in uses]
-    equal = [row for row in result.scorecard if row.metric == "gini" and row.control is not None]
-    note = "; the scorecard compares it at equal traffic" if equal else ""
-    return f"Gini of all impressions: {fmt.listing(phrases)}{note}."

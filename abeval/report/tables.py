@@ -1,5 +1,6 @@
 """Make tables of text, and write the effects in their cells."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from operator import attrgetter
@@ -94,11 +95,8 @@ class VerdictLine(NamedTuple):
 def write_verdict_lines(line: VerdictLine, before: str = "") -> Iterator[str]:
     """Write a verdict as lines of text, each with the same prefix."""
     yield f"{before}{line.word}: {line.sentence}"
-    yield from (
-        f"{before}{name}: {text}"
-        for name, text in (("Why", line.why), ("Next", line.action))
-        if text
-    )
+    labelled = ("Why", line.why), ("Next", line.action)
+    yield from (f"{before}{name}: {text}" for name, text in labelled if text)
 
 
 def spans(**texts: str) -> Markup:
@@ -130,9 +128,7 @@ Column = str | tuple[str, _Filling[Record]] | tuple[str, _Filling[Record], Kind]
 def table(title: str, lead: str, records: Iterable[Record], *columns: Column[Record]) -> TextTable:
     """Make a table with one row per record."""
     # A name alone is a field of text.
-    normal_columns = [
-        (column, attrgetter(column)) if isinstance(column, str) else column for column in columns
-    ]
+    normal_columns = [(c, attrgetter(c)) if isinstance(c, str) else c for c in columns]
     rows = tuple(tuple(column[1](record) for column in normal_columns) for record in records)
     kinds = tuple(column[2] if len(column) > 2 else "name" for column in normal_columns)
     return TextTable(title, lead, tuple(column[0] for column in normal_columns), rows, kinds)
@@ -151,11 +147,9 @@ def shorten(
     records: Sequence[Record], show_all: bool, needs_attention: Callable[[Record], bool]
 ) -> tuple[list[Record], list[str]]:
     """Choose the rows of a short table, and write how many others there are."""
-    rows = [
-        record
-        for i, record in enumerate(records)
-        if show_all or i < _SHORT or needs_attention(record)
-    ]
+    if show_all:
+        return [*records], []
+    rows = [*records[:_SHORT], *filter(needs_attention, records[_SHORT:])]
     more = len(records) - len(rows)
     return rows, [f"{more} more: --all"] * bool(more)
 
@@ -173,16 +167,12 @@ def explain_refusals(refused: Mapping[str, str]) -> Iterator[str]:
     return (f"{name} is not shown: {why}" for name, why in refused.items())
 
 
-Interval = tuple[float | None, float | None, float | None]
-"""A value and the ends of its interval."""
-
-
-def interval(record: object, name: str, scale: float = 1.0) -> Interval:
+def interval(record: object, name: str, scale: float = 1.0) -> fmt.Interval:
     """Return the fields NAME, NAME_low and NAME_high of a record."""
     return rescale(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
 
 
-def rescale(scale: float, *numbers: float | None) -> Interval:
+def rescale(scale: float, *numbers: float | None) -> fmt.Interval:
     """Multiply a value and the ends of its interval by a scale."""
     value, low, high = (None if number is None else scale * number for number in numbers)
     return value, low, high
@@ -281,9 +271,7 @@ class DisplayRow(NamedTuple):
 
 def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
     """Make rows for display; the JSON has the observed, unadjusted numbers."""
-    adjusted = {
-        (entry.metric, entry.variant) for entry in result.adjustments if entry.method != "cap"
-    }
+    adjusted = {(a.metric, a.variant) for a in result.adjustments if a.method != "cap"}
     by_row = {(entry.metric, entry.variant): entry for entry in result.family_intervals}
     level, display_rows = fmt.level(result.experiment.alpha), []
     for row in rows:
@@ -306,9 +294,10 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
         display_rows.append(DisplayRow(row, metric, mark, reason, row_level))
     # A control is printed alike beside every variant.
     digits = {
-        name: fmt.digits([n for r in same for n in (r.row.control, r.row.treatment)], unit)
-        for name, same in group_rows(display_rows, lambda r: r.row.metric).items()
-        for unit in [same[0].metric.unit]
+        metric.name: fmt.digits(
+            [n for r in same for n in (r.row.control, r.row.treatment)], metric.unit
+        )
+        for metric, same in group_rows(display_rows, lambda r: r.metric).items()
     }
     return [r._replace(digits=digits[r.row.metric]) for r in display_rows]
 
@@ -329,11 +318,10 @@ def tally(checks: Sequence[Check]) -> str:
         >>> tally([Check(name, name, None, None, "") for name in ("pass", "fail", "skipped")])
         '1 check passed, 1 failed'
     """
-    passed, failed, warned = (
-        sum(check.status == status for check in checks) for status in ("pass", "fail", "warn")
-    )
-    problems = f", {failed} failed" * bool(failed) + f", {warned} warned" * bool(warned)
-    return f"{passed} {'check' if passed == 1 else 'checks'} passed{problems}"
+    counts = Counter[str](check.status for check in checks)
+    passed = f"{counts['pass']} {'check' if counts['pass'] == 1 else 'checks'} passed"
+    words = {"fail": "failed", "warn": "warned"}
+    return ", ".join([passed, *(f"{counts[s]} {word}" for s, word in words.items() if counts[s])])
 
 
 def checks_table(checks: Iterable[Check]) -> TextTable:

@@ -111,15 +111,17 @@ def print_result(
     # Without goals and guardrails a first screen would be empty.
     show_all, width = show_all or not judged, console.width
     metrics = None if show_all else judged
-    notes = [Text(f"  - {plain(note)}") for note in result.notes]
     sections: list[Iterable[Text | Padding]] = [
         (*_verdicts(result, outlook, offline), *_trust(result, width, show_all)),
         _scorecard(result, width, metrics),
-        *(text_table(table, width) for table in _tables(result) if show_all),
-        _left_out(result, metrics),
-        *((_accounting(result), [_heading("Notes"), *notes] if notes else ()) if show_all else ()),
-        _ahead(result, outlook, show_all),
     ]
+    if show_all:
+        sections += [text_table(table, width) for table in _tables(result)]
+    sections.append(_left_out(result, metrics))
+    if show_all:
+        notes = [Text(f"  - {plain(note)}") for note in result.notes]
+        sections += [_accounting(result), [_heading("Notes"), *notes] if notes else ()]
+    sections.append(_ahead(result, outlook, show_all))
     for i, section in enumerate(sections):
         for j, block in enumerate(section):
             if i and not j:
@@ -132,9 +134,8 @@ def _ahead(result: Result, outlook: "PowerOutlook | None", show_all: bool) -> It
     if step := next_step(result, outlook):
         yield Text.assemble(("Next: ", "bold"), plain(step))
     diagnostics = Counter(row.status for row in result.scorecard if row.role == "diagnostic")
-    states = ", ".join(
-        f"{n} {codes.describe_status(s, None)}" for s, n in diagnostics.most_common()
-    )
+    counted = diagnostics.most_common()
+    states = ", ".join(f"{n} {codes.describe_status(status, None)}" for status, n in counted)
     omissions = [f"{diagnostics.total()} diagnostics ({states})"] if diagnostics else []
     omissions += [table.title for table in _tables(result)]
     omissions += ["notes"] if result.notes else []
@@ -174,16 +175,13 @@ def _trust(result: Result, width: int, show_all: bool) -> Iterator[Text | Paddin
     unused = [note for note in result.notes if note.startswith(codes.UNUSED) and not show_all]
     yield from map(Text, map(plain, unused))
     yield Text(f"Trust: {tables.tally(result.trust)}")
-    by_remedy: dict[str, list[str]] = {}
-    for check in result.trust:
-        if check.status == "skipped" and check.remedy:
-            by_remedy.setdefault(check.remedy, []).append(check.name)
-    if by_remedy:
-        reasons = (f"{fmt.listing(names)} ({remedy})" for remedy, names in by_remedy.items())
-        short = f"{fmt.listing(list(chain(*by_remedy.values())))} (--all says what each needs)"
+    could_be_made = [c for c in result.trust if c.status == "skipped" and c.remedy]
+    if by_remedy := group_rows(could_be_made, lambda check: check.remedy):
+        names = {remedy: [check.name for check in same] for remedy, same in by_remedy.items()}
+        reasons = (f"{fmt.listing(checks)} ({remedy})" for remedy, checks in names.items())
+        short = f"{fmt.listing([*chain(*names.values())])} (--all says what each needs)"
         yield Text(plain(f"Not checked: {'; '.join(reasons) if show_all else short}"), "dim")
-    doubtful = [check for check in result.trust if check.status in ("fail", "warn")]
-    if doubtful:
+    if doubtful := [check for check in result.trust if check.status in ("fail", "warn")]:
         yield Text()
         yield from text_table(tables.checks_table(doubtful)._replace(title=""), width)
 
@@ -256,10 +254,8 @@ def _accounting(result: Result) -> Iterator[Text]:
     for account in accounts:
         set_aside = fmt.count(sum(rows for _, rows in account.set_aside))
         line = f"  {account.log}: {fmt.count(account.read)} read = {fmt.count(account.used)} used"
-        reasons = ", ".join(
-            f"{fmt.count(n)} {codes.describe_code(why)}" for why, n in account.set_aside
-        )
-        why = f" ({reasons})" if reasons else ""
+        reasons = [f"{fmt.count(n)} {codes.describe_code(why)}" for why, n in account.set_aside]
+        why = f" ({', '.join(reasons)})" if reasons else ""
         yield Text(plain(f"{line} + {set_aside} set aside{why}"))
 
 

@@ -1,5 +1,6 @@
 """Build the page parts on time: cumulative and daily effects, entry, split."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from math import exp, expm1
@@ -11,7 +12,7 @@ from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, MetricBlocks, Point, find_metric_info
 from abeval.report.parts import page_part
 from abeval.report.short import tabulate
-from abeval.report.tables import excludes_zero, interval, rescale
+from abeval.report.tables import excludes_zero, interval
 from abeval.report.time_short import stability_table
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
@@ -30,7 +31,7 @@ class Scale(NamedTuple):
     axis: dict[str, str]
     unit: str
 
-    def scale_interval(self, row: SliceRow | Row | WindowRow) -> fig.Interval:
+    def scale_interval(self, row: SliceRow | Row | WindowRow) -> fmt.Interval:
         """Return the value and the interval of a row on this scale."""
         return interval(row, self.field, self.factor)
 
@@ -96,9 +97,9 @@ def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
         order = fig.colour_indices(study.analysis.experiment)
     return tuple(
         EffectSeries(
-            m, v, find_metric_info(study, m), order.get(v, 1), series_rows, looks.get((m, v), ())
+            *key, find_metric_info(study, key[0]), order.get(key[1], 1), same, looks.get(key, ())
         )
-        for (m, v), series_rows in rows.items()
+        for key, same in rows.items()
     )
 
 
@@ -130,30 +131,26 @@ class TimePlot(NamedTuple):
 
     def view(self, part: str, title: str, takeaway: str, figure: fig.Figure) -> MetricBlocks:
         """Make the figure a block of the metric's panel."""
-        title = f"{self.info.display_name}, {title}"
-        return MetricBlocks(
-            self.metric, (FigureView(title, takeaway, figure, (part, self.metric)),)
-        )
+        title, key = f"{self.info.display_name}, {title}", (part, self.metric)
+        return MetricBlocks(self.metric, (FigureView(title, takeaway, figure, key),))
 
     def say(self, sentences: Mapping[str, str]) -> str:
         """Join a sentence of each variant, named where there are several."""
         several = len(self.series) > 1
-        return " ".join(
-            f"{f'{name}: ' * several}{text}" for name, text in sentences.items() if text
-        )
+        return " ".join(f"{f'{name}: ' * several}{s}" for name, s in sentences.items() if s)
 
 
 def _plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
     """Yield the rows of each metric on an axis; with `lifts`, only where there is a lift."""
     for metric, series in group_rows(list_effect_series(study), lambda cell: cell.metric).items():
-        rows = {cell.variant: cell.select_rows(axis, kind) for cell in series}
-        kept = {
-            name: variant_rows
-            for name, variant_rows in rows.items()
-            if any(row.lift is not None or not lifts for row in variant_rows)
+        rows = {
+            cell.variant: selected
+            for cell in series
+            if (selected := cell.select_rows(axis, kind))
+            and (not lifts or any(row.lift is not None for row in selected))
         }
-        if kept:
-            yield TimePlot(metric, series[0].info, series, kept)
+        if rows:
+            yield TimePlot(metric, series[0].info, series, rows)
 
 
 @page_part("metrics", view="explore", title="Metrics", after="verdict")
@@ -215,39 +212,34 @@ def _always_valid(cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale) -
     controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
     shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in cell.looks]
     scaled_looks = [(look, scale.factor / share) for look, share in shares if share]
+    if not scaled_looks:
+        return []
+    days = [look.day for look, _ in scaled_looks]
+    style: dict[str, Any] = {
+        "mode": "lines",
+        "name": f"{fig.label(cell.variant)}, always valid",
+        "showlegend": False,
+        "line": {"color": tone, "width": 1.6, "dash": "dash"},
+    }
+    low = [factor * look.always_low for look, factor in scaled_looks]
+    high = [factor * look.always_high for look, factor in scaled_looks]
     # The text of a look, with both ends, is that of its lower end alone.
-    texts = [
-        f"up to {look.day}: "
-        + fmt.difference(look.difference, look.always_low, look.always_high, scale.unit).text
-        + f", p {fmt.p_value(look.always_p_value)}; "
-        + f"for one look p {fmt.p_value(look.fixed_p_value)}{_planned_look_note(look)}"
-        for look, _ in scaled_looks
-    ]
-    ends = [
-        rescale(factor, None, look.always_low, look.always_high) for look, factor in scaled_looks
-    ]
-    return [
-        fig.scatter(
-            None if side > 1 else texts,
-            x=[look.day for look, _ in scaled_looks],
-            y=[bounds[side] for bounds in ends],
-            mode="lines",
-            name=f"{fig.label(cell.variant)}, always valid",
-            showlegend=False,
-            line={"color": tone, "width": 1.6, "dash": "dash"},
-            **({"hoverinfo": "skip"} if side > 1 else {}),
-        )
-        for side in (1, 2)
-        if scaled_looks
-    ]
+    texts = [_describe_look(look, scale.unit) for look, _ in scaled_looks]
+    upper = fig.scatter(x=days, y=high, **style, hoverinfo="skip")
+    return [fig.scatter(texts, x=days, y=low, **style), upper]
 
 
-def _planned_look_note(look: Look) -> str:
-    """Write whether a planned look crossed its boundary; empty on other days."""
-    if look.bound is None:
-        return ""
-    way = "not crossed" if look.planned_declares == "unclear" else "crossed"
-    return f"; planned look, boundary p {fmt.format_z_p_value(look.bound)} {way}"
+def _describe_look(look: Look, unit: str) -> str:
+    """Write what is always valid at a look, and whether a planned one crossed its boundary."""
+    seen = fmt.difference(look.difference, look.always_low, look.always_high, unit).text
+    planned = ""
+    if look.bound is not None:
+        way = "not crossed" if look.planned_declares == "unclear" else "crossed"
+        planned = f"; planned look, boundary p {fmt.format_z_p_value(look.bound)} {way}"
+    return (
+        f"up to {look.day}: {seen}, p {fmt.p_value(look.always_p_value)}; "
+        f"for one look p {fmt.p_value(look.fixed_p_value)}{planned}"
+    )
 
 
 def _looks_sentence(looks: Sequence[Look]) -> str:
@@ -427,9 +419,8 @@ def daily_effect(
             hours = spread[row.variant] if len(variants) > 1 else 0.0
             timestamp = (datetime.fromisoformat(row.cell) + timedelta(hours=hours)).isoformat()
             text = f"{row.cell}{', partial day' * row.partial}: {scale.text(row)}"
-            series[row.variant].append(
-                Point(timestamp, value, text, (value, low, high), row.partial)
-            )
+            point = Point(timestamp, value, text, (value, low, high), row.partial)
+            series[row.variant].append(point)
     days = sorted({date.fromisoformat(row.cell) for row in rows})
     axes = "", scale.field, _day_axis(days), scale.axis
     room = {"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28}
@@ -446,9 +437,7 @@ def _takeaway(rows: Sequence[SliceRow]) -> str:
         above, clear = sum((row.difference or 0.0) > 0 for row in full), map(excludes_zero, full)
         days = f"{len(full)} full {'day' if len(full) == 1 else 'days'}"
         summary = f"above control on {above} of {days}, an interval excludes zero on {sum(clear)}"
-        sentences.append(
-            f"{variant}: {summary}" if full else f"{variant}: no full day has an effect"
-        )
+        sentences.append(f"{variant}: {summary if full else 'no full day has an effect'}")
     return f"{'; '.join(sentences)}."
 
 
@@ -481,9 +470,10 @@ def units_view(result: Result) -> Iterator[FigureView]:
         return
     days = [row for row in result.daily if row.metric == result.daily[0].metric]
     series = _counts(result.experiment.control, [(row.cell, row) for row in days])
-    every = list(dict.fromkeys(day for units in series.values() for day in units))
-    lowest = min(every, key=lambda day: sum(units.get(day, 0) for units in series.values()))
-    dates = sorted(date.fromisoformat(day) for day in every)
+    totals = Counter[str]()
+    for units in series.values():
+        totals.update(units)
+    dates = sorted(map(date.fromisoformat, totals))
     points = {
         name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
         for name, units in series.items()
@@ -492,9 +482,9 @@ def units_view(result: Result) -> Iterator[FigureView]:
     style: dict[str, Any] = {"height": 260, "margin": {"l": 64, "t": 30, "b": 28}}
     style |= {"order": fig.colour_indices(result.experiment), "shapes": [*_weekends(dates)]}
     figure = fig.lines(points, *axes, **style)
-    takeaway = (
-        f"Fewest units on {lowest}. If the lines diverge or drop to zero, suspect the log first."
-    )
+    lowest = min(totals, key=lambda day: totals[day])
+    suspect = "If the lines diverge or drop to zero, suspect the log first."
+    takeaway = f"Fewest units on {lowest}. {suspect}"
     yield FigureView("Units by day", takeaway, figure, ("quality", "units"))
 
 

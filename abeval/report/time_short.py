@@ -1,23 +1,13 @@
 """Tabulate effects over time: stability, novelty, events, rhythms."""
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from statistics import NormalDist
 from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
 from abeval.report import tables
-from abeval.report.tables import (
-    REASON_COLUMN,
-    Cell,
-    Column,
-    Part,
-    Tables,
-    TextTable,
-    interval,
-    table,
-)
 from abeval.results import codes
 from abeval.results import format as fmt
 
@@ -27,41 +17,37 @@ if TYPE_CHECKING:
 _CHANGES = ("settling", "drifting")
 
 
-def tabulate_time(result: "TimeResult", show_all: bool) -> Tables:
+def tabulate_time(result: "TimeResult", show_all: bool) -> tables.Tables:
     """Tabulate the stability of effects; `show_all` adds the evidence."""
     rows, more = tables.shorten(result.stability, show_all, lambda row: row.verdict in _CHANGES)
-    parts: list[Part] = [stability_table(result, rows, show_all), *more]
     novelty = [row for row in result.novelty if show_all or row.word is not None]
-    parts += [_novelty(novelty)] if novelty else []
-    parts += [_events(result.events)] if result.events else []
-    notes = (*result.notes, *tables.explain_refusals(result.refused))
-    return Tables((*parts, *map(_rhythm, result.rhythms)), notes)
+    evidence = tables.drop_empty(_novelty(novelty), _events(result.events))
+    parts: list[tables.Part] = [stability_table(result, rows, show_all), *more, *evidence]
+    parts += map(_rhythm, result.rhythms)
+    return tables.Tables(tuple(parts), (*result.notes, *tables.explain_refusals(result.refused)))
 
 
 def stability_table(
     result: "TimeResult", rows: "Iterable[Stability]", show_tests: bool
-) -> TextTable:
+) -> tables.TextTable:
     """Tabulate whether each effect changed; `show_tests` adds a column per test."""
     effect = f"the mean daily effect with {fmt.level(result.alpha)} interval,"
     changed = "the tests of change" if show_tests else "whether it changed"
     several = len({row.variant for row in result.stability}) > 1
-    evidence: tuple[Column[Stability], ...] = (
+    evidence: tuple[tables.Column[Stability], ...] = (
         ("days", lambda row: str(row.days), "number"),
         ("weeks", lambda row: str(row.weeks), "number"),
-        (
-            "late less early",
-            lambda row: _format_effect(row.scale, *interval(row, "late_less_early")),
-        ),
-        ("p one effect", lambda row: _write_optional(row.wald_p_value, fmt.p_value)),
-        ("p slope", lambda row: _write_optional(row.slope_p_value, fmt.p_value)),
-        ("p change", lambda row: _write_optional(row.change_p_value, fmt.p_value)),
-        ("p rhythm", lambda row: _write_optional(row.rhythm_p_value, fmt.p_value)),
+        _effect_column("late less early", "late_less_early"),
+        ("p one effect", lambda row: fmt.format_known(row.wald_p_value, fmt.p_value)),
+        ("p slope", lambda row: fmt.format_known(row.slope_p_value, fmt.p_value)),
+        ("p change", lambda row: fmt.format_known(row.change_p_value, fmt.p_value)),
+        ("p rhythm", lambda row: fmt.format_known(row.rhythm_p_value, fmt.p_value)),
         ("change", lambda row: row.change or ""),
         ("shocks", lambda row: ", ".join(row.shocks)),
-        ("same sign", lambda row: _write_optional(row.sign_share, fmt.percent)),
-        ("same conclusion", lambda row: _write_optional(row.significance_share, fmt.percent)),
+        ("same sign", lambda row: fmt.format_known(row.sign_share, fmt.percent)),
+        ("same conclusion", lambda row: fmt.format_known(row.significance_share, fmt.percent)),
     )
-    return table(
+    return tables.table(
         "Stability",
         f"{effect} {changed}, since which day it is proven.",
         rows,
@@ -70,7 +56,7 @@ def stability_table(
         ("verdict", _verdict),
         ("why", lambda row: row.reason, "words" if show_tests else "note"),
         ("effect", lambda row: _effect(row, result.alpha)),
-        ("since day", lambda row: _write_optional(row.window_days, str)),
+        ("since day", lambda row: fmt.format_known(row.window_days, str)),
         *(evidence if show_tests else ()),
     )
 
@@ -81,68 +67,65 @@ _TONES = {"stable": "pass", "settling": "warn", "drifting": "fail", "too_early":
 def _verdict(row: "Stability") -> str:
     text = codes.describe_code(row.verdict)
     chip = Markup('<span class="check {}">{}</span>').format(_TONES[row.verdict], text)
-    return Cell(text, chip, "state")
-
-
-def _write_optional(number: float | None, write: Callable[[Any], str]) -> str:
-    return "" if number is None else write(number)
+    return tables.Cell(text, chip, "state")
 
 
 def _effect(row: "Stability", alpha: float) -> str:
     if row.effect is None or row.effect_se is None:
         return ""
     reach = NormalDist().inv_cdf(1 - alpha / 2) * row.effect_se
-    return _format_effect(row.scale, row.effect, row.effect - reach, row.effect + reach)
+    return _format_effect(row.scale, (row.effect, row.effect - reach, row.effect + reach))
 
 
-def _format_effect(
-    scale: str | None, value: float | None, low: float | None, high: float | None
-) -> str:
-    """Write an effect on its scale: as a lift, or as a difference."""
-    if value is None:
+def _effect_column(header: str, name: str) -> tables.Column[Any]:
+    """Make the column of an effect by the name of its field."""
+    return header, lambda row: _format_effect(row.scale, tables.interval(row, name))
+
+
+def _format_effect(scale: str | None, ends: fmt.Interval) -> str:
+    """Write an effect and its interval on their scale: as a lift, or as a difference."""
+    if ends[0] is None:
         return ""
     if scale != "relative":
-        return fmt.difference(value, low, high).text
+        return fmt.difference(*ends).text
     # Relative effects are estimated as log(1 + lift).
-    ends = (None if end is None else math.expm1(end) for end in (low, high))
-    return fmt.lift(math.expm1(value), *ends).text
+    value, low, high = (None if end is None else math.expm1(end) for end in ends)
+    return fmt.lift(value, low, high).text
 
 
-def _novelty(rows: "list[Novelty]") -> TextTable:
-    return table(
+def _format_start(fit: "Novelty") -> str:
+    # The effect at entry has no interval.
+    return _format_effect(fit.scale, (fit.start, None, None)).partition(" [")[0]
+
+
+def _novelty(rows: "list[Novelty]") -> tables.TextTable:
+    return tables.table(
         "Novelty",
         "effects that change with the days since a unit's entry.",
         rows,
         *("metric", "variant"),
         ("word", lambda row: row.word or "none"),
         ("p", lambda row: fmt.p_value(row.p_value)),
-        (
-            "at entry",
-            lambda r: _format_effect(r.scale, r.start, None, None).partition(" [")[0],
-            "spare",
-        ),
-        ("in the long run", lambda row: _format_effect(row.scale, *interval(row, "long_run"))),
-        REASON_COLUMN,
+        ("at entry", _format_start, "spare"),
+        _effect_column("in the long run", "long_run"),
+        tables.REASON_COLUMN,
     )
 
 
-def _events(rows: "tuple[EventRow, ...]") -> TextTable:
-    return table(
+def _events(rows: "tuple[EventRow, ...]") -> tables.TextTable:
+    return tables.table(
         "Events",
         "the daily effect inside an event less that outside.",
         rows,
         *("metric", "variant", "event"),
-        ("difference", lambda row: _format_effect(row.scale, *interval(row, "difference"))),
+        _effect_column("difference", "difference"),
         ("p", lambda row: fmt.p_value(row.p_value)),
-        REASON_COLUMN,
+        tables.REASON_COLUMN,
     )
 
 
 def _rhythm(test: "Rhythm") -> str:
-    p = test.p_value
-    same = (
-        codes.describe_reason(test.reason)
-        if p is None
-        else f"one effect in all: p {fmt.p_value(p)}"
-    )
+    same = f"one effect in all: p {fmt.p_value(test.p_value)}"
+    if test.p_value is None:
+        same = codes.describe_reason(test.reason)
     return f"{test.metric}, {test.variant}, {test.parts} by {test.by}: {same}"

@@ -7,6 +7,7 @@ from abeval.report.next_step import best_first
 from abeval.report.tables import format_lift
 from abeval.results import format as fmt
 from abeval.results.analysis import Result, Worth
+from abeval.results.record import group_rows
 
 _MOST = 3
 """Most totals on the first screen; the JSON has all of them."""
@@ -16,12 +17,9 @@ _COMPUTED = "Computed from the difference per unit, times all units of the test.
 
 def worth_lines(result: Result) -> list[tuple[str, str]]:
     """Write what variants are worth, best first, as one line with its label."""
-    shown = [
-        worth
-        for verdict in best_first(result)
-        for worth in result.worth
-        if worth.variant == verdict.variant
-    ][:_MOST]
+    by_variant = group_rows(result.worth, lambda worth: worth.variant)
+    order = [verdict.variant for verdict in best_first(result)]
+    shown = [worth for variant in order for worth in by_variant.get(variant, ())][:_MOST]
     lines = [
         f"If all traffic had {fmt.quote_name(variant)}: "
         f"{'; '.join(describe_worth(result, w) for w in shown if w.variant == variant)}."
@@ -49,9 +47,7 @@ def describe_worth(result: Result, worth: Worth) -> str:
         ends = worth.expected, worth.expected_low or 0.0, worth.expected_high or 0.0
         expected = _round(ends)
         text += f" (by {worth.past} past effects, expect {expected[0]} {expected[1]})"
-    row = next(
-        r for r in result.scorecard if (r.metric, r.variant) == (worth.metric, worth.variant)
-    )
+    row = result[worth.metric, worth.variant]
     if site := fmt.lift(row.site_lift, row.site_lift_low, row.site_lift_high):
         text += f", which is {site.text} of all traffic, exposed or not"
     return text

@@ -5,7 +5,6 @@ from abeval.results.analysis import ExperimentInfo as ExperimentInfo
 from abeval.results.analysis import LeftOut as LeftOut
 from abeval.results.analysis import MetricInfo as MetricInfo
 from abeval.results.analysis import Ramp as Ramp
-from abeval.results.analysis import Schedule as Schedule
 from abeval.results.analysis import VariantInfo as VariantInfo
 from abeval.results.effects import Adjustment as Adjustment
 from abeval.results.effects import Boundary as Boundary

@@ -6,6 +6,7 @@
 
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from abeval.results import format as fmt
 from abeval.results.codes import describe_code
 from abeval.results.record import DrawnRecord, Frozen, Tabled, find_row, read_back
 
@@ -218,6 +219,21 @@ class Gap(Frozen):
         return f" by {self.predictor}, as in past experiments," if self.predictor else ""
 
     @property
+    def steps(self) -> list[tuple[str, fmt.Interval, float | None]]:
+        """List what leads from the promise to the result: its name, its points and their p."""
+        causes = (
+            (describe_code(c.name), (c.points, c.points_low, c.points_high), c.p_value)
+            for c in self.causes
+        )
+        unexplained = self.unexplained, self.unexplained_low, self.unexplained_high
+        return [
+            ("promised", (self.promised, self.promised_low, self.promised_high), None),
+            *causes,
+            ("not explained", unexplained, None),
+            ("came", (self.came, self.came_low, self.came_high), None),
+        ]
+
+    @property
     def sentence(self) -> str:
         """Describe the promise, the outcome, each cause and the rest.
 
@@ -227,16 +243,11 @@ class Gap(Frozen):
         """
         if self.promised is None:
             return f"The gap cannot be sized: {self.reason}."
-        numbers = [
-            (f"Promised{self.basis}", self.promised, self.promised_low, self.promised_high),
-            ("came", self.came, self.came_low, self.came_high),
-            *((describe_code(p.name), p.points, p.points_low, p.points_high) for p in self.causes),
-            ("not explained", self.unexplained, self.unexplained_low, self.unexplained_high),
-        ]
+        (_, promised, _), *parts, came = self.steps
         texts = (
-            f"{name} {value:+.1%} [{low:+.1%}, {high:+.1%}]"
-            for name, value, low, high in numbers
-            if value is not None and low is not None and high is not None
+            f"{name} {fmt.format_interval(points, '+.1%')}"
+            for name, points, _ in ((f"Promised{self.basis}", promised, None), came, *parts)
+            if points[0] is not None
         )
         return f"{'; '.join(texts)}."
 
@@ -250,6 +261,16 @@ class Explanation(Frozen):
     standing: Concordance
     sentences: tuple[str, ...]
     gap: Gap | None = None
+
+    @property
+    def sized_gap(self) -> Gap | None:
+        """Return the gap where it could be sized."""
+        return None if self.gap is None or self.gap.promised is None else self.gap
+
+    @property
+    def has_causes(self) -> bool:
+        """Tell whether causes explain points of the gap."""
+        return self.gap is not None and bool(self.gap.causes)
 
 
 class Agreement(Tabled[Cause], DrawnRecord):

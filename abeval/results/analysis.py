@@ -326,9 +326,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
     def info(self, metric: str) -> MetricInfo:
         """Return a metric's definition; an empty one if the result has none."""
         blank = MetricInfo(metric, "mean", "", "", "increase", "diagnostic", None, None)
-        return next(
-            (metric_info for metric_info in self.metrics if metric_info.name == metric), blank
-        )
+        return next((info for info in self.metrics if info.name == metric), blank)
 
     def label(self, metric: str) -> str:
         """Return a metric's display name: its label, else its name."""

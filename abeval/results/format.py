@@ -5,10 +5,13 @@ All text is ASCII; `typographic` turns it into what a page shows.
 
 import math
 import re
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from abeval.results.effects import Row
+
+Interval = tuple[float | None, float | None, float | None]
+"""A value and the ends of its interval."""
 
 MISSING = "n/a"
 UNBOUNDED = "unbounded"
@@ -146,6 +149,20 @@ def estimate(
     return f"{value:,.{places}f}", f"[{low:,.{places}f}, {high:,.{places}f}]"
 
 
+def format_interval(ends: Interval, form: str) -> str:
+    """Format a value and its interval in one form.
+
+    Example:
+        >>> format_interval((0.0316, 0.0211, 0.042), "+.4f")
+        '+0.0316 [+0.0211, +0.0420]'
+    """
+    value, low, high = ends
+    if value is None:
+        return MISSING
+    interval = "" if low is None or high is None else f" [{low:{form}}, {high:{form}}]"
+    return f"{value:{form}}{interval}"
+
+
 def interval_places(low: float | None, high: float | None) -> int:
     """Return the decimals that an interval needs; 0 without one.
 
@@ -212,6 +229,11 @@ def number(value: float | None, form: str) -> str:
         ('0.12', '')
     """
     return "" if value is None else f"{value:{form}}"
+
+
+def format_known(value: float | None, write: Callable[[Any], str]) -> str:
+    """Format a number by a function; empty if there is none."""
+    return "" if value is None else write(value)
 
 
 def count(number: int) -> str:

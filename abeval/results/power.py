@@ -123,9 +123,5 @@ class PowerOutlook(Frozen):
     def find(self, metric: str, variant: str) -> MetricOutlook | None:
         """Return the outlook of a scorecard row."""
         # Rows of diagnostics have no outlook.
-        rows = (
-            outlook
-            for outlook in self.metrics
-            if (outlook.metric, outlook.variant) == (metric, variant)
-        )
+        rows = (row for row in self.metrics if (row.metric, row.variant) == (metric, variant))
         return next(rows, None)

@@ -205,10 +205,8 @@ def read_results(files: Sequence[str | Path]) -> Study:
     # Results of different experiments must not share a page.
     names = {result.name for result in study.named_results}
     if len(names) > 1:
-        raise LogError(
-            f"the results are of different experiments: {', '.join(sorted(names))}",
-            "name the results of one experiment",
-        )
+        what = f"the results are of different experiments: {', '.join(sorted(names))}"
+        raise LogError(what, "name the results of one experiment")
     return study
 
 

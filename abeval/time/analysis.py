@@ -11,16 +11,7 @@ from abeval.logs.placing import knows_assignment
 from abeval.logs.run import Run
 from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
 from abeval.results import Ramp
-from abeval.results.windows import (
-    TIME_SCHEMA_VERSION,
-    EventRow,
-    Look,
-    Novelty,
-    Stability,
-    TimeResult,
-    WeekSinceEntry,
-    WindowRow,
-)
+from abeval.results import windows as records
 from abeval.stats.records import Refusal
 from abeval.time import change, cut, peeking
 from abeval.time import windows as axes
@@ -43,12 +34,12 @@ class MetricOverTime:
     There is no verdict where its days do not add up.
     """
 
-    windows: Sequence[WindowRow]
-    looks: tuple[Look, ...]
-    stability: Stability | None = None
-    novelty: Novelty | None = None
-    events: tuple[EventRow, ...] = ()
-    weeks: tuple[WeekSinceEntry, ...] = ()
+    windows: Sequence[records.WindowRow]
+    looks: tuple[records.Look, ...]
+    stability: records.Stability | None = None
+    novelty: records.Novelty | None = None
+    events: tuple[records.EventRow, ...] = ()
+    weeks: tuple[records.WeekSinceEntry, ...] = ()
 
 
 def windows(
@@ -58,7 +49,7 @@ def windows(
     looks: Sequence[int],
     by: Sequence[By] = (),
     daily: DailyLogs | None = None,
-) -> TimeResult:
+) -> records.TimeResult:
     """Analyse an experiment over time; its days may be loaded already."""
     # Of sources without days only those of `time/cut.py` have windows.
     dated = [m for m in metrics if m.source.no_days is None or m.source in (QUANTILE, CATALOGUE)]
@@ -83,7 +74,7 @@ def windows(
     return _build_time_result(line, metrics)
 
 
-def _build_time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
+def _build_time_result(line: Timeline, metrics: Sequence[Metric]) -> records.TimeResult:
     """Build the result from a timeline; reads no log."""
     experiment = line.experiment
     parts = [part for metric in metrics for part in follow_metric(line, metric)]
@@ -91,8 +82,8 @@ def _build_time_result(line: Timeline, metrics: Sequence[Metric]) -> TimeResult:
     parts.sort(key=lambda part: part.stability is None)
     clocks = [cut.clock_rows(line, metrics, clock) for clock in line.clocks]
     rows = [*(part.windows for part in parts), *(rows for rows, _ in clocks)]
-    return TimeResult(
-        schema_version=TIME_SCHEMA_VERSION,
+    return records.TimeResult(
+        schema_version=records.TIME_SCHEMA_VERSION,
         name=experiment.name,
         alpha=experiment.alpha,
         days=line.days,
@@ -124,9 +115,8 @@ def follow_metric(line: Timeline, metric: Metric) -> list[MetricOverTime]:
             _follow_windows(line, axes.Course(metric, variant, axis), windows)
             for (_, variant), windows in cut_windows.items()
         ]
-    skewness_inputs = {
-        name: line.find_skewness(metric, name) for name in line.experiment.treatments
-    }
+    treatments = line.experiment.treatments
+    skewness_inputs = {name: line.find_skewness(metric, name) for name in treatments}
     axis, since = axes.since_entry(by_day, control, strata), []
     for name, of_variant in skewness_inputs.items():
         course = axes.Course(metric, name, axis, of_variant)
@@ -136,9 +126,7 @@ def follow_metric(line: Timeline, metric: Metric) -> list[MetricOverTime]:
     # Sums by days since entry and those of the calendar are large: one is gone before the other.
     del axis, course
     axis = axes.calendar(by_day.sum_days(), control, strata, line.days, line.partial)
-    courses = [
-        axes.Course(metric, name, axis, of_variant) for name, of_variant in skewness_inputs.items()
-    ]
+    courses = [axes.Course(metric, name, axis, inputs) for name, inputs in skewness_inputs.items()]
     return [_follow_calendar(line, *pair) for pair in zip(courses, since, strict=True)]
 
 
@@ -154,7 +142,7 @@ def _follow_windows(
 
 
 def _follow_calendar(
-    line: Timeline, course: axes.Course, since: tuple[Sequence[WindowRow], change.Decay]
+    line: Timeline, course: axes.Course, since: tuple[Sequence[records.WindowRow], change.Decay]
 ) -> MetricOverTime:
     metric, (rows_since, decay) = course.metric, since
     windows = line.cuts.get((metric.name, course.variant))
@@ -175,7 +163,9 @@ def _follow_calendar(
     return MetricOverTime([*rows, *rows_since], looks, verdict, decay.row, events, decay.weeks)
 
 
-def _looks(line: Timeline, course: axes.Course, windows: Sequence[axes.Window]) -> tuple[Look, ...]:
+def _looks(
+    line: Timeline, course: axes.Course, windows: Sequence[axes.Window]
+) -> tuple[records.Look, ...]:
     """Return the looks; none where no test has both ends."""
     experiment = line.experiment
     alpha, spending = experiment.alpha, experiment.inference.spending

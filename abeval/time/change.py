@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -11,15 +12,7 @@ from abeval.experiment.sections import Event
 from abeval.inference.means_and_ratios import Pair
 from abeval.metrics.definition import Metric
 from abeval.results import format as fmt
-from abeval.results.windows import (
-    Declared,
-    EventRow,
-    Novelty,
-    Stability,
-    StabilityVerdict,
-    WeekSinceEntry,
-    WindowRow,
-)
+from abeval.results import windows as records
 from abeval.stats import shapes
 from abeval.stats.distributions import two_sided
 from abeval.stats.effects import effect_from_difference
@@ -101,17 +94,11 @@ def _build_series(course: Course) -> Series:
     Raises:
         Refusal: `too_few_units` for fewer than `_MIN_DAYS` such days; as `shapes.window_effects`.
     """
-    days = [
-        day
-        for day, arms in enumerate(course.each_day())
-        if not course.axis.partial[day] and has_effect(arms)
-    ]
+    partial = course.axis.partial
+    days = [d for d, arms in enumerate(course.each_day()) if not partial[d] and has_effect(arms)]
     if len(days) < _MIN_DAYS:
-        raise Refusal(
-            "too_few_units",
-            f"{len(days)} whole days with {_MIN_UNITS} units in each variant and values "
-            f"that vary; {_MIN_DAYS} are needed",
-        )
+        what = f"{len(days)} whole days with {_MIN_UNITS} units in each variant"
+        raise Refusal("too_few_units", f"{what} and values that vary; {_MIN_DAYS} are needed")
     control, treatment = course.sum_each_day(days)
     # With no more units than days, the covariance of days has no inverse.
     if min(control.n, treatment.n) <= len(days):
@@ -139,11 +126,8 @@ def _find_change(series: Series) -> Change:
     times = series.times
     # A decay that takes longer looks like a trend.
     longest = (times[-1] + 1 - times[0]) * _SETTLED
-    candidates = [
-        shapes.trend(times),
-        *shapes.decays(times - times[0], longest),
-        *shapes.shocks(times),
-    ]
+    decays = shapes.decays(times - times[0], longest)
+    candidates = [shapes.trend(times), *decays, *shapes.shocks(times)]
     design, odd_days = series.nuisance, list[int]()
     search = series.search(candidates, design)
     # Kept from the first search: later ones are chosen by what it found.
@@ -188,14 +172,14 @@ class Decay(NamedTuple):
     `z` is 0 if it is not significant.
     """
 
-    row: Novelty
+    row: records.Novelty
     z: float = 0.0
-    weeks: tuple[WeekSinceEntry, ...] = ()
+    weeks: tuple[records.WeekSinceEntry, ...] = ()
 
 
 def find_decay(course: Course) -> Decay:
     """Fit a decay over days since entry, of all units."""
-    bare = Novelty(course.metric.name, course.variant, None, None, 0)
+    bare = records.Novelty(course.metric.name, course.variant, None, None, 0)
     try:
         series = _build_series(course)
         change = _find_change(series)
@@ -230,7 +214,7 @@ def find_decay(course: Course) -> Decay:
     return Decay(row, abs(best.z) if is_significant else 0.0, weeks)
 
 
-def _list_weeks(course: Course, series: Series) -> tuple[WeekSinceEntry, ...]:
+def _list_weeks(course: Course, series: Series) -> tuple[records.WeekSinceEntry, ...]:
     """List the mean daily effects of whole weeks since entry, with their errors."""
     weights = np.zeros((len(series.weeks), len(series.times)))
     for row, week in zip(weights, series.weeks, strict=True):
@@ -238,7 +222,7 @@ def _list_weeks(course: Course, series: Series) -> tuple[WeekSinceEntry, ...]:
     effects = weights @ series.windows.effect
     covariance = weights @ series.windows.covariance @ weights.T
     return tuple(
-        WeekSinceEntry(
+        records.WeekSinceEntry(
             metric=course.metric.name,
             variant=course.variant,
             week=i + 1,
@@ -262,19 +246,18 @@ def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     )
 
 
-def event_row(course: Course, event: Event, series: Series) -> EventRow:
+def event_row(course: Course, event: Event, series: Series) -> records.EventRow:
     """Test the effect inside an event against the effect outside."""
     inside = _inside(event, series, course.axis.labels)
-    row = EventRow(course.metric.name, course.variant, event.name, int(inside.sum()))
+    row = records.EventRow(course.metric.name, course.variant, event.name, int(inside.sum()))
     if row.days in (0, len(inside)):
         where = "no" if not row.days else "every"
         return replace(row, reason=f"{where} whole day of the log is inside the event")
     try:
         fit, level = series.fit(series.ones, inside.astype(float)), series.fit(series.ones)
         outside, more = (float(c) for c in fit.coefficients)
-        test = effect_from_difference(
-            outside, outside + more, more, math.sqrt(fit.covariance[1, 1])
-        )
+        se = math.sqrt(fit.covariance[1, 1])
+        test = effect_from_difference(outside, outside + more, more, se)
     except Refusal as refusal:
         return replace(row, reason=str(refusal))
     return replace(
@@ -294,12 +277,12 @@ _TOLERANCE = 0.05
 """Share of control by which a stable effect may change; or by the effect, if larger."""
 
 
-def judge_stability(course: Course, decay: Decay) -> tuple[Stability, Series | None]:
+def judge_stability(course: Course, decay: Decay) -> tuple[records.Stability, Series | None]:
     """Judge the stability of one metric in one variant by calendar day.
 
     Also returns its daily effects, if there are any.
     """
-    bare = Stability(course.metric.name, course.variant, "too_early", "")
+    bare = records.Stability(course.metric.name, course.variant, "too_early", "")
     try:
         series = _build_series(course)
         change = _find_change(series)
@@ -310,7 +293,9 @@ def judge_stability(course: Course, decay: Decay) -> tuple[Stability, Series | N
     return replace(row, verdict=verdict, reason=reason), series
 
 
-def _evidence(bare: Stability, series: Series, change: Change, labels: Sequence[str]) -> Stability:
+def _evidence(
+    bare: records.Stability, series: Series, change: Change, labels: Sequence[str]
+) -> records.Stability:
     """Return the numbers that a verdict rests on."""
     windows = series.windows
     late = shapes.contrast(windows.effect, windows.covariance, _late_less_early(series))
@@ -343,21 +328,18 @@ def _evidence(bare: Stability, series: Series, change: Change, labels: Sequence[
 def _late_less_early(series: Series) -> Floats:
     """Weigh late whole weeks against early ones, or halves without two."""
     weeks, days = series.weeks, len(series.times)
-    # Whole weeks have every weekday once, so a weekly rhythm cancels.
-    half = len(weeks) // 2
     early, late = list(range(days // 2)), list(range(days - days // 2, days))
-    if half:
-        early, late = (
-            [day for week in part for day in week] for part in (weeks[:half], weeks[-half:])
-        )
+    # Whole weeks have every weekday once, so a weekly rhythm cancels.
+    if half := len(weeks) // 2:
+        early, late = [*chain(*weeks[:half])], [*chain(*weeks[-half:])]
     weights = np.zeros(days)
     weights[early], weights[late] = -1 / len(early), 1 / len(late)
     return weights
 
 
 def _verdict(
-    series: Series, change: Change, row: Stability, decay: Decay, unit: str
-) -> tuple[StabilityVerdict, str]:
+    series: Series, change: Change, row: records.Stability, decay: Decay, unit: str
+) -> tuple[records.StabilityVerdict, str]:
     weeks, windows = row.weeks, series.windows
     caveat = "" if weeks >= 2 else "; in fewer than two whole weeks a weekly rhythm looks the same"
     novelty, z, _ = decay
@@ -384,7 +366,7 @@ def _verdict(
 
 
 def compare_rolling_windows(
-    metric: Metric, rows: Sequence[WindowRow]
+    metric: Metric, rows: Sequence[records.WindowRow]
 ) -> tuple[float | None, float | None]:
     """Count which of the widest rolling windows agree with the whole effect."""
     rows = [row for row in rows if row.difference is not None]
@@ -402,7 +384,7 @@ def compare_rolling_windows(
     return same_sign / len(of_widest), agree / len(of_widest)
 
 
-def _conclude_row(metric: Metric, row: WindowRow) -> tuple[bool, Declared]:
+def _conclude_row(metric: Metric, row: records.WindowRow) -> tuple[bool, records.Declared]:
     """Return whether an effect is below zero, and the conclusion of its interval."""
     ends = row.difference_low or 0.0, row.difference_high or 0.0
     return (row.difference or 0.0) < 0, conclude(metric.direction, *ends)

@@ -28,7 +28,7 @@ from abeval.stats.records import Refusal
 from abeval.time import time_sums
 from abeval.time.change import has_effect
 from abeval.time.daily_table import MetricDays, Places, Span
-from abeval.time.windows import Axis, Course, Window, build_row, spans
+from abeval.time.windows import Axis, Course, Window, build_row, list_spans
 
 
 def cut_windows(
@@ -54,8 +54,7 @@ def cut_windows(
         step(f"windows of {source}, one by one")
         read = _READERS.get(source, _totals)(daily, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
-        by_kind = spans(len(daily.days), () if source is CATALOGUE else widths)
-        for kind, span in [(kind, span) for kind, chosen in by_kind.items() for span in chosen]:
+        for kind, span in list_spans(len(daily.days), () if source is CATALOGUE else widths):
             units = _find_active_units(daily, span, by_entry=kind == "cumulative")
             window = read(_count_window_units(daily, units), span, units)
             # Catalogue metrics are tested by the jackknife, not by permutations.
@@ -91,7 +90,7 @@ _Reader = Callable[[Aggregates, Span, Places], Aggregates]
 
 
 def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
-    """Make a reader of who was shown what in a window; windows come in the order of `spans`."""
+    """Make a reader of who was shown what in a window, windows in the order of `list_spans`."""
     catalogue = daily.read.rows.catalogue
     # Items that could have been shown, over the whole log.
     size = len(listed_items(daily.read) | {*catalogue.reach.items})
@@ -198,7 +197,7 @@ CLOCKS: Mapping[time_sums.By, Callable[[time_sums.DailyLogs, Step], time_sums.Cl
 
 
 def _is_row_metric(metric: Metric) -> bool:
-    return all(isinstance(term, RowTerm) for term in (metric.value, metric.per) if term is not None)
+    return all(isinstance(term, RowTerm | None) for term in (metric.value, metric.per))
 
 
 def _clock(
@@ -233,9 +232,8 @@ def clock_rows(
     """Return the effect in every hour or weekday, and a test of equality."""
     rows: list[WindowRow] = []
     tests: list[Rhythm] = []
-    positions = range(len(clock.labels))
     # Every cohort is in all of them.
-    last_cohort = (len(line.days) - 1,) * len(positions)
+    last_cohort = (len(line.days) - 1,) * len(clock.labels)
     control = line.experiment.control
     for metric in (m for m in metrics if m.name in clock.metrics):
         sums = clock.metrics[metric.name].sum_days()
@@ -255,15 +253,13 @@ def _test_rhythm(course: Course) -> Rhythm:
     positions = [number for number, arms in enumerate(course.each_day()) if has_effect(arms)]
     rhythm = Rhythm(course.metric.name, course.variant, course.axis.name, len(positions))
     if len(positions) < 2:
-        return replace(
-            rhythm, reason=f"fewer than two of them have {MIN_UNITS} units in each variant"
-        )
+        why = f"fewer than two of them have {MIN_UNITS} units in each variant"
+        return replace(rhythm, reason=why)
     try:
         # The same units are in several hours, so the effects are correlated.
         windows = shapes.window_effects(*course.sum_each_day(positions))
-        level = shapes.fit(
-            windows.effect, windows.covariance, np.ones((len(positions), 1)), windows.df
-        )
+        constant = np.ones((len(positions), 1))
+        level = shapes.fit(windows.effect, windows.covariance, constant, windows.df)
     except Refusal as refusal:
         return replace(rhythm, reason=str(refusal))
     return replace(

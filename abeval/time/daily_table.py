@@ -93,9 +93,8 @@ class DailyTable:
         group = self.variant * np.int64(self.cohorts) + self._cohort
         order = np.argsort(group, kind="stable")
         order = order if self.counts is None else order[self.counts[order]]
-        return order, np.searchsorted(
-            group[order], np.arange(len(self.variants) * self.cohorts + 1)
-        )
+        groups = np.arange(len(self.variants) * self.cohorts + 1)
+        return order, np.searchsorted(group[order], groups)
 
     @property
     def entry_counts(self) -> Integers:
@@ -118,9 +117,7 @@ class DailyTable:
         column_index = np.empty(len(self.entry), dtype=np.intp)
         column_index[order] = np.arange(len(order))
         largest = np.bincount(self.unit, np.abs(row_values)).max(initial=0)
-        kind = next(
-            (candidate for candidate in _KINDS if largest < np.iinfo(candidate).max), np.int64
-        )
+        kind = next((kind for kind in _KINDS if largest < np.iinfo(kind).max), np.int64)
         table = np.zeros((self.days + 1, len(order)), dtype=kind)
         # Row 0 stays 0, so that a window is a difference of two rows.
         table[self.day + 1, column_index[self.unit]] = row_values
@@ -188,10 +185,8 @@ class DaySums:
         is_active, size = active > 0, active.shape[1]
         if size == 0:
             return [Moments.from_sums(0, [0, 0], [[0, 0], [0, 0]], self.scales)] * len(starts)
-        counts = [
-            size if entered else n
-            for n, (_, entered) in zip(is_active.sum(axis=1).tolist(), starts, strict=True)
-        ]
+        active_counts = zip(is_active.sum(axis=1).tolist(), starts, strict=True)
+        counts = [size if entered else n for n, (_, entered) in active_counts]
         flat, begins = [column.ravel() for column in columns], np.arange(len(starts)) * size
         sums = exact_sums(flat, _PRODUCTS[len(columns)], begins)
         windows = list[Moments]()
@@ -208,10 +203,8 @@ class DaySums:
     def sum_each_day(self, variant: str, cohorts: Sequence[int], days: Sequence[int]) -> Moments:
         """Return moments of y on each day, then of x on each, over all units."""
         units, day_index = self.table.find_unit_columns(variant, cohorts), np.array(days)
-        y, x, active = (
-            table[day_index + 1, units] - table[day_index, units]
-            for table in (self.y, self.x, self.active)
-        )
+        tables = self.y, self.x, self.active
+        y, x, active = (t[day_index + 1, units] - t[day_index, units] for t in tables)
         columns = [*y, *x]
         gram = exact_gram([np.ones_like(columns[0]), *columns])
         n, scales = int(gram[0, 0]), np.repeat(self.scales, len(days))

@@ -26,22 +26,15 @@ from abeval.logs.accounting import check_all_counted, check_some_left, count_log
 from abeval.logs.placing import SplitPeriods, find_enrollment_periods
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Groups, Integers, Labels, pack_key
+from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Clusters, Groups, Integers, Labels, pack_key
 from abeval.logs.units import sub_buckets
-from abeval.metrics.definition import CATALOGUE, Metric, Source, UnitTerm, scales
+from abeval.metrics.definition import CATALOGUE, Metric, Source, Term, UnitTerm, scales
 from abeval.progress import Step
 from abeval.results.record import group_rows
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
+from abeval.time import windows as axes
 from abeval.time.daily_table import DailyTable, DaySums, MetricDays
-from abeval.time.windows import (
-    SkewnessInputs,
-    Strata,
-    ThirdMoments,
-    Window,
-    find_skewness_inputs,
-    group_entry_days,
-)
 
 _DAY_MS = 86_400_000
 
@@ -151,26 +144,28 @@ class Timeline:
     refused: Mapping[str, str] = field(default_factory=dict)
     before: Mapping[str, MomentsByPeriod] = field(default_factory=dict)
     split_periods: SplitPeriods = ()
-    thirds: Mapping[str, ThirdMoments] = field(default_factory=dict)
+    thirds: Mapping[str, axes.ThirdMoments] = field(default_factory=dict)
     widths: Sequence[int] = ()
     looks: Sequence[int] = ()
-    cuts: Mapping[Key, Sequence[Window]] = field(default_factory=dict)
+    cuts: Mapping[Key, Sequence[axes.Window]] = field(default_factory=dict)
     clocks: Sequence[ClockSums] = ()
 
     @cached_property
-    def strata(self) -> Strata:
+    def strata(self) -> axes.Strata:
         """Return groups of entry days whose traffic was split at the same shares."""
-        return group_entry_days(self.split_periods, self.days)
+        return axes.group_entry_days(self.split_periods, self.days)
 
     @property
     def rule(self) -> Rule:
         """Return how effects are judged: at a fixed horizon, without adjustment."""
         return Rule(self.experiment.alpha, self.experiment.inference.relative)
 
-    def find_skewness(self, metric: Metric, variant: str) -> SkewnessInputs | None:
+    def find_skewness(self, metric: Metric, variant: str) -> axes.SkewnessInputs | None:
         """Find how skewed a metric is in a variant and control, None if unknown."""
         thirds, arms = self.thirds.get(metric.name), Arms(self.experiment.control, variant)
-        return None if thirds is None else find_skewness_inputs(metric, thirds, arms, self.days)
+        if thirds is None:
+            return None
+        return axes.find_skewness_inputs(metric, thirds, arms, self.days)
 
 
 def load_days(
@@ -219,16 +214,16 @@ def load_days(
         period_values[source] = read.values(of_source)
         period_values[source].check_none_missing(group)
         by_day[source] = period_values[source].take_units(table.unit, columns)
-    split_periods = find_entry_periods(read)
+
     return DailyLogs(
-        read,
-        metrics,
-        refused,
-        split_periods,
-        days,
-        first,
-        partial,
-        table,
+        read=read,
+        metrics=metrics,
+        refused=refused,
+        split_periods=find_entry_periods(read),
+        days=days,
+        first=first,
+        partial=partial,
+        table=table,
         by_day=by_day,
         period_values=period_values,
     )
@@ -241,17 +236,10 @@ def load_given_days(read: ReadLogs, metrics: Sequence[Metric]) -> DailyLogs:
 
 def list_term_columns(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
     """List the columns that metrics of one source read, each once."""
-    terms = [
-        term
-        for m in metrics
-        for term in (
-            m.value,
-            m.per,
-            *m.covariates,
-            *(m.presence_terms or ()),
-            *(t for _, t in m.lacking if m.missing == "refuse"),
-        )
-    ]
+    terms = list[Term | None]()
+    for m in metrics:
+        terms += [m.value, m.per, *m.covariates, *(m.presence_terms or ())]
+        terms += [term for _, term in m.lacking if m.missing == "refuse"]
     logged = [term for term in terms if term is not None and not isinstance(term, UnitTerm)]
     variants = read.experiment.variants
     return list(dict.fromkeys(read.schema.component(t, v) for t in logged for v in variants))
@@ -261,7 +249,7 @@ def build_timeline(daily: DailyLogs) -> Timeline:
     """Sum what effects are computed from."""
     metrics, experiment = daily.metrics, daily.read.experiment
     no_days = {m.name: m.source.no_days for m in metrics if m.source.no_days is not None}
-    before, thirds = dict[str, MomentsByPeriod](), dict[str, ThirdMoments]()
+    before, thirds = dict[str, MomentsByPeriod](), dict[str, axes.ThirdMoments]()
     for source, values in daily.period_values.items():
         group = [metric for metric in metrics if metric.source == source and source.daily]
         if experiment.pre_period is not None:
@@ -283,11 +271,8 @@ def build_timeline(daily: DailyLogs) -> Timeline:
 
 def _list_metric_days(daily: DailyLogs) -> dict[str, MetricDays]:
     """Return the values of each metric that has days, by name."""
-    return {
-        metric.name: metric_days(metric, daily.by_day[metric.source], daily.table)
-        for metric in daily.metrics
-        if metric.source in daily.by_day
-    }
+    dated = [metric for metric in daily.metrics if metric.source in daily.by_day]
+    return {m.name: metric_days(m, daily.by_day[m.source], daily.table) for m in dated}
 
 
 def metric_days(metric: Metric, values: SourceValues, table: DailyTable) -> MetricDays:
@@ -304,27 +289,23 @@ def _sum_before(
     """Compute moments of (y, x) before the period by metric."""
     rows = index_rows(values.sum_cells(metrics, WHOLE, before=True))
     periods = len(daily.split_periods) or 1
-    return {
-        m.name: make_moments_by_period(rows[m.name, WHOLE][""], periods, scales(m), 2)
-        for m in metrics
-    }
+    totals = {metric.name: rows[metric.name, WHOLE][""] for metric in metrics}
+    return {m.name: make_moments_by_period(totals[m.name], periods, scales(m), 2) for m in metrics}
 
 
 def _sum_thirds(
     daily: DailyLogs, source: Source, metrics: Sequence[Metric]
-) -> dict[str, ThirdMoments]:
+) -> dict[str, axes.ThirdMoments]:
     """Compute third moments by metric, of a split that did not change."""
     days = daily.by_day[source].sum_cells(metrics, DAY, Labels(daily.table.day, daily.days))
     rows = index_rows([*days, *daily.period_values[source].sum_cells(metrics, WHOLE)])
 
     def moments(metric: Metric, name: str) -> dict[str, Mapping[str, Moments]]:
         cells = rows.get((metric.name, name), {})
-        return {
-            cell: make_moments_by_period(groups, 1, scales(metric), 2)[0]
-            for cell, groups in cells.items()
-        }
+        worth = scales(metric)
+        return {cell: make_moments_by_period(cells[cell], 1, worth, 2)[0] for cell in cells}
 
-    return {m.name: ThirdMoments(moments(m, DAY), moments(m, WHOLE)[""]) for m in metrics}
+    return {m.name: axes.ThirdMoments(moments(m, DAY), moments(m, WHOLE)[""]) for m in metrics}
 
 
 def _list_days(
@@ -354,8 +335,8 @@ def find_growth_by_metric(
     """Find the growth of each metric whose days add up; the days may be loaded already."""
     if not len(collected.aggregates.days):
         return {}
-    if collected.aggregates.clusters is not None:
-        return _find_cluster_growth(collected, metrics)
+    if (clusters := collected.logs.units.clusters) is not None:
+        return _find_cluster_growth(collected, clusters, metrics)
     daily = daily or load_given_days(collected.logs, metrics)
     by_day = _list_metric_days(daily)
     units = np.cumsum(daily.table.entry_counts.sum(axis=0)).astype(float).tolist()
@@ -368,12 +349,12 @@ def find_growth_by_metric(
     return growths
 
 
-def _find_cluster_growth(collected: Collected, metrics: Sequence[Metric]) -> dict[str, Growth]:
+def _find_cluster_growth(
+    collected: Collected, clusters: Clusters, metrics: Sequence[Metric]
+) -> dict[str, Growth]:
     """Find the growth of each metric whose days add up, of clusters."""
     read, totals = collected.logs, collected.aggregates
-    experiment, clusters, dates = read.experiment, read.units.clusters, list_dates(totals)
-    if clusters is None:
-        return {}
+    experiment, dates = read.experiment, list_dates(totals)
     size, units = len(dates), [float(len(clusters.variant))] * len(dates)
     ended = size - (size > 1 and dates[-1] in partial_days(experiment, totals.days))
     growths = dict[str, Growth]()

@@ -195,9 +195,8 @@ class Course:
         Raises:
             Refusal: `too_few_units` where the two have no split period in common.
         """
-        control, treatment = means_and_ratios.pool_pair(
-            self.axis.sum_each_day(tuple(days)), self.arms
-        )
+        sums = self.axis.sum_each_day(tuple(days))
+        control, treatment = means_and_ratios.pool_pair(sums, self.arms)
         if control is None or treatment is None:
             why = f"{self.axis.control} and {self.variant} have no units at the same share"
             raise Refusal("too_few_units", why)
@@ -208,18 +207,14 @@ class Course:
 
         If `entered`, units count from their entry on, instead of those active in it.
         """
-        metric, inputs = self.metric, self.skewness_inputs
-        if (
-            inputs is not None
-            and self.axis.name == "calendar"
-            and (span, entered) in inputs.windows
-        ):
-            return means_and_ratios.compare_moments(metric, *inputs.windows[span, entered], rule)
-        window = self.axis.window(span, entered)
+        axis, metric, inputs = self.axis, self.metric, self.skewness_inputs
         if inputs is None:
+            window = axis.window(span, entered)
             return means_and_ratios.compare_within(metric, window, self.arms, rule)
-        days = 1 if self.axis.name in ("hour", "weekday") else span[1] - span[0] + 1
-        pair = means_and_ratios.pool_pair(window, self.arms)
+        if axis.name == "calendar" and (span, entered) in inputs.windows:
+            return means_and_ratios.compare_moments(metric, *inputs.windows[span, entered], rule)
+        days = 1 if axis.name in ("hour", "weekday") else span[1] - span[0] + 1
+        pair = means_and_ratios.pool_pair(axis.window(span, entered), self.arms)
         skewness = inputs.shape.skewness(days), inputs.shape.scaled
         return means_and_ratios.compare_moments(metric, *pair, rule, skewness=skewness)
 
@@ -263,22 +258,21 @@ def _restrict_strata(strata: Strata, cohorts: Container[int]) -> Strata:
 _Kind = Literal["daily", "cumulative", "rolling"]
 
 
-def spans(days: int, widths: Sequence[int]) -> dict[_Kind, list[Span]]:
-    """List every window on an axis of so many days, by kind.
+def list_spans(days: int, widths: Sequence[int]) -> list[tuple[_Kind, Span]]:
+    """List every window on an axis of so many days, with its kind.
 
     Example:
-        >>> spans(3, [2])["rolling"]
-        [(0, 1), (1, 2)]
+        >>> list_spans(3, [2])[6:]
+        [('rolling', (0, 1)), ('rolling', (1, 2))]
     """
-    return {
-        "daily": [(day, day) for day in range(days)],
-        "cumulative": [(0, day) for day in range(days)],
-        "rolling": [
-            (last - width + 1, last)
-            for width in dict.fromkeys(width for width in widths if width > 1)
-            for last in range(width - 1, days)
-        ],
-    }
+    daily: list[tuple[_Kind, Span]] = [("daily", (day, day)) for day in range(days)]
+    cumulative: list[tuple[_Kind, Span]] = [("cumulative", (0, day)) for day in range(days)]
+    rolling: list[tuple[_Kind, Span]] = [
+        ("rolling", (last - width + 1, last))
+        for width in dict.fromkeys(width for width in widths if width > 1)
+        for last in range(width - 1, days)
+    ]
+    return daily + cumulative + rolling
 
 
 class Window(NamedTuple):
@@ -291,8 +285,8 @@ class Window(NamedTuple):
 
 def compute_windows(course: Course, rule: Rule, widths: Sequence[int]) -> tuple[Window, ...]:
     """Compute every window of a metric on one axis."""
-    by_kind = spans(len(course.axis.labels), widths)
-    windows = [(kind, span, kind == "cumulative") for kind in by_kind for span in by_kind[kind]]
+    spans = list_spans(len(course.axis.labels), widths)
+    windows = [(kind, span, kind == "cumulative") for kind, span in spans]
     course.axis.sum_windows((span, entered) for _, span, entered in windows)
     return tuple(
         Window(kind, span, course.effect(span, rule, entered)) for kind, span, entered in windows

@@ -65,6 +65,17 @@ def test_an_experiment_is_not_reported_but_analyzed(
     assert "abeval analyze e.toml --report report.html" in f"{done.exception}"
 
 
+def test_options_that_do_not_go_together_are_refused(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    assert "--unit is for a table" in f"{run('analyze e.toml --unit user').exception}"
+    both = run("analyze e.toml --sums sums.csv --connect chdb:folder")
+    assert "--sums has the sums that --connect would ask for" in f"{both.exception}"
+    shares = run("tools assign ids.csv --salt s --variants a=half,b=half")
+    assert "weights that are no numbers" in f"{shares.exception}"
+
+
 def test_markdown_on_stdout_is_that_of_the_result(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from abeval.history.measures import build_measures
 from abeval.history.programme import Holdout, Kept, describe_programme
 from abeval.history.report import report
 from abeval.history.table import StoredRows
+from abeval.report.history_page import draw_weeks
 from abeval.results.history import HistoryRow, Programme
 from tests.cli.test_cli import call
 from tests.history.past import online
@@ -53,6 +54,19 @@ def test_the_steps_from_what_was_measured_add_up_to_the_holdout() -> None:
     assert steps == pytest.approx(row.holdout)
     assert row.wear_off < 0
     assert row.unexplained_low < row.unexplained < row.unexplained_high
+
+
+def test_the_page_draws_the_lift_to_the_end_of_each_week() -> None:
+    kept = StoredRows(tuple(ROWS), is_signed=True)
+    found = report(Path("history.parquet"), kept, None, None, 0.05, build_holdout(0.05, 0.02))
+    (view,) = draw_weeks(found)
+    holdout, launches = view.figure["data"]
+    (week,) = found.weeks
+    # Without covariates the lift is the same, and has no line of its own.
+    assert (holdout["name"], launches["name"]) == ("holdout", "launches")
+    assert holdout["x"] == launches["x"] == [week.end]
+    assert (*holdout["y"], *launches["y"]) == (100 * week.holdout, 100 * week.expected)
+    assert view.title == "ctr"
 
 
 def test_a_holdout_that_refutes_the_launches_stands_alone() -> None:

@@ -64,7 +64,7 @@ def test_panels_of_metrics_have_their_cuts() -> None:
 
 def test_each_metric_has_its_cuts() -> None:
     shown = with_cuts()
-    blocks = slice_blocks(shown, cut_rows(shown))
+    blocks = [*slice_blocks(shown, cut_rows(shown))]
     assert [block.metric for block in blocks] == ["ctr", "gauc"]
     cells = ["".join(map(str, block.blocks)) for block in blocks]
     assert ["feed" in text for text in cells] == [True, False]

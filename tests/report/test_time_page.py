@@ -1,5 +1,6 @@
 """The page over time: it says what the result says, draws it, and can run nothing of a log's."""
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import abeval
 from abeval.cli.main import app
 from abeval.report.page import page_html
 from abeval.results.study import build_study
+from abeval.results.windows import Novelty
 from tests import sample
 from tests.report.pages import close, figures, whole
 
@@ -127,3 +129,20 @@ def test_command_line_writes_the_page(tmp_path):
     run = CliRunner().invoke(app, args)
     assert run.exit_code == 0, run.output
     assert {"cumulative-ctr", "aa-ctr"} <= set(figures(file.read_text(encoding="utf-8")))
+
+
+def test_a_decay_since_entry_is_drawn_through_the_days(result):
+    rows = tuple(
+        replace(row, start=str(age), end=str(age), axis="exposure", kind="daily")
+        for age, row in enumerate(rows_of(result, "ctr", "calendar", "daily"))
+    )
+    fit = Novelty(
+        *("ctr", "treatment", "novelty", 0.001, len(rows)),
+        **{"scale": "relative", "start": 0.2, "long_run": 0.05, "tau": 2.0},
+    )
+    shown = whole(page_html(build_study(replace(result, windows=rows, novelty=(fit,)))))
+    decay = traces(shown, "entry-ctr")["novelty, fitted"]
+    assert decay["x"] == [*range(len(rows))]
+    # Of logs: 0.05 + 0.15 exp(-t / 2).
+    assert decay["y"][:2] == close([100 * math.expm1(0.2), 100 * math.expm1(0.1409796)])
+    assert "Novelty: p 0.001; time constant 2 days." in shown
