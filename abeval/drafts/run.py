@@ -7,23 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abeval.drafts import guess, values, words
+from abeval.drafts import counts, guess, values, words
 from abeval.drafts.columns import Origin, Table
-from abeval.drafts.counts import (
-    CallerNames,
-    CountTable,
-    list_questions,
-    name_unit,
-    parse_number,
-    read_counts,
-)
-from abeval.drafts.guess import (
-    Guess,
-    add_question,
-    guess_variant,
-    inspect_table,
-    read_variant_units,
-)
+from abeval.drafts.counts import CallerNames, CountTable, parse_number
+from abeval.drafts.guess import Guess, guess_variant
 from abeval.drafts.kinds import Kind, Log, choose_main_log
 from abeval.drafts.origins import make_tables, split_types
 from abeval.drafts.reshape import reshape_table
@@ -104,7 +91,7 @@ def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str
                 tables += make_tables(engine, [paths[key]], Path(), {}, origin)
             else:
                 engine.add_frame(f"raw_{key}", log)
-                table = inspect_table(engine, reshape_table(engine, f"raw_{key}", origin))
+                table = guess.inspect_table(engine, reshape_table(engine, f"raw_{key}", origin))
                 tables += split_types(engine, table, is_alone=len(logs) == 1)
         _check_named(tables[0], named)
         draft = _draft_tables(engine, tables, name)
@@ -127,8 +114,8 @@ def _check_named(table: Table, named: Mapping[str, str]) -> None:
 
 
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
-    counts = read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
-    findings = _describe_counts(tables[0], counts) if counts else _describe_logs(engine, tables)
+    found = counts.read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
+    findings = _describe_counts(tables[0], found) if found else _describe_logs(engine, tables)
     file = write_experiment_file(name, findings)
     used = [log for log in findings.other_logs if log.kind is not None]
     extra_guesses = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
@@ -138,33 +125,34 @@ def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> D
     return Draft(file.text, (*findings.guesses, *extra_guesses), tuple(file.questions))
 
 
-def _describe_counts(table: Table, counts: CountTable) -> Findings:
+def _describe_counts(table: Table, count_table: CountTable) -> Findings:
     """Describe the columns of a table of counts as findings."""
     columns = {column.name: column for column in table.columns}
-    variant, n = columns[counts.variant], counts.outcomes[0].n
+    variant, n = columns[count_table.variant], count_table.outcomes[0].n
     units = Counter[str]()
-    for row in counts.rows:
-        units[row[counts.variant]] += int(parse_number(row[n]) or 0)
-    day_note = "; 'day': days are the units" if counts.day else ""
+    for row in count_table.rows:
+        units[row[count_table.variant]] += int(parse_number(row[n]) or 0)
+    day_note = "; 'day': days are the units" if count_table.day else ""
     reason = f"'row': each of the {n} was assigned by itself{day_note}"
     guesses = [Guess("unit", None, "likely", reason)]
     guesses.append(Guess("variant", variant, "likely", f"{len(units)} values"))
-    for outcome in counts.outcomes:
+    for outcome in count_table.outcomes:
         is_mean = outcome.spread is not None
         reason = f"a mean, with {outcome.spread}" if is_mean else f"of {outcome.n}"
         question = f"direction: is more {outcome.metric} better, or less? Say its `direction`"
         is_asked = is_mean and not words.mentions_role(outcome.metric, "outcome", "cost")
         question = question if is_asked else ""
-        guess = Guess("outcome", columns[outcome.column], "likely", reason, question)
-        guess = replace(guess, over=columns[outcome.n], name=outcome.metric, is_share=not is_mean)
-        guesses.append(replace(guess, decreases=words.mentions_role(outcome.column, "cost")))
-    segments = counts.segments if counts.day is None else ()
+        counted = Guess("outcome", columns[outcome.column], "likely", reason, question)
+        counted = replace(counted, over=columns[outcome.n], name=outcome.metric)
+        is_cost = words.mentions_role(outcome.column, "cost")
+        guesses.append(replace(counted, is_share=not is_mean, decreases=is_cost))
+    segments = count_table.segments if count_table.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
     # The draft names no unit: whatever the counts leave open is asked.
-    for question in list_questions(counts, ""):
-        table = add_question(table, question)
+    for question in counts.list_questions(count_table, ""):
+        table = guess.add_question(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, make_variant_units(units), name_unit(n), one_row=True)
+    return Findings(main, (), guesses, make_variant_units(units), counts.name_unit(n), one_row=True)
 
 
 def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
@@ -250,7 +238,7 @@ def _guess_assignment(
         if variant.column is None:
             variant = guess_variant(engine, inside, **{way: True})
     if variant.column is not None or exposures is None:
-        return variant, read_variant_units(engine, inside, variant), period
+        return variant, guess.read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
     if variant.column is None:
         variant = guess_variant(engine, exposures, weakly=True)
@@ -261,7 +249,7 @@ def _guess_assignment(
     period = guess_period(engine, main, exposures)
     return (
         replace(variant, column=None, reason=reason),
-        read_variant_units(engine, exposures, variant),
+        guess.read_variant_units(engine, exposures, variant),
         period,
     )
 

@@ -14,7 +14,7 @@ from duckdb import sqltype
 from duckdb.sqltypes import DuckDBPyType
 
 from abeval.engines.sources import Files, exact, log_name, partitions
-from abeval.engines.sql import cast_query, literal, quote, write_case
+from abeval.engines.sql import cast_query, literal, measure_columns, quote, write_case
 from abeval.errors import LogError
 from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
@@ -156,20 +156,14 @@ def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[st
     The example is like 1,234, where the comma may be between thousands, only if all values with a
     comma are.
     """
-    texts = [*columns]
-    if not texts:
-        return {}
-    facts = ", ".join(
-        f"bool_and({_matches(f'trim({text})', _COMMAS)}), max_by({text}, "
-        f"contains({text}, ',')::int + (not {_matches(f'trim({text})', _THOUSANDS)})::int)"
-        for text in map(quote, texts)
-    )
-    (row,) = rows(f"select {facts} from {quote(relation)}")
-    return {
-        column: str(example)
-        for column, fits, example in zip(texts, row[::2], row[1::2], strict=True)
-        if fits and "," in str(example)
-    }
+
+    def write_example(text: str) -> str:
+        is_plain = f"not {_matches(f'trim({text})', _THOUSANDS)}"
+        example = f"max_by({text}, contains({text}, ',')::int + ({is_plain})::int)"
+        return f"case when bool_and({_matches(f'trim({text})', _COMMAS)}) then {example} end"
+
+    examples = measure_columns(rows, quote(relation), columns, write_example)
+    return {column: str(text) for column, text in examples.items() if text and "," in text}
 
 
 def _list_mapped_columns(
@@ -243,24 +237,20 @@ _NUMBER = r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*"
 
 def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
     """Convert text columns to numbers if all values are, apart from blanks."""
+
+    def fits(text: str) -> str:
+        return f"bool_and({_matches(text, _NUMBER)})"
+
+    def write_type(text: str) -> str:
+        kind = f"if(bool_or(regexp_matches({text}, '[.eE]')), 'DOUBLE', 'BIGINT')"
+        return f"case when {fits(text)} and bool_or(regexp_matches({text}, '\\s')) then {kind} end"
+
     # Most columns of text fail in the first rows already.
-    for some in ("limit 1000", ""):
-        if not columns:
-            return
-        facts = ", ".join(
-            f"bool_and({_matches(text, _NUMBER)}) and (bool_or(regexp_matches({text}, '\\s')) or "
-            f"{bool(some)}), count_if(regexp_matches({text}, '[.eE]'))"
-            for text in map(quote, columns)
-        )
-        (row,) = rows(f"select {facts} from (from {quote(name)} {some})")
-        kinds = {
-            column: "DOUBLE" if points else "BIGINT"
-            for column, fits, points in zip(columns, row[::2], row[1::2], strict=True)
-            if fits
-        }
-        columns = [*kinds]
-    for column, kind in kinds.items():
-        _set_type(name, column, kind, rows)
+    first = measure_columns(rows, f"(from {quote(name)} limit 1000)", columns, fits)
+    columns = [column for column, are_numbers in first.items() if are_numbers]
+    for column, kind in measure_columns(rows, quote(name), columns, write_type).items():
+        if kind is not None:
+            _set_type(name, column, kind, rows)
 
 
 def _set_type(name: str, column: str, kind: str, rows: Rows) -> None:

@@ -1,7 +1,7 @@
 """Add metrics and test statistics from notebooks, scripts and entry points."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
@@ -10,25 +10,14 @@ from abeval.errors import ExperimentError
 from abeval.experiment.metrics import define_metric
 from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import WORD, MetricChoice
+from abeval.metrics import definition
 from abeval.metrics.builtin import ADDED, builtin_metrics, read_entry_points
-from abeval.metrics.definition import DECREASE, INCREASE, ColumnTerm, Metric, Need, Role, Source
+from abeval.metrics.definition import ROW_NEEDS, ColumnTerm, Metric, Role, Source
 from abeval.metrics.row_text import expression_problem
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate
 
-ROW_NEEDS: Mapping[str, Need] = {
-    "request_id": "request_id",
-    "item_id": "item_id",
-    "position": "position",
-    "category": "category",
-    "click": "click",
-    "dwell_ms": "dwell",
-    "score": "score",
-    "time_ms": "ts",
-}
-"""Column of an impression that a query of an added metric may read → what the log must have."""
-
-_OTHER_NAMES = {"dwell": "dwell_ms", "ts": "time_ms"}
+_OTHER_NAMES = {need: column for column, need in ROW_NEEDS.items() if need != column}
 _ALWAYS = ("unit_id", "in_period", "day")
 
 
@@ -103,7 +92,7 @@ def add_metric(
         formula=" ".join(formula.split()) or metric.formula,
         unit=unit,
         role=role,
-        direction=INCREASE if direction == "increase" else DECREASE,
+        direction=definition.DIRECTIONS[direction],
         test=test,
     )
     return ADDED[name]

@@ -8,15 +8,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, SEGMENT, SUM_NAMES, WHOLE, Group, SumsRow
-from abeval.drafts import words
+from abeval.drafts import counts, words
 from abeval.drafts.columns import measure_table
-from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, CallerNames, parse_number, read_counts
+from abeval.drafts.counts import DAY_UNIT, CallerNames
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.frames import count_keys, find_types, read_numbers
+from abeval.engines.frames import count_keys, find_types
 from abeval.engines.sql import is_number, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment
@@ -100,9 +98,9 @@ def read_sums(source: object, caller: CallerNames | None = None, folder: Path = 
         table_columns = {column.lower(): column for column in engine.columns(TABLE)}
         # A table without any column of sums may be one of counts.
         if not table_columns.keys() & {*_VALUE, *_DENOMINATOR}:
-            counts = _read_counts(engine, source, caller)
-            if counts is not None:
-                return counts
+            count_sums = _read_counts(engine, source, caller)
+            if count_sums is not None:
+                return count_sums
         _check_columns(table_columns, name)
         used_columns = [column for column in _COLUMNS if column in table_columns]
         select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
@@ -148,26 +146,25 @@ def _is_small(table: object) -> bool:
         return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
     # A lazy frame has no length: it would have to be computed.
     with suppress(TypeError):
-        return len(table) <= MOST_ROWS  # type: ignore[arg-type]
+        return len(table) <= counts.MOST_ROWS  # type: ignore[arg-type]
     return False
 
 
 def _has_many_rows_of_a_key(table: object, options: TableOptions) -> bool:
-    """Tell whether a frame has more than two rows of each key, as `read_counts` finds them.
+    """Tell whether a frame has too many rows of each key for counts, without reading it.
 
-    A column may be part of the key unless it is known to hold numbers.
+    `read_counts` finds the same, or fewer columns of the key and so no more keys.
     """
     types = find_types(table, LogSource())
     if types is None or options.variant not in types:
         return False
-    numbers = [
+    keys = [
         name
         for name, kind in types.items()
-        if is_number(kind) and kind != "BOOLEAN" and not words.is_role_name(name, "time", "day")
-        if not np.isinf(read_numbers(table, name)).any()
+        if name == options.variant
+        or counts.may_be_key(name, holds_numbers=is_number(kind) and kind != "BOOLEAN")
     ]
-    keys = [name for name in types if name == options.variant or name not in numbers]
-    return 2 * count_keys(table, keys) < len(table)  # type: ignore[arg-type]
+    return counts.are_many_rows(len(table), count_keys(table, keys))  # type: ignore[arg-type]
 
 
 def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
@@ -179,14 +176,14 @@ def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]
 
 def _read_counts(engine: DuckDBEngine, source: object, caller_names: CallerNames) -> Sums | None:
     """Read the engine's table as counts; None if it is no table of counts."""
-    table = read_counts(engine, measure_table(engine, TABLE), caller_names)
+    table = counts.read_counts(engine, measure_table(engine, TABLE), caller_names)
     if table is None:
         return None
     if isinstance(source, str | Path | LogSource):
         # Names of variants in text files are text, whatever they look like.
         _add_table(engine, source, table.variant)
         variant_names = caller_names._replace(variant=table.variant)
-        table = read_counts(engine, measure_table(engine, TABLE), variant_names) or table
+        table = counts.read_counts(engine, measure_table(engine, TABLE), variant_names) or table
     return sum_counts(table, caller_names.unit, name_source(source))
 
 
@@ -274,7 +271,7 @@ def _read_number(row: Mapping[str, object], name: str, where: str) -> Fraction |
     text = _read_text(row, name)
     if not text:
         return None
-    value = parse_number(text)
+    value = counts.parse_number(text)
     if value is None:
         raise LogError(f"{where}: {name} is {row[name]!r}, not a number")
     return check_bounds(value, f"{where}: {name}")
@@ -319,9 +316,9 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     """
     specs = list_specs(options.metrics or ())
     more = {spec["name"]: {k: v for k, v in spec.items() if k not in _TEXTS} for spec in specs}
-    counts = dict(sorted(_count_units(table.rows).items()))
-    check_spelled_once("the table of sums", counts, "give both one name and add their sums")
-    variants, questions = choose_variants(options, counts)
+    units = dict(sorted(_count_units(table.rows).items()))
+    check_spelled_once("the table of sums", units, "give both one name and add their sums")
+    variants, questions = choose_variants(options, units)
     has_before = any(_BEFORE[0] in row.sums for row in table.rows)
     ratios = {row.metric for row in table.rows if _DENOMINATOR[0] in row.sums}
     metrics = []
