@@ -292,8 +292,7 @@ def _find_lists(engine: Engine, table: Table) -> Iterator[_List]:
             f"from {quote(table.relation)})"
         )
         if longest is not None:
-            is_real = high is not None and not whole
-            yield _List(column.name, (low, high) == (0, 1), bool(is_real))
+            yield _List(column.name, (low, high) == (0, 1), bool(high is not None and not whole))
 
 
 def _compare_lists(

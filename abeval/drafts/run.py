@@ -2,8 +2,8 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -53,10 +53,7 @@ def draft_files(
     """
     entries = read or {}
     form = check_read_options(entries).get("format", "auto")
-    with closing(DuckDBEngine(folder=Path())) as engine:
-        sources = [make_source({"path": str(file), "format": form}) for file in files]
-        # The files of a folder may be of several kinds.
-        engine.confine(sources, [str(f) for f in files if f.is_dir()], with_copies=True)
+    with _open_engine(files, form) as engine:
         try:
             tables = make_tables(engine, files, folder, entries, Origin())
             return _draft_tables(engine, tables, name)
@@ -67,6 +64,16 @@ def draft_files(
             raise LogError(
                 what, "if it has a view that fails, name a table: --read table=…"
             ) from error
+
+
+@contextmanager
+def _open_engine(files: Sequence[Path], format: str = "auto") -> Iterator[DuckDBEngine]:
+    """Open an engine that reads these files, and copies of them."""
+    with closing(DuckDBEngine(folder=Path())) as engine:
+        sources = [make_source({"path": str(file), "format": format}) for file in files]
+        # The files of a folder may be of several kinds.
+        engine.confine(sources, [str(file) for file in files if file.is_dir()], with_copies=True)
+        yield engine
 
 
 def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str) -> Draft:
@@ -82,9 +89,7 @@ def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str
     """
     tables = list[Table]()
     paths = {key: Path(log) for key, log in logs.items() if isinstance(log, str | Path)}
-    with closing(DuckDBEngine(folder=Path())) as engine:
-        sources = [make_source({"path": str(path)}) for path in paths.values()]
-        engine.confine(sources, [str(p) for p in paths.values() if p.is_dir()], with_copies=True)
+    with _open_engine([*paths.values()]) as engine:
         for key, log in logs.items():
             origin = Origin(name=key, named=named)
             if key in paths:
@@ -163,51 +168,22 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
     by_unit = guess.holds_units(table, unit, time) and not any(log.kind for log in others)
-    if by_unit:
-        unread = f"; {time.column.name} is not read" if time.column else ""
-        time = Guess("ts", None, "likely", f"each unit has one row{unread}")
-    elif time.column is None and not (unit.column and unit.column.mentions_role("place")):
-        question = "time: no column has times: what says when a row happened? Name it in `columns`"
-        time = Guess("ts", None, "not sure", "no column has times", question)
-    elif (
-        time.column is not None
-        and guess.has_one_row(unit)
-        and time.column.mentions_role("account_made")
-    ):
-        question = (
-            f"time: was each unit exposed at its {time.column.name}? "
-            "The exposure decides which rows of other logs count; if it was another time, name "
-            "that one in `columns`"
-        )
-        time = replace(time, certainty="not sure", question=question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     if variant.column is None and arms is None:
         chosen = _choose_exposures(engine, others)
         if chosen != others:
             others = chosen
             variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
-    guesses = [unit, variant, time]
-    if any(log.kind == "clicks" for log in others):
-        # What the clicks name was found by its values.
-        columns = {e: c for e, c in first.columns.items() if e in IDS and e != "unit_id"}
-        reason = "the clicks have its values"
-        guesses += [Guess(entry, column, "likely", reason) for entry, column in columns.items()]
-        if "ts" in first.columns and first.columns["ts"] != time.column:
-            guesses[2] = Guess("ts", first.columns["ts"], "likely", "the clicks follow it")
-    entries = {g.entry for g in guesses}
-    clicks = [*guess.guess_clicks(table, guesses)] if not by_unit and not others else []
+    guesses = [unit, variant, _judge_time(time, unit, by_unit)]
+    models = None
     if not by_unit:
-        canonical = [*guess.guess_log_columns(table, _list_names(guesses))]
-        canonical = [g for g in canonical if g.entry not in entries]
-        # Without a column of rows, a score is a property of the unit.
-        guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
-        guesses += clicks
-    columns = {g.entry: g.column for g in guesses if g.column is not None}
-    columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
-    models = guess_models(table, arms, _list_names(guesses)) if arms and not by_unit else None
-    scores = {column.name for column in models.scores.values()} if models else set()
-    guesses += values.guess_values(table, _list_names(guesses) | scores)
-    guesses += guess.guess_segments(table, _list_names(guesses) | scores)
+        guesses = _add_log_columns(guesses, table, first, others)
+        models = guess_models(table, arms, _list_names(guesses)) if arms else None
+    named = {g.entry: g.column for g in guesses if g.column is not None}
+    columns = {"unit_id" if entry == "unit" else entry: c for entry, c in named.items()}
+    taken = _list_names(guesses) | {c.name for c in (models.scores.values() if models else ())}
+    guesses += values.guess_values(table, taken)
+    guesses += guess.guess_segments(table, taken | _list_names(guesses))
     kind: Kind = "units" if by_unit else "impressions"
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
@@ -215,6 +191,50 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     findings = Findings(main, others, guesses, arms, name, one_row, period, models)
     final_guesses = values.settle_doubts(engine, table, guesses, arms, findings.has_ctr)
     return replace(findings, guesses=tuple(final_guesses))
+
+
+def _judge_time(time: Guess, unit: Guess, by_unit: bool) -> Guess:
+    """Ask about the time of rows where there is none, or where it may be another moment."""
+    if by_unit:
+        unread = f"; {time.column.name} is not read" if time.column else ""
+        return Guess("ts", None, "likely", f"each unit has one row{unread}")
+    if time.column is None:
+        if unit.column is not None and unit.column.mentions_role("place"):
+            return time
+        question = "time: no column has times: what says when a row happened? Name it in `columns`"
+        return replace(time, certainty="not sure", question=question)
+    if not guess.has_one_row(unit) or not time.column.mentions_role("account_made"):
+        return time
+    question = (
+        f"time: was each unit exposed at its {time.column.name}? "
+        "The exposure decides which rows of other logs count; if it was another time, name "
+        "that one in `columns`"
+    )
+    return replace(time, certainty="not sure", question=question)
+
+
+def _add_log_columns(
+    guesses: Sequence[Guess], table: Table, main: Log, others: Sequence[Log]
+) -> list[Guess]:
+    """Add the columns of a log to unit, variant and time: those of clicks by their values."""
+    unit, variant, time = guesses
+    found = list[Guess]()
+    if any(log.kind == "clicks" for log in others):
+        columns = {e: c for e, c in main.columns.items() if e in IDS and e != "unit_id"}
+        reason = "the clicks have its values"
+        found = [Guess(entry, column, "likely", reason) for entry, column in columns.items()]
+        if "ts" in main.columns and main.columns["ts"] != time.column:
+            time = Guess("ts", main.columns["ts"], "likely", "the clicks follow it")
+    found = [unit, variant, time, *found]
+    entries = {g.entry for g in found}
+    canonical = [
+        g for g in guess.guess_log_columns(table, _list_names(found)) if g.entry not in entries
+    ]
+    # Without a column of rows, a score is a property of the unit.
+    if not guess.ROW_COLUMNS & {g.entry for g in canonical}:
+        canonical = []
+    clicks = [] if others else [*guess.guess_clicks(table, found)]
+    return [*found, *canonical, *clicks]
 
 
 def _list_names(guesses: Sequence[Guess]) -> set[str]:

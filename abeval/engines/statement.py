@@ -226,8 +226,7 @@ def plain_statement(name: str, dialect: str) -> str:
         raise QueryError(what, "abeval tools sql --sums FILE writes the statement of its sums")
 
     translation = transpile(parse_query(text), dialect, columns, trusted=True, pretty=True)
-    header = f"-- {name}, in the {dialect} dialect; the tests run it"
-    return "\n".join([header, translation, ""])
+    return "\n".join([f"-- {name}, in the {dialect} dialect; the tests run it", translation, ""])
 
 
 def rule_statement(sql: str, dialect: str) -> str:
@@ -406,8 +405,7 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
         >>> view_statements({"ones": Relation("ones", "select 1 as n", ["n"], {})})
         ['create or replace view ones as select 1 as n;']
     """
-    every = Relation("every", None, (), relations)
-    names = _names(every, merges=False)
+    names = _names(Relation("every", None, (), relations), merges=False)
     queries = {
         relation: simplify(_translate_sql(relation.sql, relation, "duckdb", names))
         for relation in names

@@ -173,8 +173,7 @@ def _define_query(
     for key, column in (("value", value), ("per", per)):
         if column is not None and (column not in selected or not column.startswith("c_")):
             sums = ", ".join(c for c in selected if c.startswith("c_")) or "no column named c_…"
-            hint = f"{key}: the query has no sum {column!r}; it has {sums}"
-            raise _error(name, hint)
+            raise _error(name, f"{key}: the query has no sum {column!r}; it has {sums}")
     columns = [_check_read_column(name, column) for column in reads]
     source = Source(
         f"added_{name}",

@@ -248,8 +248,7 @@ def _check_unit_table(experiment: Experiment) -> Mistakes:
             yield "units", _NEEDS_UNIT
         for name, text in units.segments.items():
             if name in experiment.segments:
-                taken = "is the name of one of [segments]; choose another"
-                yield "units", "segments", name, taken
+                yield "units", "segments", name, "is the name of one of [segments]; choose another"
             yield from check_expression(text, "units", "segments", name)
         for i, covariate in enumerate(units.covariates):
             text = covariate if isinstance(covariate, str) else covariate.value

@@ -39,8 +39,7 @@ class Warehouse(NamedTuple):
         table_name = exp.to_table(table, dialect="duckdb")
         parts = {"name": table, "schema": table_name.db, "table": table_name.name}
         texts = {part: exp.Literal.string(text).sql(self.dialect) for part, text in parts.items()}
-        rows = self.ask(self.catalog.format(**texts))
-        types = {str(name): str(kind) for name, kind in rows}
+        types = {str(name): str(kind) for name, kind in self.ask(self.catalog.format(**texts))}
         if not types:
             raise QueryError(f"the warehouse has no table {table!r}, or none with columns")
         return types

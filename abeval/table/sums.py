@@ -130,8 +130,7 @@ def read_count_table(table: object, options: TableOptions) -> Sums | None:
         return None
     metrics = options.metrics
     named = None if metrics is None else dict(map(_split_metric, list_specs(metrics)))
-    segments = list(options.segments)
-    caller_names = CallerNames(options.variant, options.unit or "", named, segments)
+    caller_names = CallerNames(options.variant, options.unit or "", named, list(options.segments))
     with closing(DuckDBEngine()) as engine:
         _add_table(engine, table, caller_names.variant)
         return _read_counts(engine, table, caller_names)
