@@ -10,6 +10,7 @@ from typing import Literal
 
 from abeval.drafts import words
 from abeval.engines.sql import Engine, count_rows, literal, measure_columns, quote
+from abeval.engines.text_files import DAY_AND_MONTH, ISO_PARTS
 
 _Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
 
@@ -149,7 +150,7 @@ class Column:
         if self.type == "TIMESTAMP WITH TIME ZONE":
             return f"{name} at time zone 'UTC'"
         if self.order:
-            iso = r"\3-\2-\1" if self.order == "day" else r"\3-\1-\2"
+            iso = ISO_PARTS.get(self.order, ISO_PARTS["month"])
             return f"try_cast(regexp_replace({name}, '{_DATE}', '{iso}') as timestamp)"
         return f"try_cast({name} as timestamp)"
 
@@ -227,8 +228,7 @@ _NEARLY = 0.8
 _FIRST = 10_000
 """Number of rows whose text is read."""
 
-_DATE = r"^\s*(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})"
-"""A date that does not begin with the year."""
+_DATE = rf"^\s*{DAY_AND_MONTH}"
 
 _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
 

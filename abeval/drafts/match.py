@@ -74,6 +74,21 @@ class Key:
     after: float
     soon: float
 
+    @property
+    def join(self) -> tuple[str, ...]:
+        """Return the entries that tie rows, such as `request_id` and `item_id`."""
+        return tuple(self.columns)
+
+    @property
+    def names_no_item(self) -> bool:
+        """Tell whether rows are tied to a unit or a request, and not to one impression of it."""
+        return self.join in (("unit_id",), ("request_id",))
+
+    @property
+    def needs_time(self) -> bool:
+        """Tell whether only the time says which impression of several a row is of."""
+        return self.names_no_item or "unit_id" in self.join
+
 
 def write_id(column: Column) -> str:
     """Write SQL of an id as text."""

@@ -262,9 +262,11 @@ def _set_type(name: str, column: str, kind: str, rows: Rows) -> None:
 _CLOCK = "[ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"
 _ZONE = "( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?|[A-Za-z]+/[A-Za-z_/]+))?"
 _ISO = f"[0-9]{{4}}[-/][0-9]{{1,2}}[-/][0-9]{{1,2}}({_CLOCK}{_ZONE})?"
-_DAY_AND_MONTH = "([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{4})"
-_OTHER = f"{_DAY_AND_MONTH}({_CLOCK}{_ZONE})?"
-_DAY_FIRST, _MONTH_FIRST = r"\3-\2-\1", r"\3-\1-\2"
+DAY_AND_MONTH = "([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{4})"
+"""A date that does not begin with the year."""
+_OTHER = f"{DAY_AND_MONTH}({_CLOCK}{_ZONE})?"
+ISO_PARTS = {"day": r"\3-\2-\1", "month": r"\3-\1-\2"}
+"""What comes first in such a date → the parts in the order of ISO 8601."""
 _CLOCK_PARTS = ("%H", "%I", "%-H", "%-I", "%c", "%X", "%M", "%S")
 _ZONED = "timestamp with time zone"
 _MOST = 0.8
@@ -331,7 +333,7 @@ class _Shape(NamedTuple):
 
 
 def _shape(relation: str, text: str, rows: Rows) -> _Shape:
-    first, second = (f"cast(regexp_extract(v, '{_DAY_AND_MONTH}', {i}) as int)" for i in (1, 2))
+    first, second = (f"cast(regexp_extract(v, '{DAY_AND_MONTH}', {i}) as int)" for i in (1, 2))
     ((*counts, example),) = rows(f"""
     with texts as (select {text} as v from {quote(relation)}),
     counted as (
@@ -371,10 +373,10 @@ def _write_reordered(log: str, column: str, text: str, shape: _Shape) -> str:
         both = "are in both orders" if shape.day_first else "fit both orders"
         what = f"{where} {both}, day before month and month before day, such as {shape.example!r}"
         raise LogError(what, f"{hint}: {suggested}, as they are written")
-    order = _DAY_FIRST if shape.day_first else _MONTH_FIRST
+    order = ISO_PARTS["day" if shape.day_first else "month"]
     return (
         f"case when {_matches(text, _OTHER)} "
-        f"then regexp_replace({text}, '^{_DAY_AND_MONTH}', '{order}') end"
+        f"then regexp_replace({text}, '^{DAY_AND_MONTH}', '{order}') end"
     )
 
 
