@@ -14,8 +14,7 @@ from abeval.drafts import counts, words
 from abeval.drafts.columns import measure_table
 from abeval.drafts.counts import DAY_UNIT, CallerNames
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.frames import count_keys, find_types
-from abeval.engines.sql import is_number, quote
+from abeval.engines.sql import quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment
 from abeval.experiment.metrics import named_metrics
@@ -149,21 +148,20 @@ def _is_small(table: object) -> bool:
     return False
 
 
-def _has_many_rows_of_a_key(table: object, options: TableOptions) -> bool:
+def _has_many_rows_of_a_key(table: Any, options: TableOptions) -> bool:  # noqa: ANN401 (a frame)
     """Tell whether a frame has too many rows of each key for counts, without reading it.
 
     `read_counts` finds the same, or fewer columns of the key and so no more keys.
     """
-    types = find_types(table, LogSource())
-    if types is None or options.variant not in types:
+    # Duck-typed: pandas is not imported for other frames.
+    if not hasattr(table, "select_dtypes") or options.variant not in table.columns:
         return False
-    keys = [
-        name
-        for name, kind in types.items()
-        if name == options.variant
-        or counts.may_be_key(name, holds_numbers=is_number(kind) and kind != "BOOLEAN")
-    ]
-    return counts.are_many_rows(len(table), count_keys(table, keys))  # type: ignore[arg-type]
+    numbers = {*table.select_dtypes("number").columns} - {options.variant}
+    keys = [name for name in table if counts.may_be_key(str(name), name in numbers)]
+    with suppress(TypeError):
+        # A cell that is a list cannot be compared, and is no count.
+        return counts.are_many_rows(len(table), len(table[keys].drop_duplicates()))
+    return False
 
 
 def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
