@@ -78,6 +78,8 @@ def add_metric(
         raise _error(name, "a name has letters, digits and _, and begins with a letter")
     if name in builtin_metrics(30, 30):
         raise _error(name, "is the name of a built-in metric: choose another")
+    if direction not in definition.DIRECTIONS:
+        raise _error(name, f"direction is {direction!r}, not increase or decrease")
     if scale is not None and not bounds.MIN_RESOLUTION <= scale <= 1:
         raise _error(name, f"scale is {scale:g}, not between {bounds.MIN_RESOLUTION:g} and 1")
     if query is None:

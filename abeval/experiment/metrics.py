@@ -128,9 +128,7 @@ def _covariates(
         return []
     every = _table_covariates(experiment)
     names = every if choice.covariates is None else choice.covariates
-    terms = [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
-    # Who lacks a value is a covariate too: then it does not matter what stands in its place.
-    return [*terms, *(_count_numbers([name], is_so=True, of_unit=True) for name in names)]
+    return _unit_terms(experiment, {name: every.get(name, choice.resolution) for name in names})
 
 
 def _table_terms(experiment: Experiment, metric: Metric) -> list[Term]:
@@ -138,10 +136,17 @@ def _table_terms(experiment: Experiment, metric: Metric) -> list[Term]:
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
-    every = _table_covariates(experiment)
-    terms = [definition.UnitTerm(text, step) for text, step in every.items()]
-    tests = (_count_numbers([text], is_so=True).expression for text in every)
-    return [*terms, *(definition.UnitTerm(test, 1.0) for test in tests)]
+    return _unit_terms(experiment, _table_covariates(experiment))
+
+
+def _unit_terms(experiment: Experiment, covariates: Mapping[str, float]) -> list[Term]:
+    """List covariates of a table of units, and for each whether a unit has it."""
+    terms = [_unit_term(experiment, text, step) for text, step in covariates.items()]
+    # Who lacks a value is a covariate too: then it does not matter what stands in its place.
+    tests = [_count_numbers([text], is_so=True, of_unit=True) for text in covariates]
+    if experiment.is_unit_table:
+        return [*terms, *tests]
+    return [*terms, *(definition.UnitTerm(test.expression, 1.0) for test in tests)]
 
 
 def _apply_choice(
