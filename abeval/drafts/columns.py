@@ -273,9 +273,8 @@ def measure_table(engine: Engine, relation: str) -> Table:
         low, high = ends.get(name, (None, None))
         different = len(tally) or distinct[name]
         column = Column(name, type, kinds[name], counts[name][0], different, low, high, tally)
-        found = {"looks": looks.get(name), "odd": odd.get(name), "order": orders.get(name)}
-        texts_found = {fact: text or "" for fact, text in found.items()}
-        columns.append(replace(column, is_whole=name in are_whole, **texts_found))
+        column = replace(column, is_whole=name in are_whole, looks=looks.get(name) or "")
+        columns.append(replace(column, odd=odd.get(name) or "", order=orders.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
 

@@ -1,7 +1,7 @@
 """Add metrics and test statistics from notebooks, scripts and entry points."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal, TypeVar
 
@@ -17,7 +17,9 @@ from abeval.metrics.row_text import expression_problem
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate
 
-_OTHER_NAMES = {need: column for column, need in ROW_NEEDS.items() if need != column}
+_OTHER_NAMES: Mapping[str, str] = {
+    need: column for column, need in ROW_NEEDS.items() if need != column
+}
 _ALWAYS = ("unit_id", "in_period", "day")
 
 

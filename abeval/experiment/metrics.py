@@ -11,7 +11,7 @@ from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
 from abeval.metrics.builtin import builtin_metrics, find_added_metrics
-from abeval.metrics.definition import ColumnTerm, Metric, Missing, Need, RowTerm, Term
+from abeval.metrics.definition import ColumnTerm, Combine, Metric, Missing, Need, RowTerm, Term
 from abeval.metrics.row_text import function_problem, list_columns, list_metric_names
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
@@ -194,18 +194,16 @@ def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
     every = counts == "true"
     worth = {t: t if every else f"case when {counts} then ({t}) else 0 end" for t in choice.texts}
     values, numbers = [worth[text] for text in choice.texts], _are_numbers(worth.values())
+    count = partial(_count_numbers, of_unit=of_unit)
     lacking = tuple(
-        (
-            _no_number(rows, texts),
-            _count_numbers([worth[text] for text in texts], is_so=False, of_unit=of_unit),
-        )
+        (_no_number(rows, texts), count([worth[text] for text in texts], is_so=False))
         for texts in _counted_together(choice, does)
     )
     presence: tuple[Term, Term] | None = None
     if does == "drop" and lacking:
         if len(values) == 2:
             values = [f"case when {numbers} then ({value}) end" for value in values]
-        present = _count_numbers([*worth.values()], is_so=True, of_unit=of_unit)
+        present = count([*worth.values()], is_so=True)
         if not every:
             present = term(f"case when {counts} and {numbers} then 1 else 0 end")
         presence = present, lacking[0][1]
@@ -327,11 +325,7 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
 
 
 def _row_value(
-    rows: Step,
-    worth: str,
-    combine: definition.Combine = "any",
-    step: float | None = None,
-    also: str = "",
+    rows: Step, worth: str, combine: Combine = "any", step: float | None = None, also: str = ""
 ) -> definition.RowValue:
     """Define the value of the rows that count."""
     # Clicks are columns of impressions, at the time of the impression.
