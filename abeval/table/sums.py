@@ -123,9 +123,8 @@ def parse_summaries(
 
 def read_count_table(table: object, options: TableOptions) -> Sums | None:
     """Read a table of counts; None if it is another table, or has a unit column."""
-    if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
-        return None
-    if _has_many_rows_of_a_key(table, options):
+    is_other = options.unit not in (None, ROW_UNIT, DAY_UNIT) or bool(options.covariates)
+    if is_other or not _may_be_counts(table, options):
         return None
     metrics = options.metrics
     named = None if metrics is None else dict(map(_split_metric, list_specs(metrics)))
@@ -139,29 +138,28 @@ _SMALL = 4_000_000
 """Largest file, in bytes, that is tried as a table of counts."""
 
 
-def _is_small(table: object) -> bool:
+def _may_be_counts(table: Any, options: TableOptions) -> bool:  # noqa: ANN401 (any table)
+    """Tell without reading a table whether it is as small as counts, with few rows of each key.
+
+    `read_counts` finds the same key, or fewer columns of it and so no more keys.
+    """
     if isinstance(table, str | Path):
         return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
-    # A lazy frame has no length: it would have to be computed.
-    with suppress(TypeError):
-        return len(table) <= counts.MOST_ROWS  # type: ignore[arg-type]
-    return False
-
-
-def _has_many_rows_of_a_key(table: Any, options: TableOptions) -> bool:  # noqa: ANN401 (a frame)
-    """Tell whether a frame has too many rows of each key for counts, without reading it.
-
-    `read_counts` finds the same, or fewer columns of the key and so no more keys.
-    """
-    # Duck-typed: pandas is not imported for other frames.
-    if not hasattr(table, "select_dtypes") or options.variant not in table.columns:
+    try:
+        rows = len(table)
+    except TypeError:
+        # A lazy frame has no length: it would have to be computed.
         return False
+    # Duck-typed: pandas is not imported for other frames.
+    is_pandas = hasattr(table, "select_dtypes") and options.variant in table.columns
+    if rows > counts.MOST_ROWS or not is_pandas:
+        return rows <= counts.MOST_ROWS
     numbers = {*table.select_dtypes("number").columns} - {options.variant}
     keys = [name for name in table if counts.may_be_key(str(name), name in numbers)]
     with suppress(TypeError):
-        # A cell that is a list cannot be compared, and is no count.
-        return counts.are_many_rows(len(table), len(table[keys].drop_duplicates()))
-    return False
+        # A cell that is a list cannot be compared.
+        return not counts.are_many_rows(rows, len(table[keys].drop_duplicates()))
+    return True
 
 
 def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
