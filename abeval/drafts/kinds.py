@@ -218,9 +218,8 @@ def _guess_clicks(
         return None, {}
     question = "no column has the ids of impressions, items or requests, so it gives no CTR"
     unit = main.columns.get("unit_id")
-    times = guess.list_times(log.table)[:3], guess.list_times(main.table)[:3]
     names_rows = bool({*_ROWS} & log.columns.keys() & main.columns.keys())
-    for key in find_keys(engine, log.table, main.table, matches, unit, times):
+    for key in find_keys(engine, log.table, main.table, matches, unit):
         if key.names_no_item:
             # Without an item a click is of the last row before it: of a day, any row may be.
             is_told = key.times is not None and has_clock(engine, main.table, key.times[1])
