@@ -213,22 +213,24 @@ def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Row
     `types` are those that DuckDB found, `now` those of the table. `map_columns` refuses doubles:
     123 and 123.0 would be two ids.
     """
-    for column in _list_mapped_columns(source, types):
-        if now.get(column) != "VARCHAR" or types[column] == "VARCHAR":
-            continue
-        text, table = quote(column), quote(name)
+    mapped = _list_mapped_columns(source, types)
+    ids = [c for c in mapped if now.get(c) == "VARCHAR" and types[c] != "VARCHAR"]
+
+    def write_test(text: str, kind: str) -> str:
+        same = f"trim({text}) is not distinct from cast(try_cast({text} as {kind}) as varchar)"
+        return f"when bool_and({same}) then '{kind}'"
+
+    def write_kind(text: str) -> str:
         # Ids that are a hash are up to 2**64.
-        same = f"trim({text}) is not distinct from cast(try_cast({text} as {{}}) as varchar)"
-        is_whole, is_hash = (f"bool_and({same})".format(kind) for kind in ("bigint", "ubigint"))
-        has_point = f"bool_or(contains({text}, '.'))"
-        ((are_whole, hashes, points),) = rows(
-            f"select {is_whole}, {is_hash}, {has_point} from {table}"
-        )
-        if points:
-            is_decimal = f"regexp_full_match(trim({text}), '-?[0-9]+([.][0-9]*)?')"
-            ((points,),) = rows(f"select bool_and({is_decimal}) from {table}")
-        if are_whole or hashes or points:
-            kind = "BIGINT" if are_whole else "UBIGINT" if hashes else "DOUBLE"
+        cases = f"{write_test(text, 'BIGINT')} {write_test(text, 'UBIGINT')}"
+        return f"case {cases} when bool_or(contains({text}, '.')) then 'DOUBLE' end"
+
+    for column, kind in measure_columns(rows, quote(name), ids, write_kind).items():
+        is_settled = kind is not None
+        if kind == "DOUBLE":
+            fits = _matches(f"trim({quote(column)})", "-?[0-9]+([.][0-9]*)?")
+            ((is_settled,),) = rows(f"select bool_and({fits}) from {quote(name)}")
+        if is_settled:
             _set_type(name, column, kind, rows)
 
 
