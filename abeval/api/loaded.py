@@ -461,8 +461,7 @@ class LoadedExperiment:
         # Columns of models are read in the same pass as those of metrics.
         extra = offline_columns(self.experiment)
         with open_run(self.experiment, inputs) as run:
-            metrics_read = named_metrics(self.experiment)
-            aggregates, logs = collect_prepared(run, metrics_read, extra=extra)
+            aggregates, logs = collect_prepared(run, named_metrics(self.experiment), extra=extra)
             offline = read_offline(run, options, logs.schema)
         result = judge_aggregates(self.experiment, aggregates, run.step)
         return build_agreement(result, offline, self.experiment, past)

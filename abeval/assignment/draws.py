@@ -183,6 +183,9 @@ class Range(NamedTuple):
     start: float
     stop: float
 
+    def __str__(self) -> str:
+        return f"[{self.start:,}, {self.stop:,})"
+
 
 class Stage(NamedTuple):
     """A draw, and what its ranges are called."""

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from abeval.assignment import draws
-from abeval.assignment.draws import HEX_DIGITS, SLOTS, SUB_BUCKETS, Rule, Stage, unit_text
+from abeval.assignment.draws import HEX_DIGITS, SLOTS, SUB_BUCKETS, Range, Rule, Stage, unit_text
 from abeval.bounds import MAX_WEIGHT, check_between
 from abeval.errors import ExperimentError, LogError
 
@@ -20,17 +20,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SALT = re.compile(r"[A-Za-z0-9_.-]+")
-
-
-class SlotRange(NamedTuple):
-    """The half-open range of slots that a variant owns."""
-
-    variant: str
-    start: int
-    stop: int
-
-    def __str__(self) -> str:
-        return f"[{self.start:,}, {self.stop:,})"
 
 
 class Assigned(NamedTuple):
@@ -52,7 +41,7 @@ class Explanation:
     digest: str
     h: int
     slot: int
-    range: SlotRange
+    range: Range
     variant: str
     sub_bucket: int
     sub_buckets: int
@@ -89,7 +78,7 @@ class Assignment:
     salt: str
     weights: Mapping[str, float] = field(hash=False)
     sub_buckets: int = SUB_BUCKETS
-    ranges: tuple[SlotRange, ...] = field(init=False)
+    ranges: tuple[Range, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         check_salt(self.salt)
@@ -109,7 +98,7 @@ class Assignment:
         h = draws.md5_60(self.salt, text)
         slot = draws.slot(h)
         bucket = draws.sub_bucket(h, self.sub_buckets)
-        return Assigned(text, h, slot, bucket, self._range(slot).variant)
+        return Assigned(text, h, slot, bucket, self._range(slot).label)
 
     def assign_many(self, units: Iterable[object]) -> pd.DataFrame:
         """Assign units, one row each, in order: ``unit, h, slot, sub_bucket, variant``.
@@ -144,7 +133,7 @@ class Assignment:
             sub_buckets=self.sub_buckets,
         )
 
-    def _range(self, slot: int) -> SlotRange:
+    def _range(self, slot: int) -> Range:
         return self.ranges[bisect_right([r.stop for r in self.ranges], slot)]
 
 
@@ -163,14 +152,14 @@ def _check_weights(weights: Mapping[str, float]) -> None:
         raise ExperimentError("no variant has a weight above 0", "set at least one weight above 0")
 
 
-def _ranges(weights: Mapping[str, float]) -> tuple[SlotRange, ...]:
+def _ranges(weights: Mapping[str, float]) -> tuple[Range, ...]:
     # Boundaries are rounded, not widths: widths rounded one by one need not sum to all slots.
     total = list(accumulate(weights.values()))
     stops = [round(part / total[-1] * SLOTS) for part in total]
-    ranges = tuple(map(SlotRange, weights, [0, *stops], stops))
+    ranges = tuple(map(Range, weights, [0, *stops], stops))
     for owned in ranges:
-        if owned.start == owned.stop and weights[owned.variant] > 0:
-            what = f"weight of variant {owned.variant!r} is less than one slot in {SLOTS:,}"
+        if owned.start == owned.stop and weights[owned.label] > 0:
+            what = f"weight of variant {owned.label!r} is less than one slot in {SLOTS:,}"
             raise ExperimentError(what, "give it a larger weight, or 0")
     return ranges
 
@@ -274,7 +263,7 @@ class Plan:
                 raise ExperimentError(f"a table of units names the unknown variant {variant!r}")
 
     @property
-    def ranges(self) -> tuple[SlotRange, ...]:
+    def ranges(self) -> tuple[Range, ...]:
         """Return the slots of each variant that traffic reaches.
 
         Their starts do not depend on traffic.
@@ -298,7 +287,7 @@ class Plan:
             max(0, min(old.stop, new.stop) - max(old.start, new.start))
             for old in self.ranges
             for new in after.ranges
-            if old.variant == new.variant
+            if old.label == new.label
         )
         return (enrolled - kept) / enrolled if enrolled else 0
 
@@ -307,10 +296,10 @@ class Plan:
         """Return the stages a unit must pass: holdout, layer, and the split."""
         stages: dict[_Reason, Stage] = {}
         if self.holdout is not None:
-            stages["holdout"] = _stage(self.holdout.salt, ("in", self.holdout.stop, SLOTS))
+            stages["holdout"] = _stage(self.holdout.salt, Range("in", self.holdout.stop, SLOTS))
         if self.layer is not None:
             layer, name = self.layer
-            stages["layer"] = _stage(layer.salt, ("in", *layer.owned[name]))
+            stages["layer"] = _stage(layer.salt, Range("in", *layer.owned[name]))
         return stages | {"traffic": _stage(self.split.salt, *self.ranges)}
 
     def rule(self) -> Rule:
@@ -349,7 +338,7 @@ class Plan:
             lines.append(f"layer       slot {slots['layer']:,} of {layer.salt} ({edge})")
         lines.append(str(self.split.explain(text)))
         if self.traffic < 1:
-            edges = ", ".join(f"{r} is {r.variant}" for r in self.ranges)
+            edges = ", ".join(f"{r} is {r.label}" for r in self.ranges)
             lines.append(f"traffic     {self.traffic:g}: {edges}")
         if len(lines) > 1:
             lines.append(f"placed      {placement.variant or 'not in it'}, by {placement.reason}")
@@ -364,9 +353,8 @@ class Plan:
         return pd.DataFrame(rows, columns=Placement._fields).join(split)
 
 
-def _stage(salt: str, *ranges: tuple[str, int, int]) -> Stage:
-    draw = draws.Draw("md5_60", f"{salt}:", modulus=SLOTS)
-    return Stage(draw, tuple(draws.Range(*owned) for owned in ranges))
+def _stage(salt: str, *ranges: Range) -> Stage:
+    return Stage(draws.Draw("md5_60", f"{salt}:", modulus=SLOTS), ranges)
 
 
 def read_plan(

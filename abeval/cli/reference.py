@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from abeval.drafts.run import Draft
     from abeval.experiment.model import Experiment
     from abeval.report.tables import Kind
+    from abeval.table.connection import Target
 
 
 def _print_table(columns: "Mapping[str, Kind]", rows: Iterable[tuple[str, ...]]) -> "Console":
@@ -167,8 +168,8 @@ def _write_metric(file: Path, metric: str, dialect: str, uri: str | None) -> str
     # DuckDB reads the log files themselves; other dialects get statements over tables.
     if dialect == "duckdb" and uri is None:
         return write_metric_statements(_load_experiment(file), [metric])[metric]
-    with _open_warehouse(dialect, uri) as warehouse_args:
-        return write_value_statement(_load_experiment(file), metric, *warehouse_args)
+    with _open_target(dialect, uri) as target:
+        return write_value_statement(_load_experiment(file), metric, target)
 
 
 def _write_database(file: Path, database: Path) -> None:
@@ -195,23 +196,23 @@ def _write_database(file: Path, database: Path) -> None:
 
 
 @contextmanager
-def _open_warehouse(dialect: str, uri: str | None) -> "Iterator[tuple[Any, ...]]":
-    """Open a warehouse; yield its dialect and what describes its tables."""
-    from abeval.table.connection import connect
+def _open_target(dialect: str, uri: str | None) -> "Iterator[Target]":
+    """Open the warehouse where a statement runs; without one only its dialect is known."""
+    from abeval.table.connection import Target, connect
 
     if uri is None:
-        yield (dialect,)
+        yield Target(dialect)
         return
     with closing(connect(uri)) as warehouse:
-        yield warehouse.dialect, warehouse.types, warehouse.materializes
+        yield warehouse.target
 
 
 def _write_sums(file: Path, dialect: str, uri: str | None) -> str:
     """Write the statement of an experiment's sums."""
     from abeval.table.warehouse import write_sums_statement
 
-    with _open_warehouse(dialect, uri) as warehouse_args:
-        return write_sums_statement(_load_experiment(file), *warehouse_args).text
+    with _open_target(dialect, uri) as target:
+        return write_sums_statement(_load_experiment(file), target).text
 
 
 def simulate(

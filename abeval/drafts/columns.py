@@ -3,12 +3,14 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from functools import partial
+from typing import Literal
 
 from abeval.drafts import words
-from abeval.engines.sql import Engine, count_rows, literal, quote
+from abeval.engines.sql import Engine, count_rows, literal, measure_columns, quote
+from abeval.engines.text_files import DAY_AND_MONTH, ISO_PARTS
 
 _Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
 
@@ -148,7 +150,7 @@ class Column:
         if self.type == "TIMESTAMP WITH TIME ZONE":
             return f"{name} at time zone 'UTC'"
         if self.order:
-            iso = r"\3-\2-\1" if self.order == "day" else r"\3-\1-\2"
+            iso = ISO_PARTS.get(self.order, ISO_PARTS["month"])
             return f"try_cast(regexp_replace({name}, '{_DATE}', '{iso}') as timestamp)"
         return f"try_cast({name} as timestamp)"
 
@@ -226,8 +228,7 @@ _NEARLY = 0.8
 _FIRST = 10_000
 """Number of rows whose text is read."""
 
-_DATE = r"^\s*(\d{1,2})[/.-](\d{1,2})[/.-](\d{4})"
-"""A date that does not begin with the year."""
+_DATE = rf"^\s*{DAY_AND_MONTH}"
 
 _IS_NUMBER = r"^[-+]?[$€£¥₽₹]?\s?\d[\d\s.,'']*\s?[%$€£¥₽₹]?$"
 
@@ -241,54 +242,39 @@ def measure_table(engine: Engine, relation: str) -> Table:
     filled = " or ".join(f"{quote(name)} is not null" for name in kinds)
     rows = count_rows(engine, f"{source} where {filled}")
 
-    def measure_columns(
-        names: Sequence[str],
-        sql: Callable[[str], str],
-        at_once: int = _AT_ONCE,
-        rows_sql: str = source,
-    ) -> dict[str, Any]:
-        """Return column → measure, many columns per query."""
-        values: list[object] = []
-        for start in range(0, len(names), at_once):
-            select_list = ", ".join(map(sql, map(quote, names[start : start + at_once])))
-            values += engine.rows(f"select {select_list} from {rows_sql}")[0]
-        return dict(zip(names, values, strict=True))
-
     texts = [name for name, kind in kinds.items() if kind == "text"]
     numbers = [name for name, kind in kinds.items() if kind in ("boolean", "integer", "real")]
-    counts = measure_columns(
-        list(kinds), lambda c: f"[count({c}), approx_count_distinct({c})]", 1000
-    )
-    ends = measure_columns(numbers, _write_ends, 1000)
+    measure = partial(measure_columns, engine.rows, source)
+    counts = measure(kinds, lambda c: f"[count({c}), approx_count_distinct({c})]")
+    ends = measure(numbers, lambda c: f"[min(cast({c} as double)), max(cast({c} as double))]")
     # To look for fractions costs as much as all the rest: only where both ends have none.
     ended = [n for n in numbers if all(end is not None and end.is_integer() for end in ends[n])]
     reals = [name for name in ended if kinds[name] == "real"]
-    no_fraction = measure_columns(reals, lambda c: f"bool_and({c} = floor({c}))")
+    no_fraction = measure(reals, lambda c: f"bool_and({c} = floor({c}))", at_once=_AT_ONCE)
     are_whole = {name for name in ended if no_fraction.get(name, True)}
     ids = [n for n in kinds if counts[n][1] > FEW / 2 and (n in texts or n in are_whole)]
     if len(ids) > _AT_ONCE:
         ids = [name for name in ids if counts[name][1] >= _NEARLY * rows]
-    exact = measure_columns(ids, lambda c: f"count(distinct {c})")
+    exact = measure(ids, lambda c: f"count(distinct {c})", at_once=_AT_ONCE)
     distinct = {name: exact.get(name, about) for name, (_, about) in counts.items()}
     # Ids have too many values to list; variants and types of rows have few.
     few = [name for name in kinds if 0 < distinct[name] <= FEW]
-    values = measure_columns(few, lambda c: f"to_json(histogram(cast({c} as varchar)))")
+    values = measure(few, lambda c: f"to_json(histogram(cast({c} as varchar)))", at_once=_AT_ONCE)
     first_rows = f"(select * from {source} limit {_FIRST})"
-    looks = measure_columns(texts, _write_looks, rows_sql=first_rows)
-    like = [name for name in texts if looks[name] == "number"]
-    none = "filter (where try_cast({0} as double) is null)"
-    odd = measure_columns(like, lambda c: f"min(left({c}, {_LONGEST})) {none.format(c)}")
-    times = [name for name in texts if looks[name] == "time"]
-    orders = measure_columns(times, _write_order)
+    looks = measure_columns(engine.rows, first_rows, texts, _write_looks, at_once=_AT_ONCE)
+    odd = measure(
+        [name for name in texts if looks[name] == "number"],
+        lambda c: f"min(left({c}, {_LONGEST})) filter (where try_cast({c} as double) is null)",
+    )
+    orders = measure([name for name in texts if looks[name] == "time"], _write_order)
     columns = []
     for name, type in types.items():
         tally = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
         low, high = ends.get(name, (None, None))
         different = len(tally) or distinct[name]
         column = Column(name, type, kinds[name], counts[name][0], different, low, high, tally)
-        column = replace(column, is_whole=name in are_whole, odd=odd.get(name) or "")
-        column = replace(column, order=orders.get(name) or "")
-        columns.append(replace(column, looks=looks.get(name) or ""))
+        column = replace(column, is_whole=name in are_whole, looks=looks.get(name) or "")
+        columns.append(replace(column, odd=odd.get(name) or "", order=orders.get(name) or ""))
     return Table(relation, rows, tuple(columns))
 
 
@@ -297,11 +283,6 @@ def _find_kind(type: str) -> _Kind:
         if type.startswith(starts):
             return "other" if type.endswith("]") else kind
     return "integer" if type.endswith(("INT", "INTEGER")) else "other"
-
-
-def _write_ends(column: str) -> str:
-    """Write SQL of the smallest and the largest number."""
-    return f"[min(cast({column} as double)), max(cast({column} as double))]"
 
 
 def _write_looks(column: str) -> str:

@@ -179,31 +179,32 @@ def guess_unit(table: Table) -> Guess:
     if id_column and column and column.distinct >= id_column.distinct and share >= _ONE_VARIANT:
         # What few of them have several of are crossovers.
         column = id_column
-    if column is not None:
-        missing = table.rows - column.rows
-        reason = f"{column.distinct:,} units in {table.rows:,} rows"
-        reason += f", of which {missing:,} have none" if missing else ""
-        rivals = list[str]()
-        if id_column is not None and column.distinct > id_column.distinct:
-            reason += f"; only {share:.0%} of {id_column.name} have one variant"
-            rivals = [id_column.name] if share >= _OFTEN else []
-        elif column not in ids:
-            reason += ", and each has one variant"
-            finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
-            rivals = [] if column.mentions_role("place") else [*dict.fromkeys(finer)]
-        is_shared = column.name == table.shared_unit
-        reason += "; two files share its values, and one of them has one row each" * is_shared
+    if column is None:
+        return _guess_rows(table)
+    missing = table.rows - column.rows
+    reason = f"{column.distinct:,} units in {table.rows:,} rows"
+    reason += f", of which {missing:,} have none" if missing else ""
+    rivals = list[str]()
+    if id_column is not None and column.distinct > id_column.distinct:
+        reason += f"; only {share:.0%} of {id_column.name} have one variant"
+        rivals = [id_column.name] if share >= _OFTEN else []
+    elif column not in ids:
+        reason += ", and each has one variant"
+        finer = [c.name for c in (*table.clusters, *ids) if c.distinct > column.distinct]
+        rivals = [] if column.mentions_role("place") else [*dict.fromkeys(finer)]
+    is_shared = column.name == table.shared_unit
+    reason += "; two files share its values, and one of them has one row each" * is_shared
+    if rivals:
         others = " or ".join(rivals)
         question = f"unit: was {column.name} randomised, or {others}? There are {reason}"
-        is_sure = (
-            column in ids
-            and not is_shared
-            and not missing
-            and column.kind != "real"
-            and share >= _ONE_VARIANT
-        )
-        certainty: _Certainty = "not sure" if rivals else "sure" if is_sure else "likely"
-        return Guess("unit", column, certainty, reason, question if rivals else "")
+        return Guess("unit", column, "not sure", reason, question)
+    is_own = column in ids and not is_shared and column.kind != "real"
+    is_sure = is_own and not missing and share >= _ONE_VARIANT
+    return Guess("unit", column, "sure" if is_sure else "likely", reason)
+
+
+def _guess_rows(table: Table) -> Guess:
+    """Guess that each row is a unit, and ask where it seems to be of several, or a total."""
     other_ids = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
     seen_counts = [c.name for c in table.columns if c.is_count and c.mentions_role("seen")]
     days = [c.distinct for c in table.columns if c.has_role_name("time")]
@@ -425,8 +426,7 @@ def guess_time(table: Table) -> Guess:
         if column.kind == "time":
             return Guess("ts", column, "sure", f"of type {column.type}")
         if column.time_unit is not None:
-            reason = f"whole numbers since 1970, in {column.time_unit}"
-            return Guess("ts", column, "likely", reason)
+            return Guess("ts", column, "likely", f"whole numbers since 1970, in {column.time_unit}")
         what = "days such as 20260701" if column.is_day_number else "text of times"
         return Guess("ts", column, "likely", what)
     return Guess("ts", None, "likely", "no column has times")

@@ -11,6 +11,7 @@ from abeval.drafts.columns import FEW, Column, Table
 from abeval.drafts.match import (
     ALONE,
     MIN_SHARE,
+    Key,
     Match,
     find_keys,
     has_clock,
@@ -190,8 +191,7 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log,
         twice = replace(log, reason="another file has these already")
         choice = next((c for c in readings if c and c.kind not in kinds), twice)
         if choice.kind == "events":
-            alias = words.choose_name(taken, words.slug(choice.name))
-            choice = replace(choice, alias=alias)
+            choice = replace(choice, alias=words.choose_name(taken, words.slug(choice.name)))
         if choice is clicks and choice.kind == "clicks":
             main = replace(main, columns={**main.columns, **seen})
         other_logs.append(choice)
@@ -229,46 +229,46 @@ def _guess_clicks(
         return None, {}
     question = "no column has the ids of impressions, items or requests, so it gives no CTR"
     unit = main.columns.get("unit_id")
-    times = guess.list_times(log.table)[:3], guess.list_times(main.table)[:3]
-    rows = {"impression_id", "request_id", "item_id"}
-    names_rows = bool(rows & log.columns.keys() & main.columns.keys())
-    for key in find_keys(engine, log.table, main.table, matches, unit, times):
-        join = tuple(key.columns)
-        is_bare = join in (("unit_id",), ("request_id",))
-        is_by_time = is_bare or "unit_id" in join
-        if is_bare:
+    names_rows = bool({*_ROWS} & log.columns.keys() & main.columns.keys())
+    for key in find_keys(engine, log.table, main.table, matches, unit):
+        if key.names_no_item:
             # Without an item a click is of the last row before it: of a day, any row may be.
             is_told = key.times is not None and has_clock(engine, main.table, key.times[1])
             is_clicks = log.is_clicks and not log.is_event and not names_rows
             if not (is_clicks and is_told and key.after >= ALONE):
                 continue
-        if (key.after if is_by_time else key.matched) < MIN_SHARE:
-            question = (
-                f"{key.matched:.0%} of its rows have ids of an impression, {key.after:.0%} of an "
-                "earlier one, so it gives no CTR: are ids and times written alike in both files?"
-            )
-            continue
-        columns = {entry: match.column for entry, match in key.columns.items()}
-        seen = {entry: match.seen for entry, match in key.columns.items()}
-        if key.times:
-            columns["ts"], seen["ts"] = key.times
-        if "dwell" in log.columns:
-            columns["dwell"] = log.columns["dwell"]
-        named = " and ".join(match.column.name for match in key.columns.values())
-        reason = f"{key.matched:.1%} of the rows have the {named} of an impression"
-        question = "" if log.is_clicks or "dwell" in columns else "are its rows clicks?"
-        if is_by_time:
-            reason += f", {key.after:.1%} of an earlier one"
-        if is_bare:
-            question = f"it names no item: is each click on the last row of its {named} before?"
-        elif is_by_time and key.soon < 0.9 * key.after:
-            question = (
-                f"{1 - key.soon / key.after:.0%} of the clicks come later than 24 hours after "
-                "their impression, and do not count: should attribution_hours be longer?"
-            )
-        log = replace(log, kind="clicks", columns=columns, reason=reason, question=question)
-        return replace(log, join=() if join == ("impression_id",) else join), seen
+        if (key.after if key.needs_time else key.matched) >= MIN_SHARE:
+            seen = {entry: match.seen for entry, match in key.columns.items()}
+            seen |= {} if key.times is None else {"ts": key.times[1]}
+            return _make_clicks(log, key), seen
+        question = (
+            f"{key.matched:.0%} of its rows have ids of an impression, {key.after:.0%} of an "
+            "earlier one, so it gives no CTR: are ids and times written alike in both files?"
+        )
     return (replace(unit_log, question=question), {}) if log.is_clicks else (None, {})
+
+
+def _make_clicks(log: Log, key: Key) -> Log:
+    """Make clicks of rows that a key ties to impressions, with what is doubtful of them."""
+    columns = {entry: match.column for entry, match in key.columns.items()}
+    if key.times is not None:
+        columns["ts"] = key.times[0]
+    if "dwell" in log.columns:
+        columns["dwell"] = log.columns["dwell"]
+    named = " and ".join(match.column.name for match in key.columns.values())
+    reason = f"{key.matched:.1%} of the rows have the {named} of an impression"
+    reason += f", {key.after:.1%} of an earlier one" if key.needs_time else ""
+    question = "" if log.is_clicks or "dwell" in columns else "are its rows clicks?"
+    if key.names_no_item:
+        question = f"it names no item: is each click on the last row of its {named} before?"
+    elif key.needs_time and key.soon < 0.9 * key.after:
+        question = (
+            f"{1 - key.soon / key.after:.0%} of the clicks come later than 24 hours after "
+            "their impression, and do not count: should attribution_hours be longer?"
+        )
+    join = () if key.join == ("impression_id",) else key.join
+    log = replace(log, kind="clicks", columns=columns, join=join)
+    return replace(log, reason=reason, question=question)
 
 
 def _guess_unit_log(engine: Engine, log: Log, main: Log, matches: Sequence[Match]) -> Log:

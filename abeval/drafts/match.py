@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
-from abeval.drafts import words
+from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Table
 from abeval.engines.sql import Engine, literal, quote, read_int
 
@@ -22,8 +22,8 @@ _MANY = 500_000
 """Rows above which a sample of the values is matched."""
 
 _MOST_IDS = 12
-_MOST_KEYS = 3
-"""Most columns of a table, and of these most pairs for one key, that are tried."""
+_MOST_KEYS = _MOST_TIMES = 3
+"""Most columns of ids of a table that are tried; most pairs of these, and of times, for a key."""
 
 _KEYS: Sequence[Sequence[str]] = (
     *(("impression_id",), ("request_id", "item_id"), ("unit_id", "item_id")),
@@ -73,6 +73,21 @@ class Key:
     matched: float
     after: float
     soon: float
+
+    @property
+    def join(self) -> tuple[str, ...]:
+        """Return the entries that tie rows, such as `request_id` and `item_id`."""
+        return tuple(self.columns)
+
+    @property
+    def names_no_item(self) -> bool:
+        """Tell whether rows are tied to a unit or a request, and not to one impression of it."""
+        return self.join in (("unit_id",), ("request_id",))
+
+    @property
+    def needs_time(self) -> bool:
+        """Tell whether only the time says which impression of several a row is of."""
+        return self.names_no_item or "unit_id" in self.join
 
 
 def write_id(column: Column) -> str:
@@ -132,23 +147,11 @@ def _are_named_alike(first: str, second: str) -> bool:
 
 
 def find_keys(
-    engine: Engine,
-    table: Table,
-    main: Table,
-    matches: Sequence[Match],
-    unit: Column | None,
-    times: tuple[Sequence[Column], Sequence[Column]],
+    engine: Engine, table: Table, main: Table, matches: Sequence[Match], unit: Column | None
 ) -> Iterator[Key]:
     """Find what ties rows to impressions: one impression, its request and item, its unit and item.
 
-    Args:
-        engine: Where both tables are.
-        table: Rows that may be clicks.
-        main: The impressions.
-        matches: Their columns whose values are the same.
-        unit: The unit's column in `main`.
-        times: The columns of times in `table` and in `main`.
-
+    `matches` are columns of both whose values are the same; `unit` is that of the impressions.
     Yields the best key of each kind, the clearest kind first.
     """
     by_role: dict[str, list[Match]] = {}
@@ -158,6 +161,7 @@ def find_keys(
         is_unique = match.column.distinct >= 0.8 * match.column.rows or match.is_named_so
         if role and (role != "impression_id" or is_unique):
             by_role.setdefault(role, []).append(match)
+    times = (guess.list_times(side)[:_MOST_TIMES] for side in (table, main))
     pairs: Sequence[Pair | None] = [*product(*times)] or [None]
     for kind in _KEYS:
         choices = [by_role.get(entry, [])[:_MOST_KEYS] for entry in kind]

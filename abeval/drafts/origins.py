@@ -100,20 +100,6 @@ def _make_table(
         return guess.inspect_table(engine, table)
 
     table = add_table()
-    is_text = table.origin.read.get("format", "csv") == "csv" and files[0].suffix != ".parquet"
-    times = [c for c in guess.list_times(table) if c.kind in ("time", "text")] if is_text else []
-    if times and times[0].name in engine.columns(relation):
-        formats = find_time_formats(engine, relation, read_options(), times[0].name)
-        if formats:
-            origin = replace(origin, formats={times[0].name: formats[0]})
-        if len(formats) > 1:
-            choices = " or ".join(formats)
-            doubt = "No value shows which number is the day"
-            question = f"time: is {times[0].name} written as {choices}? {doubt}"
-            origin = replace(origin, questions=(*origin.questions, question))
-        table = replace(
-            table, origin=replace(table.origin, formats=origin.formats, questions=origin.questions)
-        )
     files_by_variant = _group_by_variant(files, origin.read.get("format", "auto"))
     if files_by_variant and guess.guess_variant(engine, table).column is None:
         paths = files_by_variant
@@ -123,7 +109,25 @@ def _make_table(
     if variants and variants[0].kind == "boolean":
         # In text files, names of variants are text, such as Yes.
         table = add_table(columns={"variant": variants[0].name})
-    return table
+    is_text = origin.read.get("format", "csv") == "csv" and files[0].suffix != ".parquet"
+    return _add_time_format(engine, table, relation, read_options()) if is_text else table
+
+
+def _add_time_format(
+    engine: DuckDBEngine, table: Table, relation: str, source: Mapping[str, object]
+) -> Table:
+    """Add the format of a text file's times to its origin; ask where several fit."""
+    times = [column for column in guess.list_times(table) if column.kind in ("time", "text")]
+    if not times or times[0].name not in engine.columns(relation):
+        return table
+    name, formats = times[0].name, find_time_formats(engine, relation, source, times[0].name)
+    if not formats:
+        return table
+    origin = replace(table.origin, formats={name: formats[0]})
+    choices, doubt = " or ".join(formats), "No value shows which number is the day"
+    question = f"time: is {name} written as {choices}? {doubt}"
+    table = replace(table, origin=origin)
+    return guess.add_question(table, question) if len(formats) > 1 else table
 
 
 _CLOCKS = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Origin, Table, measure_table
-from abeval.engines.sql import MONEY, Engine, literal, quote, read_int
+from abeval.engines.sql import MONEY, Engine, literal, measure_columns, quote, read_int
 
 _SAMPLE = 500
 """Rows whose nests are walked."""
@@ -109,8 +109,7 @@ def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
 def _open_nests(engine: Engine, table: Table) -> tuple[str, str]:
     """Make columns of the fields of JSON, structs in lists, and maps."""
     fields, gone = list[_Field](), list[str]()
-    nests = [c for c in table.columns if _is_nest(c) or c.looks == "json"]
-    for column in nests:
+    for column in filter(_is_nest, table.columns):
         name = quote(column.name)
         value = f"to_json({name})"
         if column.kind == "text":
@@ -143,22 +142,20 @@ def _open_nests(engine: Engine, table: Table) -> tuple[str, str]:
 
 
 def _is_nest(column: Column) -> bool:
-    """Tell whether a column has entries with fields, or a map."""
-    is_list = column.type.endswith("[]")
-    return column.type.startswith(("MAP(", "JSON")) or (is_list and "STRUCT(" in column.type)
+    """Tell whether a column has entries with fields, a map or JSON."""
+    is_list_of_fields = column.type.endswith("[]") and "STRUCT(" in column.type
+    return column.type.startswith(("MAP(", "JSON")) or is_list_of_fields or column.looks == "json"
 
 
 def _find_pairs(engine: Engine, table: Table) -> list[str]:
     """Find texts that are lists of items with their clicks."""
-    texts = [c.name for c in table.columns if c.kind == "text" and c.distinct > FEW]
-    if not texts:
-        return []
-    tests = ", ".join(
-        f"bool_and(regexp_full_match({c}, '{_PAIRS}')) and bool_or(contains({c}, ' '))"
-        for c in map(quote, texts)
+    facts = measure_columns(
+        engine.rows,
+        quote(table.relation),
+        [c.name for c in table.columns if c.kind == "text" and c.distinct > FEW],
+        lambda c: f"bool_and(regexp_full_match({c}, '{_PAIRS}')) and bool_or(contains({c}, ' '))",
     )
-    (row,) = engine.rows(f"select {tests} from {quote(table.relation)}")
-    return [name for name, fits in zip(texts, row, strict=True) if fits]
+    return [name for name, are_pairs in facts.items() if are_pairs]
 
 
 def _walk(values: list[object], base: str, path: str, names: tuple[str, ...]) -> Iterator[_Field]:
@@ -175,19 +172,16 @@ def _walk(values: list[object], base: str, path: str, names: tuple[str, ...]) ->
             inner = ", ".join(_write_json_text(base, f"{path}.{key}") for key in filled)
             yield _Field(names, f"coalesce({inner})")
             return
-        if {*keys} <= {*_TYPED_ENDS} and filled:
-            values = [value.get(filled[0]) for value in dicts]
-            yield from _walk(values, base, f"{path}.{filled[0]}", names)
-            return
         for key in keys:
+            # Of a value in one of several types the field's name says nothing.
+            inside = names if {*keys} <= {*_TYPED_ENDS} else (*names, key)
             field = f'{path}."{key}"' if not key.isidentifier() else f"{path}.{key}"
-            yield from _walk([value.get(key) for value in dicts], base, field, (*names, key))
+            yield from _walk([value.get(key) for value in dicts], base, field, inside)
         return
     if lists:
         yield from _walk_list(lists, base, path, names)
         return
-    sql, kind = _write_json_text(base, path), _find_kind(values)
-    yield _Field(names, sql if kind == "varchar" else f"cast({sql} as {kind})")
+    yield _Field(names, _write_value(base, path, values))
 
 
 def _walk_list(
@@ -197,9 +191,7 @@ def _walk_list(
     dicts = [entry for entry in entries if isinstance(entry, dict)]
     if not dicts:
         if entries and not any(isinstance(entry, list) for entry in entries):
-            kind = _find_kind(entries)
-            sql = f"json_extract_string({base}, '{path}[*]')"
-            yield _Field(names, sql if kind == "varchar" else f"cast({sql} as {kind}[])")
+            yield _Field(names, _write_value(base, f"{path}[*]", entries, "[]"))
         return
     array = base if path == "$" else f"json_extract({base}, '{path}')"
     array = f"cast({array} as json[])"
@@ -218,14 +210,19 @@ def _walk_list(
     for key in dict.fromkeys(key for entry in dicts for key in entry):
         plain = [e[key] for e in dicts if not isinstance(e.get(key), dict | list | None)]
         if plain:
-            value, kind = _write_json_text("x", f"$.{key}"), _find_kind(plain)
-            value = value if kind == "varchar" else f"cast({value} as {kind})"
+            value = _write_value("x", f"$.{key}", plain)
             yield _Field((*names, key), f"list_transform({array}, lambda x: {value})")
 
 
 def _write_json_text(base: str, path: str) -> str:
     """Write SQL of a JSON value as text."""
     return f"json_extract_string({base}, {literal(path)})"
+
+
+def _write_value(base: str, path: str, values: Sequence[object], ends: str = "") -> str:
+    """Write SQL of plain JSON values in the type that they have; `ends` is "[]" of lists."""
+    text, kind = _write_json_text(base, path), _find_kind(values)
+    return text if kind == "varchar" else f"cast({text} as {kind}{ends})"
 
 
 def _find_kind(values: Sequence[object]) -> str:
@@ -295,25 +292,24 @@ def _find_lists(engine: Engine, table: Table) -> Iterator[_List]:
             f"from {quote(table.relation)})"
         )
         if longest is not None:
-            is_real = high is not None and not whole
-            yield _List(column.name, (low, high) == (0, 1), bool(is_real))
+            yield _List(column.name, (low, high) == (0, 1), bool(high is not None and not whole))
 
 
 def _compare_lists(
     engine: Engine, table: Table, anchor: str, others: Sequence[str]
 ) -> tuple[set[str], set[str]]:
     """Find the lists as long as another one, and those whose entries are all in it."""
-    if not others:
-        return set(), set()
-    first = quote(anchor)
-    tests = ", ".join(
-        f"bool_and(len({c}) = len({first})), "
-        f"bool_and(list_has_all({first}::varchar[], {c}::varchar[]))"
-        for c in map(quote, others)
+    facts = measure_columns(
+        engine.rows,
+        quote(table.relation),
+        others,
+        lambda c: (
+            f"[bool_and(len({c}) = len({quote(anchor)})), "
+            f"bool_and(list_has_all({quote(anchor)}::varchar[], {c}::varchar[]))]"
+        ),
     )
-    (row,) = engine.rows(f"select {tests} from {quote(table.relation)}")
-    equal = {name for name, fits in zip(others, row[::2], strict=True) if fits}
-    return equal, {name for name, fits in zip(others, row[1::2], strict=True) if fits}
+    equal = {name for name, (is_equal, _) in facts.items() if is_equal}
+    return equal, {name for name, (_, is_within) in facts.items() if is_within}
 
 
 def _read_numbers(engine: Engine, table: Table) -> tuple[str, str]:

@@ -2,29 +2,15 @@
 
 import tomllib
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from abeval.drafts import guess, values, words
+from abeval.drafts import counts, guess, values, words
 from abeval.drafts.columns import Origin, Table
-from abeval.drafts.counts import (
-    CallerNames,
-    CountTable,
-    list_questions,
-    name_unit,
-    parse_number,
-    read_counts,
-)
-from abeval.drafts.guess import (
-    Guess,
-    add_question,
-    find_nameless_variant,
-    guess_variant,
-    inspect_table,
-    read_variant_units,
-)
+from abeval.drafts.counts import CallerNames, CountTable, parse_number
+from abeval.drafts.guess import Guess, find_nameless_variant, guess_variant
 from abeval.drafts.kinds import Kind, Log, choose_main_log
 from abeval.drafts.origins import make_tables, split_types
 from abeval.drafts.reshape import reshape_table
@@ -67,10 +53,7 @@ def draft_files(
     """
     entries = read or {}
     form = check_read_options(entries).get("format", "auto")
-    with closing(DuckDBEngine(folder=Path())) as engine:
-        sources = [make_source({"path": str(file), "format": form}) for file in files]
-        # The files of a folder may be of several kinds.
-        engine.confine(sources, [str(f) for f in files if f.is_dir()], with_copies=True)
+    with _open_engine(files, form) as engine:
         try:
             tables = make_tables(engine, files, folder, entries, Origin())
             return _draft_tables(engine, tables, name)
@@ -81,6 +64,16 @@ def draft_files(
             raise LogError(
                 what, "if it has a view that fails, name a table: --read table=…"
             ) from error
+
+
+@contextmanager
+def _open_engine(files: Sequence[Path], format: str = "auto") -> Iterator[DuckDBEngine]:
+    """Open an engine that reads these files, and copies of them."""
+    with closing(DuckDBEngine(folder=Path())) as engine:
+        sources = [make_source({"path": str(file), "format": format}) for file in files]
+        # The files of a folder may be of several kinds.
+        engine.confine(sources, [str(file) for file in files if file.is_dir()], with_copies=True)
+        yield engine
 
 
 def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str) -> Draft:
@@ -96,16 +89,14 @@ def draft_frames(logs: Mapping[str, object], named: Mapping[str, str], name: str
     """
     tables = list[Table]()
     paths = {key: Path(log) for key, log in logs.items() if isinstance(log, str | Path)}
-    with closing(DuckDBEngine(folder=Path())) as engine:
-        sources = [make_source({"path": str(path)}) for path in paths.values()]
-        engine.confine(sources, [str(p) for p in paths.values() if p.is_dir()], with_copies=True)
+    with _open_engine([*paths.values()]) as engine:
         for key, log in logs.items():
             origin = Origin(name=key, named=named)
             if key in paths:
                 tables += make_tables(engine, [paths[key]], Path(), {}, origin)
             else:
                 engine.add_frame(f"raw_{key}", log)
-                table = inspect_table(engine, reshape_table(engine, f"raw_{key}", origin))
+                table = guess.inspect_table(engine, reshape_table(engine, f"raw_{key}", origin))
                 tables += split_types(engine, table, is_alone=len(logs) == 1)
         _check_named(tables, named)
         draft = _draft_tables(engine, tables, name)
@@ -130,8 +121,8 @@ def _check_named(tables: Sequence[Table], named: Mapping[str, str]) -> None:
 
 
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
-    counts = read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
-    findings = _describe_counts(tables[0], counts) if counts else _describe_logs(engine, tables)
+    found = counts.read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
+    findings = _describe_counts(tables[0], found) if found else _describe_logs(engine, tables)
     file = write_experiment_file(name, findings)
     used = [log for log in findings.other_logs if log.kind is not None]
     extra_guesses = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
@@ -141,33 +132,34 @@ def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> D
     return Draft(file.text, (*findings.guesses, *extra_guesses), tuple(file.questions))
 
 
-def _describe_counts(table: Table, counts: CountTable) -> Findings:
+def _describe_counts(table: Table, count_table: CountTable) -> Findings:
     """Describe the columns of a table of counts as findings."""
     columns = {column.name: column for column in table.columns}
-    variant, n = columns[counts.variant], counts.outcomes[0].n
+    variant, n = columns[count_table.variant], count_table.outcomes[0].n
     units = Counter[str]()
-    for row in counts.rows:
-        units[row[counts.variant]] += int(parse_number(row[n]) or 0)
-    day_note = "; 'day': days are the units" if counts.day else ""
+    for row in count_table.rows:
+        units[row[count_table.variant]] += int(parse_number(row[n]) or 0)
+    day_note = "; 'day': days are the units" if count_table.day else ""
     reason = f"'row': each of the {n} was assigned by itself{day_note}"
     guesses = [Guess("unit", None, "likely", reason)]
     guesses.append(Guess("variant", variant, "likely", f"{len(units)} values"))
-    for outcome in counts.outcomes:
+    for outcome in count_table.outcomes:
         is_mean = outcome.spread is not None
         reason = f"a mean, with {outcome.spread}" if is_mean else f"of {outcome.n}"
         question = f"direction: is more {outcome.metric} better, or less? Say its `direction`"
         is_asked = is_mean and not words.mentions_role(outcome.metric, "outcome", "cost")
         question = question if is_asked else ""
-        guess = Guess("outcome", columns[outcome.column], "likely", reason, question)
-        guess = replace(guess, over=columns[outcome.n], name=outcome.metric, is_share=not is_mean)
-        guesses.append(replace(guess, decreases=words.mentions_role(outcome.column, "cost")))
-    segments = counts.segments if counts.day is None else ()
+        counted = Guess("outcome", columns[outcome.column], "likely", reason, question)
+        counted = replace(counted, over=columns[outcome.n], name=outcome.metric)
+        is_cost = words.mentions_role(outcome.column, "cost")
+        guesses.append(replace(counted, is_share=not is_mean, decreases=is_cost))
+    segments = count_table.segments if count_table.day is None else ()
     guesses += [Guess("segment", columns[part], "likely", "text") for part in segments]
     # The draft names no unit: whatever the counts leave open is asked.
-    for question in list_questions(counts, ""):
-        table = add_question(table, question)
+    for question in counts.list_questions(count_table, ""):
+        table = guess.add_question(table, question)
     main = Log(table, {"variant": variant}, variant, "sums")
-    return Findings(main, (), guesses, make_variant_units(units), name_unit(n), one_row=True)
+    return Findings(main, (), guesses, make_variant_units(units), counts.name_unit(n), one_row=True)
 
 
 def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
@@ -178,51 +170,22 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
     by_unit = guess.holds_units(table, unit, time) and not any(log.kind for log in others)
-    if by_unit:
-        unread = f"; {time.column.name} is not read" if time.column else ""
-        time = Guess("ts", None, "likely", f"each unit has one row{unread}")
-    elif time.column is None and not (unit.column and unit.column.mentions_role("place")):
-        question = "time: no column has times: what says when a row happened? Name it in `columns`"
-        time = Guess("ts", None, "not sure", "no column has times", question)
-    elif (
-        time.column is not None
-        and guess.has_one_row(unit)
-        and time.column.mentions_role("account_made")
-    ):
-        question = (
-            f"time: was each unit exposed at its {time.column.name}? "
-            "The exposure decides which rows of other logs count; if it was another time, name "
-            "that one in `columns`"
-        )
-        time = replace(time, certainty="not sure", question=question)
     variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
     if variant.column is None and arms is None:
         chosen = _choose_exposures(engine, others)
         if chosen != others:
             others = chosen
             variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
-    guesses = [unit, variant, time]
-    if any(log.kind == "clicks" for log in others):
-        # What the clicks name was found by its values.
-        columns = {e: c for e, c in first.columns.items() if e in IDS and e != "unit_id"}
-        reason = "the clicks have its values"
-        guesses += [Guess(entry, column, "likely", reason) for entry, column in columns.items()]
-        if "ts" in first.columns and first.columns["ts"] != time.column:
-            guesses[2] = Guess("ts", first.columns["ts"], "likely", "the clicks follow it")
-    entries = {g.entry for g in guesses}
-    clicks = [*guess.guess_clicks(table, guesses)] if not by_unit and not others else []
+    guesses = [unit, variant, _judge_time(time, unit, by_unit)]
+    models = None
     if not by_unit:
-        canonical = [*guess.guess_log_columns(table, _list_names(guesses))]
-        canonical = [g for g in canonical if g.entry not in entries]
-        # Without a column of rows, a score is a property of the unit.
-        guesses += canonical if guess.ROW_COLUMNS & {g.entry for g in canonical} else []
-        guesses += clicks
-    columns = {g.entry: g.column for g in guesses if g.column is not None}
-    columns = {"unit_id" if entry == "unit" else entry: c for entry, c in columns.items()}
-    models = guess_models(table, arms, _list_names(guesses)) if arms and not by_unit else None
-    scores = {column.name for column in models.scores.values()} if models else set()
-    guesses += values.guess_values(table, _list_names(guesses) | scores)
-    guesses += guess.guess_segments(table, _list_names(guesses) | scores)
+        guesses = _add_log_columns(guesses, table, first, others)
+        models = guess_models(table, arms, _list_names(guesses)) if arms else None
+    named = {g.entry: g.column for g in guesses if g.column is not None}
+    columns = {"unit_id" if entry == "unit" else entry: c for entry, c in named.items()}
+    taken = _list_names(guesses) | {c.name for c in (models.scores.values() if models else ())}
+    guesses += values.guess_values(table, taken)
+    guesses += guess.guess_segments(table, taken | _list_names(guesses))
     kind: Kind = "units" if by_unit else "impressions"
     main = Log(table, columns, variant.column, kind)
     name = unit.column.name if unit.column else ROW_UNIT
@@ -230,6 +193,50 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     findings = Findings(main, others, guesses, arms, name, one_row, period, models)
     final_guesses = values.settle_doubts(engine, table, guesses, arms, findings.has_ctr)
     return replace(findings, guesses=tuple(final_guesses))
+
+
+def _judge_time(time: Guess, unit: Guess, by_unit: bool) -> Guess:
+    """Ask about the time of rows where there is none, or where it may be another moment."""
+    if by_unit:
+        unread = f"; {time.column.name} is not read" if time.column else ""
+        return Guess("ts", None, "likely", f"each unit has one row{unread}")
+    if time.column is None:
+        if unit.column is not None and unit.column.mentions_role("place"):
+            return time
+        question = "time: no column has times: what says when a row happened? Name it in `columns`"
+        return replace(time, certainty="not sure", question=question)
+    if not guess.has_one_row(unit) or not time.column.mentions_role("account_made"):
+        return time
+    question = (
+        f"time: was each unit exposed at its {time.column.name}? "
+        "The exposure decides which rows of other logs count; if it was another time, name "
+        "that one in `columns`"
+    )
+    return replace(time, certainty="not sure", question=question)
+
+
+def _add_log_columns(
+    guesses: Sequence[Guess], table: Table, main: Log, others: Sequence[Log]
+) -> list[Guess]:
+    """Add the columns of a log to unit, variant and time: those of clicks by their values."""
+    unit, variant, time = guesses
+    found = list[Guess]()
+    if any(log.kind == "clicks" for log in others):
+        columns = {e: c for e, c in main.columns.items() if e in IDS and e != "unit_id"}
+        reason = "the clicks have its values"
+        found = [Guess(entry, column, "likely", reason) for entry, column in columns.items()]
+        if "ts" in main.columns and main.columns["ts"] != time.column:
+            time = Guess("ts", main.columns["ts"], "likely", "the clicks follow it")
+    found = [unit, variant, time, *found]
+    entries = {g.entry for g in found}
+    canonical = [
+        g for g in guess.guess_log_columns(table, _list_names(found)) if g.entry not in entries
+    ]
+    # Without a column of rows, a score is a property of the unit.
+    if not guess.ROW_COLUMNS & {g.entry for g in canonical}:
+        canonical = []
+    clicks = [] if others else [*guess.guess_clicks(table, found)]
+    return [*found, *canonical, *clicks]
 
 
 def _list_names(guesses: Sequence[Guess]) -> set[str]:
@@ -254,7 +261,7 @@ def _guess_assignment(
         if variant.column is None and not find_nameless_variant(inside):
             variant = guess_variant(engine, inside, **{way: True})
     if variant.column is not None or exposures is None:
-        return variant, read_variant_units(engine, inside, variant), period
+        return variant, guess.read_variant_units(engine, inside, variant), period
     variant = guess_variant(engine, exposures)
     if variant.column is None:
         variant = guess_variant(engine, exposures, weakly=True)
@@ -265,7 +272,7 @@ def _guess_assignment(
     period = guess_period(engine, main, exposures)
     return (
         replace(variant, column=None, reason=reason),
-        read_variant_units(engine, exposures, variant),
+        guess.read_variant_units(engine, exposures, variant),
         period,
     )
 

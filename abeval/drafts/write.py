@@ -207,18 +207,16 @@ def _write_log(file: ExperimentFile, log: Log, findings: Findings) -> None:
         why = "; ".join(filter(None, [why, "ids are text in one log, or numbers with a point"]))
     if query:
         file.add_entry("query", query, f"likely: {why}")
-    if "ts" in log.columns and log.columns["ts"].name in origin.formats:
-        file.add_entry(
-            "ts_format", origin.formats[log.columns["ts"].name], "likely: it reads all values"
-        )
-    if "ts" in log.columns and log.columns["ts"].is_day_number:
-        file.add_entry("ts_format", DAY_FORMAT, "likely: it reads all values")
-    position = log.columns.get("position")
+    time, position, dwell = (log.columns.get(entry) for entry in ("ts", "position", "dwell"))
+    if time is not None:
+        form = DAY_FORMAT if time.is_day_number else origin.formats.get(time.name)
+        if form is not None:
+            file.add_entry("ts_format", form, "likely: it reads all values")
     if is_main and position is not None and position.low == 0:
         file.add_entry("first_position", 0, "sure: its least position is 0")
-    if "ts" in log.columns and log.columns["ts"].time_unit:
-        file.add_entry("time_unit", log.columns["ts"].time_unit)
-    if "dwell" in log.columns and log.columns["dwell"].name.endswith("ms"):
+    if time is not None and time.time_unit is not None:
+        file.add_entry("time_unit", time.time_unit)
+    if dwell is not None and dwell.name.endswith("ms"):
         file.add_entry("dwell_unit", "ms")
     if log.join:
         file.add_entry("join", list(log.join), f"likely: {log.reason}")

@@ -66,13 +66,11 @@ def fill_template(template: str, dialect: str, parts: Mapping[str, exp.Expr]) ->
     """Fill the columns of a SQL template with expressions."""
     from sqlglot import exp
 
-    # Wrapped, so that a template that is one column has a parent to be replaced in.
-    held = exp.Paren(this=_template(template, dialect).copy())
-    for column in list(held.find_all(exp.Column)):
-        if column.name in parts:
-            column.replace(parts[column.name].copy())
-    filling: exp.Expr = held.this
-    return filling
+    def fill(node: exp.Expr) -> exp.Expr:
+        is_part = isinstance(node, exp.Column) and node.name in parts
+        return parts[node.name].copy() if is_part else node
+
+    return _template(template, dialect).transform(fill)
 
 
 @cache

@@ -460,14 +460,8 @@ class Logs:
         log = sources.log_name(name)
         files = sources.find_files(log, source, self._folder)
         if files.kind == "duckdb":
-            selected = (
-                f"select *{f', {literal(v)} as variant' if v else ''} from {table}"
-                for file in files.read
-                for v in (files.variants.get(file),)
-                for tables in (self._tables.list_file_tables(file),)
-                for table in (tables[choose(log, file, "table", source.table, [*tables])],)
-            )
-            self._view_table(name, " union all by name ".join(selected), source)
+            selects = [self._select_table(log, file, files, source) for file in files.read]
+            self._view_table(name, " union all by name ".join(selects), source)
             return
         if files.kind in lakes.NAMES:
             table = lakes.open_table(log, Path(files.read[0]))
@@ -503,6 +497,13 @@ class Logs:
                     check_utf8(log, files.read)
                 self._load_text(name, files, source, reads, "sample_size = -1")
         self._type_time(name, source)
+
+    def _select_table(self, log: str, file: str, files: Files, source: LogSource) -> str:
+        """Write the rows of a database file's table, with the variant that its path says."""
+        tables = self._tables.list_file_tables(file)
+        table = tables[choose(log, file, "table", source.table, [*tables])]
+        variant = files.variants.get(file)
+        return f"select *{f', {literal(variant)} as variant' if variant else ''} from {table}"
 
     def _load_text(
         self, name: str, files: Files, source: LogSource, reads: str | None, sample: str = ""

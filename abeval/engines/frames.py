@@ -99,11 +99,6 @@ def read_numbers(frame: Any, column: str) -> NDArray[np.float64]:  # noqa: ANN40
     return values
 
 
-def count_keys(frame: Any, columns: list[str]) -> int:  # noqa: ANN401 (a frame)
-    """Count the different rows of some columns."""
-    return len(frame[columns].drop_duplicates())
-
-
 class Texts(NamedTuple):
     """Hold a text of each row as an index into `names`, -1 for a null."""
 

@@ -111,7 +111,13 @@ def find_files(log: str, source: LogSource, folder: Path) -> Files:
             f"no path or table for {log}",
             f"give logs.{log}.path or .table, or pass a frame from Python",
         )
-    files = [file for path in source.paths for file in _matching(log, path, folder)]
+    files, variants = list[str](), dict[str, str]()
+    for variant, paths in source.paths_by_variant.items():
+        for file in (file for path in paths for file in _matching(log, path, folder)):
+            files.append(file)
+            if variant is not None and variants.setdefault(file, variant) != variant:
+                what = f"{log}: {file} is of the variants {variants[file]!r} and {variant!r}"
+                raise LogError(what, f"give each variant files of its own in logs.{log}.path")
     if len(files) > bounds.MAX_FILES:
         what = f"{log}: {len(files):,} files, but at most {bounds.MAX_FILES:,} are read"
         raise LogError(what, "narrow the path to the days that are needed, or write larger files")
@@ -119,7 +125,7 @@ def find_files(log: str, source: LogSource, folder: Path) -> Files:
     for key, kinds in _FOR.items():
         if getattr(source, key) is not None and kind not in kinds:
             raise LogError(f"{files[0]}: `{key}` is for {' and '.join(kinds)}", "remove it")
-    if kind in lakes.NAMES and (len(files) > 1 or source.paths_of_variants):
+    if kind in lakes.NAMES and (len(files) > 1 or variants):
         what = f"{log}: {files[0]} is {lakes.NAMES[kind]}, of which a log is only one"
         raise LogError(what, "write the rows of several into one table, with a column of variants")
     empty = [file for file in files if Path(file).is_file() and not Path(file).stat().st_size]
@@ -134,7 +140,6 @@ def find_files(log: str, source: LogSource, folder: Path) -> Files:
         )
     for file in read:
         check_compressed(log, file)
-    variants = _variants(log, source, folder)
     if kind != "csv":
         return Files(kind, read, empty, variants)
     given = (("delim", source.delimiter), ("decimal_separator", source.decimal))
@@ -185,17 +190,6 @@ def choose(log: str, file: str, key: str, choice: str | None, names: Sequence[st
         what = f"{file}: there is no {key} {choice!r}{suggest_name(choice, names)}"
         raise LogError(what, f"it has {choices or 'none'}" if len(names) > 12 else None)
     return choice if choice in names else by_lower[choice.lower()]
-
-
-def _variants(log: str, source: LogSource, folder: Path) -> dict[str, str]:
-    """Return file → its variant, where the paths of a log say it."""
-    variants: dict[str, str] = {}
-    for variant, paths in source.paths_of_variants.items():
-        for file in (file for path in paths for file in _matching(log, path, folder)):
-            if variants.setdefault(file, variant) != variant:
-                what = f"{log}: {file} is of the variants {variants[file]!r} and {variant!r}"
-                raise LogError(what, f"give each variant files of its own in logs.{log}.path")
-    return variants
 
 
 def _matching(log: str, path: str, folder: Path) -> list[str]:

@@ -1,12 +1,12 @@
 """Write pieces of SQL, read the queries of `queries/`, define an engine."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from abeval.errors import QueryError
 
@@ -255,6 +255,24 @@ class Engine(Protocol):
 
     def close(self) -> None:
         """Release memory and files."""
+
+
+def measure_columns(
+    rows: Callable[[str], Sequence[Sequence[Any]]],
+    relation: str,
+    columns: Iterable[str],
+    write_fact: Callable[[str], str],
+    at_once: int = 1000,
+) -> dict[str, Any]:
+    """Measure a fact of each column, `at_once` columns with one query; column → fact.
+
+    `rows` runs a query. A fact of several parts is a list or a struct.
+    """
+    names, facts = [*columns], list[Any]()
+    for start in range(0, len(names), at_once):
+        select_list = ", ".join(write_fact(quote(name)) for name in names[start : start + at_once])
+        facts += rows(f"select {select_list} from {relation}")[0]
+    return dict(zip(names, facts, strict=True))
 
 
 def fetch_int(engine: Engine, sql: str) -> int:

@@ -202,16 +202,12 @@ def _expand_item(item: exp.Expr, every: Sequence[str]) -> list[exp.Expr]:
 
 def _replace_columns_call(item: exp.Expr, name: str, match: re.Match[str]) -> exp.Expr:
     column = exp.column(exp.to_identifier(name, quoted=not re.fullmatch(r"[a-z_]\w*", name)))
-    body = item.this if isinstance(item, exp.Alias) else item
-    # Wrapped, so that a columns(...) that is the whole item has a parent to be replaced in.
-    held = exp.Paren(this=body.copy())
-    for node in list(held.find_all(exp.Columns)):
-        node.replace(column.copy())
+    body = item.unalias().transform(lambda n: column.copy() if isinstance(n, exp.Columns) else n)
     alias = name
     if isinstance(item, exp.Alias):
         # In DuckDB, \0 is the name of the column and \1 what the first group matches.
         alias = name.join(match.expand(part) for part in item.alias.split(r"\0"))
-    return exp.alias_(held.this, exp.to_identifier(alias, quoted=column.this.quoted))
+    return exp.alias_(body, exp.to_identifier(alias, quoted=column.this.quoted))
 
 
 def plain_statement(name: str, dialect: str) -> str:
@@ -230,8 +226,7 @@ def plain_statement(name: str, dialect: str) -> str:
         raise QueryError(what, "abeval tools sql --sums FILE writes the statement of its sums")
 
     translation = transpile(parse_query(text), dialect, columns, trusted=True, pretty=True)
-    header = f"-- {name}, in the {dialect} dialect; the tests run it"
-    return "\n".join([header, translation, ""])
+    return "\n".join([f"-- {name}, in the {dialect} dialect; the tests run it", translation, ""])
 
 
 def rule_statement(sql: str, dialect: str) -> str:
@@ -339,10 +334,8 @@ class Recorder(DuckDBEngine):
         previous = self.relations.get(name)
         reads = {} if sql is None else self.reads(sql)
         if previous is None or previous.sql != sql or previous.reads != reads:
-            self.relations[name] = Relation(name, sql, columns or self._find_columns(name), reads)
-
-    def _find_columns(self, name: str) -> Sequence[str]:
-        return self.relations[name].columns if name in self.relations else ()
+            before = () if previous is None else previous.columns
+            self.relations[name] = Relation(name, sql, columns or before, reads)
 
     def restate(self, name: str, sql: str) -> None:
         """Change what a relation is made of, for all that read it already."""
@@ -412,8 +405,7 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
         >>> view_statements({"ones": Relation("ones", "select 1 as n", ["n"], {})})
         ['create or replace view ones as select 1 as n;']
     """
-    every = Relation("every", None, (), relations)
-    names = _names(every, merges=False)
+    names = _names(Relation("every", None, (), relations), merges=False)
     queries = {
         relation: simplify(_translate_sql(relation.sql, relation, "duckdb", names))
         for relation in names
@@ -444,11 +436,6 @@ def _comment(sql: str) -> str:
     lines = takewhile(lambda line: line.startswith("--"), sql.splitlines())
     text = "\n".join(line.removeprefix("-- ") for line in lines)
     return re.sub(r"^reads: (?:[^()\n]|\([^()]*\))*.*\n?", "", text, flags=re.MULTILINE).strip()
-
-
-def find_undefined_calls(text: str) -> list[str]:
-    """List the calls of a statement that its dialect has no SQL for."""
-    return [call for call in builders.CALLS if f"{call}(" in text.lower()]
 
 
 def _names(

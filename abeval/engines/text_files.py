@@ -14,7 +14,7 @@ from duckdb import sqltype
 from duckdb.sqltypes import DuckDBPyType
 
 from abeval.engines.sources import Files, exact, log_name, partitions
-from abeval.engines.sql import cast_query, literal, quote, write_case
+from abeval.engines.sql import cast_query, literal, measure_columns, quote, write_case
 from abeval.errors import LogError
 from abeval.experiment.sources import IDS, LogSource, canonical_columns
 
@@ -156,20 +156,14 @@ def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[st
     The example is like 1,234, where the comma may be between thousands, only if all values with a
     comma are.
     """
-    texts = [*columns]
-    if not texts:
-        return {}
-    facts = ", ".join(
-        f"bool_and({_matches(f'trim({text})', _COMMAS)}), max_by({text}, "
-        f"contains({text}, ',')::int + (not {_matches(f'trim({text})', _THOUSANDS)})::int)"
-        for text in map(quote, texts)
-    )
-    (row,) = rows(f"select {facts} from {quote(relation)}")
-    return {
-        column: str(example)
-        for column, fits, example in zip(texts, row[::2], row[1::2], strict=True)
-        if fits and "," in str(example)
-    }
+
+    def write_example(text: str) -> str:
+        is_plain = f"not {_matches(f'trim({text})', _THOUSANDS)}"
+        example = f"max_by({text}, contains({text}, ',')::int + ({is_plain})::int)"
+        return f"case when bool_and({_matches(f'trim({text})', _COMMAS)}) then {example} end"
+
+    examples = measure_columns(rows, quote(relation), columns, write_example)
+    return {column: str(text) for column, text in examples.items() if text and "," in text}
 
 
 def _list_mapped_columns(
@@ -219,22 +213,24 @@ def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Row
     `types` are those that DuckDB found, `now` those of the table. `map_columns` refuses doubles:
     123 and 123.0 would be two ids.
     """
-    for column in _list_mapped_columns(source, types):
-        if now.get(column) != "VARCHAR" or types[column] == "VARCHAR":
-            continue
-        text, table = quote(column), quote(name)
+    mapped = _list_mapped_columns(source, types)
+    ids = [c for c in mapped if now.get(c) == "VARCHAR" and types[c] != "VARCHAR"]
+
+    def write_test(text: str, kind: str) -> str:
+        same = f"trim({text}) is not distinct from cast(try_cast({text} as {kind}) as varchar)"
+        return f"when bool_and({same}) then '{kind}'"
+
+    def write_kind(text: str) -> str:
         # Ids that are a hash are up to 2**64.
-        same = f"trim({text}) is not distinct from cast(try_cast({text} as {{}}) as varchar)"
-        is_whole, is_hash = (f"bool_and({same})".format(kind) for kind in ("bigint", "ubigint"))
-        has_point = f"bool_or(contains({text}, '.'))"
-        ((are_whole, hashes, points),) = rows(
-            f"select {is_whole}, {is_hash}, {has_point} from {table}"
-        )
-        if points:
-            is_decimal = f"regexp_full_match(trim({text}), '-?[0-9]+([.][0-9]*)?')"
-            ((points,),) = rows(f"select bool_and({is_decimal}) from {table}")
-        if are_whole or hashes or points:
-            kind = "BIGINT" if are_whole else "UBIGINT" if hashes else "DOUBLE"
+        cases = f"{write_test(text, 'BIGINT')} {write_test(text, 'UBIGINT')}"
+        return f"case {cases} when bool_or(contains({text}, '.')) then 'DOUBLE' end"
+
+    for column, kind in measure_columns(rows, quote(name), ids, write_kind).items():
+        is_settled = kind is not None
+        if kind == "DOUBLE":
+            fits = _matches(f"trim({quote(column)})", "-?[0-9]+([.][0-9]*)?")
+            ((is_settled,),) = rows(f"select bool_and({fits}) from {quote(name)}")
+        if is_settled:
             _set_type(name, column, kind, rows)
 
 
@@ -243,24 +239,20 @@ _NUMBER = r"\s*[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?\s*"
 
 def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
     """Convert text columns to numbers if all values are, apart from blanks."""
+
+    def fits(text: str) -> str:
+        return f"bool_and({_matches(text, _NUMBER)})"
+
+    def write_type(text: str) -> str:
+        kind = f"if(bool_or(regexp_matches({text}, '[.eE]')), 'DOUBLE', 'BIGINT')"
+        return f"case when {fits(text)} and bool_or(regexp_matches({text}, '\\s')) then {kind} end"
+
     # Most columns of text fail in the first rows already.
-    for some in ("limit 1000", ""):
-        if not columns:
-            return
-        facts = ", ".join(
-            f"bool_and({_matches(text, _NUMBER)}) and (bool_or(regexp_matches({text}, '\\s')) or "
-            f"{bool(some)}), count_if(regexp_matches({text}, '[.eE]'))"
-            for text in map(quote, columns)
-        )
-        (row,) = rows(f"select {facts} from (from {quote(name)} {some})")
-        kinds = {
-            column: "DOUBLE" if points else "BIGINT"
-            for column, fits, points in zip(columns, row[::2], row[1::2], strict=True)
-            if fits
-        }
-        columns = [*kinds]
-    for column, kind in kinds.items():
-        _set_type(name, column, kind, rows)
+    first = measure_columns(rows, f"(from {quote(name)} limit 1000)", columns, fits)
+    columns = [column for column, are_numbers in first.items() if are_numbers]
+    for column, kind in measure_columns(rows, quote(name), columns, write_type).items():
+        if kind is not None:
+            _set_type(name, column, kind, rows)
 
 
 def _set_type(name: str, column: str, kind: str, rows: Rows) -> None:
@@ -272,9 +264,11 @@ def _set_type(name: str, column: str, kind: str, rows: Rows) -> None:
 _CLOCK = "[ T][0-9]{1,2}:[0-9]{2}(:[0-9]{2}([.,][0-9]+)?)?"
 _ZONE = "( ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?|[A-Za-z]+/[A-Za-z_/]+))?"
 _ISO = f"[0-9]{{4}}[-/][0-9]{{1,2}}[-/][0-9]{{1,2}}({_CLOCK}{_ZONE})?"
-_DAY_AND_MONTH = "([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{4})"
-_OTHER = f"{_DAY_AND_MONTH}({_CLOCK}{_ZONE})?"
-_DAY_FIRST, _MONTH_FIRST = r"\3-\2-\1", r"\3-\1-\2"
+DAY_AND_MONTH = "([0-9]{1,2})[/.-]([0-9]{1,2})[/.-]([0-9]{4})"
+"""A date that does not begin with the year."""
+_OTHER = f"{DAY_AND_MONTH}({_CLOCK}{_ZONE})?"
+ISO_PARTS = {"day": r"\3-\2-\1", "month": r"\3-\1-\2"}
+"""What comes first in such a date → the parts in the order of ISO 8601."""
 _CLOCK_PARTS = ("%H", "%I", "%-H", "%-I", "%c", "%X", "%M", "%S")
 _ZONED = "timestamp with time zone"
 _MOST = 0.8
@@ -341,7 +335,7 @@ class _Shape(NamedTuple):
 
 
 def _shape(relation: str, text: str, rows: Rows) -> _Shape:
-    first, second = (f"cast(regexp_extract(v, '{_DAY_AND_MONTH}', {i}) as int)" for i in (1, 2))
+    first, second = (f"cast(regexp_extract(v, '{DAY_AND_MONTH}', {i}) as int)" for i in (1, 2))
     ((*counts, example),) = rows(f"""
     with texts as (select {text} as v from {quote(relation)}),
     counted as (
@@ -381,10 +375,10 @@ def _write_reordered(log: str, column: str, text: str, shape: _Shape) -> str:
         both = "are in both orders" if shape.day_first else "fit both orders"
         what = f"{where} {both}, day before month and month before day, such as {shape.example!r}"
         raise LogError(what, f"{hint}: {suggested}, as they are written")
-    order = _DAY_FIRST if shape.day_first else _MONTH_FIRST
+    order = ISO_PARTS["day" if shape.day_first else "month"]
     return (
         f"case when {_matches(text, _OTHER)} "
-        f"then regexp_replace({text}, '^{_DAY_AND_MONTH}', '{order}') end"
+        f"then regexp_replace({text}, '^{DAY_AND_MONTH}', '{order}') end"
     )
 
 

@@ -10,25 +10,16 @@ from abeval.errors import ExperimentError
 from abeval.experiment.metrics import define_metric
 from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import WORD, MetricChoice
+from abeval.metrics import definition
 from abeval.metrics.builtin import ADDED, builtin_metrics, read_entry_points
-from abeval.metrics.definition import DECREASE, INCREASE, ColumnTerm, Metric, Need, Role, Source
+from abeval.metrics.definition import ROW_NEEDS, ColumnTerm, Metric, Role, Source
 from abeval.metrics.row_text import expression_problem
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate
 
-ROW_NEEDS: Mapping[str, Need] = {
-    "request_id": "request_id",
-    "item_id": "item_id",
-    "position": "position",
-    "category": "category",
-    "click": "click",
-    "dwell_ms": "dwell",
-    "score": "score",
-    "time_ms": "ts",
+_OTHER_NAMES: Mapping[str, str] = {
+    need: column for column, need in ROW_NEEDS.items() if need != column
 }
-"""Column of an impression that a query of an added metric may read → what the log must have."""
-
-_OTHER_NAMES = {"dwell": "dwell_ms", "ts": "time_ms"}
 _ALWAYS = ("unit_id", "in_period", "day")
 
 
@@ -89,6 +80,8 @@ def add_metric(
         raise _error(name, "a name has letters, digits and _, and begins with a letter")
     if name in builtin_metrics(30, 30):
         raise _error(name, "is the name of a built-in metric: choose another")
+    if direction not in definition.DIRECTIONS:
+        raise _error(name, f"direction is {direction!r}, not increase or decrease")
     if scale is not None and not bounds.MIN_RESOLUTION <= scale <= 1:
         raise _error(name, f"scale is {scale:g}, not between {bounds.MIN_RESOLUTION:g} and 1")
     if query is None:
@@ -103,7 +96,7 @@ def add_metric(
         formula=" ".join(formula.split()) or metric.formula,
         unit=unit,
         role=role,
-        direction=INCREASE if direction == "increase" else DECREASE,
+        direction=definition.DIRECTIONS[direction],
         test=test,
     )
     return ADDED[name]
@@ -184,8 +177,7 @@ def _define_query(
     for key, column in (("value", value), ("per", per)):
         if column is not None and (column not in selected or not column.startswith("c_")):
             sums = ", ".join(c for c in selected if c.startswith("c_")) or "no column named c_…"
-            hint = f"{key}: the query has no sum {column!r}; it has {sums}"
-            raise _error(name, hint)
+            raise _error(name, f"{key}: the query has no sum {column!r}; it has {sums}")
     columns = [_check_read_column(name, column) for column in reads]
     source = Source(
         f"added_{name}",

@@ -1,6 +1,6 @@
 """Find contradictions between entries of an experiment file, section by section."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from zoneinfo import ZoneInfo, available_timezones
 
 from abeval.bounds import MAX_METRICS, MAX_SEGMENTS, MAX_VARIANTS
@@ -222,7 +222,7 @@ def _check_log(name: str, log: LogSource, tables: Collection[str]) -> Mistakes:
     for column in log.columns:
         if column not in columns:
             yield "columns", column, f"unknown column `{column}`{suggest_name(column, columns)}"
-    if log.paths_of_variants and ("variant" not in columns or "variant" in log.columns):
+    if isinstance(log.path, Mapping) and ("variant" not in columns or "variant" in log.columns):
         why = "a column says the variant" if "variant" in columns else f"{name} have none"
         yield "path", f"names files by variant, but {why}; give a list of files"
     yield from _check_zone(log.ts_zone, "ts_zone")
@@ -248,8 +248,7 @@ def _check_unit_table(experiment: Experiment) -> Mistakes:
             yield "units", _NEEDS_UNIT
         for name, text in units.segments.items():
             if name in experiment.segments:
-                taken = "is the name of one of [segments]; choose another"
-                yield "units", "segments", name, taken
+                yield "units", "segments", name, "is the name of one of [segments]; choose another"
             yield from check_expression(text, "units", "segments", name)
         for i, covariate in enumerate(units.covariates):
             text = covariate if isinstance(covariate, str) else covariate.value

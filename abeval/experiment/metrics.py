@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import get_args
 
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
@@ -16,12 +15,6 @@ from abeval.metrics.definition import ColumnTerm, Combine, Metric, Missing, Need
 from abeval.metrics.row_text import function_problem, list_columns, list_metric_names
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
-
-_NEEDED_BY: dict[str, Need] = {
-    "dwell_ms": "dwell",
-    **{need: need for need in get_args(Need) if need not in ("unit", "ts", "[pre_period]")},
-}
-"""Column of an expression → what the impressions must have."""
 
 
 def known_metrics(experiment: Experiment, names: Iterable[str] = ()) -> dict[str, Metric]:
@@ -135,9 +128,7 @@ def _covariates(
         return []
     every = _table_covariates(experiment)
     names = every if choice.covariates is None else choice.covariates
-    terms = [_unit_term(experiment, n, every.get(n, choice.resolution)) for n in names]
-    # Who lacks a value is a covariate too: then it does not matter what stands in its place.
-    return [*terms, *(RowTerm(_counts_numbers(name), of_unit=True) for name in names)]
+    return _unit_terms(experiment, {name: every.get(name, choice.resolution) for name in names})
 
 
 def _table_terms(experiment: Experiment, metric: Metric) -> list[Term]:
@@ -145,9 +136,17 @@ def _table_terms(experiment: Experiment, metric: Metric) -> list[Term]:
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
-    every = _table_covariates(experiment)
-    terms = [definition.UnitTerm(text, step) for text, step in every.items()]
-    return [*terms, *(definition.UnitTerm(_counts_numbers(text), 1.0) for text in every)]
+    return _unit_terms(experiment, _table_covariates(experiment))
+
+
+def _unit_terms(experiment: Experiment, covariates: Mapping[str, float]) -> list[Term]:
+    """List covariates of a table of units, and for each whether a unit has it."""
+    terms = [_unit_term(experiment, text, step) for text, step in covariates.items()]
+    # Who lacks a value is a covariate too: then it does not matter what stands in its place.
+    tests = [_count_numbers([text], is_so=True, of_unit=True) for text in covariates]
+    if experiment.is_unit_table:
+        return [*terms, *tests]
+    return [*terms, *(definition.UnitTerm(test.expression, 1.0) for test in tests)]
 
 
 def _apply_choice(
@@ -156,11 +155,10 @@ def _apply_choice(
     metric = metrics_by_name[choice.name]
     covariates = _covariates(experiment, choice, metrics_by_name)
     metric_terms = definition.value_terms(metric)
-    directions = {"increase": definition.INCREASE, "decrease": definition.DECREASE}
     return replace(
         metric,
         role=choice.role or metric.role,
-        direction=directions.get(choice.direction or "", metric.direction),
+        direction=definition.DIRECTIONS.get(choice.direction or "", metric.direction),
         unit=metric.unit if choice.unit is None else choice.unit,
         label=choice.label or "",
         description=choice.description or "",
@@ -196,16 +194,19 @@ def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
     every = counts == "true"
     worth = {t: t if every else f"case when {counts} then ({t}) else 0 end" for t in choice.texts}
     values, numbers = [worth[text] for text in choice.texts], _are_numbers(worth.values())
+    count = partial(_count_numbers, of_unit=of_unit)
     lacking = tuple(
-        (_no_number(rows, texts), term(_counts_no_number(worth[text] for text in texts)))
+        (_no_number(rows, texts), count([worth[text] for text in texts], is_so=False))
         for texts in _counted_together(choice, does)
     )
     presence: tuple[Term, Term] | None = None
     if does == "drop" and lacking:
         if len(values) == 2:
             values = [f"case when {numbers} then ({value}) end" for value in values]
-        has_value = numbers if every else f"{counts} and {numbers}"
-        presence = term(f"case when {has_value} then 1 else 0 end"), lacking[0][1]
+        present = count([*worth.values()], is_so=True)
+        if not every:
+            present = term(f"case when {counts} and {numbers} then 1 else 0 end")
+        presence = present, lacking[0][1]
     metric = Metric(
         choice.name,
         "mean",
@@ -237,7 +238,8 @@ def _counted_together(choice: MetricChoice, does: Missing) -> list[list[str]]:
 
 def _needs(texts: Iterable[str]) -> frozenset[Need]:
     read = {column for text in texts for column in list_columns(text)}
-    return frozenset(_NEEDED_BY[column] for column in read & _NEEDED_BY.keys())
+    needs: dict[str, Need] = {**definition.ROW_NEEDS, "dwell": "dwell"}
+    return frozenset(needs[column] for column in read & needs.keys() - {"time_ms"})
 
 
 def _no_number(rows: object, texts: Sequence[str]) -> str:
@@ -250,14 +252,10 @@ def _are_numbers(texts: Iterable[str]) -> str:
     return " and ".join(f"abs(cast(({text}) as double)) < 1e300" for text in texts)
 
 
-def _counts_numbers(text: str) -> str:
-    """Write SQL that is 1 if a value is a number, else 0."""
-    return f"case when {_are_numbers([text])} then 1 else 0 end"
-
-
-def _counts_no_number(texts: Iterable[str]) -> str:
-    """Write SQL that is 1 if a value is not a number, else 0."""
-    return f"case when {_are_numbers(texts)} then 0 else 1 end"
+def _count_numbers(texts: Sequence[str], *, is_so: bool, of_unit: bool = False) -> RowTerm:
+    """Count rows of which all values are numbers, or those of which one is none."""
+    counted = f"case when {_are_numbers(texts)} then {is_so:d} else {not is_so:d} end"
+    return RowTerm(counted, of_unit=of_unit, test=definition.NumberTest(tuple(texts), is_so))
 
 
 def _since_exposure(number: int, choice: MetricChoice) -> Metric:
@@ -317,7 +315,8 @@ def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
     else:
         step, does = choice.resolution, _choose_missing(choice, of_unit=False)
         groups = _counted_together(choice, does)
-        nulls = tuple(_row_value(choice.rows, _counts_no_number(group), "sum") for group in groups)
+        lacking = (_count_numbers(group, is_so=False).expression for group in groups)
+        nulls = tuple(_row_value(choice.rows, count, "sum") for count in lacking)
         also = f" and {_are_numbers(texts)}" if does == "drop" and groups else ""
         worths = [f"cast(({text}) as double)" for text in texts]
         values = [_row_value(choice.rows, worth, combine, step, also) for worth in worths]

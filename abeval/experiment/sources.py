@@ -78,16 +78,12 @@ class LogSource(Section):
     @property
     def paths(self) -> list[str]:
         """List the globs, files and folders; empty if the log is a table."""
-        return [path for paths in self._paths.values() for path in paths]
+        return [path for paths in self.paths_by_variant.values() for path in paths]
 
     @property
-    def paths_of_variants(self) -> Mapping[str, list[str]]:
-        """Return the paths of each variant; empty if a column says the variant."""
-        return self._paths if isinstance(self.path, Mapping) else {}
-
-    @property
-    def _paths(self) -> Mapping[str, list[str]]:
-        paths = self.path if isinstance(self.path, Mapping) else {"": self.path or []}
+    def paths_by_variant(self) -> Mapping[str | None, list[str]]:
+        """Return the paths of each variant; those of None if a column says the variant."""
+        paths = self.path if isinstance(self.path, Mapping) else {None: self.path or []}
         return {name: [path] if isinstance(path, str) else path for name, path in paths.items()}
 
     def map_unit(self, unit: str) -> Self:

@@ -3,7 +3,6 @@
 Every number is that of the SQL of the views, which gives all others.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -19,11 +18,7 @@ from abeval.logs import unit_arrays as arrays
 from abeval.logs.cells import IN_PERIOD, LogCells, RowClass
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
-from abeval.metrics.definition import Metric, row_terms
-
-_TEST = r"abs\(cast\(\((.+?)\) as double\)\) < 1e300"
-_FLAG = re.compile(rf"case when {_TEST}(?: and {_TEST})* then ([01]) else ([01]) end")
-"""Whether values are numbers, as `experiment/metrics.py` writes it."""
+from abeval.metrics.definition import Metric, RowTerm, row_terms
 
 
 def read_frame_cells(run: Run, schema: LogSchema, metrics: Sequence[Metric]) -> LogCells | None:
@@ -44,7 +39,7 @@ def read_frame_cells(run: Run, schema: LogSchema, metrics: Sequence[Metric]) -> 
         return None
     sums = dict[str, NDArray[np.integer]]()
     for name, term in terms.items():
-        values = _sum_term(frame, schema, term.expression, term.resolution)
+        values = _sum_term(frame, schema, term)
         if values is None:
             return None
         sums[name] = arrays.downcast(values[units.order])
@@ -115,23 +110,22 @@ def _make_kind(experiment: Experiment, variant: str | None) -> RowClass:
     return RowClass(IN_PERIOD, variant, (), set_aside)
 
 
-def _sum_term(
-    frame: object, schema: LogSchema, text: str, resolution: float | None
-) -> NDArray[np.int64] | None:
+def _sum_term(frame: object, schema: LogSchema, term: RowTerm) -> NDArray[np.int64] | None:
     """Compute a term as a whole number of each row; None where SQL has to."""
-    types, flag = schema.impressions.types, _FLAG.fullmatch(text)
-    names = [text] if flag is None else re.findall(_TEST, text)
+    types, names = schema.impressions.types, [term.expression]
+    if term.test is not None:
+        names = [*term.test.values]
     columns = [find_column(name, types) for name in names]
     if not all(column is not None and is_number(types[column]) for column in columns):
         return None
     values = [read_numbers(frame, str(column)) for column in columns]
     # NaN and infinity compare false.
     are_numbers = np.logical_and.reduce([np.abs(column) < 1e300 for column in values])
-    if flag is not None:
-        yes, no = (int(number) for number in flag.groups()[-2:])
-        return np.where(are_numbers, np.int64(yes), np.int64(no))
-    if resolution is None:
+    if term.test is not None:
+        counted: NDArray[np.int64] = (are_numbers == term.test.is_so).astype(np.int64)
+        return counted
+    if term.resolution is None:
         return None
-    steps = np.where(are_numbers, values[0], 0.0) / resolution
+    steps = np.where(are_numbers, values[0], 0.0) / term.resolution
     # Beyond 64 bits SQL says what is wrong.
     return arrays.round_half_away(steps) if (np.abs(steps) < 2.0**63).all() else None

@@ -399,7 +399,7 @@ def _find_slot_variants(run: Run, logged: ObservedUnits) -> arrays.Codes:
     variant = np.full(len(slots), arrays.NONE)
     for slot_range in Assignment(experiment.salt, weights).ranges:
         variant[(slots >= slot_range.start) & (slots < slot_range.stop)] = logged.names.index(
-            slot_range.variant
+            slot_range.label
         )
     return variant
 

@@ -13,7 +13,6 @@ from typing import get_args
 
 from abeval.engines.sql import is_number, quote
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.added import ROW_NEEDS
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_near_name
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
@@ -404,7 +403,7 @@ def name_row_column(name: str) -> str:
         >>> name_row_column("click"), name_row_column("price")
         ('click', 'raw_price')
     """
-    return name if name in {*ROW_NEEDS, "in_period", "day"} else name_raw_column(name)
+    return name if name in {*definition.ROW_NEEDS, "in_period", "day"} else name_raw_column(name)
 
 
 def write_view_expression(

@@ -1,8 +1,9 @@
 """Define what a metric is: its source, terms, direction, role and margin."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Past = Literal["", "items", "units"]
 """Of the time before the period: the popularity of items alone, or what each unit clicked, too."""
@@ -282,6 +283,15 @@ Need = Literal[
     "[pre_period]",
 ]
 
+ROW_NEEDS: Mapping[str, Need] = {
+    **{
+        need: need for need in get_args(Need) if need not in ("unit", "ts", "dwell", "[pre_period]")
+    },
+    "dwell_ms": "dwell",
+    "time_ms": "ts",
+}
+"""Column of an impression that a query of an added metric may read → what the log must have."""
+
 
 @dataclass(frozen=True)
 class Direction:
@@ -303,6 +313,7 @@ class Direction:
 
 INCREASE = Direction(sign=1)
 DECREASE = Direction(sign=-1)
+DIRECTIONS: Mapping[str, Direction] = {"increase": INCREASE, "decrease": DECREASE}
 
 
 @dataclass(frozen=True)
@@ -322,12 +333,22 @@ class RowTerm:
         resolution: None if the expression is an integer; otherwise it is rounded to whole
             multiples of this before the sum, so that the order of summing does not matter.
         of_unit: Whether each row is one unit, with covariates measured before the experiment.
+        test: What the expression asks of other values; None if it is a value itself.
     """
 
     expression: str
     scale: float = 1.0
     resolution: float | None = None
     of_unit: bool = False
+    test: "NumberTest | None" = None
+
+
+@dataclass(frozen=True)
+class NumberTest:
+    """Ask whether every value is a finite number: 1 if so, or 1 if not."""
+
+    values: tuple[str, ...]
+    is_so: bool
 
 
 @dataclass(frozen=True)

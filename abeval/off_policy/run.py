@@ -141,17 +141,7 @@ def _answers(
 def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) -> OffPolicyRow:
     if isinstance(answer, Refusal):
         hint = _NO_PROPENSITY if answer.reason == "invalid_propensity" else ""
-        return OffPolicyRow(
-            estimator=name,
-            value=None,
-            se=None,
-            low=None,
-            high=None,
-            method=None,
-            z=None,
-            reason=answer.reason,
-            message=f"{answer}{hint}",
-        )
+        return OffPolicyRow(estimator=name, reason=answer.reason, message=f"{answer}{hint}")
     z = None
     if realised is not None and answer.se:
         # The two are from different units, so their variances add.

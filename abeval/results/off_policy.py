@@ -18,14 +18,14 @@ class OffPolicyRow(Frozen):
     """
 
     estimator: str
-    value: float | None
-    se: float | None
-    low: float | None
-    high: float | None
-    method: str | None
-    z: float | None
-    reason: str | None
-    message: str | None
+    value: float | None = None
+    se: float | None = None
+    low: float | None = None
+    high: float | None = None
+    method: str | None = None
+    z: float | None = None
+    reason: str | None = None
+    message: str | None = None
 
 
 class Support(Frozen):

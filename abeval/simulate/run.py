@@ -21,7 +21,7 @@ from abeval.simulate import dirt as defects
 from abeval.simulate import world
 from abeval.simulate.dirt import Clicks, RowDirt, Truth, draw_dwell, draw_row_dirt
 from abeval.simulate.visits import Requests, ServedLists, draw_requests, serve
-from abeval.simulate.world import LIST_LENGTH, Catalogue, Ints, Plan, Users
+from abeval.simulate.world import LIST_LENGTH, Ints, Plan, Users
 
 _LOGS = ("impressions", "clicks.parquet", "items.parquet", "exposures.parquet", "training")
 WRITTEN = (*_LOGS, "experiment.toml", "truth.json")
@@ -148,12 +148,6 @@ def _write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
     copy_frame(_sql("clicks"), chunk, path)
 
 
-def _write_items(path: Path, catalogue: Catalogue) -> None:
-    """Write the catalogue."""
-    codes = {"item_id": catalogue.item_id, "category_code": catalogue.category}
-    copy_frame(_sql("items"), pd.DataFrame(codes), path)
-
-
 def _check(folder: Path, experiment: str, names: tuple[str, ...]) -> None:
     file = folder / "experiment.toml"
     if file.is_file() and file.read_bytes() != experiment.encode():
@@ -261,7 +255,8 @@ def _simulate_files(plan: Plan, folder: Path, progress: _Progress) -> Truth:
     requests = draw_requests(plan, users, streams[1], streams[6])
     catalogue = world.draw_catalogue(plan, streams[2])
     dirt = draw_row_dirt(plan, requests, streams[3])
-    _write_items(folder / "items.parquet", catalogue)
+    items = {"item_id": catalogue.item_id, "category_code": catalogue.category}
+    copy_frame(_sql("items"), pd.DataFrame(items), folder / "items.parquet")
     _write_exposures(folder / "exposures.parquet", plan, requests)
     (folder / "impressions").mkdir()
     (folder / "training").mkdir()

@@ -81,5 +81,4 @@ def build_log(drawn: Minutes, seed: int) -> pd.DataFrame:
 
 def simulate_switchback(seed: int) -> Small:
     """Simulate a switchback of cities."""
-    log = build_log(draw_minutes("balanced", 0, seed, LIFT), seed)
-    return Small("cities", log, {"ctr": LIFT})
+    return Small("cities", build_log(draw_minutes("balanced", 0, seed, LIFT), seed), {"ctr": LIFT})

@@ -355,17 +355,28 @@ def read_measures(
         ]
     summed = [_list_summed_expressions(columns, entry) for entry in entries]
     values = _Values(engine, columns, [*chain(*summed), *covariates])
-    for i, texts in enumerate(summed):
-        entry = entries[i]
-        may_be_share = bool(texts) and "value" in entry and "quantile" not in entry
-        unit = {"unit": "share"} if may_be_share and values.is_share(entry["value"]) else {}
-        defaults = {"resolution": values.step(texts), **unit}
-        does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
-        # A quantile ranks values only.
-        if does is not None and not ("quantile" in entry and does == "zero"):
-            defaults["missing"] = does
-        entries[i] = {**defaults, **entry} if texts else entry
+    entries = [
+        _make_defaults(entry, texts, values, missing) | entry if texts else entry
+        for entry, texts in zip(entries, summed, strict=True)
+    ]
     return entries, [{"value": sql, "resolution": values.step([sql])} for sql in covariates]
+
+
+def _make_defaults(
+    entry: Mapping[str, Any],
+    texts: Sequence[str],
+    values: _Values,
+    missing: Missing | Mapping[str, Missing] | None,
+) -> dict[str, Any]:
+    """Make what follows from a metric's values: its resolution, unit and missing values."""
+    defaults: dict[str, Any] = {"resolution": values.step(texts)}
+    if "value" in entry and "quantile" not in entry and values.is_share(entry["value"]):
+        defaults["unit"] = "share"
+    does = missing.get(entry.get("name", "")) if isinstance(missing, Mapping) else missing
+    # A quantile ranks values only.
+    if does is not None and not ("quantile" in entry and does == "zero"):
+        defaults["missing"] = does
+    return defaults
 
 
 def read_segments(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:

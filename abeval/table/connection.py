@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from math import ceil
 from typing import Any, NamedTuple
@@ -15,6 +15,21 @@ from abeval.errors import ExperimentError, QueryError, mask_secrets
 
 _Rows = Sequence[Sequence[str | None]]
 """Rows of a query, as texts."""
+
+
+class Target(NamedTuple):
+    """Where a statement runs.
+
+    Attributes:
+        dialect: Of its SQL.
+        types: Returns the types of a table's columns, as the warehouse names them; None if files
+            of the logs, a sample of the tables, tell them.
+        materializes: Whether the SQL may mark a CTE as computed once.
+    """
+
+    dialect: str
+    types: Callable[[str], Mapping[str, str]] | None = None
+    materializes: bool = False
 
 
 class Warehouse(NamedTuple):
@@ -34,13 +49,17 @@ class Warehouse(NamedTuple):
     close: Callable[[], None]
     materializes: bool = False
 
+    @property
+    def target(self) -> Target:
+        """Return what a statement has to know of the warehouse."""
+        return Target(self.dialect, self.types, self.materializes)
+
     def types(self, table: str) -> dict[str, str]:
         """Return the type of each column of a table, as the warehouse names it."""
         table_name = exp.to_table(table, dialect="duckdb")
         parts = {"name": table, "schema": table_name.db, "table": table_name.name}
         texts = {part: exp.Literal.string(text).sql(self.dialect) for part, text in parts.items()}
-        rows = self.ask(self.catalog.format(**texts))
-        types = {str(name): str(kind) for name, kind in rows}
+        types = {str(name): str(kind) for name, kind in self.ask(self.catalog.format(**texts))}
         if not types:
             raise QueryError(f"the warehouse has no table {table!r}, or none with columns")
         return types

@@ -24,16 +24,8 @@ from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, open_run
 from abeval.logs.shape import LogSchema, name_row_column, value_columns
 from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
-from abeval.metrics.definition import (
-    CATALOGUE,
-    FUNCTION,
-    QUANTILE,
-    UNIT_DAY,
-    Metric,
-    Source,
-    Term,
-    scales,
-)
+from abeval.metrics import definition
+from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, Source, Term
 from abeval.packaged import load_toml_next_to
 from abeval.stats.catalogue import SEED
 
@@ -140,7 +132,7 @@ def _check_metric(experiment: Experiment, metric: Metric) -> None:
     parts = ", ".join(part.name for part in metric.parts)
     is_paired = metric.source is CATALOGUE and len(experiment.variants) > 2
     reasons = {
-        f"it is a function of {parts}": metric.source is FUNCTION,
+        f"it is a function of {parts}": metric.source is definition.FUNCTION,
         "each pair of variants is compared at its own number of units": is_paired,
     }
     for reason in (reason for reason, is_so in reasons.items() if is_so):
@@ -181,7 +173,7 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
         return _write_catalogue(recorder, metric.name)
     if metric.source is QUANTILE:
         _write_events(run, schema, metric)
-        return _VALUES["quantile"].format(level=metric.level, scale=scales(metric)[0])
+        return _VALUES["quantile"].format(level=metric.level, scale=definition.scales(metric)[0])
     rows = _write_source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
     totals = {
@@ -208,7 +200,7 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
     relation = "unit_values" if metric.cap is None else "capped_values"
     value, per = (
         f"sum({name}){'' if scale == 1 else f' * {scale!r}'}"
-        for name, scale in zip(terms, scales(metric), strict=True)
+        for name, scale in zip(terms, definition.scales(metric), strict=True)
     )
     parts = f"{value} as numerator, {per} as denominator" if metric.per else f"{value} as total"
     divisor = f"nullif({per}, 0)" if metric.per else "count(*)"

@@ -108,8 +108,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
         else:
             engine.add_log(TABLE, source, reads)
         if path is not None:
-            is_csv = find_files(TABLE, source, Path()).takes("decimal")
-            _check_commas(engine, options, is_csv)
+            _check_commas(engine, options, find_files(TABLE, source, Path()).takes("decimal"))
         entries = _make_entries(engine, options, "table" if path is None else path.stem or "table")
         entries["logs"]["units"] = {**log, **entries["logs"]["units"]}
         entries |= options.entries

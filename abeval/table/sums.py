@@ -8,16 +8,13 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import BUCKET, DAY, SEGMENT, SUM_NAMES, WHOLE, Group, SumsRow
-from abeval.drafts import words
+from abeval.drafts import counts, words
 from abeval.drafts.columns import measure_table
-from abeval.drafts.counts import DAY_UNIT, MOST_ROWS, CallerNames, parse_number, read_counts
+from abeval.drafts.counts import DAY_UNIT, CallerNames
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.frames import count_keys, find_types, read_numbers
-from abeval.engines.sql import is_number, quote
+from abeval.engines.sql import quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment
 from abeval.experiment.metrics import named_metrics
@@ -100,9 +97,9 @@ def read_sums(source: object, caller: CallerNames | None = None, folder: Path = 
         table_columns = {column.lower(): column for column in engine.columns(TABLE)}
         # A table without any column of sums may be one of counts.
         if not table_columns.keys() & {*_VALUE, *_DENOMINATOR}:
-            counts = _read_counts(engine, source, caller)
-            if counts is not None:
-                return counts
+            count_sums = _read_counts(engine, source, caller)
+            if count_sums is not None:
+                return count_sums
         _check_columns(table_columns, name)
         used_columns = [column for column in _COLUMNS if column in table_columns]
         select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
@@ -126,14 +123,12 @@ def parse_summaries(
 
 def read_count_table(table: object, options: TableOptions) -> Sums | None:
     """Read a table of counts; None if it is another table, or has a unit column."""
-    if options.unit not in (None, ROW_UNIT, DAY_UNIT) or options.covariates or not _is_small(table):
-        return None
-    if _has_many_rows_of_a_key(table, options):
+    is_other = options.unit not in (None, ROW_UNIT, DAY_UNIT) or bool(options.covariates)
+    if is_other or not _may_be_counts(table, options):
         return None
     metrics = options.metrics
     named = None if metrics is None else dict(map(_split_metric, list_specs(metrics)))
-    segments = list(options.segments)
-    caller_names = CallerNames(options.variant, options.unit or "", named, segments)
+    caller_names = CallerNames(options.variant, options.unit or "", named, list(options.segments))
     with closing(DuckDBEngine()) as engine:
         _add_table(engine, table, caller_names.variant)
         return _read_counts(engine, table, caller_names)
@@ -143,31 +138,28 @@ _SMALL = 4_000_000
 """Largest file, in bytes, that is tried as a table of counts."""
 
 
-def _is_small(table: object) -> bool:
+def _may_be_counts(table: Any, options: TableOptions) -> bool:  # noqa: ANN401 (any table)
+    """Tell without reading a table whether it is as small as counts, with few rows of each key.
+
+    `read_counts` finds the same key, or fewer columns of it and so no more keys.
+    """
     if isinstance(table, str | Path):
         return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
-    # A lazy frame has no length: it would have to be computed.
-    with suppress(TypeError):
-        return len(table) <= MOST_ROWS  # type: ignore[arg-type]
-    return False
-
-
-def _has_many_rows_of_a_key(table: object, options: TableOptions) -> bool:
-    """Tell whether a frame has more than two rows of each key, as `read_counts` finds them.
-
-    A column may be part of the key unless it is known to hold numbers.
-    """
-    types = find_types(table, LogSource())
-    if types is None or options.variant not in types:
+    try:
+        rows = len(table)
+    except TypeError:
+        # A lazy frame has no length: it would have to be computed.
         return False
-    numbers = [
-        name
-        for name, kind in types.items()
-        if is_number(kind) and kind != "BOOLEAN" and not words.is_role_name(name, "time", "day")
-        if not np.isinf(read_numbers(table, name)).any()
-    ]
-    keys = [name for name in types if name == options.variant or name not in numbers]
-    return 2 * count_keys(table, keys) < len(table)  # type: ignore[arg-type]
+    # Duck-typed: pandas is not imported for other frames.
+    is_pandas = hasattr(table, "select_dtypes") and options.variant in table.columns
+    if rows > counts.MOST_ROWS or not is_pandas:
+        return rows <= counts.MOST_ROWS
+    numbers = {*table.select_dtypes("number").columns} - {options.variant}
+    keys = [name for name in table if counts.may_be_key(str(name), name in numbers)]
+    with suppress(TypeError):
+        # A cell that is a list cannot be compared.
+        return not counts.are_many_rows(rows, len(table[keys].drop_duplicates()))
+    return True
 
 
 def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
@@ -179,14 +171,14 @@ def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]
 
 def _read_counts(engine: DuckDBEngine, source: object, caller_names: CallerNames) -> Sums | None:
     """Read the engine's table as counts; None if it is no table of counts."""
-    table = read_counts(engine, measure_table(engine, TABLE), caller_names)
+    table = counts.read_counts(engine, measure_table(engine, TABLE), caller_names)
     if table is None:
         return None
     if isinstance(source, str | Path | LogSource):
         # Names of variants in text files are text, whatever they look like.
         _add_table(engine, source, table.variant)
         variant_names = caller_names._replace(variant=table.variant)
-        table = read_counts(engine, measure_table(engine, TABLE), variant_names) or table
+        table = counts.read_counts(engine, measure_table(engine, TABLE), variant_names) or table
     return sum_counts(table, caller_names.unit, name_source(source))
 
 
@@ -274,7 +266,7 @@ def _read_number(row: Mapping[str, object], name: str, where: str) -> Fraction |
     text = _read_text(row, name)
     if not text:
         return None
-    value = parse_number(text)
+    value = counts.parse_number(text)
     if value is None:
         raise LogError(f"{where}: {name} is {row[name]!r}, not a number")
     return check_bounds(value, f"{where}: {name}")
@@ -319,9 +311,9 @@ def make_sums_experiment(table: Sums, options: TableOptions) -> Experiment:
     """
     specs = list_specs(options.metrics or ())
     more = {spec["name"]: {k: v for k, v in spec.items() if k not in _TEXTS} for spec in specs}
-    counts = dict(sorted(_count_units(table.rows).items()))
-    check_spelled_once("the table of sums", counts, "give both one name and add their sums")
-    variants, questions = choose_variants(options, counts)
+    units = dict(sorted(_count_units(table.rows).items()))
+    check_spelled_once("the table of sums", units, "give both one name and add their sums")
+    variants, questions = choose_variants(options, units)
     has_before = any(_BEFORE[0] in row.sums for row in table.rows)
     ratios = {row.metric for row in table.rows if _DENOMINATOR[0] in row.sums}
     metrics = []

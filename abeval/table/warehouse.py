@@ -5,7 +5,7 @@ door each column is cast to one of few types, so that the rest needs to know not
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import combinations_with_replacement
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from abeval.engines import statement
+from abeval.engines import builders, statement
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import list_logs, name_relation
 from abeval.engines.sql import Engine, literal, query, quote, write_case
@@ -40,7 +40,7 @@ from abeval.packaged import load_toml_next_to
 from abeval.progress import Step
 from abeval.results.analysis import Result
 from abeval.table import sums
-from abeval.table.connection import connect
+from abeval.table.connection import Target, connect
 from abeval.table.counts import Sums
 
 _UNTESTED = {
@@ -50,9 +50,6 @@ _UNTESTED = {
     "bigquery": "untested on BigQuery: abeval's tests run it on an emulator, bqemulator",
 }
 """Dialects of warehouses on which abeval's tests run nothing → what they run instead."""
-
-_TypesOf = Callable[[str], Mapping[str, str]]
-"""Returns the types of a table's columns, as its dialect names them."""
 
 _READ = ("impressions", "units", "clicks", "items", "exposures")
 _END = {"clickhouse": "settings join_use_nulls = 1, prefer_column_name_to_alias = 1\n"}
@@ -91,9 +88,7 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     sums.check_supported(experiment, named_metrics(experiment), has_before)
     step("connecting")
     with closing(connect(uri)) as warehouse:
-        query = write_sums_statement(
-            experiment, warehouse.dialect, warehouse.types, warehouse.materializes
-        )
+        query = write_sums_statement(experiment, warehouse.target)
         step("sums in the warehouse")
         rows = warehouse.ask(query.text)
     step("inference")
@@ -110,16 +105,8 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     return judge(judged_experiment, metrics, replace(aggregates, notes=notes))
 
 
-def write_sums_statement(
-    experiment: Experiment,
-    dialect: str,
-    types_of: _TypesOf | None = None,
-    materializes: bool = False,
-) -> SumsStatement:
-    """Write the statement of an experiment's sums in a dialect.
-
-    Without `types_of` the logs are files, a sample of the tables. `materializes` is as for
-    `Warehouse`.
+def write_sums_statement(experiment: Experiment, target: Target) -> SumsStatement:
+    """Write the statement of an experiment's sums.
 
     Raises:
         ExperimentError: One statement cannot do what the experiment asks for.
@@ -128,9 +115,9 @@ def write_sums_statement(
     has_before = experiment.is_unit_table or experiment.pre_period is not None
     # The sums of a look are those of any other plan.
     sums.check_supported(experiment.single_look, metrics, has_before)
-    text, columns, refused = _write_statement(experiment, metrics, dialect, types_of, materializes)
+    text, columns, refused = _write_statement(experiment, metrics, target)
     notes = [
-        *_note_tests(f"sums by metric, variant and day of {experiment.name!r}", dialect),
+        *_note_tests(f"sums by metric, variant and day of {experiment.name!r}", target.dialect),
         "save the rows as a CSV file, then: abeval analyze EXPERIMENT.toml --sums FILE",
         *(f"not among them: {name}: {why}" for name, why in refused.items()),
     ]
@@ -139,14 +126,8 @@ def write_sums_statement(
     return SumsStatement(_write_comments(notes) + text, columns, refused)
 
 
-def write_value_statement(
-    experiment: Experiment,
-    name: str,
-    dialect: str,
-    types_of: _TypesOf | None = None,
-    materializes: bool = False,
-) -> str:
-    """Write the statement of a metric's value by variant in a dialect.
+def write_value_statement(experiment: Experiment, name: str, target: Target) -> str:
+    """Write the statement of a metric's value by variant.
 
     Raises:
         ExperimentError: The metric is more than sums of rows.
@@ -154,11 +135,12 @@ def write_value_statement(
     (metric,) = named_metrics(experiment, [name])
     metric = replace(metric, covariates=())
     if metric.cap is not None:
-        raise ExperimentError(f"{name} is capped, and one statement in {dialect} cannot", _HERE)
+        what = f"{name} is capped, and one statement in {target.dialect} cannot"
+        raise ExperimentError(what, _HERE)
     # The value is that of the period: no covariates.
     plain = experiment.model_copy(update={"pre_period": None})
-    text, *_ = _write_statement(plain, [metric], dialect, types_of, materializes, of_value=True)
-    return _write_comments(_note_tests(f"{name}: {metric.formula}", dialect)) + text
+    text, *_ = _write_statement(plain, [metric], target, of_value=True)
+    return _write_comments(_note_tests(f"{name}: {metric.formula}", target.dialect)) + text
 
 
 def _note_tests(heading: str, dialect: str) -> Iterator[str]:
@@ -177,12 +159,11 @@ def _write_comments(notes: Iterable[str]) -> str:
 def _write_statement(
     experiment: Experiment,
     wanted_metrics: Sequence[Metric],
-    dialect: str,
-    types_of: _TypesOf | None,
-    materializes: bool,
+    target: Target,
     of_value: bool = False,
 ) -> SumsStatement:
     """Write the statement of sums, or of one value, without comments."""
+    dialect = target.dialect
     check_dialect(dialect)
     _check_statement(experiment)
     refused = dict(_list_refusals(experiment, wanted_metrics))
@@ -198,7 +179,7 @@ def _write_statement(
     bare = experiment.model_copy(update={"logs": logs, "segments": {}, "cuts": {}})
     # Views and queries run on empty tables of the same columns: the recorder keeps their SQL.
     with closing(Recorder()) as recorder:
-        writer = _Writer(bare, dialect, recorder, types_of)
+        writer = _Writer(bare, target, recorder)
         tables, schema = writer.write_logs(metrics)
         refused |= {
             metric.name: f"the logs have no {', '.join(sorted(lacking))}"
@@ -214,11 +195,11 @@ def _write_statement(
         sql, columns = write(schema, metrics)
         recorder.view("answer", sql)
         answer = recorder.relations["answer"]
-        text = statement.write_statement(answer, dialect, tables, materializes)
+        text = statement.write_statement(answer, dialect, tables, target.materializes)
         end = _END.get(dialect, "")
-        if materializes and end:
+        if target.materializes and end:
             end = end.replace("settings ", "settings enable_materialized_cte = 1, ")
-    if unknown := statement.find_undefined_calls(text):
+    if unknown := [call for call in builders.CALLS if f"{call}(" in text.lower()]:
         what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
         raise QueryError(what, "name a dialect close to it, such as postgres")
     return SumsStatement(text + end, columns, refused)
@@ -276,9 +257,8 @@ class _Writer:
     """Makes the relations of the statement in order, on empty tables."""
 
     experiment: Experiment
-    dialect: str
+    target: Target
     recorder: Recorder
-    types_of: _TypesOf | None
 
     def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogSchema]:
         """Write the logs and their canonical views; return table names and the shape."""
@@ -344,8 +324,8 @@ class _Writer:
                 engine.confine(list_logs(self.experiment).values())
                 engine.add_log("log", log.map_unit(self.experiment.unit))
                 types, dialect = engine.columns("log"), "duckdb"
-        elif self.types_of is not None:
-            types, dialect = self.types_of(log.table), self.dialect
+        elif self.target.types is not None:
+            types, dialect = self.target.types(log.table), self.target.dialect
         else:
             what = f"logs.{name}: the columns of table {log.table!r} are not known here"
             raise ExperimentError(what, "give --connect URI, or as `path` a sample of it in files")
@@ -357,12 +337,12 @@ class _Writer:
         if kind == "BLOB":
             return name
         if kind == "TIMESTAMPTZ":
-            if self.dialect == "snowflake":
+            if self.target.dialect == "snowflake":
                 # Without its zone a time there is that of its own clock.
                 return f"cast(({name} at time zone 'UTC') as timestamp)"
-            is_postgres = self.dialect == "postgres"
+            is_postgres = self.target.dialect == "postgres"
             return f"timezone('UTC', {name})" if is_postgres else f"cast({name} as timestamp)"
-        if kind == "VARCHAR" and self.dialect == "postgres":
+        if kind == "VARCHAR" and self.target.dialect == "postgres":
             # Other collations order text by language: the first and last would differ.
             return f'cast({name} as varchar) collate "C"'
         return f"cast({name} as {kind.lower()})"
@@ -437,7 +417,7 @@ class _Writer:
                     sql = f"case when w.on_day is null then {sql} end"
                 cells.setdefault(sums.name_column(letters), {})[metric.name] = sql
         # Sums of products can exceed 64 bits.
-        wide = "hugeint" if self.dialect == "duckdb" else "decimal(38, 0)"
+        wide = "hugeint" if self.target.dialect == "duckdb" else "decimal(38, 0)"
         select_list = [
             f"sum({' * '.join([f'cast({first} as {wide})', *rest])}) as {name}"
             for (first, *rest), name in products.items()

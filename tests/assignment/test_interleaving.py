@@ -8,7 +8,7 @@ import pytest
 
 import abeval
 from abeval.assignment.interleaving import Method, interleave
-from abeval.errors import ExperimentError
+from abeval.errors import ExperimentError, LogError
 
 OLD, NEW = ["a", "b", "c", "d"], ["b", "e", "a", "f"]
 LISTS = {"old": OLD, "new": NEW}
@@ -134,3 +134,8 @@ def test_the_order_of_the_rankers_does_not_matter():
 def test_a_refusal_says_why(lists, options, says):
     with pytest.raises(ExperimentError, match=says):
         abeval.interleave(lists, **{"salt": "s", "request_id": 1} | options)
+
+
+def test_an_item_of_a_list_is_an_id():
+    with pytest.raises(LogError, match="the list of 'x' has an item that is no id"):
+        abeval.interleave({"x": [[1]], "y": [2]}, salt="s", request_id=1)

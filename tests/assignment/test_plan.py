@@ -46,6 +46,16 @@ def test_slots_of_a_layer_are_owned_once() -> None:
         Layer("l", {"x": (0, 10), "y": (5, 20)})
 
 
+def test_a_plan_names_what_is_there() -> None:
+    layer = Layer("ranker", {"one": (0, 300_000)})
+    with pytest.raises(ExperimentError, match="slots 300000 to 300000 of 'one' in layer 'l'"):
+        Layer("l", {"one": (300_000, 300_000)})
+    with pytest.raises(ExperimentError, match="layer 'ranker' has no 'two'"):
+        Plan(EVEN, layer=(layer, "two"))
+    with pytest.raises(ExperimentError, match="names the unknown variant 'new'"):
+        Plan(EVEN, overrides={"user_1": "new"})
+
+
 def test_other_weights_move_units() -> None:
     heavier = Plan(Assignment("exp", {"control": 0.9, "treatment": 0.1}))
     assert Plan(EVEN).moved(heavier) == 0.4

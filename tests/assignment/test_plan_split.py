@@ -143,7 +143,7 @@ def test_ranges_of_n_weights(weights: list[float], stops: list[int]) -> None:
 def test_edges_of_ranges_and_empty_ones() -> None:
     split = Assignment("s", {"none": 0, "a": 1, "gone": 0, "b": 1, "last": 0})
     places = {0: "a", 499_999: "a", 500_000: "b", 999_999: "b"}
-    assert {place: split._range(place).variant for place in places} == places
+    assert {place: split._range(place).label for place in places} == places
     got = split.assign_many(range(20_000))
     assert set(got.variant) == {"a", "b"}
     assert ((got.slot < 500_000) == (got.variant == "a")).all()

@@ -13,6 +13,7 @@ import pytest
 import abeval
 from abeval.api.frames import draft
 from abeval.drafts.run import Draft, draft_files
+from abeval.errors import LogError
 from abeval.results.analysis import Result
 from tests.drafts.worlds import WORLDS, World, plain
 
@@ -126,3 +127,20 @@ def test_names_of_metrics_are_free(tmp_path: Path) -> None:
     names = [metric["name"] for metric in tomllib.loads(own.text)["metrics"]]
     assert len({*names}) == len(names) == 3
     assert "покупка" in names
+
+
+def test_numbers_that_are_text_are_asked_for() -> None:
+    rows = {"user_id": range(400), "group": ["control", "new"] * 200}
+    plain_text = pd.DataFrame({**rows, "revenue": [str(i % 7) for i in range(400)]})
+    (question, _) = draft(plain_text).questions
+    assert question.startswith("numbers: revenue is text that looks like numbers: make numbers")
+    with_comma = plain_text.assign(revenue=[f"{i % 7},5" for i in range(400)])
+    (question, _) = draft(with_comma).questions
+    assert "but has '0,5': write them with a point" in question
+
+
+def test_a_text_of_hundreds_of_letters_is_no_name_of_a_variant() -> None:
+    frame = pd.DataFrame({"user_id": range(400), "group": ["control", "x" * 300] * 200})
+    with pytest.raises(LogError, match="a variant in column 'group' is called 'xxx") as refused:
+        draft(frame)
+    assert refused.value.hint == "names of variants have at most 200 characters"

@@ -21,6 +21,7 @@ import abeval
 from abeval.drafts.run import draft_files
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 from tests.cli.test_cli import call
 from tests.workbooks import write_ods, write_xlsb, write_xlsx
@@ -185,6 +186,14 @@ def test_what_a_file_needs_is_said(
         abeval.analyze(file, unit="user_id", variant="group")
     assert what in str(refused.value)
     assert hint in str(refused.value)
+
+
+def test_a_workbook_at_an_address_is_to_be_copied_first(tmp_path: Path) -> None:
+    log = LogSource(path="https://example.org/users.xlsx")
+    engine = DuckDBEngine(EngineOptions(remote_files=True), tmp_path)
+    with closing(engine), pytest.raises(LogError, match="is at an address") as refused:
+        engine.add_log("raw_units", log)
+    assert refused.value.hint == "copy it to this machine, and name the copy"
 
 
 def test_an_experiment_file_is_told_its_own_words(tmp_path: Path, users: pd.DataFrame) -> None:

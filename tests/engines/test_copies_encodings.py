@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 
+import duckdb
 import pytest
 
 import abeval
@@ -70,6 +71,17 @@ def test_damage_of_a_text_in_utf8_is_no_other_encoding(
     assert what in refused.value.what
     assert hint in str(refused.value.hint)
     assert "gb18030" not in str(refused.value)
+
+
+def test_a_file_of_zstd_in_another_encoding_is_to_be_decompressed(tmp_path: Path) -> None:
+    text = "user,группа\n1,контроль\n2,тест\n"
+    plain, packed = tmp_path / "a.csv", tmp_path / "a.csv.zst"
+    plain.write_text(text, encoding="utf-8")
+    copied = f"copy (from '{plain}') to '{packed}' (format csv, compression zstd)"
+    duckdb.sql(copied)
+    with pytest.raises(LogError, match=r"a\.csv\.zst is compressed, and not in UTF-8") as refused:
+        abeval.analyze(packed, unit="user", variant="группа", read={"encoding": "cp1251"})
+    assert refused.value.hint == "decompress it"
 
 
 def test_compressed_lines_are_not_counted(tmp_path: Path) -> None:

@@ -99,3 +99,10 @@ def test_money_in_a_log_is_told_with_a_cast_that_reads_it(tmp_path: Path) -> Non
         tmp_path, name="t", **entries, **log, metrics=[{"name": "x", "value": cast}]
     ).analyze()
     assert result["x"].control == pytest.approx(WANTED * 1000, rel=1e-12)
+
+
+def test_a_column_of_ids_may_have_braces_in_its_name(tmp_path: Path) -> None:
+    file = write(tmp_path / "a.csv")
+    file.write_text(file.read_text().replace("user_id", "user{0}id"))
+    result = abeval.analyze(file, metrics=["x"], **(NAMED | {"unit": "user{0}id"}))
+    assert result["x"].units_control == 200

@@ -211,6 +211,7 @@ def test_a_metric_that_nobody_added_is_unknown_and_the_nearest_is_named():
         ({"query": "drop table x"}, "its query is not one SELECT"),
         ({"reads": ["ts"]}, "reads: 'ts' is time_ms there"),
         ({"scale": 0}, "scale is 0, not between"),
+        ({"direction": "up"}, "direction is 'up', not increase or decrease"),
         ({"query": None}, "`reads` is for a query"),
         (
             {"query": None, "reads": [], "value": "sum(click)"},

@@ -308,6 +308,14 @@ def test_a_log_without_clicks_has_no_interval() -> None:
         (lambda log: log, {"policy": pd.concat([B, B.head(1)])}, "is repeated at position 1"),
         (lambda log: log, {"policy": B.assign(item_id="x")}, "no usable item"),
         (
+            lambda log: log.assign(
+                item_id=log["item_id"].astype("Int64").where(log["variant"] == "b")
+            ),
+            {"policy": B},
+            "no impression of variant 'a' has an item_id",
+        ),
+        (lambda log: log[log["variant"] == "b"], {"policy": B}, "variant 'a' has no impressions"),
+        (
             lambda log: log,
             {"policy": B.assign(probability=None)},
             "no usable item id or probability",

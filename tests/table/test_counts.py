@@ -155,6 +155,15 @@ def test_days_decide_only_where_a_person_says_that_they_are_units() -> None:
     assert srm.status == "skipped"
 
 
+def test_by_day_what_is_not_shown_is_said() -> None:
+    frame = days().assign(device="phone")
+    notes = " ".join(abeval.analyze(frame, unit="day").notes)
+    assert "By day, effects are not shown by device." in notes
+    means = frame.assign(mean=frame["clicks"] / frame["impressions"], sd=0.2)
+    notes = " ".join(abeval.analyze(means.drop(columns="clicks"), unit="day").notes)
+    assert "By day, sd is not used." in notes
+
+
 def test_users_by_day_add_up_only_where_each_is_in_one_day() -> None:
     frame = days().rename(columns={"impressions": "users", "clicks": "conversions"})
     assert abeval.analyze(frame).verdicts[0].decision == "draft"
@@ -271,6 +280,11 @@ def test_a_null_that_is_written_out_is_no_variant_of_counts() -> None:
 def test_what_is_no_count_is_refused(text: str, says: str) -> None:
     with pytest.raises(LogError, match=says):
         abeval.analyze(table(text))
+
+
+def test_a_metric_of_counts_is_a_column_of_numbers() -> None:
+    with pytest.raises(LogError, match="metric sold: no column of numbers is called 'sold'"):
+        abeval.analyze(USERS, metrics=["sold = sold / users"])
 
 
 def test_a_day_without_a_variant_is_refused() -> None:

@@ -264,6 +264,12 @@ def test_rows_of_a_unit_are_one_or_none(frame: pd.DataFrame, result: Result) -> 
     assert next(c for c in found.trust if c.name == "units_set_aside").status == "warn"
 
 
+def test_a_table_needs_a_column_of_numbers(frame: pd.DataFrame) -> None:
+    with pytest.raises(LogError, match="the table has no column of numbers to compare") as refused:
+        abeval.analyze(frame[["user_id", "grp"]], unit="user_id", variant="grp")
+    assert refused.value.hint == "it has: user_id, grp"
+
+
 def test_rows_without_an_id_are_units(frame: pd.DataFrame) -> None:
     found = abeval.analyze(frame[["grp", "converted"]], variant="grp")
     assert aside(found, "units") == {"used": 6000}

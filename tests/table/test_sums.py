@@ -193,6 +193,13 @@ def one_row(**changes: object) -> pd.DataFrame:
         (one_row(sum_y=None), "row 2: sum_y is empty"),
         (one_row(day="soon"), "row 2: day is 'soon'"),
         (one_row(day="2026-09-14"), "by day only"),
+        (one_row(variant="total"), "row 2: variant is 'total', the sum of other rows"),
+        (one_row(scale_y=0.0), "row 2: a scale is not above 0"),
+        (one_row(sum_y="many"), "row 2: sum_y is 'many', not a number"),
+        (
+            pd.concat([one_row(), one_row().assign(day="2026-09-14", n=900, sum_yy=9000.0)]),
+            "900 units with m of a on 2026-09-14, more than in all",
+        ),
         (pd.concat([one_row(), one_row()]), "the frame has m of a twice"),
         (one_row().drop(columns="n"), "the frame has no column 'n'"),
         (one_row(sum_x=1.0), "no column 'sum_xx'"),

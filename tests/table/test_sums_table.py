@@ -104,6 +104,23 @@ def test_segments_of_the_experiment_are_said_not_to_be_shown() -> None:
     assert with_segments[-1] == "Sums have no segments, so these are not shown: device, land."
 
 
+def test_what_sums_do_not_say_is_in_the_notes() -> None:
+    both = pd.concat([table(**PER), table(metric="clicks_per_user", n=200)])
+    notes = judged(both, metrics=["ctr", "clicks_per_user"])
+    assert "Metrics over a part of the units, as their n says: clicks_per_user." in notes
+    logs = {"impressions": {"path": "x.parquet"}, "exposures": {"path": "e.parquet"}}
+    assert judged(both, logs=logs)[-1].startswith("Sums do not show whether the split changed")
+
+
+def test_sums_of_another_kind_are_no_sums_of_a_metric() -> None:
+    own = plan(metrics=["ctr", "clicks_per_user"], segments={})
+    both = pd.concat([table(), table(metric="clicks_per_user")])
+    _, _, aggregates = aggregate_sums(own, named_metrics(own), read_sums(both))
+    assert aggregates.refused == {
+        "ctr": ("sums of ctr as it is defined: they have no denominator",)
+    }
+
+
 @pytest.mark.parametrize("adjust", ["cuped", "regression"])
 def test_an_adjustment_needs_sums_before_of_some_row(adjust: str) -> None:
     inference = {"inference": {"adjust": adjust}}
