@@ -98,15 +98,14 @@ def share_cells(control: Floats, variant: Floats, rows: tuple[float, float]) -> 
 
 def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
     """Return the fit nearest to a start with the least distance, and its cost."""
-
-    def distance(fit: Floats) -> Floats:
-        return compare_cells(cells, fit)[0]
-
-    def slopes(fit: Floats) -> Floats:
-        return compare_cells(cells, fit)[1]
-
-    first = np.clip(start, *_LIMITS)
-    best = least_squares(distance, first, slopes, _LIMITS, ftol=_TOLERANCE, xtol=_TOLERANCE)
+    best = least_squares(
+        lambda fit: compare_cells(cells, fit)[0],
+        np.clip(start, *_LIMITS),
+        lambda fit: compare_cells(cells, fit)[1],
+        _LIMITS,
+        ftol=_TOLERANCE,
+        xtol=_TOLERANCE,
+    )
     return best.x, best.cost
 
 
