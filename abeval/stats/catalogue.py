@@ -103,14 +103,10 @@ def _count_levels(totals: _Totals) -> _Levels:
     size = int(totals.max(initial=0)) + 1
     # Few whole totals are counted, all others sorted.
     if size <= totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
-        rows = [np.bincount(row.astype(np.intp), minlength=size) for row in totals]
-        return _drop_empty(np.stack(rows))
-    return _Levels(_sort(totals), np.ones((1, totals.shape[1]), dtype=np.intp))
-
-
-def _drop_empty(items: Integers) -> _Levels:
-    totals = np.flatnonzero(items.any(axis=0))
-    return _Levels(totals[None], items[:, totals])
+        items = np.stack([np.bincount(row.astype(np.intp), minlength=size) for row in totals])
+        levels = np.flatnonzero(items.any(axis=0))
+        return _Levels(levels[None], items[:, levels])
+    return _Levels(np.sort(totals, axis=1), np.ones((1, totals.shape[1]), dtype=np.intp))
 
 
 def _spread_of_levels(levels: _Levels, size: int, functionals: Sequence[_Spread]) -> Floats:
@@ -128,16 +124,6 @@ def _coverage_of_levels(levels: _Levels, units: Floats, at: Floats, size: int) -
     index = np.minimum(levels.totals, chances.shape[1] - 1).astype(np.intp)
     seen = chances[np.arange(len(chances))[:, None], index]
     return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / size)
-
-
-def _sort(totals: _Totals) -> NDArray[np.number]:
-    """Sort each row: the totals of items in one set of groups."""
-    # NumPy sorts whole numbers of 16 bits by radix, which is faster.
-    if totals.max(initial=0) < 1 << 16:
-        whole = totals.astype(np.uint16)
-        if np.array_equal(whole, totals):
-            return np.sort(whole, axis=1, kind="stable")
-    return np.sort(totals, axis=1)
 
 
 def _ginis(
@@ -187,9 +173,6 @@ def chances_seen(units: ArrayLike, at: ArrayLike) -> Floats:
 
 # Items times sets of groups whose totals a thread holds in memory at once.
 _CHUNK = 1 << 22
-
-# Of fewer items, all totals of a set are counted sooner than those that change.
-_MANY_ITEMS = 10_000
 
 # Items per matrix product, few enough that BLAS starts no threads of its own.
 _BLOCK = 128
@@ -341,22 +324,11 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
 
 def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Levels, slice], Floats]) -> Floats:
     """Evaluate sets of groups, the rows of `members`; shape (functionals, sets)."""
-    whole = arm.counts.sum(axis=0)
-    # Of most groups, only items of the few others have another total than in all of them. Whole
-    # numbers are in single precision, see `_precision`.
-    can_change = max(_MANY_ITEMS, whole.max()) < len(whole) and whole.dtype == np.float32
-    if can_change and members.mean() > 0.5:
-        items = [np.flatnonzero(row > 0) for row in arm.counts]
-        shown = [row[at].astype(np.intp) for row, at in zip(arm.counts, items, strict=True)]
 
-        def count(chunk: slice) -> _Levels:
-            return _change_levels(members[chunk], items, shown, whole.astype(np.intp))
-    else:
+    def evaluate_chunk(chunk: slice) -> Floats:
+        return evaluate(_count_levels(_totals(members[chunk], arm.counts)), chunk)
 
-        def count(chunk: slice) -> _Levels:
-            return _count_levels(_totals(members[chunk], arm.counts))
-
-    return _map_chunks(lambda chunk: evaluate(count(chunk), chunk), len(members), len(whole))
+    return _map_chunks(evaluate_chunk, len(members), arm.counts.shape[1])
 
 
 def _map_chunks(evaluate: Callable[[slice], Floats], sets: int, items: int) -> Floats:
@@ -364,23 +336,6 @@ def _map_chunks(evaluate: Callable[[slice], Floats], sets: int, items: int) -> F
     size = max(1, _CHUNK // max(items, 1))
     chunks = [slice(start, start + size) for start in range(0, sets, size)]
     return np.concatenate([*map_in_threads(evaluate, chunks)], axis=1)
-
-
-def _change_levels(
-    members: _Totals, items: Sequence[Integers], shown: Sequence[Integers], whole: Integers
-) -> _Levels:
-    """Count the items of each total in sets of groups, from those in all groups.
-
-    By group, `items` are those that it was shown, and `shown` how often.
-    """
-    levels = np.tile(np.bincount(whole), (len(members), 1))
-    for member, level in zip(members, levels, strict=True):
-        left = whole.copy()
-        for group in np.flatnonzero(member == 0).tolist():
-            level -= np.bincount(left[items[group]], minlength=len(level))
-            left[items[group]] -= shown[group]
-            level += np.bincount(left[items[group]], minlength=len(level))
-    return _drop_empty(levels)
 
 
 def _totals(members: _Totals, counts: _Totals) -> _Totals:
