@@ -174,9 +174,6 @@ def chances_seen(units: ArrayLike, at: ArrayLike) -> Floats:
 # Items times sets of groups whose totals a thread holds in memory at once.
 _CHUNK = 1 << 22
 
-# Items per matrix product, few enough that BLAS starts no threads of its own.
-_BLOCK = 128
-
 
 class Arm(NamedTuple):
     """Units or impressions of a variant, shape (groups, items), and units by group."""
@@ -339,19 +336,8 @@ def _map_chunks(evaluate: Callable[[slice], Floats], sets: int, items: int) -> F
 
 
 def _totals(members: _Totals, counts: _Totals) -> _Totals:
-    """Count each item in each set, shape (sets, items): `members @ counts` by blocks."""
-    used = members.any(axis=0)
-    members, counts = members[:, used].astype(counts.dtype), counts[used]
-    totals = np.empty((len(members), counts.shape[1]), counts.dtype)
-    even = counts.shape[1] // _BLOCK * _BLOCK
-    np.matmul(members, _blocks(counts[:, :even]), out=_blocks(totals[:, :even]))
-    np.matmul(members, counts[:, even:], out=totals[:, even:])
-    return totals
-
-
-def _blocks(matrix: _Totals) -> _Totals:
-    """View the matrix in the shape (columns / _BLOCK, rows, _BLOCK)."""
-    return matrix.reshape(len(matrix), matrix.shape[1] // _BLOCK, _BLOCK).transpose(1, 0, 2)
+    """Count each item in each set, shape (sets, items)."""
+    return np.asarray(members.astype(counts.dtype) @ counts)
 
 
 def _members(sets: Integers, groups: int) -> NDArray[np.float32]:
