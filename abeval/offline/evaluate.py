@@ -365,8 +365,7 @@ def _write_truth(
     traffic = candidates.write_single_traffic("judgements", part.name if part else "all")
     units = candidates.write_units(engine, traffic)
     _check_units(units, part)
-    columns = ["unit_id", "request_id", "item_id", "grade"]
-    candidates.keep_units(engine, "judgements", columns, units, are_all=True)
+    candidates.keep_units(engine, "judgements")
     # A request belongs to one unit, and an item that was judged twice has its best grade.
     best = ["min(unit_id) as unit_id", "max(grade) as grade"]
     rows = "select request_id, item_id, unit_id, grade from kept_rows"
@@ -481,9 +480,7 @@ def evaluate_log(
                 )
                 units = candidates.write_units(engine, traffic)
                 _check_units(units, part)
-                rows = candidates.write_rows(
-                    engine, units, [], by, part_scoring.cutoffs, are_all=True
-                )
+                rows = candidates.write_rows(engine, [], by, part_scoring.cutoffs)
             sql = candidates.write_shown_candidates(of_model)
             points = candidates.write_shown_points(of_model)
             judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)

@@ -160,9 +160,7 @@ class ReplayRun:
         ]
         try:
             with explain_failures(part, scoring.cutoffs):
-                rows = candidates.write_rows(
-                    engine, units, sources, scoring.policy.ties, scoring.cutoffs
-                )
+                rows = candidates.write_rows(engine, sources, scoring.policy.ties, scoring.cutoffs)
         except QueryError as error:
             # Scores of models are expressions too, and the engine does not say which has failed.
             raise find_faulty_expression(self.run, [], schema, error) from error
