@@ -74,7 +74,11 @@ def spread_of_sets(totals: _Totals, catalogue_size: int, functionals: Sequence[_
         array([[0.5  , 0.   ],
                [0.   , 0.693]])
     """
-    return _spread_of_levels(_count_levels(totals), catalogue_size, functionals)
+    levels = _count_levels(totals)
+    sums = np.einsum("ij,ij->i", *levels, dtype=np.float64)
+    if not sums.all():
+        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
+    return np.stack([_SET_FUNCTIONALS[name](*levels, sums, catalogue_size) for name in functionals])
 
 
 def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
@@ -82,10 +86,12 @@ def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size:
 
     `totals` are the units that were shown each item, shape (sets, items).
     """
-    # Items of the last chance are alike, so that totals are few and counted rather than sorted.
-    most = chances_seen(units, at).shape[1] - 1
-    levels = _count_levels(np.minimum(totals, most, dtype=totals.dtype))
-    return _coverage_of_levels(levels, units, at, catalogue_size)
+    chances = chances_seen(units, at)
+    # The last chance is that of all larger numbers of units, so that totals are few and counted
+    # rather than sorted.
+    levels = _count_levels(np.minimum(totals, chances.shape[1] - 1, dtype=totals.dtype))
+    seen = chances[np.arange(len(chances))[:, None], levels.totals.astype(np.intp)]
+    return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / catalogue_size)
 
 
 class _Levels(NamedTuple):
@@ -107,23 +113,6 @@ def _count_levels(totals: _Totals) -> _Levels:
         levels = np.flatnonzero(items.any(axis=0))
         return _Levels(levels[None], items[:, levels])
     return _Levels(np.sort(totals, axis=1), np.ones((1, totals.shape[1]), dtype=np.intp))
-
-
-def _spread_of_levels(levels: _Levels, size: int, functionals: Sequence[_Spread]) -> Floats:
-    """Compute Gini and entropy of each set, shape (functionals, sets)."""
-    sums = np.einsum("ij,ij->i", *levels, dtype=np.float64)
-    if not sums.all():
-        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
-    return np.stack([_SET_FUNCTIONALS[name](*levels, sums, size) for name in functionals])
-
-
-def _coverage_of_levels(levels: _Levels, units: Floats, at: Floats, size: int) -> Floats:
-    """Compute the coverage of each set, shape (sets,)."""
-    chances = chances_seen(units, at)
-    # The last chance is that of all larger numbers of units.
-    index = np.minimum(levels.totals, chances.shape[1] - 1).astype(np.intp)
-    seen = chances[np.arange(len(chances))[:, None], index]
-    return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / size)
 
 
 def _ginis(
@@ -202,8 +191,8 @@ class Coverage(NamedTuple):
         members = np.concatenate([_members(order[None], len(arm.units)) for order in orders])
         units = members @ arm.units
 
-        def evaluate(levels: _Levels, chunk: slice) -> Floats:
-            return _coverage_of_levels(levels, units[chunk], at[chunk], self.size)[None]
+        def evaluate(totals: _Totals, chunk: slice) -> Floats:
+            return coverage_of_sets(totals, units[chunk], at[chunk], self.size)[None]
 
         return _over_sets(arm, members, evaluate)
 
@@ -218,16 +207,13 @@ class Coverage(NamedTuple):
         others = pooled.units.sum() - units
         at = np.minimum(units, others)
 
-        def evaluate(chunk: slice) -> Floats:
-            totals = _totals(members[chunk], pooled.counts)
+        def evaluate(totals: _Totals, chunk: slice) -> Floats:
             block = coverage_of_sets(totals, units[chunk], at[chunk], self.size)
             rest = coverage_of_sets(shown - totals, others[chunk], at[chunk], self.size)
             return (block - rest)[None]
 
         # Coverage by rare items is proportional to traffic, and so are its differences.
-        return np.asarray(
-            _map_chunks(evaluate, len(members), len(shown)) * np.maximum(1.0, observed / at)
-        )
+        return np.asarray(_over_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at))
 
     def count_groups(self, groups: int, _in_blocks: int) -> int:
         """Count the groups of units that one random difference uses: here, all."""
@@ -260,7 +246,7 @@ class Evenness(NamedTuple):
 
     def _over_sets(self, arm: Arm, members: _Totals) -> Floats:
         return _over_sets(
-            arm, members, lambda levels, _: _spread_of_levels(levels, self.size, self.functionals)
+            arm, members, lambda totals, _: spread_of_sets(totals, self.size, self.functionals)
         )
 
 
@@ -319,25 +305,18 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
     return Arm(counts, control.units + treatment.units)
 
 
-def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Levels, slice], Floats]) -> Floats:
-    """Evaluate sets of groups, the rows of `members`; shape (functionals, sets)."""
+def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], Floats]) -> Floats:
+    """Evaluate sets of groups, the rows of `members`, in threads; shape (functionals, sets).
+
+    The function gets the totals of the items in some of the sets, shape (sets, items), and which.
+    """
+    size = max(1, _CHUNK // max(arm.counts.shape[1], 1))
+    chunks = [slice(start, start + size) for start in range(0, len(members), size)]
 
     def evaluate_chunk(chunk: slice) -> Floats:
-        return evaluate(_count_levels(_totals(members[chunk], arm.counts)), chunk)
+        return evaluate(members[chunk].astype(arm.counts.dtype) @ arm.counts, chunk)
 
-    return _map_chunks(evaluate_chunk, len(members), arm.counts.shape[1])
-
-
-def _map_chunks(evaluate: Callable[[slice], Floats], sets: int, items: int) -> Floats:
-    """Evaluate so many sets by chunks, in threads; shape (functionals, sets)."""
-    size = max(1, _CHUNK // max(items, 1))
-    chunks = [slice(start, start + size) for start in range(0, sets, size)]
-    return np.concatenate([*map_in_threads(evaluate, chunks)], axis=1)
-
-
-def _totals(members: _Totals, counts: _Totals) -> _Totals:
-    """Count each item in each set, shape (sets, items)."""
-    return np.asarray(members.astype(counts.dtype) @ counts)
+    return np.concatenate([*map_in_threads(evaluate_chunk, chunks)], axis=1)
 
 
 def _members(sets: Integers, groups: int) -> NDArray[np.float32]:
