@@ -187,9 +187,7 @@ def _aa_replays(
     # A metric whose row has another test is not judged by a replay of t.
     replayed = {name: bucket_sums for name, bucket_sums in sums.items() if name not in refused}
     if experiment.inference.adjust in ("cuped", "regression"):
-        replayed = {
-            name: subtract_past_effect(bucket_sums) for name, bucket_sums in replayed.items()
-        }
+        replayed = {name: subtract_past_effect(raw) for name, raw in replayed.items()}
     units, alpha = sum(counts.values()), experiment.alpha
     level = Level.at(alpha, experiment.trust.alpha_warn / max(1, len(replayed)), runs)
     is_enough = level.is_clear if ends_early else None
