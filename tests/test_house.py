@@ -44,8 +44,6 @@ ORDER = (
 
 OFFLINE = (
     ("replay", "evaluate"),
-    ("parts",),
-    ("curves",),
     ("estimates",),
     ("groups",),
     ("inference",),

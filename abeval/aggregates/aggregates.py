@@ -255,6 +255,14 @@ class Aggregates:
         """Count the analysed units of a variant."""
         return self.units.get(variant, 0)
 
+    def count_rows(self, reason: str, log: str = "") -> int:
+        """Count the rows of a log, or of all, that were used or set aside for a reason."""
+        return sum(
+            row_count.rows
+            for row_count in self.row_counts
+            if row_count.reason == reason and log in ("", row_count.log)
+        )
+
     def cells(self, metric: str, slice_name: str) -> Sequence[str]:
         """Return the cells of a slice of a metric, in order."""
         return sorted(self._slices.get((metric, slice_name), {}))

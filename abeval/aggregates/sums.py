@@ -246,6 +246,16 @@ def make_moments_by_period(
     return moments
 
 
+def map_moments(
+    moments: MomentsByPeriod, change: Callable[[Moments], Moments]
+) -> list[dict[str, Moments]]:
+    """Change the moments of every variant in every split period."""
+    return [
+        {name: change(variant_moments) for name, variant_moments in by_variant.items()}
+        for by_variant in moments
+    ]
+
+
 def pool_moments(moments: MomentsByPeriod) -> dict[str, Moments]:
     """Pool the moments of all split periods, by variant."""
     totals: dict[str, Moments] = {}

@@ -16,7 +16,6 @@ from abeval.agreement.levels import Levels
 from abeval.agreement.log import AgreementLog, list_cause_columns, open_training
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.model import Experiment
-from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
@@ -61,14 +60,8 @@ def build_agreement(
 
 def offline_columns(experiment: Experiment) -> Extra:
     """Choose the columns of the impressions that `read_offline` reads besides scores."""
-
-    def columns(log: LogColumns) -> list[str]:
-        # A table of units has no impressions; `read_offline` refuses it with a message.
-        if experiment.is_unit_table:
-            return []
-        return list_cause_columns(experiment, log)
-
-    return columns
+    # A table of units has no impressions; `read_offline` refuses it with a message.
+    return lambda log: [] if experiment.is_unit_table else list_cause_columns(experiment, log)
 
 
 def read_offline(

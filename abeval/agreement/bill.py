@@ -14,7 +14,6 @@ from abeval.agreement.case import CauseContext, spread
 from abeval.agreement.levels import PARTS, Levels
 from abeval.history.promise import Promise
 from abeval.results.agreement import Cause, Gap, GapPart
-from abeval.results.effects import Row
 from abeval.stats import effects
 from abeval.stats.distributions import quantile
 from abeval.stats.records import Estimate, Floats
@@ -163,7 +162,10 @@ def build_gap_of_history(
     `points` are steps of causes.
     """
     row, target = case.online, "" if case.gap is None else case.gap.online
-    lift = None if row is None else spread(*_lift(row), case.alpha)
+    lift = None
+    if row is not None:
+        units = row.units_control + row.units
+        lift = spread(row.lift, row.lift_low, row.lift_high, units, case.alpha)
     if lift is None:
         return Gap(case.variant, target, reason=f"{target} has no interval online")
     # Points are lifts of clicks per impression, which do not add up with another metric.
@@ -173,10 +175,6 @@ def build_gap_of_history(
     errors = [one.extra for one in (*both, *parts.values())]
     gap = Gap(case.variant, target, source="history", predictor=promise.predictor)
     return _fill(gap, both, errors, parts, found, case.alpha)
-
-
-def _lift(row: Row) -> tuple[float | None, float | None, float | None, int]:
-    return row.lift, row.lift_low, row.lift_high, row.units_control + row.units
 
 
 def _fill(

@@ -161,11 +161,9 @@ class CauseContext:
 
         It is 1 where the candidate is better, -1 where worse, else 0.
         """
-        return (
-            0
-            if self.gap is None
-            else orient_offline(self.pair(self.gap.offline, self.control)).sign
-        )
+        if self.gap is None:
+            return 0
+        return orient_offline(self.pair(self.gap.offline, self.control)).sign
 
     @property
     def _stands(self) -> str:

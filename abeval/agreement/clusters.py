@@ -101,20 +101,18 @@ def shares(rows: pd.DataFrame, column: str, among: str) -> Shares | None:
     return Shares(control, variant, difference(control, variant))
 
 
-class Stratified(NamedTuple):
-    """AUC within strata, weighted by pairs, of both models on one traffic."""
+class ModelPair(NamedTuple):
+    """A metric of both models on one traffic, and candidate minus baseline, paired."""
 
     baseline: Estimate
     candidate: Estimate
     difference: Estimate
 
 
-def estimate_strata(pairs: pd.DataFrame, variant: str, part: str = "all") -> Stratified | None:
-    """Return AUC of both models, of one part.
+def estimate_strata(pairs: pd.DataFrame, variant: str, part: str = "all") -> ModelPair | None:
+    """Return AUC within strata of both models, weighted by pairs, of one part.
 
-    `pairs` are the rows of `queries/agreement/pairs`.
-
-    Rows have halves of won pairs, and pairs, by cluster.
+    `pairs` are the rows of `queries/agreement/pairs`: halves of won pairs, and pairs, by cluster.
     """
     part_rows = pairs[(pairs["variant"] == variant) & (pairs["part"] == part)]
     count = part_rows["pairs"].to_numpy(dtype=np.float64)
@@ -128,7 +126,7 @@ def estimate_strata(pairs: pd.DataFrame, variant: str, part: str = "all") -> Str
         # Each pair is counted at both of its rows: the influence of a cluster is twice its share
         # (Hoeffding 1948).
         influences.append(2 * (won - values[-1] * count) / total)
-    return Stratified(
+    return ModelPair(
         estimate_from_influences(values[0], influences[0]),
         estimate_from_influences(values[1], influences[1]),
         # Both models order the same pairs, so the difference has its own influences.

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from abeval.agreement.case import (
     name_needs,
 )
 from abeval.agreement.causes import CAUSES
+from abeval.agreement.clusters import ModelPair
 from abeval.agreement.levels import Levels
 from abeval.agreement.standing import SignedInterval, find_standing, orient_offline, orient_online
 from abeval.calls import explain_types
@@ -39,7 +39,6 @@ from abeval.results.history import HistoryRow
 from abeval.results.replay import ReplayResult
 from abeval.stats import effects
 from abeval.stats.multiplicity import adjust
-from abeval.stats.records import Estimate
 
 _LEAST_SHARE = 0.25
 """A cause that is known to account for less of the gap does not explain it."""
@@ -81,7 +80,8 @@ def compare(
     if replay is not None and replay.name != info.name:
         raise ValueError(f"the replay is of {replay.name!r}, the result of {info.name!r}")
     models = {variant.name: variant.model or "" for variant in info.variants}
-    cases, rows = list[CauseContext](), list[AgreementRow]()
+    cases, rows, causes = list[CauseContext](), list[AgreementRow](), list[Cause]()
+    explanations = list[results.Explanation]()
     for name in (variant for variant in models if variant != info.control):
         case = CauseContext(
             control=info.control,
@@ -101,27 +101,25 @@ def compare(
         gap = min(
             case_rows, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None
         )
-        cases.append(replace(case, gap=gap))
+        case = replace(case, gap=gap)
+        findings = {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
+        ranked_causes = _rank_causes(case, findings)
+        if gap is not None:
+            bill = _build_bill(case, findings, ranked_causes, history)
+            explanations.append(write_explanation(case, gap, ranked_causes, bill))
+        cases.append(case)
         rows += case_rows
-    findings = [_judge_causes(case) for case in cases]
-    causes = [_rank_causes(*checked) for checked in zip(cases, findings, strict=True)]
-    explanations = tuple(
-        write_explanation(
-            case, case.gap, ranked_causes, _build_bill(case, checked, ranked_causes, history)
-        )
-        for case, checked, ranked_causes in zip(cases, findings, causes, strict=True)
-        if case.gap is not None
-    )
+        causes += ranked_causes
     return Agreement(
         schema_version=results.AGREEMENT_SCHEMA_VERSION,
         name=info.name,
         alpha=info.alpha,
-        explanations=explanations,
+        explanations=tuple(explanations),
         rows=tuple(rows),
         matrix=tuple(cell for case in cases for cell in _list_matrix(case)),
         decompositions=tuple(part for case in cases for part in _decompose_differences(case)),
         backtests=tuple(backtests),
-        causes=tuple(cause for of_case in causes for cause in of_case),
+        causes=tuple(causes),
         positions=tuple(rate for case in cases for rate in _position_rates(case)),
         notes=tuple(notes),
         questions=result.questions,
@@ -130,11 +128,6 @@ def compare(
 
 
 _Findings = Mapping[CauseCheck, Finding | Unchecked]
-
-
-def _judge_causes(case: CauseContext) -> _Findings:
-    """Check every cause, as far as the logs allow."""
-    return {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
 
 
 def _rank_causes(case: CauseContext, findings: _Findings) -> tuple[Cause, ...]:
@@ -389,36 +382,15 @@ def _list_matrix(case: CauseContext) -> Iterator[results.MatrixCell]:
             yield results.MatrixCell(case.variant, row.metric, row.model, row.traffic, *numbers)
 
 
-class _Traffic(NamedTuple):
-    """Both models on one traffic, where they are paired."""
-
-    baseline: Estimate
-    candidate: Estimate
-    difference: Estimate
-
-    @property
-    def total(self) -> float:
-        """Return the variance of the sum of both models.
-
-        It is 2 Var(a) + 2 Var(b) - Var(b - a), and not below zero.
-        """
-        # Pairs give the variance of the difference, from which that of the sum follows.
-        both = 2 * self.baseline.variance + 2 * self.candidate.variance
-        return max(both - self.difference.variance, 0.0)
-
-
 def _decompose_differences(case: CauseContext) -> Iterator[results.Decomposition]:
     """Split the logged difference of each metric of `_METRICS` into model and traffic."""
     definitions = dict(case.replay.definitions) if case.replay is not None else {}
-    for metric in _METRICS:
-        if metric in definitions:
-            yield _decomposition(case, metric)
+    yield from (_decompose(case, metric) for metric in _METRICS if metric in definitions)
 
 
-def _decomposition(case: CauseContext, metric: str) -> results.Decomposition:
-    first, second = (
-        _find_traffic(case, metric, traffic) for traffic in (case.control, case.variant)
-    )
+def _decompose(case: CauseContext, metric: str) -> results.Decomposition:
+    traffics = (case.control, case.variant)
+    first, second = (_find_model_pair(case, metric, traffic) for traffic in traffics)
     if first is None or second is None:
         nothing = (None,) * 9
         return results.Decomposition(case.variant, metric, *nothing, reason="no_interval")
@@ -442,17 +414,24 @@ def _decomposition(case: CauseContext, metric: str) -> results.Decomposition:
         metric,
         *number(logged.value, logged.variance),
         *number(model, between),
-        *number(logged.value - model, (first.total + second.total) / 4),
+        *number(logged.value - model, (_sum_variance(first) + _sum_variance(second)) / 4),
         reason=None,
     )
 
 
-def _find_traffic(case: CauseContext, metric: str, traffic: str) -> _Traffic | None:
+def _find_model_pair(case: CauseContext, metric: str, traffic: str) -> ModelPair | None:
     models = [case.estimate(metric, m, traffic) for m in (case.baseline, case.candidate)]
     difference = case.difference(metric, traffic)
     if models[0] is None or models[1] is None or difference is None:
         return None
-    return _Traffic(models[0], models[1], difference)
+    return ModelPair(models[0], models[1], difference)
+
+
+def _sum_variance(pair: ModelPair) -> float:
+    """Return the variance of the sum of both models: 2 Var(a) + 2 Var(b) - Var(b - a)."""
+    # Pairs give the variance of the difference, from which that of the sum follows.
+    both = 2 * pair.baseline.variance + 2 * pair.candidate.variance
+    return max(both - pair.difference.variance, 0.0)
 
 
 def _position_rates(case: CauseContext) -> Iterator[results.PositionRate]:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
-from scipy.special import expit, ndtri
+from scipy.special import ndtri
 
 from abeval.stats.records import Floats
 
@@ -98,61 +98,40 @@ def share_cells(control: Floats, variant: Floats, rows: tuple[float, float]) -> 
 
 def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
     """Return the fit nearest to a start with the least distance, and its cost."""
-
-    def distance(fit: Floats) -> Floats:
-        return compare_cells(cells, fit)[0]
-
-    def slopes(fit: Floats) -> Floats:
-        return compare_cells(cells, fit)[1]
-
-    first = np.clip(start, *_LIMITS)
-    best = least_squares(distance, first, slopes, _LIMITS, ftol=_TOLERANCE, xtol=_TOLERANCE)
+    best = least_squares(
+        lambda fit: compare_cells(cells, fit),
+        np.clip(start, *_LIMITS),
+        # Derivatives by complex steps, which are exact to rounding (Squire and Trapp 1998).
+        "cs",
+        _LIMITS,
+        ftol=_TOLERANCE,
+        xtol=_TOLERANCE,
+    )
     return best.x, best.cost
 
 
-def compare_cells(cells: Cells, fit: Floats) -> tuple[Floats, Floats]:
-    """Return how far the variant's weighted rows are from control's, and its slopes by the fit."""
-    chances, slopes = _chances(fit), _chance_slopes(fit)
-    theirs, (control_rows, variant_rows) = cells.theirs, cells.rows
+def compare_cells(cells: Cells, fit: Floats) -> Floats:
+    """Return how far the variant's weighted rows are from control's, in standard errors."""
+    chances, (control_rows, variant_rows) = _chances(fit), cells.rows
     chance, inverse = chances.control[:, None], 1 / chances.variant
-    # Each column is the sum over served ranks, of the weight, its square and their slopes.
-    slope = -slopes[1] * inverse**2
-    powers = np.stack([inverse, inverse**2, *slope, *(2 * inverse * slope)], axis=1)
-    once, twice, *sloped = np.moveaxis(theirs @ powers, 2, 0)
+    # Sums over served ranks, of the weight and of its square.
+    once, twice = np.moveaxis(cells.theirs @ np.stack([inverse, inverse**2], axis=1), 2, 0)
     weighted, squared = _halve(chance * once, 0), _halve(chance**2 * twice, 0)
-    # In standard errors; the last term is for cells without rows, which have none.
+    # The last term is for cells without rows, which have no error.
     variance = cells.shown / control_rows + squared / variant_rows + 1e-9
     apart = (weighted - cells.shown) / np.sqrt(variance)
-    by_fit = [
-        _halve(own[:, None] * once + chance * first, 0) / np.sqrt(variance)
-        - _halve(2 * chance * own[:, None] * twice + chance**2 * second, 0)
-        * (apart / (2 * variant_rows * variance))
-        for own, first, second in zip(slopes[0], sloped[:5], sloped[5:], strict=True)
-    ]
     # The same lists by another score: slopes and middles are alike unless the rows say more.
-    distance = np.concatenate([apart.ravel(), _PRIOR @ (fit - _USUAL)])
-    return distance, np.vstack([np.stack([cell.ravel() for cell in by_fit], axis=1), _PRIOR])
+    return np.concatenate([apart.ravel(), _PRIOR @ (fit - _USUAL)])
 
 
 def _chances(fit: Floats) -> Chances:
     """Return the chances of two logistic curves over normal scores of the ranks."""
     control, variant = (
-        fit[4] + (1 - fit[4]) * expit(np.exp(fit[i]) * (_Z - fit[i + 1])) for i in (0, 2)
+        # Written out, because `expit` knows no complex numbers.
+        fit[4] + (1 - fit[4]) / (1 + np.exp(-np.exp(fit[i]) * (_Z - fit[i + 1])))
+        for i in (0, 2)
     )
     return Chances(control, np.maximum(variant, _LEAST_CHANCE), fit)
-
-
-def _chance_slopes(fit: Floats) -> Floats:
-    """Return the derivatives of both chances by the fit, shape (2, 5, BINS)."""
-    slopes = np.zeros((2, 5, BINS))
-    for side, i in enumerate((0, 2)):
-        above = np.exp(fit[i]) * (_Z - fit[i + 1])
-        rise = (1 - fit[4]) * expit(above) * expit(-above)
-        slopes[side, i], slopes[side, i + 1] = rise * above, -rise * np.exp(fit[i])
-        slopes[side, 4] = expit(-above)
-    # The least chance does not move.
-    slopes[1] *= fit[4] + (1 - fit[4]) * expit(above) > _LEAST_CHANCE
-    return slopes
 
 
 def _halve(cells: Floats, axis: int) -> Floats:

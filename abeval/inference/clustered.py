@@ -83,19 +83,15 @@ class LaggedSlots(NamedTuple):
     def build(cls, metric: Metric, aggregates: Aggregates) -> "LaggedSlots | None":
         """Build the slots of a metric; None if too few have a previous variant."""
         clustering, sums = aggregates.clusters, aggregates.cluster_sums.get(metric.name)
-        if (
-            clustering is None
-            or clustering.slots is None
-            or sums is None
-            or not is_row_ratio(metric)
-        ):
+        slots = None if clustering is None else clustering.slots
+        if clustering is None or slots is None or sums is None or not is_row_ratio(metric):
             return None
-        chosen = np.flatnonzero((clustering.slots.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
-        before, treated = clustering.slots.before[chosen], clustering.variant == 1
+        chosen = np.flatnonzero((slots.before >= 0) & (sums[:, 9::2].sum(axis=1) > 0))
+        before, treated = slots.before[chosen], clustering.variant == 1
         # Carry-over and effect are only told apart if variants repeat and change.
         if len(np.unique(clustering.variant[chosen] == treated[before])) < 2:
             return None
-        drawn = draw_schedules(treated, clustering.slots.coin)
+        drawn = draw_schedules(treated, slots.coin)
         before_draws = drawn._replace(treated=drawn.treated[:, before])
         within = 2 * clustering.stratum[chosen].astype(np.int64) + clustering.variant[chosen]
         scale = scales(metric)
@@ -161,9 +157,7 @@ def balance(plan: Switchback, slots: SwitchbackSlots, treated: Bools) -> float:
 
 def _note_slots(plan: Switchback, slots: SwitchbackSlots, aggregates: Aggregates) -> str:
     """Note which slots were randomised, and what was set aside."""
-    burnt = sum(
-        row_count.rows for row_count in aggregates.row_counts if row_count.reason == "burn_in"
-    )
+    burnt = aggregates.count_rows("burn_in")
     return (
         f"Slots of {plan.slot} were randomised in each {plan.cluster} ({len(slots.coin):,} have "
         f'rows), schedule = "{plan.schedule}": {len(np.unique(slots.coin)):,} coins. Effects are '
@@ -272,14 +266,11 @@ def compute_cluster_costs(
 ) -> Iterator[ClusterCost]:
     """Compute the intra-cluster correlation of each metric, and its cost."""
     clustering = aggregates.clusters
+    if clustering is None or clustering.slots is not None:
+        return
     for metric in metrics:
         sums = aggregates.cluster_sums.get(metric.name)
-        if (
-            clustering is None
-            or clustering.slots is not None
-            or sums is None
-            or not metric.is_mean_or_ratio
-        ):
+        if sums is None or not metric.is_mean_or_ratio:
             continue
         y, x, _, _, yy, yx, xx, units = sums.T
         above, below = (np.bincount(clustering.variant, values) for values in (y, x))
@@ -321,9 +312,7 @@ def note_clusters(
             )
             continue
         rows = {name: comparisons[name, variant] for name in judged}
-        tests = [
-            row.randomisation_test for row in rows.values() if row.randomisation_test is not None
-        ]
+        tests = [test for row in rows.values() if (test := row.randomisation_test) is not None]
         if not tests:
             continue
         by_t = [

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, NamedTuple, TypeVar, cast, get_args
 
 from abeval.aggregates.aggregates import Aggregates
@@ -236,19 +237,15 @@ def add_difference(
     """
     plain = effects.compare(control, treatment, rule.alpha, method)
     spread = Spread(control.variance, treatment.variance, -control.variance)
-    lift = _RELATIVE[rule.relative]
-    return _add_effect_at_look(
-        bare, plain, spread, lambda level: lift(control, treatment, level), rule
-    )
+    lift = partial(_RELATIVE[rule.relative], control, treatment)
+    return _add_effect_at_look(bare, plain, spread, lift, rule)
 
 
 def add_adjusted(bare: Comparison, adjusted: Adjusted, rule: Rule) -> Comparison:
     """Add an effect that is correlated with control's value."""
     spread = Spread(adjusted.control.variance, adjusted.treatment.variance, adjusted.covariance)
-    lift = _RELATIVE_ADJUSTED[rule.relative]
-    return _add_effect_at_look(
-        bare, adjusted.effect, spread, lambda level: lift(adjusted, level), rule
-    )
+    lift = partial(_RELATIVE_ADJUSTED[rule.relative], adjusted)
+    return _add_effect_at_look(bare, adjusted.effect, spread, lift, rule)
 
 
 def combine_one_sided(low: Comparison, high: Comparison) -> Comparison:

@@ -151,10 +151,7 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
 
 def ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
     """Build a record for each period with a constant split; none if it never changed."""
-    return tuple(
-        Ramp(split_period.start, split_period.end, split_period.shares, split_period.weights)
-        for split_period in split_periods
-    )
+    return tuple(Ramp(each.start, each.end, each.shares, each.weights) for each in split_periods)
 
 
 def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:
@@ -291,10 +288,7 @@ def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     for metric, columns in aggregates.refused.items():
         yield f"{metric} {outcome}: the logs lack {', '.join(columns)}."
     log = experiment.logs.rows_name
-    uncompared_rows = sum(
-        row_count.rows for row_count in aggregates.row_counts if row_count.reason == "not_compared"
-    )
-    if uncompared_rows:
+    if uncompared_rows := aggregates.count_rows("not_compared"):
         names = [*parse_other_variants(aggregates.facts)]
         texts = [repr(name) for name in names[:_NAMED]]
         texts += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
@@ -303,28 +297,19 @@ def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
             f"{uncompared_rows:,} {log} of variants that the experiment does not name are not "
             f"compared{names_text}."
         )
-    if before := _count_rows(aggregates, log, USED_BEFORE):
+    if before := aggregates.count_rows(USED_BEFORE, log):
         yield (
             f"{before:,} of the used impressions are from before the period; they only serve to "
             "compare the groups before it."
         )
     if experiment.period is None and len(aggregates.days):
         dated_rows = sum(day.impressions for day in aggregates.days)
-        missing = _count_rows(aggregates, "impressions", USED) - dated_rows
+        missing = aggregates.count_rows(USED, "impressions") - dated_rows
         if missing > 0:
             yield (
                 f"Used impressions without a usable time: {missing:,}. They count in the totals, "
                 "and on no day."
             )
-
-
-def _count_rows(aggregates: Aggregates, log: str, reason: str) -> int:
-    """Count the rows of a log that were used, or set aside for a reason."""
-    return sum(
-        row_count.rows
-        for row_count in aggregates.row_counts
-        if (row_count.log, row_count.reason) == (log, reason)
-    )
 
 
 def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
@@ -381,14 +366,15 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
             "metrics and exact tests are then refused."
         )
     for arms in [Arms(experiment.control, name) for name in experiment.treatments]:
-        compared = [split_periods[index] for index in find_comparable_periods(aggregates, arms)]
+        compared = find_comparable_periods(aggregates, arms)
         counts = {
-            split_period.start: sum(split_period.units.get(name, 0) for name in arms)
-            for split_period in split_periods
-            if split_period not in compared
+            split_period.start: units
+            for index, split_period in enumerate(split_periods)
+            if index not in compared
+            and (units := sum(split_period.units.get(name, 0) for name in arms))
         }
-        if any(counts.values()):
-            days = fmt.listing([start for start, units in counts.items() if units])
+        if counts:
+            days = fmt.listing([*counts])
             yield (
                 f"{arms.treatment}: {sum(counts.values()):,} units of the split periods from "
                 f"{days} are not compared, because {arms.treatment} or {arms.control} has fewer "

@@ -45,9 +45,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     trust = trust_checks(analysis, aa)
     moved, denominators = moved_segments(experiment, trust), moved_denominators(analysis, trust)
     ranged = {metric.name for metric in metrics if metric.within is not None}
-    totals = {
-        key: denominator.total for key, denominator in denominators.items() if key[0] not in ranged
-    }
+    totals = {key: moves.total for key, moves in denominators.items() if key[0] not in ranged}
     doubts = find_untrusted_metrics(analysis, trust, aa)
 
     # Correct p-values over goals and over guardrails, give each row its status, and decide.

@@ -41,13 +41,11 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     scale = scales(metric)[0]
     bare = Comparison(*units, control.value * scale, treatment.value * scale)
     try:
-        arms_sided = (
-            _scale_quantile(control, units[0], scale),
-            _scale_quantile(treatment, units[1], scale),
-        )
+        pairs = zip((control, treatment), units, strict=True)
+        first, second = (_scale_quantile(quantile, n, scale) for quantile, n in pairs)
         low, high = (
             comparison.add_difference(bare, *side, "mid_quantile_t", rule)
-            for side in quantiles.sides(*arms_sided)
+            for side in quantiles.sides(first, second)
         )
         return comparison.combine_one_sided(low, high)
     except Refusal as refusal:
@@ -81,9 +79,7 @@ def compare_catalogue(
         str(name): _build_catalogue_comparison(units, result) for name, result in results.items()
     }
     coverage = comparisons.get("coverage")
-    shows_all = all(
-        len(np.unique(incidence.item)) == incidence.catalogue_size for incidence in incidences
-    )
+    shows_all = all(len(np.unique(arm.item)) == arm.catalogue_size for arm in incidences)
     if shows_all and coverage is not None and coverage.reason == "zero_variance":
         full_coverage = replace(coverage, control=1.0, treatment=1.0, reason="all_items_shown")
         comparisons["coverage"] = full_coverage
@@ -190,10 +186,10 @@ def _sums(
 
     The shape is (buckets, periods × (1 + 2 parts)).
     """
+    if not indices:
+        return np.zeros((BUCKETS, 1 + 2 * len(parts)))
     split_periods = []
     for index in indices:
         columns = [aggregates.find_bucket_sums(part.name, variant, index) for part in parts]
         split_periods += [columns[0][:, :1], *(part[:, 1:] for part in columns)]
-    return (
-        np.column_stack(split_periods) if split_periods else np.zeros((BUCKETS, 1 + 2 * len(parts)))
-    )
+    return np.column_stack(split_periods)

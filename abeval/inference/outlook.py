@@ -180,9 +180,7 @@ def _compute_level(experiment: Experiment, metrics: Sequence[Metric], metric: Me
     match family:
         case "dunnett":
             pairs = [shares(experiment, name) for name in experiment.treatments]
-            loadings = [
-                math.sqrt(treatment / (treatment + control)) for control, treatment in pairs
-            ]
+            loadings = [math.sqrt(treated / (treated + control)) for control, treated in pairs]
             return multiplicity.dunnett_level(alpha * variants / tests, loadings)
         case "weighted":
             total_weight = variants * sum(weights(experiment, [goal.name for goal in goals]))
@@ -304,16 +302,9 @@ class Outlook(NamedTuple):
         if not isinstance(looks, PlannedLooks) or size == self.size:
             return looks
         share = min(1.0, looks.shares[-1] * size / self.size)
-        before = [
-            planned_share
-            for planned_share in look_plan.planned_fractions(self.experiment)
-            if planned_share < share
-        ]
-        *_, total_information = self._grown(size)
-        gathered = [
-            self._grown(size * planned_share / share)[2] / total_information
-            for planned_share in before
-        ]
+        before = [at for at in look_plan.planned_fractions(self.experiment) if at < share]
+        *_, total = self._grown(size)
+        gathered = [self._grown(size * at / share)[2] / total for at in before]
         shares, fractions = look_plan.keep_informative_looks(before, gathered)
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
@@ -450,15 +441,12 @@ def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
 
 def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[float]:
     """Return the variance by each day's split over that by the latest one."""
-    split_periods = [
-        aggregates.split_periods[index] for index in find_comparable_periods(aggregates, arms)
-    ]
-    inverse_shares = [
-        sum(1 / split_period.shares[name] for name in arms) for split_period in split_periods
-    ]
-    if len(split_periods) < 2:
+    compared = find_comparable_periods(aggregates, arms)
+    periods = [aggregates.split_periods[index] for index in compared]
+    if len(periods) < 2:
         return []
-    starts = [split_period.start[:10] for split_period in split_periods]
+    inverse_shares = [sum(1 / period.shares[name] for name in arms) for period in periods]
+    starts = [period.start[:10] for period in periods]
     indices = [max(bisect_right(starts, day) - 1, 0) for day in dates]
     return [inverse_shares[index] / inverse_shares[-1] for index in indices]
 

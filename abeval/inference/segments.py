@@ -208,16 +208,14 @@ def _mix(cells: _SegmentCells, compared: Sequence[_ComparedCell]) -> composition
             # So many units as would know the mix as well, each split period weighed alike in both.
             effective = 1 / sum(share**2 / size for share, size in zip(shares, n, strict=True))
             scale = [effective * share / size for share, size in zip(shares, n, strict=True)]
-        weighed_cells = [
-            [
-                (f, moments[p][name])
-                for f, p in zip(scale, indices, strict=True)
-                if name in moments[p]
-            ]
-            for moments in chosen
-        ]
-        totals.append([sum(f * m.n * float(m.mean[1]) for f, m in cell) for cell in weighed_cells])
-        units.append([sum(f * m.n for f, m in cell) for cell in weighed_cells])
+        counts = np.zeros((2, len(chosen)))
+        for cell, moments in enumerate(chosen):
+            for factor, index in zip(scale, indices, strict=True):
+                if name in moments[index]:
+                    arm = moments[index][name]
+                    counts[:, cell] += factor * arm.n * float(arm.mean[1]), factor * arm.n
+        totals.append(counts[0])
+        units.append(counts[1])
     values = (
         [cell.effect.control for cell in compared],
         [cell.effect.treatment for cell in compared],
@@ -250,11 +248,9 @@ def find_interactions(
         found = [*_contrasts(cells, analysis.experiment.alpha)]
         contrasts += found[-1:] if len(found) == 2 else found
     adjusted = multiplicity.adjust([contrast.p_value for contrast in contrasts], "holm")
-    tested = (
-        replace(contrast, p_adjusted=float(p))
-        for contrast, p in zip(contrasts, adjusted, strict=True)
-    )
-    return tuple(tested), tuple(untested)
+    pairs = zip(contrasts, adjusted.tolist(), strict=True)
+    tested = tuple(replace(contrast, p_adjusted=p_value) for contrast, p_value in pairs)
+    return tested, tuple(untested)
 
 
 def _refuse_skewed(cells: _SegmentCells) -> Iterator[Untested]:

@@ -2,7 +2,13 @@
 
 from collections.abc import Mapping
 
-from abeval.aggregates.sums import EXPOSED_LATER, NEVER_EXPOSED, UNEXPOSED, pool_moments
+from abeval.aggregates.sums import (
+    EXPOSED_LATER,
+    NEVER_EXPOSED,
+    UNEXPOSED,
+    map_moments,
+    pool_moments,
+)
 from abeval.inference.compare import Analysis, build_rule, metric_moments
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, none_if_refused
 from abeval.inference.means_and_ratios import compare_within, pool_pair
@@ -27,13 +33,10 @@ def compute_site_lifts(analysis: Analysis, comparisons: Comparisons) -> Mapping[
         comparison, rest = comparisons[metric.name, variant], rests[metric.name]
         if rest is None or comparison.effect is None or metric.test is not None:
             continue
-        if metric.kind == "mean" and metric.presence_terms is not None:
-            continue
-        lift = (
-            _dilute_mean(comparison, rest)
-            if metric.kind == "mean"
-            else _dilute_ratio(analysis, metric, variant, rest)
-        )
+        if metric.kind != "mean":
+            lift = _dilute_ratio(analysis, metric, variant, rest)
+        else:
+            lift = _dilute_mean(comparison, rest) if metric.presence_terms is None else None
         if lift is not None:
             lifts[metric.name, variant] = lift
     return lifts
@@ -65,10 +68,9 @@ def _dilute_mean(comparison: Comparison, rest: Rest) -> Lift | None:
 def _dilute_ratio(analysis: Analysis, metric: Metric, variant: str, rest: Rest) -> Lift | None:
     """Compare a ratio with the rest added to every unit's numerator and denominator."""
     arms = Arms(analysis.experiment.control, variant)
-    moments = [
-        {name: of_variant.shift(*rest.means.tolist()) for name, of_variant in by_variant.items()}
-        for by_variant in metric_moments(analysis, metric)
-    ]
+    moments = map_moments(
+        metric_moments(analysis, metric), lambda exposed: exposed.shift(*rest.means.tolist())
+    )
     compared = compare_within(metric, moments, arms, build_rule(analysis, metric, arms))
     lift, effect = compared.lift, compared.effect
     control, treatment = pool_pair(moments, arms)

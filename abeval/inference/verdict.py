@@ -164,9 +164,8 @@ def _ship(case: _VerdictInput, moved: Sequence[str]) -> tuple[str, list[str]]:
     held = f"guardrails held ({', '.join(names)})"
     if len(names) > _MOST_ROWS:
         held = f"all {len(names)} guardrails held"
-    notes = (
-        [] if names else ["Caution: no guardrail was set, so harm to other metrics was not tested"]
-    )
+    unguarded = "Caution: no guardrail was set, so harm to other metrics was not tested"
+    notes = [] if names else [unguarded]
     open_goals = [case.name(r) for r in case.goals if r.status != "better" and not _is_moved(r)]
     if open_goals:
         verb = "is" if len(open_goals) == 1 else "are"
@@ -209,9 +208,8 @@ def _is_moved(row: Row) -> bool:
 
 def _explain_moved_ratio(case: _VerdictInput, row: Row) -> str:
     """Explain a ratio whose denominator moved."""
-    return (
-        f"{_describe_row(case, row)} cannot decide: {case.moved.get((row.metric, row.variant), '')}"
-    )
+    moved = case.moved.get((row.metric, row.variant), "")
+    return f"{_describe_row(case, row)} cannot decide: {moved}"
 
 
 def _harm(case: _VerdictInput, row: Row) -> str:
@@ -247,12 +245,10 @@ def _waiting(case: _VerdictInput, row: Row) -> str:
     if not case.effect(row) or row.status != "unclear":
         return f"{_name_row(case, row)} {_no_number(case, row)}"
     metric = case.metric(row)
-    if metric.within is not None:
-        return (
-            f"{_describe_row(case, row)} could still lie outside {fmt.format_range(*metric.within)}"
-        )
     margin = _margin(metric)
     still = "has no margin" if margin is None else f"could still break its {margin} margin"
+    if metric.within is not None:
+        still = f"could still lie outside {fmt.format_range(*metric.within)}"
     return f"{_describe_row(case, row)} {still}"
 
 

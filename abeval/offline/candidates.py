@@ -231,23 +231,14 @@ def _narrow_ids(engine: Engine, column: str, relation: str) -> str:
     return f"try_cast({column} as integer)" if is_narrow else column
 
 
-def keep_units(
-    engine: Engine, rows: str, columns: Sequence[str], units: Units, *, are_all: bool
-) -> None:
-    """Make `kept_rows`, the rows of units, with `unit_id` the number of the unit.
-
-    `are_all` says that every row with an id is of one of them.
-    """
-    kept = {name: f"r.{name}" for name in columns} | {"unit_id": "t.unit_id"}
-    source = f"{rows} r join traffic t on r.unit_id = t.named_id"
-    if are_all and units.are_numbers:
-        source = f"{rows} r where r.unit_id is not null"
-        # Rows are written and ranked faster with narrow ids.
-        narrow = [name for name in ("request_id", "item_id") if _are_narrow(engine, name, rows)]
-        kept |= {name: f"cast(r.{name} as integer)" for name in ("unit_id", *narrow)}
-    selected = ", ".join(f"{sql} as {name}" for name, sql in kept.items())
+def keep_units(engine: Engine, rows: str) -> None:
+    """Make `kept_rows`, the rows of units, with `unit_id` the number of the unit."""
+    others = ", ".join(f"r.{name}" for name in engine.columns(rows) if name != "unit_id")
     # A table, because counts, numbers of ids and the rows to rank all read it.
-    engine.table("kept_rows", f"select {selected} from {source}")
+    engine.table(
+        "kept_rows",
+        f"select t.unit_id, {others} from {rows} r join traffic t on r.unit_id = t.named_id",
+    )
 
 
 def name_rows(engine: Engine, sql: str) -> None:
@@ -323,21 +314,15 @@ class Rows(NamedTuple):
 
 
 def write_rows(
-    engine: Engine,
-    units: Units,
-    other_items: Sequence[str],
-    ties: Ties,
-    cutoffs: Sequence[Expression] = (),
-    *,
-    are_all: bool = False,
+    engine: Engine, other_items: Sequence[str], ties: Ties, cutoffs: Sequence[Expression] = ()
 ) -> Rows:
     """Make `every_row` of `candidate_rows`, and `replay_rows` with each item once.
 
-    Rows are those of the units, of which each row with an id has one if `are_all`, with numbers
-    for ids, and a `tie`. `other_items` is SQL of `item_id` that needs numbers too.
+    Rows are those of the units, with numbers for ids, and a `tie`. `other_items` is SQL of
+    `item_id` that needs numbers too.
     """
+    keep_units(engine, "candidate_rows")
     columns = [*engine.columns("candidate_rows")]
-    keep_units(engine, "candidate_rows", columns, units, are_all=are_all)
     unkeyed, shared = (fetch_int(engine, sql) for sql in _COUNTS)
     request = number_requests(engine, "kept_rows", _KEYED, are_shared=shared > 0)
     # A request that units share has a number for each of them, so the join needs both ids.

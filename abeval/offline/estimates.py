@@ -1,15 +1,22 @@
-"""Make the result of a replay: every model on every traffic, and models in pairs."""
+"""Make the result of a replay: of the whole log, of its parts, and over k.
 
-from collections.abc import Iterator, Sequence
+Every model has a value on every traffic, and models are compared in pairs.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
+from abeval.offline.candidates import Accounts
 from abeval.offline.expressions import Expression
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups, find_run_edges
 from abeval.offline.inference import MetricValues, Value, compare, compute_metric_values, estimate
 from abeval.offline.metrics import HISTORY, UNCUT, OfflineMetric, Scoring
 from abeval.offline.sums import SCALE, ModelSums, Sums
+from abeval.progress import Step
 from abeval.results import replay
 from abeval.stats import proportions
 from abeval.stats.records import Effect
@@ -219,59 +226,107 @@ def _compare_models(estimates: Estimates, control: str | None) -> Iterator[repla
                 )
 
 
-class PartSums(NamedTuple):
-    """A part, whose columns its expression reads, and its sums."""
-
-    part: Expression
-    source: str
-    sums: Sums
+SumPart = Callable[[Scoring, Expression | None], tuple[Sums, Accounts]]
+"""Sums metrics of a part, or of the whole for None; counts what was left out."""
 
 
-def build_result(
-    sums: Sums,
+def evaluate_parts(
+    sum_part: SumPart,
     scoring: Scoring,
+    step: Step,
     *,
     name: str,
     control: str | None,
-    accounting: Sequence[tuple[str, int]],
     notes: Sequence[str] = (),
-    parts: Sequence[PartSums] = (),
-) -> replay.ReplayResult:
-    """Make the result of a replay.
+    part_sources: Mapping[str, str] | None = None,
+) -> tuple[replay.ReplayResult, Sums]:
+    """Return the result of the whole and its parts, and the sums of the whole.
 
-    The models are compared with that of `control`; `accounting` counts what was left out or merged
-    before they were replayed.
+    The models are compared with that of `control`. `part_sources` says whose columns a part reads,
+    by its name; without, they are those of the log.
     """
-    every = [sums, *(part.sums for part in parts)]
-    estimates = [Estimates(entry, scoring) for entry in every]
-    return replay.ReplayResult(
+    # Each call replaces the relations of the engine, so a part is summed before the next begins.
+    sums, accounts = sum_part(scoring, None)
+    parts = [(part, sum_part(scoring, part)[0]) for part in scoring.parts]
+    step("inference")
+    every = {"": sums} | {part.name: part_sums for part, part_sums in parts}
+    estimates = [Estimates(entry, scoring) for entry in every.values()]
+    result = replay.ReplayResult(
         schema_version=replay.REPLAY_SCHEMA_VERSION,
         name=name,
         alpha=scoring.alpha,
         models=tuple(map(replay.ReplayModel, sums.names)),
         definitions=tuple((m.id, m.definition.formula) for m in scoring.metrics),
-        policy=tuple((name, choice) for name, choice in vars(scoring.policy).items() if choice),
+        policy=tuple((option, choice) for option, choice in vars(scoring.policy).items() if choice),
         rows=tuple(row for entry in estimates for row in entry.rows()),
         pairs=tuple(pair for entry in estimates for pair in _compare_models(entry, control)),
         coverage=sums.coverage,
-        accounting=(*accounting, ("requests_only_some_models_score", sums.uncompared)),
+        accounting=(*accounts, ("requests_only_some_models_score", sums.uncompared)),
         calibration=tuple(
-            calibration_bin
-            for entry in every
-            for calibration_bin in _calibration(entry, scoring.alpha)
+            curve_bin
+            for entry in every.values()
+            for curve_bin in _calibration(entry, scoring.alpha)
         ),
         notes=(*notes, *_notes(sums, scoring.policy.unjudged == "drop")),
         judged=tuple(
-            replay.JudgedShare(model, name, entry.items, entry.unjudged)
-            for name, sums_of in zip(["", *(p.part.name for p in parts)], every, strict=True)
-            for model, entry in sums_of.models.items()
-            if entry.items
+            replay.JudgedShare(model, part_name, model_sums.items, model_sums.unjudged)
+            for part_name, entry in every.items()
+            for model, model_sums in entry.models.items()
+            if model_sums.items
         ),
         parts=tuple(
-            replay.ReplayPart(*part, source, entry.units.ids.size, entry.coverage)
-            for part, source, entry in parts
+            replay.ReplayPart(
+                *part,
+                (part_sources or {}).get(part.name, "log"),
+                entry.units.ids.size,
+                entry.coverage,
+            )
+            for part, entry in parts
         ),
     )
+    if not scoring.curve:
+        return result, sums
+    step("curves")
+    # Curves have other metrics and cut-offs, so they need a run of their own.
+    of_k = replace(scoring, metrics=scoring.curve)
+    every_k = [sum_part(of_k, part)[0] for part in (None, *scoring.parts)]
+    curves = (curve for entry in every_k for curve in _compute_curves(Estimates(entry, of_k)))
+    return replace(result, curves=tuple(curves)), sums
+
+
+def _compute_curves(estimates: Estimates) -> Iterator[replay.Curve]:
+    """Yield the curve over k of each model, traffic and definition."""
+    # The keys come by model, traffic and definition, so groupby needs no sort.
+    by_curve = groupby(estimates.list_keys(), key=lambda entry: (*entry[:2], entry[2].definition))
+    for (model, traffic, definition), keys in by_curve:
+        cells = [(key[2].cutoff, estimates.cell(*key)) for key in keys]
+        points = tuple(replay.CurvePoint(k, *cell.value) for k, cell in cells)
+        name = OfflineMetric(definition).id
+        estimated = [(p.k, p.value) for p in points if p.value is not None]
+        mean = estimates.mean([cell for _, cell in cells], traffic)
+        yield replay.Curve(model, traffic, name, points, find_elbow(estimated), *mean)
+
+
+def find_elbow(points: Sequence[tuple[int, float]]) -> int | None:
+    """Return the cut-off furthest from the line between both ends.
+
+    It is the elbow of Satopää et al. (2011).
+
+    None where there are fewer than three points, or they lie on the line.
+
+    Example:
+        >>> find_elbow([(1, 0.2), (2, 0.5), (3, 0.55), (4, 0.6)])
+        2
+    """
+    # Ends of equal height have no rise to level off, and would divide by zero below.
+    if len(points) < 3 or points[0][1] == points[-1][1]:
+        return None
+    (k0, v0), (k1, v1) = points[0], points[-1]
+    # Both axes are scaled to [0, 1], so that the units of k and of the value do not matter.
+    away = {k: abs((k - k0) / (k1 - k0) - (v - v0) / (v1 - v0)) for k, v in points}
+    best = max(away, key=lambda k: away[k])
+    # On a line all distances are rounding, and the largest of them means nothing.
+    return best if away[best] > 1e-9 else None
 
 
 def _notes(sums: Sums, is_condensed: bool) -> Iterator[str]:

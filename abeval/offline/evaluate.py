@@ -18,6 +18,7 @@ from abeval.experiment.sources import LogSource
 from abeval.metrics.row_text import over_columns
 from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, RequestNumber, Units
+from abeval.offline.estimates import SumPart, evaluate_parts
 from abeval.offline.expressions import (
     Expression,
     check_part,
@@ -26,7 +27,7 @@ from abeval.offline.expressions import (
     row_sql,
 )
 from abeval.offline.inference import compute_metric_values
-from abeval.offline.inputs import Frames, check_numbers, read_inputs
+from abeval.offline.inputs import Frames, Inputs, check_numbers, read_inputs
 from abeval.offline.metrics import (
     EvaluationOptions,
     OfflineMetric,
@@ -34,7 +35,6 @@ from abeval.offline.metrics import (
     Scoring,
     Unjudged,
 )
-from abeval.offline.parts import SumPart, evaluate_parts
 from abeval.offline.sums import Sums, run_models
 from abeval.progress import silent
 from abeval.results.replay import ReplayResult
@@ -226,68 +226,90 @@ def evaluate(
     """
     scoring = _choose_scoring(options, alpha, unjudged)
     given = read_inputs(runs, truth)
-    model_runs, source_sql = given.runs, {}
-    _check_models(model_runs)
+    _check_models(given.runs)
     with _engine(scoring) as engine:
         # The frames are in memory, and no expression of the caller may open a file.
         engine.confine([])
         frames = Frames(engine, columns or {})
-        named_truth = frames.add("truth", "truth", given.truth, "request_id", "item_id").columns
-        # Grades that are no numbers would become null, and count as not relevant without a word.
-        if "grade" in named_truth:
-            check_numbers(engine, "truth", "truth_given", [named_truth["grade"]])
-        for name, frame, needed in (
-            ("history", history, ("unit_id", "item_id")),
-            ("catalogue", catalogue, ("item_id",)),
-        ):
-            if frame is not None:
-                frames.add(name, name, frame, *needed)
-                source_sql[name] = f"select {', '.join(needed)} from {name}_frame"
-        _add_runs(frames, model_runs)
+        other_sources = _add_frames(frames, given, history, catalogue)
         notes = frames.finish()
         sources = [f"select item_id from {frame.name}_frame" for frame in frames.added]
         # All frames are numbered together, so that an item has one number in all of them.
         item = candidates.number_items(engine, sources, scoring.policy.ties)
-        numbered = candidates.number_sources(source_sql, item)
-        truth_columns = engine.columns("truth_frame")
         part_sources = {
-            part.name: _find_part_source(engine, part, truth_columns, model_runs)
-            for part in scoring.parts
+            part.name: _find_part_source(engine, part, given.runs) for part in scoring.parts
         }
-
-        def sum_part(part_scoring: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
-            reads = "" if part is None else part_sources[part.name]
-            with explain_failures(part, part_scoring.cutoffs):
-                of_truth = part if reads == "truth" else None
-                judgements = _write_judgements(
-                    truth_columns, part_scoring.cutoffs, _where(of_truth, truth_columns, "truth")
-                )
-                units, request, accounts = _write_truth(engine, judgements, item, part)
-                cutoffs = candidates.write_cutoffs(
-                    engine, part_scoring.cutoffs, "judgements", request
-                )
-                lists = {}
-                for i, model in enumerate(model_runs):
-                    run_part = part if reads == "run" else None
-                    lists[model], left_out = _write_list(engine, i, model, request, item, run_part)
-                    accounts += left_out
-            history, listable = numbered.get("history"), numbered.get("catalogue")
-            judged = Candidates(lists, history, listable, cutoffs=cutoffs)
-            sums = run_models(engine, judged, units, part_scoring, silent)
-            # A part by columns of the runs can empty every list, though the truth has units.
-            check_part(part, len(sums.models))
-            return sums, accounts
-
-        return _evaluate(model_runs, sum_part, scoring, part_sources, notes)
+        lists = _Lists(engine, tuple(given.runs), item, other_sources, part_sources)
+        return _evaluate(given.runs, lists.sums, scoring, part_sources, notes)
 
 
-def _find_part_source(
-    engine: Engine, part: Expression, truth: Mapping[str, str], models: Iterable[str]
-) -> str:
+def _add_frames(
+    frames: Frames, given: Inputs, history: object | None, catalogue: object | None
+) -> dict[str, str]:
+    """Add the truth, every run and what else is known; return SQL of the latter by name."""
+    named_truth = frames.add("truth", "truth", given.truth, "request_id", "item_id").columns
+    # Grades that are no numbers would become null, and count as not relevant without a word.
+    if "grade" in named_truth:
+        check_numbers(frames.engine, "truth", "truth_given", [named_truth["grade"]])
+    other_sources = {}
+    for name, frame, needed in (
+        ("history", history, ("unit_id", "item_id")),
+        ("catalogue", catalogue, ("item_id",)),
+    ):
+        if frame is not None:
+            frames.add(name, name, frame, *needed)
+            other_sources[name] = f"select {', '.join(needed)} from {name}_frame"
+    for i, (model, run) in enumerate(given.runs.items()):
+        named = frames.add(f"run_{i}", model, run, "request_id", "item_id").columns
+        score_columns = [named[name] for name in ("score", "rank") if name in named]
+        if not score_columns:
+            has = frames.engine.columns(f"run_{i}_given")
+            raise LogError(f"{model}: the frame has neither `score` nor `rank`", has_columns(has))
+        check_numbers(frames.engine, model, f"run_{i}_given", score_columns)
+    return other_sources
+
+
+@dataclass(frozen=True)
+class _Lists:
+    """Ranked lists of some models and their truth, as frames of an engine.
+
+    `other_sources` is SQL of the history and the catalogue, `part_sources` says whose columns each
+    part reads, both by name.
+    """
+
+    engine: Engine
+    models: tuple[str, ...]
+    item: ItemNumber
+    other_sources: Mapping[str, str]
+    part_sources: Mapping[str, str]
+
+    def sums(self, scoring: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
+        """Sum every model over all requests, or a part; count what was left out."""
+        engine, cutoffs = self.engine, scoring.cutoffs
+        reads = "" if part is None else self.part_sources[part.name]
+        with explain_failures(part, cutoffs):
+            judgements = _write_judgements(engine, cutoffs, part if reads == "truth" else None)
+            units, request, accounts = _write_truth(engine, judgements, self.item, part)
+            cutoff_values = candidates.write_cutoffs(engine, cutoffs, "judgements", request)
+            lists = {}
+            for i, model in enumerate(self.models):
+                run_part = part if reads == "run" else None
+                lists[model], left_out = _write_list(engine, i, model, request, self.item, run_part)
+                accounts += left_out
+        numbered = candidates.number_sources(self.other_sources, self.item)
+        judged = Candidates(lists, **numbered, cutoffs=cutoff_values)
+        sums = run_models(engine, judged, units, scoring, silent)
+        # A part by columns of the runs can empty every list, though the truth has units.
+        check_part(part, len(sums.models))
+        return sums, accounts
+
+
+def _find_part_source(engine: Engine, part: Expression, models: Iterable[str]) -> str:
     """Tell whether a part reads columns of the truth or of every run.
 
     It is `truth` where both have the columns.
     """
+    truth = engine.columns("truth_frame")
     if over_columns(part.text, truth) is not None:
         return "truth"
     columns = [engine.columns(f"run_{i}_frame") for i, _ in enumerate(models)]
@@ -301,17 +323,6 @@ def _find_part_source(
     row_sql(f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,")
     what = f"where {part.name!r}: {part.text!r} reads columns that truth and the runs have in part"
     raise LogError(what, "name columns of the truth alone, or columns that every run has")
-
-
-def _add_runs(frames: Frames, runs: Mapping[str, object]) -> None:
-    """Add the frame of each run as `run_N`."""
-    for i, (model, run) in enumerate(runs.items()):
-        frame = frames.add(f"run_{i}", model, run, "request_id", "item_id")
-        score_columns = [frame.columns[name] for name in ("score", "rank") if name in frame.columns]
-        if not score_columns:
-            has = frames.engine.columns(f"run_{i}_given")
-            raise LogError(f"{model}: the frame has neither `score` nor `rank`", has_columns(has))
-        check_numbers(frames.engine, model, f"run_{i}_given", score_columns)
 
 
 def _where(part: Expression | None, columns: Mapping[str, str], called: str) -> str:
@@ -333,13 +344,17 @@ def _write_named_cutoffs(
     return "".join(f", {column}" for column in candidates.cutoff_columns(sql))
 
 
-def _write_judgements(columns: Mapping[str, str], cutoffs: Sequence[Expression], where: str) -> str:
-    """Write the rows of the truth under canonical names."""
+def _write_judgements(
+    engine: Engine, cutoffs: Sequence[Expression], part: Expression | None
+) -> str:
+    """Write the rows of the truth, or of a part of it, under canonical names."""
+    columns = engine.columns("truth_frame")
     # Without units, requests are what is independent.
     unit = "unit_id" if "unit_id" in columns else "request_id"
     grade = candidates.write_finite("grade") if "grade" in columns else "1.0e0"
     select = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
-    return f"{select}{_write_named_cutoffs(cutoffs, columns, 'truth')} from truth_frame{where}"
+    named = _write_named_cutoffs(cutoffs, columns, "truth")
+    return f"{select}{named} from truth_frame{_where(part, columns, 'truth')}"
 
 
 def _write_truth(
@@ -350,8 +365,7 @@ def _write_truth(
     traffic = candidates.write_single_traffic("judgements", part.name if part else "all")
     units = candidates.write_units(engine, traffic)
     _check_units(units, part)
-    columns = ["unit_id", "request_id", "item_id", "grade"]
-    candidates.keep_units(engine, "judgements", columns, units, are_all=True)
+    candidates.keep_units(engine, "judgements")
     # A request belongs to one unit, and an item that was judged twice has its best grade.
     best = ["min(unit_id) as unit_id", "max(grade) as grade"]
     rows = "select request_id, item_id, unit_id, grade from kept_rows"
@@ -466,9 +480,7 @@ def evaluate_log(
                 )
                 units = candidates.write_units(engine, traffic)
                 _check_units(units, part)
-                rows = candidates.write_rows(
-                    engine, units, [], by, part_scoring.cutoffs, are_all=True
-                )
+                rows = candidates.write_rows(engine, [], by, part_scoring.cutoffs)
             sql = candidates.write_shown_candidates(of_model)
             points = candidates.write_shown_points(of_model)
             judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -15,8 +16,8 @@ from abeval.offline.metrics import OfflineMetric
 from abeval.offline.sums import SCALE, Sums
 from abeval.results.replay import POOLED
 from abeval.stats import effects
-from abeval.stats.catalogue import chances_seen, coverage
-from abeval.stats.records import Bools, Effect, Floats, Integers, Refusal
+from abeval.stats.catalogue import coverage_of_sets, spread_of_sets
+from abeval.stats.records import Effect, Floats, Integers, Refusal
 from abeval.stats.resampling import jackknife_se
 
 if TYPE_CHECKING:
@@ -196,14 +197,21 @@ class Bins(NamedTuple):
         return float(excess.sum() / self.rows.sum())
 
 
+# Sets of groups times items whose sums are held in memory at once.
+_CHUNK = 1 << 23
+
+# Whole numbers up to here are exact in single precision, which is counted faster.
+_EXACT = 1 << 24
+
+
 @dataclass(frozen=True, eq=False)
 class ListedItems:
     """Count the lists that each item is in, by item and group of units.
 
     `equal` is the number of units with lists in the smallest traffic.
 
-    A group is left out by subtracting its own entries, of which there are few. Entries are in the
-    order of items, shape (entries,); `total` and `units` are of all lists, shape (groups,).
+    Entries are in the order of items, shape (entries,), one for each item and group; `total` and
+    `units` are of all lists, shape (groups,).
 
     Attributes:
         item: Code of the item, from 0, of each entry; `group` is its group.
@@ -254,120 +262,66 @@ class ListedItems:
         fewest = 2 if name == "personalisation" else 1
         if not self.item.size or self.total.sum() < fewest:
             return None
-        value, without = getattr(self, f"_{name}")()
+        # A traffic without lists leaves no number of units at which to compare.
+        if name == "coverage_equal" and not self.equal:
+            return None
+        value, *without = np.where(_leave_out(self.total) >= fewest, self._values[name], np.nan)
+        return float(value), np.array(without)
+
+    @cached_property
+    def _values(self) -> Mapping[str, Floats]:
+        """Compute every metric of all lists, then without each group, shape (1 + groups,)."""
+        in_group = np.bincount(self.group, self.lists, self.total.size)
         # Counts are floating point here: half lies between none and one.
-        left = self._left_groups(self.lists) > 0.5
-        left &= self.total.sum() - self.total >= fewest
-        return float(value), np.where(left, without, np.nan)
+        left = np.flatnonzero(_leave_out(in_group) > 0.5)
+        chunks = np.array_split(left, 1 + left.size * int(self.item[-1] + 1) // _CHUNK)
+        parts = [self._evaluate(chunk) for chunk in chunks]
+        values = {name: np.full(1 + self.total.size, np.nan) for name in parts[0]}
+        for name, every in values.items():
+            every[left] = np.concatenate([part[name] for part in parts])
+        return values
 
-    def _sum_items(self, column: Floats) -> Floats:
-        """Sum a column by item."""
-        return np.bincount(self.item, column).astype(np.float64, copy=False)
-
-    def _sum_groups(self, column: Floats | Bools) -> Floats:
-        """Sum a column by group."""
-        return np.bincount(self.group, column, self.total.size).astype(np.float64, copy=False)
-
-    def _left_groups(self, column: Floats) -> Floats:
-        """Sum a column without each group."""
-        return np.asarray(column.sum() - self._sum_groups(column))
-
-    @cached_property
-    def _all(self) -> Floats:
-        """Count the lists of each entry's item."""
-        return self._sum_items(self.lists)[self.item]
-
-    @cached_property
-    def _gone(self) -> Floats:
-        """Count the items that only lists of one group hold, by group."""
-        return self._sum_groups(self._all - self.lists < 0.5)
-
-    @property
-    def _items(self) -> int:
-        return int(self.item[-1]) + 1
-
-    def _coverage(self) -> tuple[float, Floats]:
-        return self._items / self.catalogue, (self._items - self._gone) / self.catalogue
-
-    def _coverage_equal(self) -> tuple[float, Floats]:
-        """Rarefy the items to the units of the smallest variant (Hurlbert 1971)."""
-        held, size = self._sum_items(self.held), max(self.catalogue, self._items)
-        count = np.bincount(held.astype(np.intp))
-        every, entry = np.arange(count.size), held.astype(np.intp)[self.item]
-        remaining = (held[self.item] - self.held).astype(np.intp)
-        without = np.zeros(self.total.size)
-        # Sorted once, so that each group below reads one slice.
-        order = np.argsort(self.group, kind="stable")
-        edges = np.searchsorted(self.group[order], np.arange(self.total.size + 1))
-        for group, units in enumerate((self.units.sum() - self.units).tolist()):
-            in_group = order[edges[group] : edges[group + 1]]
-            seen = chances_seen(units, min(self.equal, units)) if units else np.zeros(1)
-            # Only items in lists of the group have fewer units without it; all others stay.
-            unlike = seen.take(remaining[in_group], mode="clip") - seen.take(
-                entry[in_group], mode="clip"
-            )
-            without[group] = count @ seen.take(every, mode="clip") + unlike.sum()
-        units = int(self.units.sum())
-        return coverage(held, units, min(self.equal, units), size), without / size
-
-    @cached_property
-    def _gaps(self) -> tuple[float, Floats]:
-        """Sum the differences of lists over pairs of items, with and without each group."""
-        # Σ|xi − xj| = Σ_v C(v)·(n − C(v)), where C(v) counts the items in at most v lists. Without
-        # a group, C(v) is larger by each of its items, from the lists without it up to those with
-        # it.
-        left, groups = self._all - self.lists, self.total.size
-        levels, at = np.unique(np.concatenate([left, self._all]), return_inverse=True)
-        low, high = at[: left.size], at[left.size :]
-        width, size = np.diff(levels, append=levels[-1]), levels.size
-        # The items of each level: their entries of the lists that hold them.
-        item_levels = high[np.flatnonzero(np.diff(self.item, prepend=-1))]
-        below = np.cumsum(np.bincount(item_levels, minlength=size)).astype(np.float64)
-        total_gap = float((width * below * (self._items - below)).sum())
-        # Group and level make one index, so that no loop over groups is needed.
-        rise = np.bincount(self.group * size + low, minlength=groups * size)
-        rise -= np.bincount(self.group * size + high, minlength=groups * size)
-        more = np.cumsum(rise.reshape(groups, size), axis=1).astype(np.float64)
-        return total_gap, total_gap + (more * (self._items - 2 * below - more)) @ width
-
-    def _gini(self) -> tuple[float, Floats]:
-        size = max(self.catalogue, self._items)
-        # Each item in no list differs from every other by its lists.
-        none, lists, (total_gap, gaps) = size - self._items, self.lists.sum(), self._gaps
-        lists_left = self._left_groups(self.lists)
-        return total_gap / (size * lists) + none / size, divide(
-            gaps, size * lists_left
-        ) + none / size
-
-    def _gini_listed(self) -> tuple[float, Floats]:
-        lists, (total_gap, gaps), left = self.lists.sum(), self._gaps, self._items - self._gone
-        lists_left = self._left_groups(self.lists)
-        return total_gap / (self._items * lists), divide(
-            gaps - self._gone * lists_left, left * lists_left
+    def _evaluate(self, sets: Integers) -> dict[str, Floats]:
+        """Compute every metric of some sets: 0 has all lists, g all but those of group g - 1."""
+        precision = np.float32 if self.total.sum() < _EXACT else np.float64
+        lists, held = (self._sum_items(c.astype(precision), sets) for c in (self.lists, self.held))
+        weight = self._sum_items(self.weight, sets)
+        squared = np.bincount(self.group, self.squared, self.total.size)
+        total, units, own_pairs = (
+            _leave_out(sums)[sets] for sums in (self.total, self.units, squared)
         )
+        items, listed = lists.shape[1], np.count_nonzero(lists, axis=1)
+        size = max(self.catalogue, items)
+        gini, entropy = spread_of_sets(lists, items, ["gini", "entropy"])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            cosine = (np.einsum("ij,ij->i", weight, weight) - own_pairs) / (total * (total - 1))
+        return {
+            "coverage": listed / self.catalogue,
+            # Rarefied to the units of the smallest variant (Hurlbert 1971).
+            "coverage_equal": coverage_of_sets(held, units, np.minimum(self.equal, units), size),
+            # An item in no list is as far from each other one as that has lists.
+            "gini": (items * gini + size - items) / size,
+            "gini_listed": (items * gini + listed - items) / listed,
+            "entropy": entropy / np.log(2),
+            # The cosines of every two lists: of each item, the products of two weights.
+            "personalisation": 1 - cosine,
+        }
 
-    def _entropy(self) -> tuple[float, Floats]:
-        lists, lists_left = self._sum_items(self.lists), self._left_groups(self.lists)
-        total = float((lists * np.log(lists)).sum())
-        kept = self._all - self.lists
-        # x·log x is 0 at 0, as it is at 1.
-        fewer = kept * np.log(np.maximum(kept, 1)) - self._all * np.log(self._all)
-        bits = np.log(np.maximum(lists_left, 1)) - divide(
-            total + self._sum_groups(fewer), lists_left
-        )
-        return (np.log(lists.sum()) - total / lists.sum()) / np.log(2), bits / np.log(2)
+    def _sum_items(self, column: NDArray[np.floating], sets: Integers) -> NDArray[np.floating]:
+        """Sum a column by item over sets of lists, shape (sets, items)."""
+        every = np.bincount(self.item, column).astype(column.dtype)
+        sums = np.tile(every, (sets.size, 1))
+        row = np.full(1 + self.total.size, -1)
+        row[sets] = np.arange(sets.size)
+        left_out = row[1 + self.group]
+        entries = left_out >= 0
+        sums[left_out[entries], self.item[entries]] -= column[entries]
+        return sums
 
-    def _personalisation(self) -> tuple[float, Floats]:
-        """Add the cosines of every two lists: of each item, the products of two weights."""
-        weight = self._sum_items(self.weight)
-        total = float((weight**2).sum() - self.squared.sum())
-        # (w − g)² = w² − (2wg − g²), and the squares of the group's own lists go with it.
-        item_terms = 2 * weight[self.item] * self.weight - self.weight**2 - self.squared
-        every, lists_left = self.total.sum(), self.total.sum() - self.total
-        pairs = lists_left * (lists_left - 1)
-        return 1 - total / (every * (every - 1)), 1 - divide(
-            total - self._sum_groups(item_terms), pairs
-        )
+
+def _leave_out(sums: Floats) -> Floats:
+    """Return the total of all groups, then without each, shape (1 + groups,)."""
+    return np.asarray(sums.sum() - np.append(0.0, sums))
 
 
 def find_run_edges(*keys: NDArray[np.generic]) -> Integers:
@@ -382,8 +336,3 @@ def find_run_edges(*keys: NDArray[np.generic]) -> Integers:
     # Without rows there are no runs: the only edge is the number of rows, 0.
     edges = np.concatenate([[True], changed, [True]]) if rows else np.ones(1, dtype=np.bool_)
     return np.flatnonzero(edges)
-
-
-def divide(above: Floats, below: Floats) -> Floats:
-    """Divide element by element; 0 where `below` is 0."""
-    return np.divide(above, below, out=np.zeros_like(above), where=below > 0)

@@ -14,9 +14,9 @@ from abeval.logs.run import Inputs, Run, open_run
 from abeval.logs.shape import LogSchema, list_own_columns
 from abeval.offline import candidates, impressions, metrics, other_logs
 from abeval.offline.candidates import Accounts
+from abeval.offline.estimates import evaluate_parts
 from abeval.offline.expressions import Expression, check_part, explain_failures
 from abeval.offline.metrics import EvaluationOptions, Scoring
-from abeval.offline.parts import evaluate_parts
 from abeval.offline.sums import Sums, run_models
 from abeval.results.replay import ReplayResult
 
@@ -160,9 +160,7 @@ class ReplayRun:
         ]
         try:
             with explain_failures(part, scoring.cutoffs):
-                rows = candidates.write_rows(
-                    engine, units, sources, scoring.policy.ties, scoring.cutoffs
-                )
+                rows = candidates.write_rows(engine, sources, scoring.policy.ties, scoring.cutoffs)
         except QueryError as error:
             # Scores of models are expressions too, and the engine does not say which has failed.
             raise find_faulty_expression(self.run, [], schema, error) from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abeval.engines.sql import Engine, count_rows, fetch_int, literal, query, read_int
+from abeval.engines.sql import Engine, fetch_int, literal, query, read_int
 from abeval.errors import LogError
 from abeval.offline import metrics
 from abeval.offline.candidates import Candidates, Units
@@ -336,11 +336,8 @@ def _add_metrics(
         by_family.setdefault(metric.definition.family, []).append(metric)
     lists = [metric for family in _LISTS for metric in by_family.get(family, ())]
     held = [*by_family.get("beyond", ()), *by_family.get("catalogue", ())]
-    pairs = by_family.get("pairs", ())
-    # Lists that are all rows of a unit are ranked once, for pairs too.
-    is_shared = bool(pairs and (lists or held)) and _are_units_ranked(engine)
     if lists or held:
-        _rank_items(engine, _list_cutoffs(held, cutoffs), is_shared)
+        _rank_items(engine, _list_cutoffs(held, cutoffs))
     if lists:
         _add_lists(engine, lists, sums, _list_cutoffs(lists, cutoffs))
     if held:
@@ -351,8 +348,8 @@ def _add_metrics(
     if "bpref" in by_family:
         _write_cutoffs(engine, [UNCUT])
         sums.add_cuts(engine, "bpref", query("offline/bpref_values"), [UNCUT])
-    if pairs:
-        _add_pairs(engine, sums, is_shared)
+    if pairs := by_family.get("pairs"):
+        _add_pairs(engine, sums)
         if any(metric.definition.above in metrics.GRADED for metric in pairs):
             _add_graded(engine, sums)
     if "auc" in by_family:
@@ -376,22 +373,17 @@ def _list_cutoffs(
     return sorted(every.union(*(cutoffs.get(k, ()) for k in every)))
 
 
-def _are_units_ranked(engine: Engine) -> bool:
-    """Tell whether each unit is one request, whose items are its scored rows."""
-    ((others, unscored, items),) = engine.rows(
-        "select count(*) - count(distinct unit_id), sum(items - listed), sum(items) from requests"
-    )
-    return not others and not unscored and count_rows(engine, "scored_rows") == items
-
-
-def _rank_items(engine: Engine, held: Sequence[int], with_pairs: bool) -> None:
+def _rank_items(engine: Engine, held: Sequence[int]) -> None:
     """Make `places` of relevant items, and of all up to the largest cut-off."""
-    # Columns that nobody reads are not sorted along.
-    columns = "request_id, unit_id, grade, place" + with_pairs * ", above, share"
-    kept, ranked = "grade > 0", "select * from model_items"
     if held:
-        columns, kept = "*", f"{kept} or place <= {max(held)}"
-    elif not with_pairs:
+        columns, kept, ranked = (
+            "*",
+            f"grade > 0 or place <= {max(held)}",
+            "select * from model_items",
+        )
+    else:
+        # Columns that nobody reads are not sorted along.
+        columns, kept = "request_id, unit_id, grade, place", "grade > 0"
         # Places are read of relevant items alone, which nothing below the last of them moves.
         ranked = "select m.* from model_items m join requests r on m.request_id = r.request_id "
         ranked += "where m.score >= r.least_score or m.grade > 0"
@@ -405,18 +397,15 @@ def _open_ranked_items(engine: Engine, sql: str) -> None:
     engine.view("ranked_items", sql)
 
 
-def _add_pairs(engine: Engine, sums: ModelSums, is_shared: bool) -> None:
+def _add_pairs(engine: Engine, sums: ModelSums) -> None:
     """Add pairs of a relevant and another row of a unit, by their places among its scores."""
     engine.table("scored_sizes", "select unit_id, count(*) as n from scored_rows group by unit_id")
-    ranked = "places"
-    if not is_shared:
-        ranked = f"({query('offline/places')})"
-        _open_ranked_items(
-            engine,
-            "select unit_id, unit_id as request_id, score, grade, cast(null as bigint) as item_id, "
-            "cast(null as bigint) as tie, cast(null as varchar) as category from scored_rows",
-        )
-    clicks = f"select unit_id, above, share from {ranked} as p where grade > 0"
+    _open_ranked_items(
+        engine,
+        "select unit_id, unit_id as request_id, score, grade, cast(null as bigint) as item_id, "
+        "cast(null as bigint) as tie, cast(null as varchar) as category from scored_rows",
+    )
+    clicks = f"select unit_id, above, share from ({query('offline/places')}) as p where grade > 0"
     engine.view("ranked_clicks", clicks)
     engine.view("unit_pairs", query("offline/pairs"))
     sums.add("pairs", engine.arrays(query("offline/pair_values")))

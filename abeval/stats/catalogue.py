@@ -74,7 +74,11 @@ def spread_of_sets(totals: _Totals, catalogue_size: int, functionals: Sequence[_
         array([[0.5  , 0.   ],
                [0.   , 0.693]])
     """
-    return _spread_of_levels(_count_levels(totals), catalogue_size, functionals)
+    levels = _count_levels(totals)
+    sums = np.einsum("ij,ij->i", *levels, dtype=np.float64)
+    if not sums.all():
+        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
+    return np.stack([_SET_FUNCTIONALS[name](*levels, sums, catalogue_size) for name in functionals])
 
 
 def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
@@ -82,10 +86,12 @@ def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size:
 
     `totals` are the units that were shown each item, shape (sets, items).
     """
-    # Items of the last chance are alike, so that totals are few and counted rather than sorted.
-    most = chances_seen(units, at).shape[1] - 1
-    levels = _count_levels(np.minimum(totals, most, dtype=totals.dtype))
-    return _coverage_of_levels(levels, units, at, catalogue_size)
+    chances = chances_seen(units, at)
+    # The last chance is that of all larger numbers of units, so that totals are few and counted
+    # rather than sorted.
+    levels = _count_levels(np.minimum(totals, chances.shape[1] - 1, dtype=totals.dtype))
+    seen = chances[np.arange(len(chances))[:, None], levels.totals.astype(np.intp)]
+    return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / catalogue_size)
 
 
 class _Levels(NamedTuple):
@@ -103,41 +109,10 @@ def _count_levels(totals: _Totals) -> _Levels:
     size = int(totals.max(initial=0)) + 1
     # Few whole totals are counted, all others sorted.
     if size <= totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
-        rows = [np.bincount(row.astype(np.intp), minlength=size) for row in totals]
-        return _drop_empty(np.stack(rows))
-    return _Levels(_sort(totals), np.ones((1, totals.shape[1]), dtype=np.intp))
-
-
-def _drop_empty(items: Integers) -> _Levels:
-    totals = np.flatnonzero(items.any(axis=0))
-    return _Levels(totals[None], items[:, totals])
-
-
-def _spread_of_levels(levels: _Levels, size: int, functionals: Sequence[_Spread]) -> Floats:
-    """Compute Gini and entropy of each set, shape (functionals, sets)."""
-    sums = np.einsum("ij,ij->i", *levels, dtype=np.float64)
-    if not sums.all():
-        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
-    return np.stack([_SET_FUNCTIONALS[name](*levels, sums, size) for name in functionals])
-
-
-def _coverage_of_levels(levels: _Levels, units: Floats, at: Floats, size: int) -> Floats:
-    """Compute the coverage of each set, shape (sets,)."""
-    chances = chances_seen(units, at)
-    # The last chance is that of all larger numbers of units.
-    index = np.minimum(levels.totals, chances.shape[1] - 1).astype(np.intp)
-    seen = chances[np.arange(len(chances))[:, None], index]
-    return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / size)
-
-
-def _sort(totals: _Totals) -> NDArray[np.number]:
-    """Sort each row: the totals of items in one set of groups."""
-    # NumPy sorts whole numbers of 16 bits by radix, which is faster.
-    if totals.max(initial=0) < 1 << 16:
-        whole = totals.astype(np.uint16)
-        if np.array_equal(whole, totals):
-            return np.sort(whole, axis=1, kind="stable")
-    return np.sort(totals, axis=1)
+        items = np.stack([np.bincount(row.astype(np.intp), minlength=size) for row in totals])
+        levels = np.flatnonzero(items.any(axis=0))
+        return _Levels(levels[None], items[:, levels])
+    return _Levels(np.sort(totals, axis=1), np.ones((1, totals.shape[1]), dtype=np.intp))
 
 
 def _ginis(
@@ -188,12 +163,6 @@ def chances_seen(units: ArrayLike, at: ArrayLike) -> Floats:
 # Items times sets of groups whose totals a thread holds in memory at once.
 _CHUNK = 1 << 22
 
-# Of fewer items, all totals of a set are counted sooner than those that change.
-_MANY_ITEMS = 10_000
-
-# Items per matrix product, few enough that BLAS starts no threads of its own.
-_BLOCK = 128
-
 
 class Arm(NamedTuple):
     """Units or impressions of a variant, shape (groups, items), and units by group."""
@@ -222,8 +191,8 @@ class Coverage(NamedTuple):
         members = np.concatenate([_members(order[None], len(arm.units)) for order in orders])
         units = members @ arm.units
 
-        def evaluate(levels: _Levels, chunk: slice) -> Floats:
-            return _coverage_of_levels(levels, units[chunk], at[chunk], self.size)[None]
+        def evaluate(totals: _Totals, chunk: slice) -> Floats:
+            return coverage_of_sets(totals, units[chunk], at[chunk], self.size)[None]
 
         return _over_sets(arm, members, evaluate)
 
@@ -238,16 +207,13 @@ class Coverage(NamedTuple):
         others = pooled.units.sum() - units
         at = np.minimum(units, others)
 
-        def evaluate(chunk: slice) -> Floats:
-            totals = _totals(members[chunk], pooled.counts)
+        def evaluate(totals: _Totals, chunk: slice) -> Floats:
             block = coverage_of_sets(totals, units[chunk], at[chunk], self.size)
             rest = coverage_of_sets(shown - totals, others[chunk], at[chunk], self.size)
             return (block - rest)[None]
 
         # Coverage by rare items is proportional to traffic, and so are its differences.
-        return np.asarray(
-            _map_chunks(evaluate, len(members), len(shown)) * np.maximum(1.0, observed / at)
-        )
+        return np.asarray(_over_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at))
 
     def count_groups(self, groups: int, _in_blocks: int) -> int:
         """Count the groups of units that one random difference uses: here, all."""
@@ -280,7 +246,7 @@ class Evenness(NamedTuple):
 
     def _over_sets(self, arm: Arm, members: _Totals) -> Floats:
         return _over_sets(
-            arm, members, lambda levels, _: _spread_of_levels(levels, self.size, self.functionals)
+            arm, members, lambda totals, _: spread_of_sets(totals, self.size, self.functionals)
         )
 
 
@@ -339,64 +305,18 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
     return Arm(counts, control.units + treatment.units)
 
 
-def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Levels, slice], Floats]) -> Floats:
-    """Evaluate sets of groups, the rows of `members`; shape (functionals, sets)."""
-    whole = arm.counts.sum(axis=0)
-    # Of most groups, only items of the few others have another total than in all of them. Whole
-    # numbers are in single precision, see `_precision`.
-    can_change = max(_MANY_ITEMS, whole.max()) < len(whole) and whole.dtype == np.float32
-    if can_change and members.mean() > 0.5:
-        items = [np.flatnonzero(row > 0) for row in arm.counts]
-        shown = [row[at].astype(np.intp) for row, at in zip(arm.counts, items, strict=True)]
+def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], Floats]) -> Floats:
+    """Evaluate sets of groups, the rows of `members`, in threads; shape (functionals, sets).
 
-        def count(chunk: slice) -> _Levels:
-            return _change_levels(members[chunk], items, shown, whole.astype(np.intp))
-    else:
-
-        def count(chunk: slice) -> _Levels:
-            return _count_levels(_totals(members[chunk], arm.counts))
-
-    return _map_chunks(lambda chunk: evaluate(count(chunk), chunk), len(members), len(whole))
-
-
-def _map_chunks(evaluate: Callable[[slice], Floats], sets: int, items: int) -> Floats:
-    """Evaluate so many sets by chunks, in threads; shape (functionals, sets)."""
-    size = max(1, _CHUNK // max(items, 1))
-    chunks = [slice(start, start + size) for start in range(0, sets, size)]
-    return np.concatenate([*map_in_threads(evaluate, chunks)], axis=1)
-
-
-def _change_levels(
-    members: _Totals, items: Sequence[Integers], shown: Sequence[Integers], whole: Integers
-) -> _Levels:
-    """Count the items of each total in sets of groups, from those in all groups.
-
-    By group, `items` are those that it was shown, and `shown` how often.
+    The function gets the totals of the items in some of the sets, shape (sets, items), and which.
     """
-    levels = np.tile(np.bincount(whole), (len(members), 1))
-    for member, level in zip(members, levels, strict=True):
-        left = whole.copy()
-        for group in np.flatnonzero(member == 0).tolist():
-            level -= np.bincount(left[items[group]], minlength=len(level))
-            left[items[group]] -= shown[group]
-            level += np.bincount(left[items[group]], minlength=len(level))
-    return _drop_empty(levels)
+    size = max(1, _CHUNK // max(arm.counts.shape[1], 1))
+    chunks = [slice(start, start + size) for start in range(0, len(members), size)]
 
+    def evaluate_chunk(chunk: slice) -> Floats:
+        return evaluate(members[chunk].astype(arm.counts.dtype) @ arm.counts, chunk)
 
-def _totals(members: _Totals, counts: _Totals) -> _Totals:
-    """Count each item in each set, shape (sets, items): `members @ counts` by blocks."""
-    used = members.any(axis=0)
-    members, counts = members[:, used].astype(counts.dtype), counts[used]
-    totals = np.empty((len(members), counts.shape[1]), counts.dtype)
-    even = counts.shape[1] // _BLOCK * _BLOCK
-    np.matmul(members, _blocks(counts[:, :even]), out=_blocks(totals[:, :even]))
-    np.matmul(members, counts[:, even:], out=totals[:, even:])
-    return totals
-
-
-def _blocks(matrix: _Totals) -> _Totals:
-    """View the matrix in the shape (columns / _BLOCK, rows, _BLOCK)."""
-    return matrix.reshape(len(matrix), matrix.shape[1] // _BLOCK, _BLOCK).transpose(1, 0, 2)
+    return np.concatenate([*map_in_threads(evaluate_chunk, chunks)], axis=1)
 
 
 def _members(sets: Integers, groups: int) -> NDArray[np.float32]:

@@ -94,13 +94,9 @@ def _close_by_serving(case: CauseContext, state: str) -> float | None:
     if "served_apart" not in (case.facts or {}):
         return None
     rows, loss = case.rows("served_apart"), _loss(case, state)
-    variant_rows = rows[rows["side"] == "variant"]
-    total = float(variant_rows["compared"].sum())
-    weight = (
-        float(variant_rows.loc[variant_rows["state"] == state, "compared"].sum()) / total
-        if total
-        else 0.0
-    )
+    compared = rows[rows["side"] == "variant"].groupby("state")["compared"].sum()
+    total = float(compared.sum())
+    weight = float(compared.get(state, 0.0)) / total if total else 0.0
     return None if loss is None else case.closed_by_auc(weight * loss.value)
 
 

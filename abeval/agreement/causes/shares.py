@@ -9,7 +9,6 @@ from abeval.agreement.bill import is_gap
 from abeval.agreement.case import CauseContext, Finding, Unchecked
 from abeval.agreement.clusters import Shares, p_above, share, shares
 from abeval.agreement.levels import Levels
-from abeval.offline.groups import divide
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate, Floats
@@ -239,8 +238,12 @@ def _estimate_order_gain(rows: pd.DataFrame) -> Estimate:
 
 def _fit_order_gains(impressions: Floats, clicks: Floats) -> Floats:
     """Return the relative gain of clicks of each grid, fitted by turns."""
+
     # The click rate of a row is a number of its rank times one of its place (Craswell et al.
     # 2008).
+    def divide(above: Floats, below: Floats) -> Floats:
+        return np.divide(above, below, out=np.zeros_like(above), where=below > 0)
+
     place_factors = np.ones_like(impressions[:, 0])
     for _ in range(_STEPS):
         ranks = divide(clicks.sum(axis=2), np.einsum("grp,gp->gr", impressions, place_factors))

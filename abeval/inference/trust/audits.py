@@ -6,6 +6,7 @@ of the check, its value is the difference of the shares of all rows. Heavy units
 because each unit counts once. These checks need no part of the budget of false alarms.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -123,15 +124,12 @@ def max_sure_difference(differing: Iterable[UnevenShare]) -> float:
 
 def shares(cells: Cells[UnitShares]) -> dict[str, float]:
     """Return each variant's share over all cells."""
-    sums: dict[str, list[UnitShares]] = {}
-    for variant, row in (
-        (variant, row) for cell in cells.values() for variant, row in cell.items()
-    ):
-        sums.setdefault(variant, []).append(row)
-    wholes = {
-        v: (sum(row.y for row in rows), sum(row.x for row in rows)) for v, rows in sums.items()
-    }
-    return {variant: y / x for variant, (y, x) in wholes.items() if x}
+    above, below = Counter[str](), Counter[str]()
+    for cell in cells.values():
+        for variant, row in cell.items():
+            above[variant] += row.y
+            below[variant] += row.x
+    return {variant: above[variant] / x for variant, x in below.items() if x}
 
 
 def describe_shares(experiment: Experiment, differing: Sequence[UnevenShare]) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from abeval.aggregates.sums import BALANCE, KNOWN, MomentsByPeriod
+from abeval.aggregates.sums import BALANCE, KNOWN, MomentsByPeriod, map_moments
 from abeval.experiment.metrics import covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import TrustOptions
@@ -63,17 +63,17 @@ def balance(
     )
 
 
+_BOTH = (
+    "{control:.4g} against {treatment:.4g} (p = {p_adjusted:.2g} after Holm over metrics and "
+    "variants)"
+)
+
+
 @TrustCheck(
     "pre_period",
     of="both",
-    calm=(
-        "{metric} of {variant} shows no difference before the experiment: {control:.4g} against "
-        "{treatment:.4g} (p = {p_adjusted:.2g} after Holm over metrics and variants)"
-    ),
-    alarm=(
-        "{metric} of {variant} differed before the experiment: {control:.4g} against "
-        "{treatment:.4g} (p = {p_adjusted:.2g} after Holm over metrics and variants)"
-    ),
+    calm="{metric} of {variant} shows no difference before the experiment: " + _BOTH,
+    alarm="{metric} of {variant} differed before the experiment: " + _BOTH,
     remedy=(
         "look for an earlier experiment on the same units, and for units lost or added after "
         "their assignment; CUPED does not mend it"
@@ -100,7 +100,7 @@ def _before(analysis: Analysis) -> dict[str, MomentsByPeriod]:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     models = {variant.model for variant in experiment.variants.values()}
     before = {
-        metric.name: _pick_variables(analysis.moments(metric), 2, 3)
+        metric.name: map_moments(analysis.moments(metric), lambda moments: moments.pick(2, 3))
         for metric in (analysis.metrics if experiment.pre_period else ())
         if metric.is_mean_or_ratio
         and not (len(models) > 1 and "score" in metric.needs)
@@ -110,18 +110,9 @@ def _before(analysis: Analysis) -> dict[str, MomentsByPeriod]:
     for metric in covariate_means(experiment):
         if aggregates.cells(metric.name, BALANCE):
             scales = metric.covariates[0].scale, 1.0
-            before[metric.name] = _pick_variables(
-                aggregates.find_moments(metric.name, BALANCE, "", scales), 0, 1
-            )
+            past = aggregates.find_moments(metric.name, BALANCE, "", scales)
+            before[metric.name] = map_moments(past, lambda moments: moments.pick(0, 1))
     return before
-
-
-def _pick_variables(moments: MomentsByPeriod, *columns: int) -> MomentsByPeriod:
-    """Pick some variables of the moments, by index."""
-    return [
-        {name: variant_moments.pick(*columns) for name, variant_moments in arm.items()}
-        for arm in moments
-    ]
 
 
 def _balance_finding(row: Balance) -> RawCheck:
@@ -235,24 +226,21 @@ def _describe_moved(
 def compare_bottoms(metric: Metric, moments: MomentsByPeriod, arms: Arms, rule: Rule) -> Comparison:
     """Compare the denominators of a ratio, as means per unit."""
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
-    bottoms = [
-        {name: per_unit(variant_moments.pick(1, 0)) for name, variant_moments in arm.items()}
-        for arm in moments
-    ]
+    bottoms = map_moments(moments, lambda both: per_unit(both.pick(1, 0)))
     return compare_within(mean, bottoms, arms, rule)
+
+
+_WITH_VALUE = (
+    "units with a value of {metric}: {base} {control:.2%}, {variant} {treatment:.2%} "
+    "(p = {p_value:.2g})"
+)
 
 
 @TrustCheck(
     "missing_values:METRIC:VARIANT",
     of="both",
-    calm=(
-        "units with a value of {metric}: {base} {control:.2%}, {variant} {treatment:.2%} (p = "
-        "{p_value:.2g})"
-    ),
-    alarm=(
-        "units with a value of {metric}: {base} {control:.2%}, {variant} {treatment:.2%} (p = "
-        "{p_value:.2g}): the units that are compared are not alike"
-    ),
+    calm=_WITH_VALUE,
+    alarm=f"{_WITH_VALUE}: the units that are compared are not alike",
     remedy=(
         "look at why values are missing; where the treatment decides who has one, compare the "
         'share of units with a value as a metric, or all units by missing = "zero"'
@@ -269,9 +257,8 @@ def missing_values(analysis: Analysis) -> list[RawCheck]:
         if metric.presence_terms is None or metric.name in analysis.aggregates.refused:
             continue
         name = f"missing_values:{metric.name}:{variant}"
-        moments = _pick_variables(
-            analysis.aggregates.find_moments(metric.name, KNOWN, "", (1.0, 1.0)), 0, 1
-        )
+        known = analysis.aggregates.find_moments(metric.name, KNOWN, "", (1.0, 1.0))
+        moments = map_moments(known, lambda moments: moments.pick(0, 1))
         share = replace(metric, kind="mean", unit="share", value=None, per=None, covariates=())
         compared = compare_within(share, moments, Arms(control, variant), rule)
         numbers = compared.numbers

@@ -214,14 +214,10 @@ def _find_outliers(analysis: Analysis) -> Iterator[tuple[_OutlierGroup | None, s
             if moments.n < _FEWEST_UNITS or not group.units or squares <= 0:
                 continue
             other_deviations = [d for name in arms if name != variant for d in deviations[name]]
-            population = _Population(
-                moments.n, everyone, _count_units_apart(moments, group.units), squares
-            )
-            yield (
-                _find_outlier_group(deviations[variant], other_deviations, population),
-                metric.name,
-                variant,
-            )
+            valued = _count_units_apart(moments, group.units)
+            population = _Population(moments.n, everyone, valued, squares)
+            outliers = _find_outlier_group(deviations[variant], other_deviations, population)
+            yield outliers, metric.name, variant
 
 
 @TrustCheck(
@@ -259,7 +255,7 @@ def influence_check(analysis: Analysis) -> RawCheck | None:
     """Find the units that make much of a variance, far beyond all others."""
     if not analysis.aggregates.extremes:
         return None
-    looks, options = [*_find_outliers(analysis)], analysis.experiment.trust
+    looks = [*_find_outliers(analysis)]
     left = fmt.listing([*dict.fromkeys(metric for group, metric, _ in looks if group is None)])
     few = (
         f"not looked at in every variant: {left}, where fewer than {_FEWEST_APART} units have "
@@ -272,18 +268,14 @@ def influence_check(analysis: Analysis) -> RawCheck | None:
     groups.sort(key=lambda group: -group[0].times)
     worst, metric, variant = groups[0]
     # The same units are apart in several metrics, in some of them less.
-    metrics = [
-        n for group, n, v in groups if v == variant and group.times >= options.influence_warn
-    ]
+    least = analysis.experiment.trust.influence_warn
+    metrics = [name for group, name, v in groups if v == variant and group.times >= least]
     slots = {"metric": metric, "variant": variant, "part": percent(worst.share)}
-    slots |= {
-        "owed": _effect_of_outliers(analysis, worst, metric, variant),
-        "few": f"; {few}" if left else "",
-    }
+    slots |= {"owed": _effect_of_outliers(analysis, worst, metric, variant)}
     return RawCheck(
         worst.times,
         metrics=tuple(metrics) or None,
-        slots={**worst._asdict(), **slots},
+        slots={**worst._asdict(), **slots, "few": f"; {few}" if left else ""},
         state="one" if worst.units == 1 else "group",
     )
 

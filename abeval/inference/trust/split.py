@@ -72,10 +72,7 @@ def split_period_weights(analysis: Analysis) -> list[list[float]]:
     """Return the planned weights of each split period, else its observed shares."""
     split_periods, entries = analysis.aggregates.split_periods, analysis.aggregates.enrollments
     if split_periods:
-        return [
-            list((split_period.weights or split_period.shares).values())
-            for split_period in split_periods
-        ]
+        return [list((period.weights or period.shares).values()) for period in split_periods]
     # All units entered in one scheduled split, which need not be the first.
     plans, used = list_planned_splits(analysis.experiment), {entry.planned for entry in entries}
     return [list(plans[min(used, default=0)].weights.values())]
@@ -117,9 +114,8 @@ def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
     tables = {name: _count_entries(analysis, name) for name in _WHEN}
     tables["entry hour"] = _some_hours(tables["entry hour"], np.array(weights))
     for name in analysis.experiment.segment_names:
-        tables[name] = {
-            cell: rows[0] for cell, rows in _count_segment_units(analysis, name).items()
-        }
+        counts = _count_segment_units(analysis, name)
+        tables[name] = {cell: rows[0] for cell, rows in counts.items()}
     try:
         tested = {
             name: srm.check_segments(list(rows), list(rows.values()), weights)
@@ -369,11 +365,8 @@ def _test_schedule(split_periods: SplitPeriods, weights: Sequence[Sequence[float
 
 
 def _format_period(split_period: SplitPeriod) -> str:
-    return (
-        split_period.start
-        if split_period.start == split_period.end
-        else f"{split_period.start} to {split_period.end}"
-    )
+    start, end = split_period.start, split_period.end
+    return start if start == end else f"{start} to {end}"
 
 
 @TrustCheck(
@@ -483,9 +476,8 @@ def _changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
 def segments_check(analysis: Analysis) -> list[RawCheck]:
     """Test the split in each segment's worst cell; movable ones only warn."""
     experiment, table = analysis.experiment, analysis.experiment.unit_table
-    split = (
-        none_if_refused(lambda: _test_split(analysis)) if experiment.weights != "observed" else None
-    )
+    is_planned = experiment.weights != "observed"
+    split = none_if_refused(lambda: _test_split(analysis)) if is_planned else None
     sound = split is not None and split.test.p_value >= _SOUND
     fixed = {
         *experiment.known_from("before"),
@@ -502,10 +494,9 @@ def segments_check(analysis: Analysis) -> list[RawCheck]:
 def _check_segment(analysis: Analysis, segment: str, *, movable: bool) -> RawCheck:
     name = f"srm:{segment}"
     counts = _count_segment_units(analysis, segment)
+    weights = split_period_weights(analysis)
     try:
-        worst = srm.check_segments(
-            [*counts], [*counts.values()], split_period_weights(analysis)
-        ).segments[0]
+        worst = srm.check_segments([*counts], [*counts.values()], weights).segments[0]
     except Refusal:
         return skip_check(f"no units by {segment}", name)
     slots = {"segment": segment, "cells": len(counts), "cell": worst.segment}

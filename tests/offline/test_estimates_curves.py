@@ -6,7 +6,7 @@ import pytest
 from scipy import stats
 
 import abeval
-from abeval.offline.curves import find_elbow
+from abeval.offline.estimates import find_elbow
 from tests.offline.frames import one_list
 
 ENTRIES = {
