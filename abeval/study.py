@@ -111,7 +111,7 @@ _REPLAYS, _SEED = 10_000, 0
 LeftOut = tuple[tuple[str, str], ...]
 """Results that were not computed, and why."""
 
-Asked = ParamSpec("Asked")
+Arguments = ParamSpec("Arguments")
 Made = TypeVar("Made")
 
 
@@ -172,7 +172,7 @@ def _collect_aggregates(run: Run, metrics: Sequence[Metric]) -> tuple[Collected,
 
 
 def _try_to_make(
-    what: str, make: Callable[Asked, Made], *args: Asked.args, **keywords: Asked.kwargs
+    what: str, make: Callable[Arguments, Made], *args: Arguments.args, **keywords: Arguments.kwargs
 ) -> tuple[Made | None, LeftOut]:
     """Make a result, or return the reason why it cannot be made."""
     try:

@@ -142,7 +142,7 @@ _OPTIONS = (
 )
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """What the options ask for: which result, of what, and what is written and printed of it."""
 
     json_file: Path | None
@@ -182,117 +182,117 @@ def analyze(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 
     abeval analyze experiment.toml --report report.html
     abeval analyze users.csv --variant group --metric revenue
     """
-    asked = _Asked(**values)
+    request = _Request(**values)
     # Options that other results do not have are refused, not ignored.
     of_analysis = {name: values[name] for name in ("csv", "sums", "connect", "brief", "history")}
-    if asked.checks or asked.pairs is not None:
-        of_analysis |= {"report": asked.report, "profile": asked.profile}
-        of_analysis["format"] = asked.format != "text"
-        of_analysis |= {name: asked.pairs and values[name] for name in ("checks", "gate")}
-        _refuse("--checks" if asked.pairs is None else "--pairs", of_analysis)
-        _check_or_compare(loaded, asked)
+    if request.checks or request.pairs is not None:
+        of_analysis |= {"report": request.report, "profile": request.profile}
+        of_analysis["format"] = request.format != "text"
+        of_analysis |= {name: request.pairs and values[name] for name in ("checks", "gate")}
+        _refuse("--checks" if request.pairs is None else "--pairs", of_analysis)
+        _check_or_compare(loaded, request)
     elif loaded.experiment.interleaving is not None:
         _refuse("an interleaved list", of_analysis)
-        _judge_rankers(loaded, asked)
-    elif asked.sums is not None and asked.connect is not None:
+        _judge_rankers(loaded, request)
+    elif request.sums is not None and request.connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
-    elif asked.brief and asked.format != "text":
+    elif request.brief and request.format != "text":
         raise ExperimentError("--brief and --format both say what is printed", "give one")
     else:
-        _judge_variants(loaded, asked)
+        _judge_variants(loaded, request)
 
 
-def _check_or_compare(loaded: "LoadedExperiment", asked: _Asked) -> None:
+def _check_or_compare(loaded: "LoadedExperiment", request: _Request) -> None:
     """Check the split and the logs, or compare every pair of variants on a metric."""
     from abeval.progress import steps
 
     outcome: CheckResult | Pairwise
     with steps("check") as step:
-        if asked.pairs is None:
+        if request.pairs is None:
             outcome = loaded.check(step=step)
         else:
-            outcome = loaded.compare(asked.pairs, step=step)
-    options.show(outcome, asked.json_file, show_all=asked.whole)
-    if asked.gate and outcome.questions:
+            outcome = loaded.compare(request.pairs, step=step)
+    options.show(outcome, request.json_file, show_all=request.whole)
+    if request.gate and outcome.questions:
         raise typer.Exit(_EXIT_CODES["draft"])
-    if asked.gate and any(check.status == "fail" for check in outcome.trust):
+    if request.gate and any(check.status == "fail" for check in outcome.trust):
         raise typer.Exit(_EXIT_CODES["do_not_trust"])
 
 
-def _judge_rankers(loaded: "LoadedExperiment", asked: _Asked) -> None:
+def _judge_rankers(loaded: "LoadedExperiment", request: _Request) -> None:
     """Judge which ranker users of interleaved lists prefer."""
     from abeval.progress import steps
 
-    with steps(profile=asked.profile) as step:
+    with steps(profile=request.profile) as step:
         lists = loaded.preferences(step=step)
-    for file in asked.report or ():
+    for file in request.report or ():
         _write_report(file, lists)
-    options.write_json(asked.json_file, lists)
-    if asked.format == "md":
+    options.write_json(request.json_file, lists)
+    if request.format == "md":
         typer.echo(lists.to_markdown(), nl=False)
     else:
-        options.show(lists, None, show_all=asked.whole)
-    asked.exit_with_verdict(lists.verdicts)
+        options.show(lists, None, show_all=request.whole)
+    request.exit_with_verdict(lists.verdicts)
 
 
-def _judge_variants(loaded: "LoadedExperiment", asked: _Asked) -> None:
+def _judge_variants(loaded: "LoadedExperiment", request: _Request) -> None:
     """Judge the variants of an A/B test; write and print the result."""
     from abeval.files import write_text
     from abeval.progress import steps
 
     study: Study | None = None
-    has_logs = asked.connect is None and asked.sums is None and loaded.sums is None
-    has_study = bool(asked.report) and has_logs and not loaded.is_table
-    with steps("study" if has_study else "analyze", profile=asked.profile) as step:
+    has_logs = request.connect is None and request.sums is None and loaded.sums is None
+    has_study = bool(request.report) and has_logs and not loaded.is_table
+    with steps("study" if has_study else "analyze", profile=request.profile) as step:
         if has_study:
             # A report of logs has all that they allow, which takes longer than the analysis.
             study = loaded.study(step=step)
             result = cast("Result", study.analysis)
-        elif asked.sums is not None and loaded.sums is None:
-            result = loaded.from_sums(asked.sums)
+        elif request.sums is not None and loaded.sums is None:
+            result = loaded.from_sums(request.sums)
         else:
-            result = loaded.analyze(step=step, connect=asked.connect)
-        if asked.history is not None:
+            result = loaded.analyze(step=step, connect=request.connect)
+        if request.history is not None:
             from abeval.history.history import read_past
             from abeval.history.worth import shrink_worth
 
-            result = shrink_worth(result, read_past(asked.history))
+            result = shrink_worth(result, read_past(request.history))
             study = study and replace(study, analysis=result)
         step("writing")
-        options.write_json(asked.json_file, result)
-        if asked.csv is not None:
-            write_text(asked.csv, result.to_csv())
-        for file in asked.report or ():
+        options.write_json(request.json_file, result)
+        if request.csv is not None:
+            write_text(request.csv, result.to_csv())
+        for file in request.report or ():
             _write_report(file, _as_study(study or result))
-    _print_analysis(result, study, asked)
-    if asked.connect is not None:
+    _print_analysis(result, study, request)
+    if request.connect is not None:
         typer.echo(next(note for note in result.notes if "left the warehouse" in note), err=True)
-    asked.exit_with_verdict(result.verdicts)
+    request.exit_with_verdict(result.verdicts)
 
 
-def _print_analysis(result: "Result", study: "Study | None", asked: _Asked) -> None:
+def _print_analysis(result: "Result", study: "Study | None", request: _Request) -> None:
     """Print an analysis as text, as Markdown, or as JSON for programs."""
     outlook, offline = None, tuple[str, ...]()
     if study is not None:
         from abeval.report.agreement_page import standing_lines
 
         outlook, offline = study.outlook, standing_lines(study)
-    if asked.format == "md":
+    if request.format == "md":
         typer.echo(_as_study(study or result).to_markdown(), nl=False)
-    elif asked.brief:
+    elif request.brief:
         from abeval.brief import brief_json
 
         typer.echo(brief_json(result, outlook, offline))
     else:
         from abeval.report.terminal import print_result
 
-        print_result(result, options.console(), asked.whole, outlook, offline)
+        print_result(result, options.console(), request.whole, outlook, offline)
 
 
-def _refuse(request: str, options: Mapping[str, object]) -> None:
+def _refuse(what: str, options: Mapping[str, object]) -> None:
     """Refuse options that have no meaning for the requested result."""
     if misplaced := [name for name, value in options.items() if value]:
-        raise ExperimentError(f"{request} has no --{misplaced[0]}", "leave it out")
+        raise ExperimentError(f"{what} has no --{misplaced[0]}", "leave it out")
 
 
 def _as_study(result: "Result | Study") -> "Study":

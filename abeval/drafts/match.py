@@ -161,8 +161,8 @@ def find_keys(
         is_unique = match.column.distinct >= 0.8 * match.column.rows or match.is_named_so
         if role and (role != "impression_id" or is_unique):
             by_role.setdefault(role, []).append(match)
-    times = (guess.list_times(side)[:_MOST_TIMES] for side in (table, main))
-    pairs: Sequence[Pair | None] = [*product(*times)] or [None]
+    times, main_times = (guess.list_times(side)[:_MOST_TIMES] for side in (table, main))
+    pairs: Sequence[Pair | None] = [*product(times, main_times)] or [None]
     for kind in _KEYS:
         choices = [by_role.get(entry, [])[:_MOST_KEYS] for entry in kind]
         keys = list[Key]()

@@ -226,11 +226,11 @@ def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Row
         return f"case {cases} when bool_or(contains({text}, '.')) then 'DOUBLE' end"
 
     for column, kind in measure_columns(rows, quote(name), ids, write_kind).items():
-        is_settled = kind is not None
         if kind == "DOUBLE":
-            fits = _matches(f"trim({quote(column)})", "-?[0-9]+([.][0-9]*)?")
-            ((is_settled,),) = rows(f"select bool_and({fits}) from {quote(name)}")
-        if is_settled:
+            test = _matches(f"trim({quote(column)})", "-?[0-9]+([.][0-9]*)?")
+            ((fits,),) = rows(f"select bool_and({test}) from {quote(name)}")
+            kind = kind if fits else None
+        if kind is not None:
             _set_type(name, column, kind, rows)
 
 

@@ -211,8 +211,9 @@ class Columns:
 def quote_column(column: str) -> str:
     """Write SQL of a column, quoted if its name would be read as something else."""
     tree = None if expression_problem(column) else parse_expression(column)
-    # A dotted name is that of a column, not of one in a table.
-    return column if isinstance(tree, exp.Column) and not tree.table else quote(column)
+    # Of `a--b` SQL reads a comment, and of quotes what is within.
+    is_itself = isinstance(tree, exp.Column) and tree.name.lower() == column.lower()
+    return column if is_itself else quote(column)
 
 
 _DIGITS = 14

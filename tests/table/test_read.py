@@ -762,3 +762,12 @@ def test_an_expression_of_a_table_that_cannot_be_computed_is_named() -> None:
     assert "check the types of its columns" in str(caught.value.hint)
     with pytest.raises(ExperimentError, match="'x;' is not one SQL expression"):
         abeval.analyze(frame, variant="group", metrics=["y = x;"])
+
+
+@pytest.mark.parametrize(
+    "name", ["a--b", '"plan"', "plan /* of */", "a.b", "1st", "select", "Näme"]
+)
+def test_a_segment_is_a_column_whatever_its_name(name: str) -> None:
+    rows = {"grp": ["a", "b"] * 200, "x": [1, 2, 3, 5] * 100, name: ["p", "p", "q", "q"] * 100}
+    result = abeval.analyze(pd.DataFrame(rows), variant="grp", metrics=["x"], segments=[name])
+    assert {row.cell for row in result.segments} == {"p", "q"}
