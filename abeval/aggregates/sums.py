@@ -246,9 +246,7 @@ def make_moments_by_period(
     return moments
 
 
-def map_moments(
-    moments: MomentsByPeriod, change: Callable[[Moments], Moments]
-) -> list[dict[str, Moments]]:
+def map_moments(moments: MomentsByPeriod, change: Callable[[Moments], Moments]) -> MomentsByPeriod:
     """Change the moments of every variant in every split period."""
     return [
         {name: change(variant_moments) for name, variant_moments in by_variant.items()}

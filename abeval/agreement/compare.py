@@ -159,10 +159,11 @@ def _build_cause(
     is_there = finding.exceeds and (p_adjusted is None or p_adjusted <= case.alpha)
     share = finding.accounts_for if is_there else None
     explains = _explains(check, share, case)
-    part = _part(check, case, finding) if is_there else None
-    # A part that was measured in clicks counts more than what the cause says of itself.
-    if part is not None:
-        share, explains = part, True
+    if is_there and isinstance(case.levels, Levels) and is_gap(case.levels):
+        part = find_part(case.levels, check.name, finding.points)
+        # A part that was measured in clicks counts more than what the cause says of itself.
+        if part is not None:
+            share, explains = part, True
     is_found = is_there and explains
     return Cause(
         check.name,
@@ -177,16 +178,6 @@ def _build_cause(
         accounts_for=share,
         remedy=(finding.remedy or check.remedy) if is_found else "",
     )
-
-
-def _part(check: CauseCheck, case: CauseContext, finding: Finding) -> float | None:
-    """Return the share of a sized gap that a cause takes.
-
-    None without one, or if it is small.
-    """
-    if not isinstance(case.levels, Levels) or not is_gap(case.levels):
-        return None
-    return find_part(case.levels, check.name, finding.points)
 
 
 def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:

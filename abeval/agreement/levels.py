@@ -90,10 +90,7 @@ class Ranks:
     @property
     def rows(self) -> tuple[float, float]:
         """Return the ranked rows of control and of the variant."""
-        return (
-            float(self.control["impressions"].sum()),
-            float(self.variant["impressions"].sum()),
-        )
+        return float(self.control["impressions"].sum()), float(self.variant["impressions"].sum())
 
     def fit(self, start: Floats | None = None) -> Chances:
         """Fit the chances to be shown."""

@@ -6,6 +6,7 @@ not show is in the variant's log, weighted by the chance that it was shown there
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -99,7 +100,7 @@ def share_cells(control: Floats, variant: Floats, rows: tuple[float, float]) -> 
 def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
     """Return the fit nearest to a start with the least distance, and its cost."""
     best = least_squares(
-        lambda fit: compare_cells(cells, fit),
+        partial(compare_cells, cells),
         np.clip(start, *_LIMITS),
         # Derivatives by complex steps, which are exact to rounding (Squire and Trapp 1998).
         "cs",

@@ -196,25 +196,8 @@ def build_schema(
         LogError: A model's score column, or an extra one, is missing.
         ExperimentError: An expression reads a column that the log does not have.
     """
-    log = logs[experiment.logs.rows_name]
+    log, schema = logs[experiment.logs.rows_name], _find_scores(experiment, logs)
     canonical = UNIT_COLUMNS if experiment.is_unit_table else EXPRESSION_COLUMNS
-    of_variants, of_models = _score_texts(experiment, log)
-    scores = _number_columns("score", [*of_variants.values(), *of_models.values()])
-    score_of, model_scores = (
-        {name: scores[text] for name, text in texts.items()} for texts in (of_variants, of_models)
-    )
-    clicks, items, exposures = (logs.get(name) for name in ("clicks", "items", "exposures"))
-    has_pre_period = experiment.pre_period is not None
-    schema = LogSchema(
-        log,
-        clicks,
-        items,
-        exposures,
-        scores,
-        score_of,
-        model_scores,
-        has_pre_period=has_pre_period,
-    )
     computable = [m for m in metrics if m.needs <= schema.needs_met(experiment.unit)]
     ranked = [term for metric in computable for term in definition.event_terms(metric)]
     values = [value for metric in computable for value in definition.row_values(metric)]
@@ -233,10 +216,10 @@ def build_schema(
     own_columns = list_own_columns([*texts, *segments_and_cuts.values()], log, canonical)
     extra = [*list_own_columns([*schema.blends], log, SCORE_COLUMNS), *extra]
     label_sql = write_texts(segments_and_cuts, canonical)
-    served = list(dict.fromkeys(score_of.get(variant) for variant in experiment.variants))
+    served = list(dict.fromkeys(map(schema.score_of.get, experiment.variants)))
     ranks = [value_sql(term, score) for term in ranked for score in served]
     is_scored = any("score" in metric.needs for metric in computable)
-    scored = [_summed_sql(_SCORED, score) for score in score_of.values() if is_scored]
+    scored = [_summed_sql(_SCORED, score) for score in schema.score_of.values() if is_scored]
     sums = [_summed_sql(term, score) for term in terms for score in served]
     return replace(
         schema,
@@ -265,6 +248,23 @@ def build_schema(
             experiment.unit_table.segments,
             [term for metric in computable for term in definition.unit_terms(metric)],
         ),
+    )
+
+
+def _find_scores(experiment: Experiment, logs: Mapping[str, LogColumns]) -> LogSchema:
+    """Find the logs and their scores, whatever the metrics are."""
+    log = logs[experiment.logs.rows_name]
+    of_variants, of_models = _score_texts(experiment, log)
+    scores = _number_columns("score", [*of_variants.values(), *of_models.values()])
+    return LogSchema(
+        log,
+        logs.get("clicks"),
+        logs.get("items"),
+        logs.get("exposures"),
+        scores,
+        score_of={name: scores[text] for name, text in of_variants.items()},
+        model_scores={name: scores[text] for name, text in of_models.items()},
+        has_pre_period=experiment.pre_period is not None,
     )
 
 

@@ -44,18 +44,13 @@ class Units:
     `group` is that of the jackknife, from 0; `traffic` is the index of the variant.
 
     `names` has the variants, ascending, or `all` for units without. Rows have the index of a unit
-    in place of its id, or, if `are_numbers`, the id itself.
+    in place of its id.
     """
 
     ids: NDArray[np.generic]
     group: Integers
     names: Sequence[str]
     traffic: Integers
-    are_numbers: bool = False
-
-    def find_index(self, numbers: NDArray[np.generic]) -> NDArray[np.generic]:
-        """Find the index of each unit that rows have a number of."""
-        return np.searchsorted(self.ids, numbers) if self.are_numbers else numbers
 
     @cached_property
     def masks(self) -> Mapping[str, Bools]:
@@ -74,13 +69,10 @@ class Units:
 def write_units(engine: Engine, sql: str) -> Units:
     """Number the units of SQL of `unit_id, traffic, unit_group`, and return them.
 
-    They become the table `traffic` (`named_id`, the unit's id; `unit_id`, its number from 0, or
-    the id itself where all ids are whole numbers of 32 bits; `traffic`, the index of its variant;
-    `unit_group`).
+    They become the table `traffic` (`named_id`, the unit's id; `unit_id`, its number from 0;
+    `traffic`, the index of its variant; `unit_group`).
     """
     engine.table("named_units", sql)
-    are_numbers = _are_narrow(engine, "unit_id", "named_units")
-    unit_number = "unit_id" if are_numbers else "row_number() over (order by unit_id) - 1"
     traffics = engine.rows("select distinct traffic from named_units order by 1")
     names = [str(name) for (name,) in traffics]
     # Without any unit there is no name to index, but the SQL must be valid.
@@ -88,13 +80,14 @@ def write_units(engine: Engine, sql: str) -> Units:
     # Tables, because views would find and number the units again on each read.
     engine.table(
         "traffic",
-        f"select unit_id as named_id, cast({unit_number} as integer) as unit_id, "
+        "select unit_id as named_id, "
+        "cast(row_number() over (order by unit_id) - 1 as integer) as unit_id, "
         f"cast({number} as integer) as traffic, cast(unit_group as integer) as unit_group "
         "from named_units",
     )
     columns = engine.arrays("select * from traffic order by unit_id")
     ids, group, traffic = (np.asarray(columns[c]) for c in ("named_id", "unit_group", "traffic"))
-    return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64), are_numbers)
+    return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
 
 
 def cutoff_columns(texts: Iterable[str]) -> list[str]:
@@ -214,20 +207,14 @@ _FITS = 2**31
 """Whole numbers below it, and from its negative on, have 32 bits."""
 
 
-def _are_narrow(engine: Engine, name: str, relation: str) -> bool:
-    """Tell whether a column of a relation has only whole numbers of 32 bits."""
-    if engine.columns(relation)[name] not in WHOLE_TYPES:
-        return False
-    ((low, high),) = engine.rows(f"select min({name}), max({name}) from {relation}")
-    return read_int(low) >= -_FITS and read_int(high) < _FITS
-
-
 def _narrow_ids(engine: Engine, column: str, relation: str) -> str:
     """Write a column `r.id` of whole numbers in 32 bits, if a relation has no larger ones.
 
     They are ranked in half the time. Larger ids of other rows, which meet none of these, are null.
     """
-    is_narrow = _are_narrow(engine, column.partition(".")[2], relation)
+    name = column.partition(".")[2]
+    ((low, high),) = engine.rows(f"select min({name}), max({name}) from {relation}")
+    is_narrow = read_int(low) >= -_FITS and read_int(high) < _FITS
     return f"try_cast({column} as integer)" if is_narrow else column
 
 

@@ -297,7 +297,8 @@ class _Lists:
                 lists[model], left_out = _write_list(engine, i, model, request, self.item, run_part)
                 accounts += left_out
         numbered = candidates.number_sources(self.other_sources, self.item)
-        judged = Candidates(lists, **numbered, cutoffs=cutoff_values)
+        history, listable = numbered.get("history"), numbered.get("catalogue")
+        judged = Candidates(lists, history, listable, cutoffs=cutoff_values)
         sums = run_models(engine, judged, units, scoring, silent)
         # A part by columns of the runs can empty every list, though the truth has units.
         check_part(part, len(sums.models))
@@ -315,10 +316,9 @@ def _find_part_source(engine: Engine, part: Expression, models: Iterable[str]) -
     columns = [engine.columns(f"run_{i}_frame") for i, _ in enumerate(models)]
     if all(over_columns(part.text, run_columns) is not None for run_columns in columns):
         return "run"
-    every = {
-        **truth,
-        **{name: kind for run_columns in columns for name, kind in run_columns.items()},
-    }
+    every = dict(truth)
+    for run_columns in columns:
+        every |= run_columns
     # This refuses a column that no frame has; below are columns that only some have.
     row_sql(f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,")
     what = f"where {part.name!r}: {part.text!r} reads columns that truth and the runs have in part"
@@ -400,11 +400,8 @@ def _write_list(
     """Return SQL of a run's candidates, and counts of rows left out or merged."""
     columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
     # A rank is turned, because the larger score ranks higher.
-    score = (
-        candidates.write_finite("score")
-        if "score" in columns
-        else f"-{candidates.write_finite(quote('rank'))}"
-    )
+    rank = f"-{candidates.write_finite(quote('rank'))}"
+    score = candidates.write_finite("score") if "score" in columns else rank
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if "position" in item.tie else "cast(null as bigint)"
     list_sql = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
@@ -535,11 +532,8 @@ def _write_candidate_rows(
         models.append("row_number() over () as position")
     unit, grade = quote(columns.unit), quote(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
-    grade = (
-        grade
-        if has[columns.relevance] in candidates.WHOLE_TYPES
-        else candidates.write_finite(grade)
-    )
+    if has[columns.relevance] not in candidates.WHOLE_TYPES:
+        grade = candidates.write_finite(grade)
     rows = "raw_log" + _where(part, has, "the log")
     candidates.name_rows(
         engine,

@@ -274,7 +274,8 @@ class ListedItems:
         in_group = np.bincount(self.group, self.lists, self.total.size)
         # Counts are floating point here: half lies between none and one.
         left = np.flatnonzero(_leave_out(in_group) > 0.5)
-        chunks = np.array_split(left, 1 + left.size * int(self.item[-1] + 1) // _CHUNK)
+        size = max(1, _CHUNK // int(self.item[-1] + 1))
+        chunks = [left[start : start + size] for start in range(0, left.size, size)]
         parts = [self._evaluate(chunk) for chunk in chunks]
         values = {name: np.full(1 + self.total.size, np.nan) for name in parts[0]}
         for name, every in values.items():
@@ -319,7 +320,7 @@ class ListedItems:
         return sums
 
 
-def _leave_out(sums: Floats) -> Floats:
+def _leave_out(sums: NDArray[np.number]) -> Floats:
     """Return the total of all groups, then without each, shape (1 + groups,)."""
     return np.asarray(sums.sum() - np.append(0.0, sums))
 

@@ -62,15 +62,16 @@ class Relevance:
     metric: Metric | None
 
 
-def relevance_metric(experiment: Experiment, relevance: str) -> Metric | None:
-    """Return the metric of a relevance that is an expression, else None."""
-    if relevance in ("click", "dwell", SIMILARITY):
-        return None
-    if relevance == "long_click":
+def define_relevance(experiment: Experiment, name: str) -> Relevance:
+    """Return what makes an item relevant, by its name or expression."""
+    if name in ("click", "dwell", SIMILARITY):
+        return Relevance(name, None)
+    text = name
+    if name == "long_click":
         long_ms = round(experiment.clicks.long_seconds * 1000)
-        relevance = f"case when click = 1 and dwell_ms >= {long_ms} then 1 else 0 end"
-    term = RowTerm(relevance, scale=_RESOLUTION, resolution=_RESOLUTION)
-    return Metric("relevance", "mean", relevance, value=term)
+        text = f"case when click = 1 and dwell_ms >= {long_ms} then 1 else 0 end"
+    term = RowTerm(text, scale=_RESOLUTION, resolution=_RESOLUTION)
+    return Relevance(name, Metric("relevance", "mean", text, value=term))
 
 
 def check_relevance(schema: LogSchema, relevance: str) -> None:

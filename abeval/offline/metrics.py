@@ -237,10 +237,8 @@ def default_metrics(
         for every in (RANKING, _SCORES, _BEYOND)
     )
     cut = [d for d in ranking if d.cut != "none" and d.variant not in _LIBRARIES]
-    at = [
-        *((k, "") for k in ks),
-        *((-1 - i, expression.name) for i, expression in enumerate(cutoffs)),
-    ]
+    at = [(k, "") for k in ks]
+    at += [(-1 - i, cutoff.name) for i, cutoff in enumerate(cutoffs)]
     at_k = [OfflineMetric(d, *k) for k in at for d in cut]
     uncut = [OfflineMetric(d) for d in scores]
     # Metrics of all lists together need one cut-off for all, so they have none with a name.

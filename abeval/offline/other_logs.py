@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,9 +13,6 @@ from abeval.logs.run import Run, open_log
 from abeval.offline import candidates
 from abeval.offline.candidates import Accounts, ItemNumber, RequestNumber
 from abeval.offline.metrics import OfflineMetric
-
-if TYPE_CHECKING:
-    from abeval.logs.mapping import LogColumns
 
 SIMILARITY = "similarity"
 """The name of relevance by the largest cosine with an item that the unit clicked."""

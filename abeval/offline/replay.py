@@ -114,16 +114,13 @@ class ReplayRun:
         experiment, engine = run.experiment, run.engine
         scoring = choose_replay_scoring(options, experiment.alpha)
         # By id, so that a metric that is asked for twice is computed once.
-        every = {
-            expression.id: expression
-            for expression in (*scoring.metrics, *metrics.parse_metrics(also))
-        }
+        every = {metric.id: metric for metric in (*scoring.metrics, *metrics.parse_metrics(also))}
         scoring = replace(scoring, metrics=tuple(every.values()))
         relevance_name = options.get("relevance", "click")
-        metric = impressions.relevance_metric(experiment, relevance_name)
+        relevance = impressions.define_relevance(experiment, relevance_name)
         if schema is None:
-            columns = choose_columns(scoring)
-            schema = prepare(run, [] if metric is None else [metric], columns).schema
+            summed = [] if relevance.metric is None else [relevance.metric]
+            schema = prepare(run, summed, choose_columns(scoring)).schema
         for part in scoring.parts:
             if part.name in experiment.variants:
                 what = f"where: {part.name!r} is the name of a variant, whose traffic has rows"
@@ -132,7 +129,6 @@ class ReplayRun:
         reader = other_logs.needs_vectors(scoring.metrics, relevance_name)
         if reader is not None:
             other_logs.write_vectors(engine, schema.items, reader)
-        relevance = impressions.Relevance(relevance_name, metric)
         control = experiment.variants[experiment.control].model
         log = other_logs.open_scores(run)
         return cls(run, schema, log, relevance, options, scoring, control)
@@ -154,10 +150,9 @@ class ReplayRun:
             what = "nothing to replay: no unit of a variant has an impression in the period"
             raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
         extra_sources = self._write_sources()
-        sources = [
-            *extra_sources.values(),
-            *([] if self.score_log is None else ["select * from scores"]),
-        ]
+        sources = [*extra_sources.values()]
+        if self.score_log is not None:
+            sources.append("select * from scores")
         try:
             with explain_failures(part, scoring.cutoffs):
                 rows = candidates.write_rows(engine, sources, scoring.policy.ties, scoring.cutoffs)

@@ -82,7 +82,7 @@ class ModelSums:
 
         Columns `v_…` are whole multiples of `scale`.
         """
-        index = self.units.find_index(rows["unit_id"])
+        index = rows["unit_id"]
         for name in (name for name in rows if name not in ("unit_id", "k")):
             sums = np.zeros(len(self.units.ids))
             # A null becomes NaN, because the number behind a mask is arbitrary.
@@ -217,9 +217,7 @@ def _count_requests(
     rows = engine.rows(query("offline/coverage"))
     ((largest,),) = engine.rows("select max(largest_grade) from model_requests")
     coverage = tuple(ModelCoverage(str(m), *(read_int(n) for n in counts)) for m, *counts in rows)
-    scored = {
-        covered.model: numbers[covered.model] for covered in coverage if covered.scored_requests
-    }
+    scored = {row.model: numbers[row.model] for row in coverage if row.scored_requests}
     # A missing score that counts as zero leaves no request out, nor does a model alone.
     if not drop or len(scored) < 2:
         return coverage, float(largest or 0), 0

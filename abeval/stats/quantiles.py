@@ -123,9 +123,8 @@ def design_effect(counts: Moments, level: float) -> float:
         2.0
     """
     events = counts.n * float(counts.mean[1])
-    return (
-        means.estimate_smooth(counts, means.ratio(0, 1)).variance * events / (level * (1 - level))
-    )
+    share = means.estimate_smooth(counts, means.ratio(0, 1))
+    return share.variance * events / (level * (1 - level))
 
 
 def pool_design_effects(effects: Sequence[float], units: Sequence[int]) -> list[float]:

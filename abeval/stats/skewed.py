@@ -107,11 +107,8 @@ class HypothesisTest(NamedTuple):
         """Return the one-sided p-value: higher treatment (1), or lower (−1)."""
         hall_z = hall(self.separate.difference / self.separate.se, self.separate.skewness)
         of_splits = distributions.skewed_tail(side * self.z, side * self.skewness)
-        return max(
-            of_splits,
-            distributions.upper_tail(side * hall_z),
-            key=lambda candidate: candidate.log10,
-        )
+        separate = distributions.upper_tail(side * hall_z)
+        return max(of_splits, separate, key=lambda tail: tail.log10)
 
     @property
     def side(self) -> int:

@@ -99,3 +99,12 @@ def test_more_units_never_cover_less_and_all_cover_what_they_cover(shown, data):
     assert at(few) == pytest.approx(np.mean(sizes) / 6)
     assert at(1) <= at(few) + 1e-12 <= at(len(shown)) + 2e-12
     assert at(len(shown)) == pytest.approx(len(set().union(*shown)) / 6)
+
+
+def test_a_traffic_without_lists_leaves_no_number_of_units_to_compare_at():
+    rows = log({"x": 40, "y": 40}, np.random.default_rng(3))
+    loaded, logs = small([(*row[:5], None, None) if row[1] == "y" else row for row in rows])
+    found = loaded.replay(metrics=["coverage@2[equal]", "coverage@2"], logs=logs)
+    equal, plain = (found.row(metric, "a", "x") for metric in ("coverage@2[equal]", "coverage@2"))
+    assert (equal.value, equal.reason) == (None, "no_lists")
+    assert plain.value > 0

@@ -194,9 +194,7 @@ def check_reordered(case: CauseContext, against: float, costs: float) -> Finding
         return None
     gains = [_estimate_order_gain(side_rows) for side_rows in sides]
     lost = clusters.difference(gains[0], gains[1])
-    rates = np.array(
-        [side_rows["clicks"].sum() / side_rows["impressions"].sum() for side_rows in sides]
-    )
+    rates = np.array([side["clicks"].sum() / side["impressions"].sum() for side in sides])
     return Finding(
         exceeds=out.more.value > against and lost.value > costs,
         message=f"Reordered: {out.variant.value:.1%} of rows in the variant's lists and "

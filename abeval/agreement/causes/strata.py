@@ -8,11 +8,9 @@ from abeval.results.agreement import Evidence
 
 def check_position(case: CauseContext, part: float) -> Finding | None:
     """Compare the models among rows of one position."""
-    traffics = (case.control, case.variant)
+    traffics, pairs = (case.control, case.variant), case.rows("pairs:position")
     raw, own_raw = (case.difference("auc", traffic) for traffic in traffics)
-    within, variant_within = (
-        estimate_strata(case.rows("pairs:position"), traffic) for traffic in traffics
-    )
+    within, variant_within = (estimate_strata(pairs, traffic) for traffic in traffics)
     if raw is None or own_raw is None or within is None or variant_within is None:
         return None
     # A model puts what it scores high on top, where more is clicked (Craswell et al. 2008). What

@@ -54,6 +54,26 @@ _WHEN: dict[str, Callable[[Enrollment], str]] = {
 }
 
 
+_LOOK = {
+    "entry day": "at what was released, ramped or cleaned then; a log that begins or ends in "
+    "mid-day for one variant does the same",
+    "entry hour": "at what was released, restarted or down then, and for files of these hours that "
+    "are missing",
+    "hour of the day": "at what runs at that hour each day (jobs, caches, budgets that are used "
+    "up), and for clocks of one variant in another time zone",
+}
+"""What to look at where the split is off, by dimension of time."""
+
+_LOOK_FOR_LOSS = (
+    "look for units lost after assignment, redirects, bots, or a filter that acts on one variant"
+)
+_UNEVEN_CELL = (
+    "{segment} = {cell!r} does not match the weights (p = {p:.2g}, corrected for the number of "
+    "cells; without this cell p = {without:.2g})"
+)
+_LOOK_IN_SEGMENT = "at assignment, redirect and logging there, such as of one client's release"
+
+
 def _count_segment_units(analysis: Analysis, name: str) -> dict[str, list[list[int]]]:
     """Count analysed units by cell, split period and variant."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
@@ -156,13 +176,12 @@ def _where(analysis: Analysis) -> tuple[str, dict[str, str]]:
     first, slots = dimensions[0], {"seen": _describe_sequential_test(analysis)}
     if first.p_value >= _NAMED:
         return "everywhere", slots
-    is_time = first.dimension in _WHEN
     where = f", in no single one of its {first.cells}"
     if first.worst_p_value < _NAMED:
-        cell = first.worst if is_time else f"= {first.worst!r}"
+        cell = first.worst if first.dimension in _WHEN else f"= {first.worst!r}"
         where = f" {cell} (all others together p = {first.p_value_without:.2g})"
-    slots["place"] = f"it shows most by {first.dimension}{where}"
-    return first.dimension if is_time else "in a segment", slots
+    look = _LOOK.get(first.dimension, _LOOK_IN_SEGMENT)
+    return "somewhere", slots | {"place": f"{first.dimension}{where}", "look": look}
 
 
 def _describe_sequential_test(analysis: Analysis) -> str:
@@ -216,10 +235,7 @@ class _SplitTest(NamedTuple):
     of="both",
     calm="units match the weights{where}: {listed}",
     alarm="{alarm}",
-    remedy=(
-        "look for units lost after assignment, redirects, bots, or a filter that acts on one "
-        "variant{also}"
-    ),
+    remedy=_LOOK_FOR_LOSS + "{also}",
     states={
         "nobody": {
             "alarm": "no unit was assigned to {empty}: the {log} have rows of other variants only",
@@ -248,30 +264,7 @@ class _SplitTest(NamedTuple):
                 "in one variant{also}"
             ),
         },
-        "entry day": {
-            "alarm": (
-                "{alarm}; {place}: look at what was released, ramped or cleaned then; a log that "
-                "begins or ends in mid-day for one variant does the same{seen}"
-            ),
-        },
-        "entry hour": {
-            "alarm": (
-                "{alarm}; {place}: look at what was released, restarted or down then, and for "
-                "files of these hours that are missing{seen}"
-            ),
-        },
-        "hour of the day": {
-            "alarm": (
-                "{alarm}; {place}: look at what runs at that hour each day (jobs, caches, budgets "
-                "that are used up), and for clocks of one variant in another time zone{seen}"
-            ),
-        },
-        "in a segment": {
-            "alarm": (
-                "{alarm}; {place}: look at assignment, redirect and logging there, such as of one "
-                "client's release{seen}"
-            ),
-        },
+        "somewhere": {"alarm": "{alarm}; it shows most by {place}: look {look}{seen}"},
     },
 )
 def srm_check(analysis: Analysis) -> RawCheck:
@@ -449,21 +442,13 @@ def _changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
     "srm:SEGMENT",
     of="both",
     calm="units match the weights in each of {cells} cells of {segment}",
-    alarm=(
-        "{segment} = {cell!r} does not match the weights (p = {p:.2g}, corrected for the number "
-        "of cells; without this cell p = {without:.2g})"
-    ),
-    remedy=(
-        "look for units lost after assignment, redirects, bots, or a filter that acts on one "
-        "variant"
-    ),
+    alarm=_UNEVEN_CELL,
+    remedy=_LOOK_FOR_LOSS,
     states={
         "moved": {
             "alarm": (
-                "{segment} = {cell!r} does not match the weights (p = {p:.2g}, corrected for the "
-                "number of cells; without this cell p = {without:.2g}), though all units "
-                "together do: {segment} is a property that the treatment may have changed, so its "
-                "table is not to be trusted"
+                f"{_UNEVEN_CELL}, though all units together do: {{segment}} is a property that the "
+                "treatment may have changed, so its table is not to be trusted"
             ),
             "remedy": (
                 'with known = "before" a segment has the value from before the experiment, with '
