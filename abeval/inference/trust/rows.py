@@ -104,7 +104,10 @@ SET_ASIDE = (
         "clicks_no_impression",
         check="clicks_set_aside",
         columns=CLICK_COLUMNS,
-        remedy="check for lost impressions, and whether the join key is right",
+        remedy=(
+            "check for lost impressions, and whether the join key is right; clicks written to the "
+            "minute or the day need an id of their impression"
+        ),
         find=partial(
             left_out, log_key="clicks", reason="no_impression", what="{} without their impression"
         ),
