@@ -129,7 +129,7 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
 
 def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     """Count rows of an outcome log by what became of them."""
-    show_outcomes(engine, name)
+    _show_outcomes(engine, name)
     used, reasons = Counter[str](), Counter[str]()
     for reason, in_period, events, duplicates in engine.rows(query("audit/outcome_accounting")):
         kept = USED if in_period else USED_BEFORE
@@ -154,7 +154,7 @@ def find_early_clocks(row_counts: Sequence[LogRows], engine: Engine) -> dict[str
     """Find by how many half hours the clock of each outcome log is behind, or that it has days."""
     facts = dict[str, int]()
     for log in (row.log for row in row_counts if row.reason == "before_exposure"):
-        show_outcomes(engine, log)
+        _show_outcomes(engine, log)
         early = {read_int(n): read_int(rows) for n, rows in engine.rows(query("audit/early_rows"))}
         # Facts are whole numbers, and zones differ by half hours.
         facts[EARLY + log] = round(2 * early_hours(early))
@@ -165,8 +165,7 @@ def find_early_clocks(row_counts: Sequence[LogRows], engine: Engine) -> dict[str
     return facts
 
 
-def show_outcomes(engine: Engine, name: str) -> None:
-    """Create the view `outcome_rows` of the rows of an outcome log."""
+def _show_outcomes(engine: Engine, name: str) -> None:
     engine.view("outcome_rows", f"select * from {name_outcome_relation(name)}")
 
 
