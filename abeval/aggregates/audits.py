@@ -35,6 +35,7 @@ from abeval.logs.unit_arrays import (
 )
 from abeval.logs.units import find_hash_indices
 from abeval.logs.views import copies_column, write_click
+from abeval.metrics.definition import Metric
 from abeval.results.record import group_rows
 
 PARTS = 4096
@@ -196,13 +197,13 @@ class Audits(NamedTuple):
     shares: Mapping[str, Sequence[UnitShares]]
 
 
-def audit_sums(run: Run, prepared: Prepared) -> Audits:
+def audit_sums(run: Run, prepared: Prepared, metrics: Sequence[Metric] = ()) -> Audits:
     """Count every audit that these logs allow, after `prepare`."""
     if run.experiment.unit == ROW_UNIT:
         return Audits({}, {})
     run.step("audits")
     units, hours = _units(run.experiment, prepared), _hours(prepared)
-    daily = read_daily_rows(run, prepared)
+    daily = read_daily_rows(run, prepared, metrics)
     impressions = units.sum_groups(hours.unit, hours.impressions)
     is_any = (impressions > 0).astype(np.int64)
     rows = [*units.rows("impressions", [""], impressions, is_any)]

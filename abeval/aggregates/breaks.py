@@ -1,6 +1,6 @@
 """Count each log's rows around each day, to find where those of one variant break off."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -8,10 +8,11 @@ import numpy as np
 from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.aggregates.audit_arrays import AuditedUnits
 from abeval.engines.sql import query
-from abeval.logs.accounting import show_outcomes
-from abeval.logs.prepare import Prepared
+from abeval.logs.prepare import Prepared, name_outcome_relation
 from abeval.logs.run import Run
+from abeval.logs.shape import LogSchema
 from abeval.logs.unit_arrays import NO_DAY, NONE, Integers, Labels, find_rows
+from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm
 
 AUDIT = "break:"
 """Prefix of the audits: then the log, and the segment if there is one."""
@@ -19,8 +20,9 @@ AUDIT = "break:"
 OUTCOMES = "outcome"
 """The audit of units that have rows, by outcome log."""
 
-IMPRESSIONS = "impressions"
+IMPRESSIONS, VALUES = "impressions", "values of "
 
+_LARGEST = 2.0**31
 _WEEK = 7
 _LARGEST_CELLS = 20
 
@@ -33,31 +35,91 @@ class DailyRows(NamedTuple):
     rows: Integers
 
 
-def read_daily_rows(run: Run, prepared: Prepared) -> dict[str, DailyRows]:
-    """Read the rows by day of impressions, of clicks, and of each outcome log that is read."""
+def read_daily_rows(
+    run: Run, prepared: Prepared, metrics: Sequence[Metric] = ()
+) -> dict[str, DailyRows]:
+    """Read the rows by day of impressions, of clicks, and of each outcome log that is read.
+
+    What metrics sum over the rows follows, under `VALUES` and the metric's name; not what is below
+    zero for some unit and day.
+    """
     days, schema = prepared.days, prepared.schema
     timed = find_rows(days.in_period & (days.day != NO_DAY))
     columns = {IMPRESSIONS: "c_1"}
     if schema.clicks is not None or "click" in schema.impressions:
         columns["clicks"] = schema.clicks_component
+    columns |= _list_impression_values(run, schema, metrics, {*columns.values()})
     read = {
         log: DailyRows(days.unit[timed], days.day[timed], days.columns[column][timed])
         for log, column in columns.items()
     }
     for log in (log for log in schema.outcomes if log in prepared.covered):
-        show_outcomes(run.engine, log)
-        arrays = run.engine.arrays(query("audit/outcome_days"))
-        read[log] = DailyRows(
-            *(np.asarray(arrays[name]).astype(np.int64) for name in ("unit_id", "day", "events"))
-        )
-    return read
+        values = _list_outcome_values(schema, metrics, log)
+        selected = ", ".join([*values.values(), "0 as v_none"])
+        relation = f"select unit_id, in_period, set_aside, day, {selected} from "
+        run.engine.view("outcome_values", relation + name_outcome_relation(log))
+        arrays = {
+            name: np.ma.filled(column, 0).astype(np.int64)
+            for name, column in run.engine.arrays(query("audit/outcome_days")).items()
+        }
+        unit, day = arrays["unit_id"], arrays["day"]
+        read[log] = DailyRows(unit, day, arrays["events"])
+        read |= {key: DailyRows(unit, day, arrays[column]) for key, column in values.items()}
+    # Rows come before values, which end where they do.
+    ordered = sorted(read, key=lambda key: key.startswith(VALUES))
+    return {key: _limit(read[key]) for key in ordered if (read[key].rows >= 0).all()}
+
+
+def _limit(daily: DailyRows) -> DailyRows:
+    """Make large numbers smaller: squares of the sums of groups have to fit into 64 bits."""
+    total = float(daily.rows.sum(dtype=np.float64))
+    if total <= _LARGEST:
+        return daily
+    return daily._replace(rows=np.round(daily.rows * (_LARGEST / total)).astype(np.int64))
+
+
+def _list_impression_values(
+    run: Run, schema: LogSchema, metrics: Sequence[Metric], taken: set[str]
+) -> dict[str, str]:
+    """List the sums over impressions that metrics are made of, but those that are taken."""
+    columns = dict[str, str]()
+    for metric in metrics:
+        term = metric.value
+        if (
+            metric.source is not UNIT_DAY
+            or not isinstance(term, RowTerm)
+            or not metric.is_mean_or_ratio
+        ):
+            continue
+        names = {schema.component(term, variant) for variant in run.experiment.variants}
+        # Scores of two models are not of one scale.
+        if len(names) == 1 and not names & taken:
+            taken |= names
+            columns[name_values(metric)] = names.pop()
+    return columns
+
+
+def _list_outcome_values(schema: LogSchema, metrics: Sequence[Metric], log: str) -> dict[str, str]:
+    """List the values of rows of an outcome log that metrics sum, each once."""
+    columns = dict[str, str]()
+    for metric in metrics:
+        for value in metric.per_unit.values[:1] if metric.per_unit else ():
+            if value.log == log and value.combine == "sum" and not metric.per_unit.is_funnel:
+                columns.setdefault(schema.row_value(value), name_values(metric))
+    return {name: column for column, name in columns.items()}
+
+
+def name_values(metric: Metric) -> str:
+    """Name what a metric sums, beside the rows of logs."""
+    return VALUES + metric.name.replace(":", " ")
 
 
 def count_breaks(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[AuditSums]:
     """Count rows around each day, of all units and of the largest cells of each segment."""
     for log, daily in logs.items():
         yield from _count_around(units, f"{AUDIT}{log}", daily, None)
-        for name, labels in units.segments.items():
+        segments = {} if log.startswith(VALUES) else units.segments
+        for name, labels in segments.items():
             yield from _count_around(units, f"{AUDIT}{log}:{name}", daily, labels)
 
 

@@ -125,7 +125,7 @@ def collect_prepared(
     if plan.quantiles or plan.spreads:
         run.step(QUANTILE.title)
     quantiles = collect_quantiles(logs, plan.quantiles, plan.spreads)
-    audits, shares = audit_sums(run, prepared)
+    audits, shares = audit_sums(run, prepared, plan.metrics)
     run.step("catalogue" if shows_items else "accounting")
     counted = accounting.count_log_rows(prepared, engine)
     items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None

@@ -129,7 +129,7 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
 
 def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     """Count rows of an outcome log by what became of them."""
-    show_outcomes(engine, name)
+    _show_outcomes(engine, name)
     used, reasons = Counter[str](), Counter[str]()
     for reason, in_period, events, duplicates in engine.rows(query("audit/outcome_accounting")):
         kept = USED if in_period else USED_BEFORE
@@ -144,19 +144,28 @@ EARLY = "early:"
 """Prefix of facts: by how many half hours the clock of an outcome log is behind."""
 
 
+OF_DAY = "time of day:"
+"""Prefix of facts: the hour (UTC) of all rows of an outcome log, the earlier if clocks change."""
+
+_HOUR_MS = 3_600_000
+
+
 def find_early_clocks(row_counts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
-    """Find by how many half hours the clock of each outcome log is behind."""
+    """Find by how many half hours the clock of each outcome log is behind, or that it has days."""
     facts = dict[str, int]()
     for log in (row.log for row in row_counts if row.reason == "before_exposure"):
-        show_outcomes(engine, log)
+        _show_outcomes(engine, log)
         early = {read_int(n): read_int(rows) for n, rows in engine.rows(query("audit/early_rows"))}
         # Facts are whole numbers, and zones differ by half hours.
         facts[EARLY + log] = round(2 * early_hours(early))
+        ((first, last, days),) = engine.rows(query("audit/times_of_day"))
+        # Clocks are put forward and back by an hour; days are written as midnights of some zone.
+        if days is not None and read_int(days) > 1 and read_int(last) - read_int(first) <= _HOUR_MS:
+            facts[OF_DAY + log] = read_int(first) // _HOUR_MS
     return facts
 
 
-def show_outcomes(engine: Engine, name: str) -> None:
-    """Create the view `outcome_rows` of the rows of an outcome log."""
+def _show_outcomes(engine: Engine, name: str) -> None:
     engine.view("outcome_rows", f"select * from {name_outcome_relation(name)}")
 
 

@@ -57,7 +57,8 @@ class LogColumns:
     """Hold the columns of one log, by its path below `logs` in the file.
 
     `mapped` is canonical name → the log's column; `source` is its entry in the experiment file.
-    `has_seconds` is false where all times are whole minutes.
+    `has_seconds` is false where all times are whole minutes; `has_other_seconds` where those of all
+    other columns are too.
     """
 
     log: str
@@ -65,6 +66,7 @@ class LogColumns:
     mapped: Mapping[str, str]
     source: LogSource = field(default_factory=LogSource)
     has_seconds: bool = True
+    has_other_seconds: bool = True
 
     def __contains__(self, canonical: str) -> bool:
         return canonical in self.mapped
@@ -72,6 +74,15 @@ class LogColumns:
     def find_type(self, canonical: str) -> str:
         """Return the type of a mapped column; empty where the log has none."""
         return self.types[self.mapped[canonical]] if canonical in self else ""
+
+    @property
+    def other_times(self) -> list[str]:
+        """List the columns of timestamps besides the log's time."""
+        return [
+            column
+            for column, kind in self.types.items()
+            if kind.startswith("TIMESTAMP") and column != self.mapped.get("ts")
+        ]
 
     def make_unused_name(self, name: str) -> str:
         """Make a name for a computed column that no column of the log has."""
@@ -113,8 +124,7 @@ def tells_events_apart(log: LogColumns) -> bool:
 
     In one minute a unit may do the same thing twice. A table of units has no events.
     """
-    others = [kind for column, kind in log.types.items() if column != log.mapped.get("ts")]
-    is_timed = any(kind.startswith("TIMESTAMP") for kind in others)
+    is_timed = log.has_other_seconds and bool(log.other_times)
     is_timed |= log.has_seconds and log.find_type("ts") not in ("", "DATE")
     has_id = any(column.lower() in (*EVENT_IDS, *_ORDER_IDS) for column in log.types)
     has_id |= "impression_id" in log or "request_id" in log
@@ -127,7 +137,7 @@ def list_compared_columns(log: LogColumns) -> list[str]:
     Times other than the event's, and columns named like parts of a delivery, may differ. All
     columns are compared where a row does not say what it is of.
     """
-    is_event = "ts" in log and log.find_type("ts") != "DATE"
+    is_event = "ts" in log and log.find_type("ts") != "DATE" and log.has_seconds
     if log.log == "impressions":
         is_event &= "unit_id" in log and "item_id" in log
     if not is_event and log.log != "units":

@@ -180,11 +180,10 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
         framed = _frame_name(log) in run.frames
         files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
         mapped = map_columns(log, source, types, None if lacks else experiment.unit, files[log])
-        if not _has_times(run.engine, mapped, "minute"):
-            mapped = replace(mapped, has_seconds=False)
-            if mapped.may_have_days and _has_only_days(run.engine, mapped):
-                mapped = replace(mapped, types={**types, mapped.mapped["ts"]: "DATE"})
-                notes.append(f"All times of the {_frame_name(log)} are midnights: they are days.")
+        mapped = _find_seconds(run.engine, mapped)
+        if mapped.may_have_days and not mapped.has_seconds and _has_only_days(run.engine, mapped):
+            mapped = replace(mapped, types={**types, mapped.mapped["ts"]: "DATE"})
+            notes.append(f"All times of the {_frame_name(log)} are midnights: they are days.")
         columns[log] = mapped
         check_all_read(log, read, files[log])
         notes += of_log
@@ -193,20 +192,38 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
     return LogViews(columns, files, rows, frozenset(limited), notes)
 
 
+def _find_seconds(engine: Engine, log: LogColumns) -> LogColumns:
+    """Find whether the time of a log is written to the second, else whether another time is."""
+    column = log.mapped.get("ts", "")
+    if column and not _has_times(engine, log, "minute", column):
+        log = replace(log, has_seconds=False)
+    elif log.find_type("ts").startswith("TIMESTAMP"):
+        return log
+    # Events that nothing else tells apart may have another time; units and items are no events.
+    if log.other_times and log.log not in ("units", "items"):
+        engine.complete(log.raw)
+        times = (_has_times(engine, log, "minute", other) for other in log.other_times)
+        log = replace(log, has_other_seconds=any(times))
+    return log
+
+
 def _has_only_days(engine: Engine, log: LogColumns) -> bool:
     """Tell whether there are times, and all are midnights: pandas keeps dates as such.
 
     As a time, a midnight would be before the exposure of its own day.
     """
-    some = f"select 1 from {log.raw} where {quote(log.mapped['ts'])} is not null limit 1"
-    return not _has_times(engine, log, "day") and bool(engine.rows(some))
+    column = log.mapped["ts"]
+    some = f"select 1 from {log.raw} where {quote(column)} is not null limit 1"
+    return not _has_times(engine, log, "day", column) and bool(engine.rows(some))
 
 
-def _has_times(engine: Engine, log: LogColumns, part: Literal["minute", "day"]) -> bool:
-    """Tell whether some times are finer than minutes or days."""
-    if not log.find_type("ts").startswith("TIMESTAMP"):
+def _has_times(
+    engine: Engine, log: LogColumns, part: Literal["minute", "day"], column: str
+) -> bool:
+    """Tell whether some times of a column are finer than minutes or days."""
+    if not log.types[column].startswith("TIMESTAMP"):
         return True
-    time = quote(log.mapped["ts"])
+    time = quote(column)
     is_finer = f"date_trunc('{part}', {time}) <> {time}"
     return bool(engine.rows(f"select 1 from {log.raw} where {is_finer} limit 1"))
 

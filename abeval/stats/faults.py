@@ -117,6 +117,26 @@ def difference(
     return Difference(first.value, second.value, max(0.0, sure))
 
 
+def differs_together(control: Sums, treatment: Sums, clusters: int, chance: float = SURE) -> bool:
+    """Tell whether two shares differ by the variance that the units of both groups have together.
+
+    A small group may have no variance by chance: all of it is counted, or nothing. Its units are
+    estimated from the `clusters` that have none, and each is counted or not.
+
+    Example:
+        >>> few, many = Sums(4, 0, 6, 0, 0, 10), Sums(60, 0, 400, 0, 0, 3_000)
+        >>> after = Sums(60, 200, 400, 800, 1_500, 3_000)
+        >>> differs_together(after, few, 64), differs_together(after, many, 64)
+        (False, True)
+    """
+    groups = control, treatment
+    units = [float(_units(np.array(float(group.clusters)), clusters)) for group in groups]
+    first, second = (group.y / group.x for group in groups)
+    share = (units[0] * first + units[1] * second) / sum(units)
+    error = math.sqrt(share * (1 - share) * sum(1 / n for n in units))
+    return abs(first - second) > two_sided_quantile(chance) * error
+
+
 class UnitSums(NamedTuple):
     """Units of a group, with sums of a value in [0, 1] and of its square."""
 

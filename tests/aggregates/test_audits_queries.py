@@ -90,6 +90,26 @@ def test_a_click_comes_again_within_ten_seconds_of_one_on_the_same_impression() 
     assert rows == {1: (5, 5, 2), 3: (1, 1, 0)}
 
 
+@pytest.mark.parametrize(("grain", "early"), [(1, 1), (1_000, 0), (60_000, 0), (86_400_000, 0)])
+def test_a_click_that_is_written_to_the_minute_is_not_before_its_impression(
+    grain: int, early: int
+) -> None:
+    """A sound log had half of its clicks early; a whole grain before is early in any case."""
+    shown = 90_005_500
+    floored = [(shown + 400) // grain * grain - (grain == 1) * 401]
+    lone = [(1, time, 1, 1, 1) for time in (*floored, floored[0] - grain)]
+    clicks = relation(CLICKS, *lone, *((1, day * 86_400_000, 7, 7, 7) for day in range(2)))
+    if grain < 86_400_000:
+        clicks = relation(CLICKS, *lone)
+    ((*_, early_clicks, _, _, _),) = answer(
+        "audit/clicks",
+        click_log=clicks,
+        audited_keys=relation(KEYS, (1, 1, 1, 1, shown, 1, 0)),
+        experiment=relation("attribution_ms", (7_200_000,)),
+    ).as_set()
+    assert early_clicks == 1 + early
+
+
 def test_repeated_rows_of_clicked_impressions_are_counted_by_themselves() -> None:
     kept = [(1, 0, 2), (1, 1, 1), (3, 0, 1)]
     copies = relation("unit_hash, click, copies", *kept)

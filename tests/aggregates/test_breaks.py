@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import numpy as np
 
 from abeval.aggregates.audit_arrays import CLUSTERS, AuditedUnits
@@ -67,11 +69,12 @@ def test_units_with_an_outcome_are_counted_once():
 
 def test_outcomes_are_counted_by_unit_and_local_day_if_they_count():
     rows = relation(
-        "unit_id, in_period, day, set_aside",
-        (1, True, "1970-01-03", None),
-        (1, True, "1970-01-03", None),
-        (1, True, "1970-01-04", None),
-        (1, True, "1970-01-04", "before_exposure"),
-        (2, False, "1970-01-01", None),
-    ).replace("'1970-01-0", "date '1970-01-0")
-    assert answer("audit/outcome_days", outcome_rows=rows).as_set() == {(1, 2, 2), (1, 3, 1)}
+        "unit_id, in_period, day, set_aside, v_3, v_none",
+        (1, True, date(1970, 1, 3), None, 5, 0),
+        (1, True, date(1970, 1, 3), None, None, 0),
+        (1, True, date(1970, 1, 4), None, 7, 0),
+        (1, True, date(1970, 1, 4), "before_exposure", 9, 0),
+        (2, False, date(1970, 1, 1), None, 9, 0),
+    )
+    counted = answer("audit/outcome_days", outcome_values=rows).as_set()
+    assert counted == {(1, 2, 2, 5, 0), (1, 3, 1, 7, 0)}

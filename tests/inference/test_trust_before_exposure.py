@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -11,6 +12,9 @@ import pytest
 import abeval
 from abeval.results.analysis import Result
 from abeval.stats.faults import early_hours
+from benchmarks.calibration.healthy_logs import analyze_world
+from tests.relations import answer, relation
+from tests.worlds.healthy import World, buyers
 
 START = pd.Timestamp("2026-09-14")
 UNITS = 2_000
@@ -114,3 +118,34 @@ def test_times_without_a_zone_beside_times_with_one_are_asked_for() -> None:
     assert asked.verdicts[0].decision == "draft"
     assert "[logs.events.orders] ts_zone" in asked.questions[0]
     assert judged(entry, order, buyer).questions == ()
+
+
+@pytest.mark.parametrize("hour", [22, 23, 5])
+def test_days_that_are_midnights_of_another_zone_are_named_with_what_mends_them(hour: int) -> None:
+    """A sixth of the orders came before their exposure, in silence."""
+    random = np.random.default_rng(5)
+    orders = buyers(random, 3_000, 0.3).logs
+    day = orders["orders"].ts.dt.floor("D")
+    shifted = day + pd.Timedelta(hours=hour if hour < 12 else hour - 24)
+    logs = {**orders, "orders": orders["orders"].assign(ts=shifted)}
+    entries = buyers(random, 100, 0.0).entries
+    found = check(analyze_world(World(logs, entries)))
+    assert (found.status, f"are at {hour}:00 UTC" in found.message) == ("warn", True)
+    query = re.search(r'query = "(.*)"', found.remedy)
+    assert query is not None
+    mended = {**entries["logs"], "events": {"orders": {"query": query[1]}}}
+    result = analyze_world(World(logs, {**entries, "logs": mended}))
+    named = [one for one in result.accounting if one.log == "orders"]
+    assert named[0].used == named[0].read
+
+
+def test_times_of_a_day_are_one_where_all_are_alike() -> None:
+    def ask(*times: int | None) -> tuple[object, ...]:
+        day = [None if time is None else time // 86_400_000 for time in times]
+        rows = relation("time_ms bigint, day", *zip(times, day, strict=True))
+        return answer("audit/times_of_day", outcome_rows=rows)[0]
+
+    hour = 3_600_000
+    assert ask(22 * hour, 46 * hour, None) == (22 * hour, 22 * hour, 2)
+    assert ask(22 * hour, 47 * hour) == (22 * hour, 23 * hour, 2)
+    assert ask(22 * hour, 46 * hour + 1)[2] is None

@@ -87,6 +87,33 @@ def test_what_should_not_happen_may_be_lacking_in_a_variant():
     assert result["errors"].status == "worse"
 
 
+@pytest.mark.parametrize("factor", [100.0, 0.0])
+def test_amounts_of_another_unit_from_a_day_on_touch_their_metric(factor: float):
+    """In cents from a day on: +3,555 % of revenue, shipped."""
+    logs, entries = buyers(np.random.default_rng(3), 6_000, 0.0)
+    exposures, orders = logs["exposures"], logs["orders"].copy()
+    treated = exposures["user_id"][exposures["variant"] == "treatment"]
+    late = orders["user_id"].isin(treated) & (orders["ts"] >= "2026-09-21")
+    orders.loc[late, "amount"] *= factor
+    result = analyze_world(World({**logs, "orders": orders}, entries))
+    found = check(result)
+    assert (found.status, found.metrics) == ("fail", ("revenue",))
+    assert "values of revenue" in found.message
+    assert (result["revenue"].status, result["buyers"].status) == ("untrusted", "unclear")
+
+
+def test_values_of_impressions_from_a_day_on_touch_the_metrics_of_them():
+    logs = dict(heavy(np.random.default_rng(3), 3_000, 0.0).logs)
+    shown = logs["impressions"]
+    shown["latency"] = np.random.default_rng(1).lognormal(4.0, 1.0, len(shown))
+    metrics = [{"name": "ctr", "role": "goal"}, {"name": "latency", "value": "latency"}]
+    assert check(analyze_world(World(logs, {"metrics": metrics}))).status == "pass"
+    late = (shown["variant"] == "treatment") & (shown["ts"] >= "2026-09-20")
+    shown.loc[late, "latency"] *= 1_000
+    found = check(analyze_world(World(logs, {"metrics": metrics})))
+    assert (found.status, found.metrics) == ("fail", ("latency",))
+
+
 @pytest.mark.parametrize("world", [changing, heavy, buyers])
 def test_effects_that_change_and_heavy_users_break_nothing(world: Callable[..., World]):
     for seed in range(3):

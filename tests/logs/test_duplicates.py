@@ -271,10 +271,16 @@ def test_rows_without_any_id_are_people_who_may_be_alike(columns: list[str]) -> 
     assert (check.status, "no id" in check.message) == ("skipped", True)
 
 
+@pytest.mark.parametrize("is_loaded", [True, False])
 @pytest.mark.parametrize("time", ["no time", "dates", "midnights", "texts of days", "minutes"])
-def test_rows_of_a_day_or_minute_may_be_different_events(time: str) -> None:
-    """A healthy log was not to be trusted: what users saw twice on a day was set aside."""
+def test_rows_of_a_day_or_minute_may_be_different_events(time: str, is_loaded: bool) -> None:
+    """A healthy log was not to be trusted: what users saw twice on a day was set aside.
+
+    The day on which a row was loaded tells no rows apart, though it is a timestamp.
+    """
     log = small_log()[["user_id", "variant", "click", "ts"]]
+    if is_loaded:
+        log["loaded_on"] = log.ts.dt.normalize() + pd.Timedelta(days=1)
     day = log.ts.dt.normalize()
     days = {"dates": day.dt.date, "midnights": day, "texts of days": day.dt.strftime("%Y/%m/%d")}
     days["minutes"] = log.ts.dt.floor("h")
@@ -285,6 +291,14 @@ def test_rows_of_a_day_or_minute_may_be_different_events(time: str) -> None:
     assert values(found)["ctr"] == pytest.approx((means["a"], means["b"]), rel=1e-12)
     check = next(check for check in found.trust if check.name == "impressions_duplicate")
     assert (check.status, "no time to the second" in check.message) == ("skipped", True)
+
+
+def test_what_arrives_at_another_second_of_one_minute_is_another_event() -> None:
+    log = small_log()[["user_id", "variant", "item_id", "click", "ts"]].assign(item_id=1)
+    log["received_at"], log["ts"] = log["ts"], log["ts"].dt.floor("h")
+    apart = log.drop_duplicates(["user_id", "click", "received_at"])
+    assert aside(analyze(apart)) == {"used": len(apart)}
+    assert aside(analyze(pd.concat([apart, apart.head(9)])))["duplicate"] == 9
 
 
 def test_rows_without_a_unit_are_duplicates_where_another_id_is_the_same() -> None:

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-from abeval.aggregates.breaks import AUDIT, IMPRESSIONS, OUTCOMES
+from abeval.aggregates.audit_arrays import CLUSTERS
+from abeval.aggregates.breaks import AUDIT, IMPRESSIONS, OUTCOMES, VALUES, name_values
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import (
     SHOWN,
@@ -21,6 +22,7 @@ from abeval.inference.trust.finding import (
 )
 from abeval.metrics.definition import Metric, row_values
 from abeval.results import format as fmt
+from abeval.stats.faults import Sums, differs_together
 
 _WARN, _FAIL = 0.6, 0.9
 _CHANCE = 1e-4
@@ -56,16 +58,18 @@ def breaks(analysis: Analysis) -> list[RawCheck]:
         return [skip_check("variants take turns, so no day has both")]
     if not audits:
         return [skip_check("no log has a day that can be compared with those before it")]
-    findings = list[RawCheck]()
+    findings, is_followed, has_broken = list[RawCheck](), False, False
     for log in dict.fromkeys(name.split(":")[1] for name in audits):
+        if is_followed or (has_broken and log.startswith(VALUES)):
+            continue
         found = _find_breaks(analysis, log, len(audits))
         listed = fmt.listing([one.text for one in found[:SHOWN]])
         lost = found[0].lost if found else 0.0
         metrics = _list_metrics(analysis, log)
         findings.append(RawCheck(lost, metrics=metrics, slots={"listed": listed}))
-        # Without impressions there are no clicks either.
-        if log == IMPRESSIONS and found:
-            break
+        # Without impressions there are no clicks either, and without rows no values.
+        is_followed |= log == IMPRESSIONS and bool(found)
+        has_broken |= bool(found)
     return findings
 
 
@@ -88,24 +92,33 @@ def _list_breaks(analysis: Analysis, audit: str, chance: float) -> Iterator[_Bre
     """List the surest break of each variant in each cell of a segment."""
     _, log, *segment = audit.split(":", 2)
     cells = index_by_cell(analysis.aggregates.audits.get(audit, ()))
-    told = set[tuple[str, str]]()
+    told, several = set[tuple[str, str]](), len(cells) * len(analysis.experiment.treatments)
     for share in find_uneven_shares(analysis, cells, chance):
         _, length, day, value = share.cell.split(" ", 3)
-        if (share.variant, value) in told:
-            continue
-        told.add((share.variant, value))
         counts = cells[share.cell]
         control, treatment = (counts[v].sums for v in (analysis.experiment.control, share.variant))
+        is_sure = differs_together(control, treatment, CLUSTERS, chance / several)
+        if (share.variant, value) in told or not is_sure:
+            continue
+        told.add((share.variant, value))
         # Rows after over rows before, of each variant over those of the other.
         products = control.y * (treatment.x - treatment.y), treatment.y * (control.x - control.y)
         where = f" ({segment[0]} = {value!r})" if segment else ""
         since = "on" if length == "1" else "in the week from"
         rows = [
-            f"{name} {counts[name].sums.y:,} after {counts[name].sums.x - counts[name].sums.y:,}"
+            f"{name} {_describe_rows(counts[name].sums, is_value=log.startswith(VALUES))}"
             for name in (share.variant, analysis.experiment.control)
         ]
         text = f"{log}{where} {since} {day} and in the week before it: {' and '.join(rows)}"
         yield _Break(1 - min(products) / max(products), text)
+
+
+def _describe_rows(sums: Sums, *, is_value: bool) -> str:
+    """Describe the rows from a day on, and those before it; of values, their ratio."""
+    before = sums.x - sums.y
+    if is_value:
+        return f"{sums.y / before:.3g} times as much" if before else "some after none"
+    return f"{sums.y:,} after {before:,}"
 
 
 def _list_metrics(analysis: Analysis, log: str) -> tuple[str, ...] | None:
@@ -114,7 +127,15 @@ def _list_metrics(analysis: Analysis, log: str) -> tuple[str, ...] | None:
         return None
     if log == "clicks":
         return affected_metrics(analysis.metrics, CLICK_COLUMNS)
+    if log.startswith(VALUES):
+        named = next(metric for metric in analysis.metrics if name_values(metric) == log)
+        same = (m for m in analysis.metrics if _find_value(m) == _find_value(named))
+        return tuple(metric.name for metric in same)
     return tuple(metric.name for metric in analysis.metrics if _reads(metric, log))
+
+
+def _find_value(metric: Metric) -> object:
+    return metric.per_unit.values[:1] if metric.per_unit else metric.value
 
 
 def _reads(metric: Metric, log: str) -> bool:

@@ -9,7 +9,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import find_meant_variant, list_arms, write_join_line
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import CLICK_COLUMNS, Limits, RawCheck, TrustCheck, skip_check
-from abeval.logs.accounting import EARLY, parse_other_variants
+from abeval.logs.accounting import EARLY, OF_DAY, parse_other_variants
 from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
 from abeval.logs.coarser import parse_coarser_counts
@@ -104,7 +104,10 @@ SET_ASIDE = (
         "clicks_no_impression",
         check="clicks_set_aside",
         columns=CLICK_COLUMNS,
-        remedy="check for lost impressions, and whether the join key is right",
+        remedy=(
+            "check for lost impressions, and whether the join key is right; clicks written to the "
+            "minute or the day need an id of their impression"
+        ),
         find=partial(
             left_out, log_key="clicks", reason="no_impression", what="{} without their impression"
         ),
@@ -143,6 +146,20 @@ SET_ASIDE = (
         "({share:.1%}), nearly all of them by up to {hours:g} hours: times {hours:g} hours later "
         "would mend that"
     ),
+    states={
+        "days": {
+            "alarm": (
+                "{early:,} of {rows:,} rows of {log} come before the exposure of their unit "
+                "({share:.1%}): all their times are at {at}:00 UTC, so they are days of a zone, "
+                "which begin before the exposures of the day"
+            ),
+            "reason": "times at one hour of the day are days",
+            "remedy": (
+                'write them as days: [logs.events.{log}] query = "select * replace '
+                '(cast(ts {shift} hours as date) as ts) from log"'
+            ),
+        },
+    },
     reason="rows before an exposure fill whole hours, as if from a clock in another zone",
     remedy=(
         "say in which zone times are that have none: `ts_zone` of [logs.events.{log}]{such} if "
@@ -160,8 +177,14 @@ def before_exposure(analysis: Analysis) -> list[RawCheck]:
         such = f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else ""
         slots = {"log": log, "early": early, "rows": early + used, "share": share}
         slots |= {"hours": hours, "such": such}
-        name = f"before_exposure:{log}"
-        findings.append(RawCheck(share if hours else 0.0, metrics=metrics, name=name, slots=slots))
+        name, state = f"before_exposure:{log}", ""
+        if (at := analysis.aggregates.facts.get(OF_DAY + log)) is not None:
+            # Of zones east of Greenwich a day begins in the evening before.
+            shift = f"+ interval {24 - at}" if at >= 10 else f"- interval {at}"
+            slots |= {"at": at, "shift": shift}
+            hours, state = 24, "days"
+        value = share if hours else 0.0
+        findings.append(RawCheck(value, metrics=metrics, name=name, slots=slots, state=state))
     return findings
 
 
