@@ -8,14 +8,26 @@ with learned as (
   group by item_id
   having sum(trained) >= 10
 ),
-placed as (
-  select
-    side, cluster, click, cast(item_id as varchar) as item,
-    cast(floor(9.99e0 * percent_rank() over (partition by side order by candidate)) as bigint)
-      as tenth
+ranked as (
+  select side, cluster, click, cast(item_id as varchar) as item, candidate
   from agreement_served
   where state <> 'failed' and coalesce(treated, 1) = 1 and item_id is not null
     and candidate is not null
+),
+candidates as (
+  select
+    side, candidate,
+    cast(sum(count(*)) over (partition by side order by candidate) - count(*) as double)
+      / nullif(sum(count(*)) over (partition by side) - 1, 0) as share_below
+  from ranked
+  group by side, candidate
+),
+placed as (
+  select
+    r.side, r.cluster, r.click, r.item,
+    cast(floor(9.99e0 * coalesce(c.share_below, 0)) as bigint) as tenth
+  from ranked r
+  join candidates c on r.side = c.side and r.candidate = c.candidate
 )
 select
   p.side, p.cluster, p.tenth, count(*) as impressions, cast(sum(p.click) as bigint) as clicks,
