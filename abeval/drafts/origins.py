@@ -329,8 +329,10 @@ def split_types(engine: Engine, table: Table, is_alone: bool) -> Iterator[Table]
             return
         views = [first]
     is_doubtful = len(views) > 1 or not any(map(rate, views))
-    # Names of types of rows need no quotes.
-    name = column.name if column.name.isidentifier() else quote(column.name)
+    # Names of types of rows need no quotes, but words of SQL do, such as `order`.
+    keywords = "duckdb_keywords() where keyword_category in ('reserved', 'type_function')"
+    is_word = count_rows(engine, f"{keywords} and keyword_name = {literal(column.name.lower())}")
+    name = quote(column.name) if is_word or not column.name.isidentifier() else column.name
     for index, value in enumerate(column.values):
         relation, where = f"{table.relation}_{index}", f"{name} = {literal(value)}"
         part = guess.filter_rows(engine, table, relation, where)

@@ -121,8 +121,13 @@ def _check_named(tables: Sequence[Table], named: Mapping[str, str]) -> None:
 
 
 def _draft_tables(engine: DuckDBEngine, tables: Sequence[Table], name: str) -> Draft:
-    found = counts.read_counts(engine, tables[0], CallerNames()) if len(tables) == 1 else None
-    findings = _describe_counts(tables[0], found) if found else _describe_logs(engine, tables)
+    is_one = len(tables) == 1
+    count_table = counts.read_counts(engine, tables[0], CallerNames()) if is_one else None
+    findings = (
+        _describe_logs(engine, tables)
+        if count_table is None
+        else _describe_counts(tables[0], count_table)
+    )
     file = write_experiment_file(name, findings)
     used = [log for log in findings.other_logs if log.kind is not None]
     extra_guesses = [Guess(f"{log.kind}: {log.name}", None, "likely", log.reason) for log in used]
@@ -220,23 +225,25 @@ def _add_log_columns(
 ) -> list[Guess]:
     """Add the columns of a log to unit, variant and time: those of clicks by their values."""
     unit, variant, time = guesses
-    found = list[Guess]()
+    log_guesses = list[Guess]()
     if any(log.kind == "clicks" for log in others):
         columns = {e: c for e, c in main.columns.items() if e in IDS and e != "unit_id"}
         reason = "the clicks have its values"
-        found = [Guess(entry, column, "likely", reason) for entry, column in columns.items()]
+        log_guesses = [Guess(entry, column, "likely", reason) for entry, column in columns.items()]
         if "ts" in main.columns and main.columns["ts"] != time.column:
             time = Guess("ts", main.columns["ts"], "likely", "the clicks follow it")
-    found = [unit, variant, time, *found]
-    entries = {g.entry for g in found}
+    log_guesses = [unit, variant, time, *log_guesses]
+    entries = {g.entry for g in log_guesses}
     canonical = [
-        g for g in guess.guess_log_columns(table, _list_names(found)) if g.entry not in entries
+        g
+        for g in guess.guess_log_columns(table, _list_names(log_guesses))
+        if g.entry not in entries
     ]
     # Without a column of rows, a score is a property of the unit.
     if not guess.ROW_COLUMNS & {g.entry for g in canonical}:
         canonical = []
-    clicks = [] if others else [*guess.guess_clicks(table, found)]
-    return [*found, *canonical, *clicks]
+    clicks = [] if others else [*guess.guess_clicks(table, log_guesses)]
+    return [*log_guesses, *canonical, *clicks]
 
 
 def _list_names(guesses: Sequence[Guess]) -> set[str]:

@@ -227,6 +227,13 @@ def test_of_two_types_of_what_units_saw_one_is_asked(tmp_path: Path) -> None:
     assert_ctr(result)
 
 
+def test_a_column_of_types_may_be_called_by_a_word_of_sql(tmp_path: Path) -> None:
+    files = written(tmp_path, log=events((SEEN, "view"), (CLICKED, "click"), column="order"))
+    logs = tomllib.loads(draft_files(files, tmp_path).text)["logs"]
+    assert logs["impressions"]["where"] == "\"order\" = 'view'"
+    assert logs["clicks"]["where"] == "\"order\" = 'click'"
+
+
 def test_a_type_that_is_a_property_parts_nothing(tmp_path: Path) -> None:
     """Advertisements are of types, too: `display` is no impression beside `search`."""
     seen = SEEN.assign(click=0, type=SEEN.item.map(lambda item: ("display", "search")[item % 2]))
