@@ -313,8 +313,15 @@ def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], 
     size = max(1, _CHUNK // max(arm.counts.shape[1], 1))
     chunks = [slice(start, start + size) for start in range(0, len(members), size)]
 
+    whole, has_most = arm.counts.sum(axis=0), members.mean() > 0.5
+
     def evaluate_chunk(chunk: slice) -> Floats:
-        return evaluate(members[chunk].astype(arm.counts.dtype) @ arm.counts, chunk)
+        marks = members[chunk].astype(arm.counts.dtype)
+        if not has_most:
+            return evaluate(marks @ arm.counts, chunk)
+        # Few groups are left out, which are less to add.
+        rest = ~marks.astype(bool).all(axis=0)
+        return evaluate(whole - (1 - marks[:, rest]) @ arm.counts[rest], chunk)
 
     return np.concatenate([*map_in_threads(evaluate_chunk, chunks)], axis=1)
 
