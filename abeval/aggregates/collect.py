@@ -36,6 +36,7 @@ from abeval.logs.coarser import count_coarser_ids
 from abeval.logs.placeholders import count_placeholder_rows
 from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
+from abeval.logs.states import count_states
 from abeval.logs.unexposed import count_near_rows, find_unexposed
 from abeval.logs.unit_arrays import Labels, Units, encode_labels
 from abeval.logs.units import SubBuckets, find_hash_indices, sub_buckets, write_code_names
@@ -144,6 +145,7 @@ def collect_prepared(
         | accounting.find_early_clocks(counted, engine)
         | count_near_rows(prepared.cells, assignment)
         | count_placeholder_rows(engine, prepared.cells)
+        | count_states(engine, prepared)
         | count_coarser_ids(run, prepared.schema, units),
         quantiles=quantiles,
         buckets=sums.buckets,

@@ -29,7 +29,7 @@ EVENT_IDS = (
 )
 """Names of columns that identify an event: their values repeat only with it."""
 
-_ORDER_IDS = ("order_id", "orderid", "transaction_id", "transactionid")
+ORDER_IDS = ("order_id", "orderid", "transaction_id", "transactionid")
 """Names of columns that several rows may share, but that equal rows of one event do."""
 
 CLICK_KEYS = ("key_1", "key_2", "key_3")
@@ -126,7 +126,7 @@ def tells_events_apart(log: LogColumns) -> bool:
     """
     is_timed = log.has_other_seconds and bool(log.other_times)
     is_timed |= log.has_seconds and log.find_type("ts") not in ("", "DATE")
-    has_id = any(column.lower() in (*EVENT_IDS, *_ORDER_IDS) for column in log.types)
+    has_id = any(column.lower() in (*EVENT_IDS, *ORDER_IDS) for column in log.types)
     has_id |= "impression_id" in log or "request_id" in log
     return log.log == "units" or is_timed or has_id
 

@@ -128,9 +128,8 @@ def _list_metrics(analysis: Analysis, log: str) -> tuple[str, ...] | None:
     if log == "clicks":
         return affected_metrics(analysis.metrics, CLICK_COLUMNS)
     if log.startswith(VALUES):
-        named = next(metric for metric in analysis.metrics if name_values(metric) == log)
-        same = (m for m in analysis.metrics if _find_value(m) == _find_value(named))
-        return tuple(metric.name for metric in same)
+        named = [_find_value(metric) for metric in analysis.metrics if name_values(metric) == log]
+        return tuple(metric.name for metric in analysis.metrics if _find_value(metric) in named)
     return tuple(metric.name for metric in analysis.metrics if _reads(metric, log))
 
 

@@ -46,6 +46,7 @@ CHECKS: tuple[TrustCheck, ...] = (
     rows.before_exposure,
     rows.near_exposure,
     rows.outcome_duplicates,
+    rows.outcome_states,
     rows.missing_days,
     shares.LACKING_COLUMNS,
     rows.outside_period,

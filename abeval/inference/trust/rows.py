@@ -14,6 +14,7 @@ from abeval.logs.checks import USED
 from abeval.logs.clusters import MIXED
 from abeval.logs.coarser import parse_coarser_counts
 from abeval.logs.placeholders import parse_placeholder_rows
+from abeval.logs.states import parse_states
 from abeval.logs.unexposed import NEAR
 from abeval.metrics.definition import row_values
 from abeval.results import CheckStatus
@@ -198,7 +199,7 @@ def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tu
 
 @TrustCheck(
     "before_exposure:impressions",
-    limits=("rows_warn", 1.0),
+    limits=("rows_warn",),
     calm="{near:,} of {rows:,} impressions are just before their unit's exposure ({share:.1%})",
     alarm=(
         "{near:,} of {rows:,} impressions are set aside ({share:.1%}) because they are just before "
@@ -254,6 +255,28 @@ def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
             slots = {"log": log, "copies": copies, "rows": rows, "share": copies / rows}
             name = f"outcome_duplicates:{log}"
             findings.append(RawCheck(copies / rows, metrics=metrics, name=name, slots=slots))
+    return findings
+
+
+@TrustCheck(
+    "outcome_states",
+    limits=("rows_warn",),
+    calm=(
+        "{several:,} of {rows:,} rows of {log} ({share:.1%}) are of orders with several values of "
+        "{state}, and each row counts"
+    ),
+    reason="of states of one order, one should count; its lines have one state",
+    remedy="if rows are states, count one: [logs.events.{log}] where = \"{state} = '…'\"",
+)
+def outcome_states(analysis: Analysis) -> list[RawCheck]:
+    """Report outcome logs with a row for each state of an order."""
+    counts, findings = parse_states(analysis.aggregates.facts), []
+    for log, _, metrics in _list_outcomes(analysis):
+        if log in counts:
+            state, several, rows = counts[log]
+            slots = {"log": log, "state": state, "several": several, "rows": rows}
+            slots["share"], name = several / rows, f"outcome_states:{log}"
+            findings.append(RawCheck(several / rows, metrics=metrics, name=name, slots=slots))
     return findings
 
 
