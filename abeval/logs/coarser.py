@@ -6,7 +6,6 @@ people, devices or visits are looked at.
 
 from collections.abc import Mapping
 
-from abeval.engines.frames import count_keys
 from abeval.engines.sql import literal, query, quote, read_int
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
@@ -53,9 +52,7 @@ def count_coarser_ids(run: Run, schema: LogSchema, units: Mapping[str, int]) -> 
     frame = engine.plain_frame(schema.impressions.raw)
     for column in find_coarser_ids(experiment, schema.impressions):
         # Most tables have each id once, which a frame tells without a database.
-        if frame is not None and count_keys(frame, [column]) == engine.count(
-            schema.impressions.raw
-        ):
+        if frame is not None and frame[column].is_unique:
             continue
         rows = f"select {quote(name_raw_column(column))} as id, unit_id, variant from seen"
         where = f"in_period and set_aside is null and variant in ({variant_list})"
