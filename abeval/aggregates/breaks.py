@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import AuditSums, UnitShares
 from abeval.aggregates.audit_arrays import AuditedUnits
@@ -30,9 +31,9 @@ _LARGEST_CELLS = 20
 class DailyRows(NamedTuple):
     """Hold a log's rows of the period by unit and local day (since 1970)."""
 
-    unit: Integers
-    day: Integers
-    rows: Integers
+    unit: NDArray[np.integer]
+    day: NDArray[np.integer]
+    rows: NDArray[np.integer]
 
 
 def read_daily_rows(
@@ -103,8 +104,10 @@ def _list_outcome_values(schema: LogSchema, metrics: Sequence[Metric], log: str)
     """List the values of rows of an outcome log that metrics sum, each once."""
     columns = dict[str, str]()
     for metric in metrics:
-        for value in metric.per_unit.values[:1] if metric.per_unit else ():
-            if value.log == log and value.combine == "sum" and not metric.per_unit.is_funnel:
+        if metric.per_unit is None or metric.per_unit.is_funnel:
+            continue
+        for value in metric.per_unit.values[:1]:
+            if value.log == log and value.combine == "sum":
                 columns.setdefault(schema.row_value(value), name_values(metric))
     return {name: column for column, name in columns.items()}
 
