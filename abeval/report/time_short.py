@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
@@ -77,7 +77,7 @@ def _effect(row: "Stability", alpha: float) -> str:
     return _format_effect(row.scale, (row.effect, row.effect - reach, row.effect + reach))
 
 
-def _effect_column(header: str, name: str) -> tables.Column[Any]:
+def _effect_column(header: str, name: str) -> "tables.Column[Stability | Novelty | EventRow]":
     """Make the column of an effect by the name of its field."""
     return header, lambda row: _format_effect(row.scale, tables.interval(row, name))
 

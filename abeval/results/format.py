@@ -6,7 +6,7 @@ All text is ASCII; `typographic` turns it into what a page shows.
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from abeval.results.effects import Row
 
@@ -231,8 +231,13 @@ def number(value: float | None, form: str) -> str:
     return "" if value is None else f"{value:{form}}"
 
 
-def format_known(value: float | None, write: Callable[[Any], str]) -> str:
-    """Format a number by a function; empty if there is none."""
+def format_known(value: float | None, write: Callable[[float], str]) -> str:
+    """Format a number by a function; empty if there is none.
+
+    Example:
+        >>> format_known(0.125, percent), format_known(None, percent)
+        ('12.5%', '')
+    """
     return "" if value is None else write(value)
 
 
