@@ -224,7 +224,7 @@ def near_exposure(analysis: Analysis) -> list[RawCheck]:
     rows = sum(c.rows for c in analysis.aggregates.row_counts if c.log == log)
     seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
     back = grain or max(1, math.ceil(2 * seconds))
-    slots = {"near": near, "rows": rows, "share": near / rows, "back": back}
+    slots: dict[str, object] = {"near": near, "rows": rows, "share": near / rows, "back": back}
     slots["distance"] = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
     slots["grain"] = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
     return [RawCheck(near / rows, slots=slots)]
@@ -428,7 +428,7 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     if not counts:
         return []
     rows, read = sum(counts.values()), sum(c.rows for c in aggregates.row_counts if c.log == log)
-    slots = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
+    slots: dict[str, object] = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
     ids = [f"'{name}'" for name in counts]
     slots["listed"] = fmt.listing([f"{unit} = {name}" for name in ids])
     slots["where"] = f'"{unit} not in ({", ".join(ids)})"'
