@@ -263,13 +263,13 @@ class UnitRows(PreparedLogs):
 
     def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
         """Sum the sources of scores over the period, or GAUC by day."""
-        sources = [source for source in self._score_sources if source.of_days or not by_day]
         columns = {**_PERIOD, **{name: name for name in ("score", "click")}, "variant": "arm"}
         days, tests = dict[Source, UnitDays](), ""
         if by_day:
             columns["day"], tests = "day", "day is not null and"
-        for source in sources:
-            days |= self._days([source], "scored", columns, tests)
+        for source in self._score_sources:
+            if source.of_days or not by_day:
+                days |= self._days([source], "scored", columns, tests)
         return days
 
     def _days(
