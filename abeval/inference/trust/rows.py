@@ -224,10 +224,10 @@ def near_exposure(analysis: Analysis) -> list[RawCheck]:
     rows = sum(c.rows for c in analysis.aggregates.row_counts if c.log == log)
     seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
     back = grain or max(1, math.ceil(2 * seconds))
-    slots: dict[str, object] = {"near": near, "rows": rows, "share": near / rows, "back": back}
-    slots["distance"] = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
-    slots["grain"] = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
-    return [RawCheck(near / rows, slots=slots)]
+    distance = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
+    written = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
+    slots = {"near": near, "rows": rows, "share": near / rows, "back": back}
+    return [RawCheck(near / rows, slots={**slots, "distance": distance, "grain": written})]
 
 
 _GRAINS = {1: "the second", 60: "the minute", 3_600: "the hour"}
