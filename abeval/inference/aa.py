@@ -7,6 +7,7 @@ between the halves, so a test at 5 % must reject 5 % of the splits.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
@@ -187,7 +188,9 @@ def _aa_replays(
     # A metric whose row has another test is not judged by a replay of t.
     replayed = {name: bucket_sums for name, bucket_sums in sums.items() if name not in refused}
     if experiment.inference.adjust in ("cuped", "regression"):
-        replayed = {name: subtract_past_effect(raw) for name, raw in replayed.items()}
+        replayed = {
+            name: subtract_past_effect(bucket_sums) for name, bucket_sums in replayed.items()
+        }
     units, alpha = sum(counts.values()), experiment.alpha
     level = Level.at(alpha, experiment.trust.alpha_warn / max(1, len(replayed)), runs)
     is_enough = level.is_clear if ends_early else None
@@ -242,33 +245,55 @@ def aa_p_values(
         >>> p["mean"].shape, refused
         ((200,), {})
     """
-    p_values, refused = dict[str, Floats](), dict[str, str]()
+    # Metrics with the same units in each bucket are computed together, which is faster.
+    groups: dict[bytes, list[str]] = {}
     for name, bucket_sums in sums.items():
-        skewness = (skewed or {}).get(name, math.nan)
+        groups.setdefault(bucket_sums.units.tobytes(), []).append(name)
+    p_values, refused = dict[str, Floats](), dict[str, str]()
+    queue = [*groups.values()]
+    for group in queue:
+        together = {name: sums[name] for name in group}
         try:
-            p_values[name] = _replay_metric(bucket_sums, share, runs, seed, skewness, is_enough)
+            p_values |= _replay_together(together, share, runs, seed, skewed or {}, is_enough)
         except Refusal as refusal:
-            refused[name] = str(refusal)
-    return p_values, refused
+            # One bad metric must not cost its group the replay: retry each alone.
+            if len(group) > 1:
+                queue += [[name] for name in group]
+            else:
+                refused[group[0]] = str(refusal)
+    in_order = {name: p_values[name] for name in sums if name in p_values}
+    return in_order, {name: refused[name] for name in sums if name in refused}
 
 
-def _replay_metric(
-    sums: BucketSums,
+def _replay_together(
+    sums: Mapping[str, BucketSums],
     share: float,
     runs: int,
     seed: int,
-    skewness: float,
+    skewed: Mapping[str, float],
     is_enough: Callable[[Floats], bool] | None,
-) -> Floats:
-    """Return the p-values of one metric, as many as there are runs, or as are enough."""
-    rng, p_values = np.random.default_rng(seed), np.zeros(0)
+) -> dict[str, Floats]:
+    """Return the p-values of metrics that have the same units in each bucket."""
+    rng, left = np.random.default_rng(seed), [*sums]
+    p_values = {name: np.zeros(0) for name in sums}
+    values = np.stack([sums[name].sums for name in left], axis=1)
     for start in range(0, runs, _BATCH):
-        batch = min(_BATCH, runs - start)
         replay = aa_replay(
-            sums.units, sums.sums[:, None], share, batch, rng, skewness, [sums.heavy]
+            sums[left[0]].units,
+            values,
+            share,
+            min(_BATCH, runs - start),
+            rng,
+            [skewed.get(name, np.nan) for name in left],
+            [sums[name].heavy for name in left],
         )
-        p_values = np.append(p_values, replay.p_values)
-        if is_enough is not None and is_enough(p_values):
+        for name, of_batch in zip(left, replay.p_values.T, strict=True):
+            p_values[name] = np.append(p_values[name], of_batch)
+        if is_enough is None:
+            continue
+        is_left = np.array([not is_enough(p_values[name]) for name in left])
+        left, values = [*compress(left, is_left)], values[:, is_left]
+        if not left:
             break
     return p_values
 

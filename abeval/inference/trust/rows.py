@@ -428,7 +428,7 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     if not counts:
         return []
     rows, read = sum(counts.values()), sum(c.rows for c in aggregates.row_counts if c.log == log)
-    slots = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
+    slots: dict[str, object] = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
     ids = [f"'{name}'" for name in counts]
     slots["listed"] = fmt.listing([f"{unit} = {name}" for name in ids])
     slots["where"] = f'"{unit} not in ({", ".join(ids)})"'
