@@ -64,7 +64,7 @@ def estimate_prediction(
     correlation = latent.correlation(fitted, alpha)
     slope = latent.slope(fitted, alpha)
     step, typical = float(np.median(np.abs(x))), float(np.median(x_se))
-    held = latent.held_out(fitted)
+    held_out = latent.held_out(fitted)
     row = replace(
         row,
         correlation=correlation.value,
@@ -76,10 +76,12 @@ def estimate_prediction(
         step=step,
         chance=latent.chance_positive(fitted, step, typical),
         chance_loss=latent.chance_positive(fitted, -step, typical),
-        explained=share_removed(float(held.gain.sum()), float(held.error.sum())),
+        explained=share_removed(float(held_out.gain.sum()), float(held_out.error.sum())),
         quality=correlation.value * math.sqrt(signal(x, x_se)),
     )
-    gains, errors = (dict(zip(cases, v.tolist(), strict=True)) for v in (held.gain, held.error))
+    gains, errors = (
+        dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, held_out.error)
+    )
     return FittedPrediction(row, correlation.p_value, gains, errors, fitted)
 
 

@@ -64,7 +64,7 @@ def bill_tables(result: records.Agreement) -> Iterator[TextTable]:
             gap.steps,
             ("part", lambda step: step[0]),
             ("points", lambda step: fmt.format_interval(step[1], "+.1%"), "number"),
-            ("p", lambda step: fmt.format_known(step[2], fmt.p_value), "number"),
+            ("p", lambda step: fmt.format_optional(step[2], fmt.p_value), "number"),
         )
 
 
@@ -285,7 +285,7 @@ def _causes(result: records.Agreement) -> TextTable:
         ("cause", lambda cause: cause.name),
         ("variant", lambda cause: cause.variant, "extra"),
         "status",
-        ("p", lambda cause: fmt.format_known(cause.p_adjusted, fmt.p_value), "number"),
+        ("p", lambda cause: fmt.format_optional(cause.p_adjusted, fmt.p_value), "number"),
         ("gap", _share_of_gap, "number"),
         ("what was seen", lambda cause: cause.message, "words"),
     )
@@ -293,7 +293,7 @@ def _causes(result: records.Agreement) -> TextTable:
 
 def _share_of_gap(cause: records.Cause) -> str:
     """Write the share of the gap that a cause explains; empty if unknown."""
-    return fmt.format_known(cause.accounts_for, fmt.percent)
+    return fmt.format_optional(cause.accounts_for, fmt.percent)
 
 
 _STATIONS = ("control's traffic", "its own traffic", "online")

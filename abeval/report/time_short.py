@@ -38,14 +38,14 @@ def stability_table(
         ("days", lambda row: str(row.days), "number"),
         ("weeks", lambda row: str(row.weeks), "number"),
         _effect_column("late less early", "late_less_early"),
-        ("p one effect", lambda row: fmt.format_known(row.wald_p_value, fmt.p_value)),
-        ("p slope", lambda row: fmt.format_known(row.slope_p_value, fmt.p_value)),
-        ("p change", lambda row: fmt.format_known(row.change_p_value, fmt.p_value)),
-        ("p rhythm", lambda row: fmt.format_known(row.rhythm_p_value, fmt.p_value)),
+        ("p one effect", lambda row: fmt.format_optional(row.wald_p_value, fmt.p_value)),
+        ("p slope", lambda row: fmt.format_optional(row.slope_p_value, fmt.p_value)),
+        ("p change", lambda row: fmt.format_optional(row.change_p_value, fmt.p_value)),
+        ("p rhythm", lambda row: fmt.format_optional(row.rhythm_p_value, fmt.p_value)),
         ("change", lambda row: row.change or ""),
         ("shocks", lambda row: ", ".join(row.shocks)),
-        ("same sign", lambda row: fmt.format_known(row.sign_share, fmt.percent)),
-        ("same conclusion", lambda row: fmt.format_known(row.significance_share, fmt.percent)),
+        ("same sign", lambda row: fmt.format_optional(row.sign_share, fmt.percent)),
+        ("same conclusion", lambda row: fmt.format_optional(row.significance_share, fmt.percent)),
     )
     return tables.table(
         "Stability",
@@ -56,7 +56,7 @@ def stability_table(
         ("verdict", _verdict),
         ("why", lambda row: row.reason, "words" if show_tests else "note"),
         ("effect", lambda row: _effect(row, result.alpha)),
-        ("since day", lambda row: fmt.format_known(row.window_days, str)),
+        ("since day", lambda row: fmt.format_optional(row.window_days, str)),
         *(evidence if show_tests else ()),
     )
 

@@ -231,11 +231,11 @@ def number(value: float | None, form: str) -> str:
     return "" if value is None else f"{value:{form}}"
 
 
-def format_known(value: float | None, write: Callable[[float], str]) -> str:
+def format_optional(value: float | None, write: Callable[[float], str]) -> str:
     """Format a number by a function; empty if there is none.
 
     Example:
-        >>> format_known(0.125, percent), format_known(None, percent)
+        >>> format_optional(0.125, percent), format_optional(None, percent)
         ('12.5%', '')
     """
     return "" if value is None else write(value)

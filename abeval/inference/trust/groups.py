@@ -251,8 +251,8 @@ def missing_values(analysis: Analysis) -> list[RawCheck]:
         if metric.presence_terms is None or metric.name in analysis.aggregates.refused:
             continue
         name = f"missing_values:{metric.name}:{variant}"
-        known = analysis.aggregates.find_moments(metric.name, KNOWN, "", (1.0, 1.0))
-        moments = map_moments(known, lambda moments: moments.pick(0, 1))
+        presence = analysis.aggregates.find_moments(metric.name, KNOWN, "", (1.0, 1.0))
+        moments = map_moments(presence, lambda moments: moments.pick(0, 1))
         share = replace(metric, kind="mean", unit="share", value=None, per=None, covariates=())
         compared = compare_within(share, moments, Arms(control, variant), rule)
         numbers = compared.numbers
