@@ -120,8 +120,9 @@ def difference(
 def differs_together(control: Sums, treatment: Sums, clusters: int, chance: float = SURE) -> bool:
     """Tell whether two shares differ by the variance that the units of both groups have together.
 
-    A small group may have no variance by chance: all of it is counted, or nothing. Its units are
-    estimated from the `clusters` that have none, and each is counted or not.
+    A small group may have no variance by chance: all of it is counted, or nothing. So each unit is
+    counted or not. Units are estimated from the `clusters` that have none; where few have most of
+    the rows, so many equal ones are taken as make the rows vary as much (`count_even_units`).
 
     Example:
         >>> few, many = Sums(4, 0, 6, 0, 0, 10), Sums(60, 0, 400, 0, 0, 3_000)
@@ -130,7 +131,13 @@ def differs_together(control: Sums, treatment: Sums, clusters: int, chance: floa
         (False, True)
     """
     groups = control, treatment
-    units = [float(_units(np.array(float(group.clusters)), clusters)) for group in groups]
+    units = [
+        min(
+            float(_units(np.array(float(group.clusters)), clusters)),
+            count_even_units(group._replace(y=group.x, y_y=group.x_x), clusters),
+        )
+        for group in groups
+    ]
     first, second = (group.y / group.x for group in groups)
     share = (units[0] * first + units[1] * second) / sum(units)
     error = math.sqrt(share * (1 - share) * sum(1 / n for n in units))

@@ -68,7 +68,7 @@ def breaks(analysis: Analysis) -> list[RawCheck]:
         metrics = _list_metrics(analysis, log)
         findings.append(RawCheck(lost, metrics=metrics, slots={"listed": listed}))
         # Without impressions there are no clicks either, and without rows no values.
-        is_followed |= log == IMPRESSIONS and bool(found)
+        is_followed |= log == IMPRESSIONS and lost >= _FAIL
         has_broken |= bool(found)
     return findings
 
@@ -152,8 +152,8 @@ def _reads(metric: Metric, log: str) -> bool:
         "has the chance 1e-6): no treatment takes nearly all of what is wanted away"
     ),
     remedy=(
-        "look whether the variant's client or service writes this log at all; of what only one "
-        "variant can have, make no goal"
+        "look whether the variant's client or service writes this log at all; metrics of what only "
+        'one variant can have, such as clicks on a new button, need role = "diagnostic"'
     ),
 )
 def missing_outcomes(analysis: Analysis) -> list[RawCheck]:
@@ -163,9 +163,14 @@ def missing_outcomes(analysis: Analysis) -> list[RawCheck]:
         differing = find_uneven_shares(analysis, {log: by_variant})
         lost = max((share.lacking for share in differing), default=0.0)
         slots = {"shares": describe_shares(analysis.experiment, differing)}
-        # Of what should not happen, such as errors, one variant may well have none.
+        # Of what should not happen, such as errors, one variant may well have none; of what nothing
+        # is decided by, it may have none by design.
         reads = [metric for metric in analysis.metrics if _reads(metric, log)]
-        wanted = tuple(metric.name for metric in reads if metric.direction.sign > 0)
+        wanted = tuple(
+            metric.name
+            for metric in reads
+            if metric.direction.sign > 0 and metric.role != "diagnostic"
+        )
         names = wanted or tuple(metric.name for metric in reads)
         worst: Literal["warn", "fail"] = "fail" if wanted else "warn"
         findings.append(RawCheck(lost, metrics=names, worst=worst, slots=slots))

@@ -1,16 +1,18 @@
 """Check what was read: rows set aside, days, crossovers, variant names."""
 
+import json
 import math
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
 
+from abeval.engines.sql import quote
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import find_meant_variant, list_arms, write_join_line
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import CLICK_COLUMNS, Limits, RawCheck, TrustCheck, skip_check
 from abeval.logs.accounting import EARLY, OF_DAY, parse_other_variants
-from abeval.logs.checks import USED
+from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.clusters import MIXED
 from abeval.logs.coarser import parse_coarser_counts
 from abeval.logs.placeholders import parse_placeholder_rows
@@ -34,6 +36,13 @@ def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> RawCheck
         return skip_check(f"there is no {log} log")
     count = sum(row_count.rows for row_count in rows if row_count.reason == reason)
     return RawCheck(count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})")
+
+
+def _count_period_rows(analysis: Analysis) -> int:
+    """Count the rows that were read, but those of before and outside of the period."""
+    log, other_days = analysis.experiment.logs.rows_name, (USED_BEFORE, "outside_period")
+    counts = analysis.aggregates.row_counts
+    return sum(c.rows for c in counts if c.log == log and c.reason not in other_days)
 
 
 def left_out(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
@@ -220,8 +229,7 @@ def near_exposure(analysis: Analysis) -> list[RawCheck]:
     near = facts.get(f"{NEAR}rows", 0)
     if not near:
         return []
-    log = analysis.experiment.logs.rows_name
-    rows = sum(c.rows for c in analysis.aggregates.row_counts if c.log == log)
+    rows = _count_period_rows(analysis)
     seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
     back = grain or max(1, math.ceil(2 * seconds))
     slots = {"near": near, "rows": rows, "share": near / rows, "back": back}
@@ -423,15 +431,17 @@ def crossover(analysis: Analysis) -> RawCheck | None:
 )
 def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     """Report the share of rows whose id, such as `anonymous`, stands for nobody."""
-    unit, log = analysis.experiment.unit, analysis.experiment.logs.rows_name
-    counts, aggregates = parse_placeholder_rows(analysis.aggregates.facts), analysis.aggregates
+    unit, counts = analysis.experiment.unit, parse_placeholder_rows(analysis.aggregates.facts)
     if not counts:
         return []
-    rows, read = sum(counts.values()), sum(c.rows for c in aggregates.row_counts if c.log == log)
+    rows, read = sum(counts.values()), _count_period_rows(analysis)
     slots = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
+    column = analysis.experiment.logs.rows.columns.get("unit_id", unit)
     ids = [f"'{name}'" for name in counts]
-    slots["listed"] = fmt.listing([f"{unit} = {name}" for name in ids])
-    slots["where"] = f'"{unit} not in ({", ".join(ids)})"'
+    slots["listed"] = fmt.listing([f"{column} = {name}" for name in ids])
+    name = column if column.isidentifier() else quote(column)
+    # Texts of TOML and of JSON are written alike.
+    slots["where"] = json.dumps(f"{name} not in ({', '.join(ids)})", ensure_ascii=False)
     return [RawCheck(rows / read, slots=slots)]
 
 
