@@ -51,8 +51,10 @@ def test_clicks_that_end_on_one_device_name_it():
     assert (found.status, "device = 'phone'" in found.message) == ("fail", True)
 
 
-def test_clicks_of_a_single_day_name_the_day():
-    found = check(draw(partial(lose_clicks, variant="treatment", lasts=1)))
+@pytest.mark.parametrize("days", [1, 2, 3, 5])
+def test_clicks_of_some_days_name_the_first(days: int):
+    """Of five days the week from the first on lost less, was surer, and only warned."""
+    found = check(draw(partial(lose_clicks, variant="treatment", lasts=days)))
     assert (found.status, found.message.startswith("clicks on 2026-09-")) == ("fail", True)
 
 
@@ -176,3 +178,20 @@ def test_crawlers_of_a_few_days_break_nothing(seed: int):
         np.concatenate([people.taste, np.full(crawler.size, 0.1)]),
     )
     assert check(analyze_world(World(draw_logs(random, visits, 0.0), {}))).status == "pass"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_cities_that_close_for_some_days_break_nothing(seed: int):
+    """Users of one city stay away together: as if each came alone, six of eight logs failed."""
+    random, cities = np.random.default_rng(seed), 90
+    visits, size = draw_visits(random, 6_000), random.lognormal(0.0, 2.0, cities)
+    city = random.choice(cities, 6_000, p=size / size.sum())
+    closed, day = random.integers(2, 12, cities)[city[visits.user]], visits.ms // DAY_MS
+    is_open = (day < closed) | (day >= closed + 3)
+    visits = Visits(*(column[is_open] for column in visits))
+    logs = draw_logs(random, visits, 0.0, unit=city[visits.user])
+    logs["impressions"]["city"] = city[logs["impressions"]["user_id"]].astype(str)
+    goal = {"name": "ctr", "role": "goal"}
+    entries = {"design": {"cluster": "city"}, "segments": {}, "metrics": [goal]}
+    result = analyze_world(World(logs, entries))
+    assert (check(result).status, check(result, "short_days").status) == ("pass", "pass")
