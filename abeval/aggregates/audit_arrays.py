@@ -20,7 +20,7 @@ CLUSTERS = 64
 Arrays = Mapping[str, Integers]
 """Columns of a query; `unit` is the place of the unit in `AuditedUnits`."""
 
-_Counts = NDArray[np.int64] | NDArray[np.bool_]
+_Counts = NDArray[np.integer] | NDArray[np.bool_]
 
 GAPS = 50
 """Fewest distances between a unit's lists that tell whether they are alike."""
@@ -58,7 +58,11 @@ class AuditedUnits(NamedTuple):
     variants: Sequence[str]
 
     def sum_groups(
-        self, unit: Integers, weight: _Counts | None, cell: Integers | None = None, cells: int = 1
+        self,
+        unit: NDArray[np.integer],
+        weight: _Counts | None,
+        cell: Integers | None = None,
+        cells: int = 1,
     ) -> Integers:
         """Sum rows by cell, variant and group, shape (cells, variants, groups).
 
@@ -85,7 +89,7 @@ class AuditedUnits(NamedTuple):
                 if row[0]:
                     yield AuditSums(audit, cell, variant, active, Sums(*row))
 
-    def sums(self, unit: Integers, weight: _Counts | None) -> Integers:
+    def sums(self, unit: NDArray[np.integer], weight: _Counts | None) -> Integers:
         """Sum rows by unit; without `weight`, count them."""
         return np.bincount(unit, weight, self.number.size).astype(np.int64)
 

@@ -1,17 +1,19 @@
 """Count each log's rows around each day, to find where those of one variant break off."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import AuditSums, UnitShares
-from abeval.aggregates.audit_arrays import AuditedUnits
+from abeval.aggregates.audit_arrays import CLUSTERS, AuditedUnits
 from abeval.engines.sql import query
 from abeval.logs.prepare import Prepared, name_outcome_relation
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
-from abeval.logs.unit_arrays import NO_DAY, NONE, Integers, Labels, find_rows
+from abeval.logs.unit_arrays import NO_DAY, Integers, Labels, find_rows, unique_inverse
 from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm
 
 AUDIT = "break:"
@@ -30,9 +32,16 @@ _LARGEST_CELLS = 20
 class DailyRows(NamedTuple):
     """Hold a log's rows of the period by unit and local day (since 1970)."""
 
-    unit: Integers
-    day: Integers
-    rows: Integers
+    unit: NDArray[np.integer]
+    day: NDArray[np.integer]
+    rows: NDArray[np.integer]
+
+
+class _Cell(NamedTuple):
+    """A value of a segment (empty for all units) within a split period."""
+
+    split_period: int
+    value: str
 
 
 def read_daily_rows(
@@ -103,9 +112,11 @@ def _list_outcome_values(schema: LogSchema, metrics: Sequence[Metric], log: str)
     """List the values of rows of an outcome log that metrics sum, each once."""
     columns = dict[str, str]()
     for metric in metrics:
-        for value in metric.per_unit.values[:1] if metric.per_unit else ():
-            if value.log == log and value.combine == "sum" and not metric.per_unit.is_funnel:
-                columns.setdefault(schema.row_value(value), name_values(metric))
+        if metric.per_unit is None or metric.per_unit.is_funnel:
+            continue
+        value = metric.per_unit.values[0]
+        if value.log == log and value.combine == "sum":
+            columns.setdefault(schema.row_value(value), name_values(metric))
     return {name: column for column, name in columns.items()}
 
 
@@ -117,55 +128,59 @@ def name_values(metric: Metric) -> str:
 def count_breaks(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[AuditSums]:
     """Count rows around each day, of all units and of the largest cells of each segment."""
     for log, daily in logs.items():
-        yield from _count_around(units, f"{AUDIT}{log}", daily, None)
+        days, day_index = unique_inverse(daily.day)
+        dates = days.astype("datetime64[D]").tolist() if days.size > 1 else []
         segments = {} if log.startswith(VALUES) else units.segments
-        for name, labels in segments.items():
-            yield from _count_around(units, f"{AUDIT}{log}:{name}", daily, labels)
+        for name, labels in [("", None), *segments.items()] if dates else ():
+            cells, group = _number_groups(units, labels)
+            # One sum of all rows, whatever they are divided by.
+            code = group[daily.unit] * days.size + day_index
+            size = (len(cells) + 1) * len(units.variants) * CLUSTERS * days.size
+            sums = np.bincount(code, daily.rows, size).astype(np.int64)
+            by_cell = sums.reshape(len(cells) + 1, len(units.variants), CLUSTERS, days.size)
+            audit = f"{AUDIT}{log}:{name}" if name else f"{AUDIT}{log}"
+            for cell, y in zip(cells, np.moveaxis(by_cell, 3, 1), strict=False):
+                yield from _count_around(units, audit, cell, y, dates)
+
+
+def _number_groups(units: AuditedUnits, labels: Labels | None) -> tuple[list[_Cell], Integers]:
+    """Return the largest cells, by split period, and the number of each unit's cell and group.
+
+    Units are compared within the split period in which they entered. Those of other cells are in
+    one more.
+    """
+    code, names = np.zeros(units.number.size, np.int64), [""]
+    if labels is not None:
+        sizes = np.bincount(labels.code, minlength=len(labels.names))
+        largest = np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS]
+        names = [labels.names[number] for number in largest.tolist()]
+        rank = np.full(len(labels.names), len(names))
+        rank[largest] = np.arange(largest.size)
+        code = rank[labels.code]
+    periods = int(units.split_period.max(initial=0)) + 1
+    cells = [_Cell(period, name) for name in names for period in range(periods)]
+    cell = np.minimum(code * periods + units.split_period, len(cells))
+    return cells, cell * (len(units.variants) * CLUSTERS) + units.variant_group
 
 
 def _count_around(
-    units: AuditedUnits, audit: str, daily: DailyRows, labels: Labels | None
+    units: AuditedUnits, audit: str, cell: _Cell, y: Integers, dates: Sequence[date]
 ) -> Iterator[AuditSums]:
     """Count the rows from each day on, of it alone or of a week, and with the week before.
 
-    Units are compared within the split period in which they entered. A cell is named by the number
-    of that, by the days that are looked at, by the first of them, and by the value of the segment.
+    `y` are rows by day, variant and group. What is counted is named by the number of the split
+    period, by the days that are looked at, by the first of them, and by the value of the segment.
     """
-    days, day_index = np.unique(daily.day, return_inverse=True)
-    if days.size < 2:
-        return
-    dates, first = days.astype("datetime64[D]"), np.arange(1, days.size)
-    names, rank = _rank_cells(units, labels)
-    split_periods = int(units.split_period.max(initial=0)) + 1
-    stretch = rank * split_periods + units.split_period
-    chosen = find_rows((rank != NONE)[daily.unit])
-    unit = daily.unit[chosen]
-    cells = len(names) * split_periods * days.size
-    code = stretch[unit] * days.size + day_index[chosen]
-    every = units.sum_groups(unit, daily.rows[chosen], code, cells)
-    for number, y in enumerate(every.reshape(-1, days.size, *every.shape[1:])):
-        name, split_period = names[number // split_periods], number % split_periods
-        until = np.concatenate([np.zeros_like(y[:1]), y.cumsum(axis=0)])
-        before = until[first] - until[np.maximum(first - _WEEK, 0)]
-        for length in (1, _WEEK):
-            after = until[np.minimum(first + length, days.size)] - until[first]
-            described = [f"{split_period} {length} {dates[day]} {name}" for day in first]
-            yield from units.rows(audit, described, after, before + after)
-
-
-def _rank_cells(units: AuditedUnits, labels: Labels | None) -> tuple[list[str], Integers]:
-    """Return the largest cells of a segment, and which of them each unit is in, or `NONE`."""
-    if labels is None:
-        return [""], np.zeros(units.number.size, np.int64)
-    sizes = np.bincount(labels.code, minlength=len(labels.names))
-    largest = np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS]
-    rank = np.full(len(labels.names), NONE)
-    rank[largest] = np.arange(largest.size)
-    return [labels.names[code] for code in largest.tolist()], rank[labels.code]
+    first, until = np.arange(1, len(dates)), np.concatenate([np.zeros_like(y[:1]), y.cumsum(0)])
+    before = until[first] - until[np.maximum(first - _WEEK, 0)]
+    for length in (1, _WEEK):
+        after = until[np.minimum(first + length, len(dates))] - until[first]
+        names = [f"{cell.split_period} {length} {day} {cell.value}" for day in dates[1:]]
+        yield from units.rows(audit, names, after, before + after)
 
 
 def count_outcome_units(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[UnitShares]:
     """Count the units that have rows of each outcome log."""
     for log, daily in logs.items():
-        has_rows = (units.sums(daily.unit, None) > 0).astype(np.int64)
+        has_rows = (np.bincount(daily.unit, minlength=units.number.size) > 0).astype(np.int64)
         yield from units.shares_of_units(OUTCOMES, has_rows, np.ones_like(has_rows), log)

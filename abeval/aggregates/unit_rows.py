@@ -263,13 +263,13 @@ class UnitRows(PreparedLogs):
 
     def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
         """Sum the sources of scores over the period, or GAUC by day."""
-        sources = [source for source in self._score_sources if source.of_days or not by_day]
         columns = {**_PERIOD, **{name: name for name in ("score", "click")}, "variant": "arm"}
         days, tests = dict[Source, UnitDays](), ""
         if by_day:
             columns["day"], tests = "day", "day is not null and"
-        for source in sources:
-            days |= self._days([source], "scored", columns, tests)
+        for source in self._score_sources:
+            if source.of_days or not by_day:
+                days |= self._days([source], "scored", columns, tests)
         return days
 
     def _days(
@@ -372,10 +372,15 @@ def _concatenate(parts: Sequence[UnitDays]) -> UnitDays:
 
 def read_days(engine: Engine, source: Source) -> UnitDays:
     """Run the query of a source, and read its sums by unit, phase and day."""
-    engine.view("unit_sums", query(source.query, source.sql))
-    sums = "columns('^c_')" if source.sql is None else _cast_sums(engine)
+    text = query(source.query, source.sql)
+    rows, sums = f"({text})", "columns('^c_')"
+    if source.sql is not None:
+        engine.view("unit_sums", text)
+        rows, sums = "unit_sums", _cast_sums(engine)
     dated = "day" if source.daily or source.of_days else _NO_DAY
-    read = dict(engine.arrays(f"select unit_id, in_period, {dated} as day, {sums} from unit_sums"))
+    read = dict(
+        engine.arrays(f"select unit_id, in_period, {dated} as day, {sums} from {rows} as s")
+    )
     unit, in_period = np.asarray(read.pop("unit_id")), np.asarray(read.pop("in_period"), dtype=bool)
     unit, day = unit.astype(np.int32), np.ma.filled(read.pop("day"), NO_DAY).astype(np.int32)
     order = np.argsort(pack_key(unit, in_period, day))

@@ -194,7 +194,8 @@ class DuckDBEngine(Logs, Engine):
     @query_errors()
     def compute(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
         """Fetch the columns of a query that reads no relation, while those that wait still do."""
-        return self._wait(lambda: self._connection.execute(sql).fetchnumpy())
+        columns = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
+        return {name: np.asanyarray(column) for name, column in columns.items()}
 
     @query_errors()
     def _answer(self, sql: str, fetch: Callable[[duckdb.DuckDBPyConnection], Result]) -> Result:

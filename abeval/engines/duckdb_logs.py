@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -21,6 +21,9 @@ from abeval.engines.text_files import Types, find_text_time
 from abeval.errors import AbevalError, LogError
 from abeval.experiment.sources import LogSource, Span
 from abeval.files import real
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class AdbcTable(NamedTuple):
@@ -377,7 +380,7 @@ class Logs:
         self._types: dict[str, Types] = {}
         self._rows: dict[str, int] = {}
         self._spans: dict[str, Span] = {}
-        self._frames: dict[str, object] = {}
+        self._frames: dict[str, pd.DataFrame] = {}
         self._waiting = list[Callable[[], None]]()
         self._spare = ""
 
@@ -649,7 +652,7 @@ class Logs:
         """Return the span outside of which rows of a log were not read; None if all were."""
         return self._spans.get(name)
 
-    def plain_frame(self, name: str) -> object:
+    def plain_frame(self, name: str) -> "pd.DataFrame | None":
         """Return the frame of a log whose columns can be read without SQL; None for others."""
         return self._frames.get(name)
 

@@ -191,7 +191,7 @@ class Engine(Protocol):
         """Return the span outside of which rows of a log were not read; None if all were."""
         return None
 
-    def plain_frame(self, name: str) -> object:
+    def plain_frame(self, name: str) -> "pd.DataFrame | None":
         """Return the frame of a log whose columns can be read without SQL; None for others."""
         return None
 

@@ -151,7 +151,7 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
 
 def ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
     """Build a record for each period with a constant split; none if it never changed."""
-    return tuple(Ramp(each.start, each.end, each.shares, each.weights) for each in split_periods)
+    return tuple(Ramp(p.start, p.end, p.shares, p.weights) for p in split_periods)
 
 
 def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:

@@ -118,7 +118,7 @@ def _size_and_effect(row: Outlook, target: Target) -> tuple[float, float]:
     return row.size_for(effect, target.power, next(sufficient_days, None)), effect
 
 
-class Rule(NamedTuple):
+class DecisionRule(NamedTuple):
     """How a simulated decision is made.
 
     Attributes:
@@ -156,7 +156,7 @@ class _DecisionCase(NamedTuple):
         gains = [e / row.error(size, e) for e, row in zip(every, self.goals, strict=True)]
         margins = [(row.margin or 0.0) / row.error(size) for row in self.guardrails]
         looks = first.looks_at(size)
-        rule = Rule(
+        rule = DecisionRule(
             experiment.alpha,
             experiment.inference.family,
             weights(experiment, [row.metric.name for row in self.goals]),
@@ -256,7 +256,9 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
     return np.asarray((normal @ root.T).reshape(looks, DRAWS, variants, len(correlation)))
 
 
-def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Floats) -> Odds:
+def odds(
+    gains: Sequence[float], margins: Sequence[float], rule: DecisionRule, steps: Floats
+) -> Odds:
     """Simulate how often the first variant is shipped, and how often it is stopped.
 
     `gains` are the true gains of goals, `margins` the margins of guardrails, both in standard
@@ -283,7 +285,7 @@ def odds(gains: Sequence[float], margins: Sequence[float], rule: Rule, steps: Fl
     return Odds(float((ended == 1).mean()), float((ended == 2).mean()))
 
 
-def _guardrails(z: Floats, margins: Floats, rule: Rule, look: int) -> tuple[Bools, Bools]:
+def _guardrails(z: Floats, margins: Floats, rule: DecisionRule, look: int) -> tuple[Bools, Bools]:
     """Tell whether all guardrails hold, and whether any is worse (Holm)."""
     held = z > rule.critical(rule.alpha)[look] - margins
     family: Family = "none" if rule.family == "none" else "holm"
@@ -293,7 +295,7 @@ def _guardrails(z: Floats, margins: Floats, rule: Rule, look: int) -> tuple[Bool
     return np.asarray((held | better).all(axis=1)), np.asarray(worse.any(axis=1))
 
 
-def _family(z: Floats, rule: Rule, look: int) -> Bools:
+def _family(z: Floats, rule: DecisionRule, look: int) -> Bools:
     """Tell which tests of a family reject, shape (draws, tests).
 
     Hommel is simulated as Hochberg, and Dunnett as Holm, which reject no more than they do.

@@ -247,8 +247,7 @@ def prepare(
         _write_cells(run, schema, are_read=of_frame is None)
         run.step("assignment")
         cells = _read_cells(run, schema) if of_frame is None else of_frame
-        is_numbered = of_frame is not None and experiment.unit == ROW_UNIT
-        units.write_names(engine, schema, opened.rows[name] if is_numbered else None)
+        units.write_names(engine, schema)
         assignment = assign_units(run, schema, cells)
         read = _list_row_columns(experiment, metrics, schema, cuts, by_arrays, bool(extra))
         if units_read or read or schema.outcomes or schema.table is not None:

@@ -27,15 +27,10 @@ SubBuckets = NDArray[np.int16]
 _ID = "cast(logged_id as varchar)"
 
 
-def write_names(engine: Engine, schema: LogSchema, rows: int | None = None) -> None:
-    """Create the view `logged_names`: the ids of all units, with their hashes.
-
-    `rows` is the number of units that are the rows of a frame, which then need not be read.
-    """
+def write_names(engine: Engine, schema: LogSchema) -> None:
+    """Create the view `logged_names`: the ids of all units, with their hashes."""
     logged = "select unit_id as logged_id from logged_cells where unit_id is not null"
-    if rows is not None:
-        ids_sql = f"select number as logged_id from range(1, {rows + 1}) as r (number)"
-    elif schema.impressions.log == UNITS:
+    if schema.impressions.log == UNITS:
         ids_sql = logged
     elif schema.exposures is None:
         ids_sql = f"select distinct logged_id from ({logged}) as ids"

@@ -120,9 +120,9 @@ def difference(
 def differs_together(control: Sums, treatment: Sums, clusters: int, chance: float = SURE) -> bool:
     """Tell whether two shares differ by the variance that the units of both groups have together.
 
-    A small group may have no variance by chance: all of it is counted, or nothing. So each unit is
-    counted or not. Units are estimated from the `clusters` that have none; where few have most of
-    the rows, so many equal ones are taken as make the rows vary as much (`count_even_units`).
+    A small group may have no variance by chance: all of it is counted, or nothing. Its units are
+    estimated from the `clusters` that have none, and each is counted or not; if few units have most
+    of the rows, they are as many as equal ones that vary as much.
 
     Example:
         >>> few, many = Sums(4, 0, 6, 0, 0, 10), Sums(60, 0, 400, 0, 0, 3_000)

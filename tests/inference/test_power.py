@@ -216,7 +216,7 @@ def test_guardrails_that_cannot_hold_are_said_to_be_the_reason() -> None:
 def test_simulated_families_are_those_of_the_statistics(family: str) -> None:
     z = np.abs(np.random.default_rng(1).normal(1.5, 1.2, (400, 4)))
     weights = [1.0, 2.0, 3.0, 2.0]
-    rule = power.Rule(0.05, family, weights, lambda level: (stats.norm.isf(level / 2),))
+    rule = power.DecisionRule(0.05, family, weights, lambda level: (stats.norm.isf(level / 2),))
     rejected = power._family(z, rule, 0)
     for row, found in zip(2 * stats.norm.sf(z), rejected, strict=True):
         match family:
@@ -230,7 +230,7 @@ def test_simulated_families_are_those_of_the_statistics(family: str) -> None:
 
 
 def test_planned_looks_can_end_the_experiment() -> None:
-    once = power.Rule(0.05, "holm", [1.0], lambda level: (stats.norm.isf(level / 2),))
+    once = power.DecisionRule(0.05, "holm", [1.0], lambda level: (stats.norm.isf(level / 2),))
     shares = [0.25, 0.5, 0.75, 1.0]
     looks = once._replace(
         critical=lambda level: sequential.bounds(shares, level).z, fractions=shares

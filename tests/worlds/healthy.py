@@ -278,7 +278,9 @@ def changing(random: Random, users: int, lift: float) -> World:
     """The effect fades from five times its size, comes late, or is of weekends."""
     visits, form = draw_visits(random, users), random.integers(3)
     day = visits.ms / DAY_MS
-    shapes = 5 * np.exp(-day / 2), 2.5 * (day >= 5), 2.5 * (day.astype(int) % 7 >= 5)
+    late = np.where(day >= 5, 2.5, 0.0)
+    weekend = np.where(day.astype(int) % 7 >= 5, 2.5, 0.0)
+    shapes = [5 * np.exp(-day / 2), late, weekend]
     return World(draw_logs(random, visits, lift * shapes[form]), {})
 
 
@@ -295,7 +297,7 @@ def heavy(random: Random, users: int, lift: float) -> World:
 def buyers(random: Random, users: int, lift: float) -> World:
     """Orders come days after the exposure; the lift is of them."""
     shown = draw_logs(random, draw_visits(random, users), 0.0)["impressions"]
-    exposures = shown.groupby(["user_id", "variant"], as_index=False)["ts"].min()
+    exposures = shown.groupby(["user_id", "variant"])["ts"].min().reset_index()
     rate = np.where(exposures["variant"] == "treatment", 0.3 * (1 + lift), 0.3)
     orders = exposures.loc[np.repeat(exposures.index, random.poisson(rate))]
     wait = pd.to_timedelta(random.exponential(48.0, len(orders)), unit="h").round("ms")

@@ -8,7 +8,7 @@ on each other. With a fixed level each, every further test would raise it.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
@@ -23,6 +23,11 @@ _ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_
 
 CLICK_COLUMNS = ("click", "dwell", "dwell_ms")
 """Columns whose metrics read clicks."""
+
+Tested = TypeVar("Tested")
+
+# Tests with a smaller p-value are named in a message.
+_NAMED = 0.01
 
 _SRM = "srm"
 # The overall split gets a quarter of the budgets: 0.01 and 0.001, as is customary.
@@ -73,6 +78,17 @@ class RawCheck(NamedTuple):
         if self.value is None or self.limits is not None:
             return ""
         return self.family or self.name.partition(":")[0]
+
+
+def find_smallest(p_values: Mapping[Tested, float]) -> list[Tested]:
+    """Find the tests with a small p-value, which a message names; at least the smallest.
+
+    Example:
+        >>> find_smallest({"ctr": 0.3, "revenue": 0.04}), find_smallest({"a": 0.001, "b": 0.009})
+        (['revenue'], ['a', 'b'])
+    """
+    limit = max(_NAMED, min(p_values.values()))
+    return [test for test, p_value in p_values.items() if p_value <= limit]
 
 
 def skip_check(why: str, name: str = "", remedy: str = "") -> RawCheck:

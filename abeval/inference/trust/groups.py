@@ -13,16 +13,13 @@ from abeval.inference.aa import AA_UNITS
 from abeval.inference.compare import Analysis, compare_total, per_unit
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
 from abeval.inference.means_and_ratios import compare_within
-from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
+from abeval.inference.trust.finding import RawCheck, TrustCheck, find_smallest, skip_check
 from abeval.metrics.definition import Metric
 from abeval.results import Balance, Check, codes
 from abeval.results import format as fmt
 from abeval.results.trust import AAResult
 
 _DENOMINATORS, AA = "denominators", "aa"
-
-# Metrics with a smaller p-value are named in the message.
-_NAMED = 0.01
 
 # Reasons that stop the denominator's test but not the ratio's.
 _NO_TEST = ("too_skewed", "split_changed")
@@ -201,13 +198,10 @@ def _find_moved(
     analysis: Analysis, bottoms: Mapping[Key, Comparison]
 ) -> dict[Key, MovedDenominator]:
     """Return denominators with small p-values; at least the smallest."""
-    p_values = adjusted_p_values(bottoms)
-    limit = max(_NAMED, min(p_values.values()))
     metrics = {metric.name: metric for metric in analysis.metrics}
     return {
         key: _describe_moved(analysis, metrics[key[0]], key[1], bottoms[key])
-        for key, p in p_values.items()
-        if p <= limit
+        for key in find_smallest(adjusted_p_values(bottoms))
     }
 
 
@@ -281,14 +275,13 @@ def report_replays(analysis: Analysis, aa: AAResult | None) -> RawCheck:
     if aa is None or not aa.metrics:
         return skip_check(f"no A/A replays: {_no_replays(analysis, aa)}")
     doubts, runs = aa.doubts(), max(row.runs for row in aa.metrics)
-    least = min(doubts.values())
-    doubtful = [name for name, p_value in doubts.items() if p_value <= max(_NAMED, least)]
+    doubtful = find_smallest(doubts)
     rates = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
     heavy = [name for name in doubtful if analysis.aggregates.buckets[name].is_heavy]
     refused = (f"not replayed: {', '.join(aa.refused)}",) if aa.refused else ()
     besides = "".join(f"; {note}" for note in (*aa.notes, *refused))
     return RawCheck(
-        least,
+        min(doubts.values()),
         metrics=tuple(doubtful),
         worst="warn",
         slots={

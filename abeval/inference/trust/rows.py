@@ -232,10 +232,10 @@ def near_exposure(analysis: Analysis) -> list[RawCheck]:
     rows = _count_period_rows(analysis)
     seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
     back = grain or max(1, math.ceil(2 * seconds))
+    distance = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
+    written = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
     slots = {"near": near, "rows": rows, "share": near / rows, "back": back}
-    slots["distance"] = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
-    slots["grain"] = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
-    return [RawCheck(near / rows, slots=slots)]
+    return [RawCheck(near / rows, slots={**slots, "distance": distance, "grain": written})]
 
 
 _GRAINS = {1: "the second", 60: "the minute", 3_600: "the hour"}
@@ -435,7 +435,7 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     if not counts:
         return []
     rows, read = sum(counts.values()), _count_period_rows(analysis)
-    slots = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
+    slots: dict[str, object] = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
     column = analysis.experiment.logs.rows.columns.get("unit_id", unit)
     ids = [f"'{name}'" for name in counts]
     slots["listed"] = fmt.listing([f"{column} = {name}" for name in ids])

@@ -7,12 +7,11 @@ from abeval.aggregates.sums import NEVER_EXPOSED, UNEXPOSED, MomentsByPeriod, po
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
 from abeval.inference.means_and_ratios import compare_within
-from abeval.inference.trust.finding import RawCheck, TrustCheck
+from abeval.inference.trust.finding import RawCheck, TrustCheck, find_smallest
 from abeval.results import format as fmt
 from abeval.stats.moments import Moments
 
 _SHARE = "share of units not exposed"
-_NAMED = 0.01
 
 
 @TrustCheck(
@@ -36,13 +35,11 @@ def untriggered(analysis: Analysis) -> RawCheck | None:
     p_values = adjusted_p_values(comparisons)
     if not p_values:
         return None
-    least = max(_NAMED, min(p_values.values()))
     # A metric without a value among these units has no p-value.
     listed = [
         f"{name} of {variant} {comparisons[name, variant].treatment:.4g} against "
-        f"{comparisons[name, variant].control:.4g} (p = {p:.2g})"
-        for (name, variant), p in p_values.items()
-        if p <= least
+        f"{comparisons[name, variant].control:.4g} (p = {p_values[name, variant]:.2g})"
+        for name, variant in find_smallest(p_values)
     ]
     slots = {"units": units, "listed": fmt.listing(listed)}
     return RawCheck(min(p_values.values()), slots=slots)
