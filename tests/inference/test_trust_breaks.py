@@ -143,6 +143,8 @@ def test_amounts_of_another_unit_from_a_day_on_touch_their_metric(factor: float)
     found = check(result)
     assert (found.status, found.metrics) == ("fail", ("revenue",))
     assert "values of revenue" in found.message
+    assert "e+" not in found.message
+    assert "amounts in the same unit" in found.remedy
     assert (result["revenue"].status, result["buyers"].status) == ("untrusted", "unclear")
 
 

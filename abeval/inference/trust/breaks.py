@@ -48,7 +48,8 @@ class _Break(NamedTuple):
     ),
     remedy=(
         "look at what was released then, and whether the variant's client or service still writes "
-        "this log: load what is missing, or leave the days out of [period]"
+        "this log, and amounts in the same unit: load what is missing, or leave the days out of "
+        "[period]; if the split was changed, write [assignment] splits"
     ),
 )
 def breaks(analysis: Analysis) -> list[RawCheck]:
@@ -133,7 +134,9 @@ def _describe_rows(sums: Sums, *, is_value: bool) -> str:
     """Describe the rows from a day on, and those before it; of values, their ratio."""
     before = sums.x - sums.y
     if is_value:
-        return f"{sums.y / before:.3g} times as much" if before else "some after none"
+        ratio = sums.y / before if before else 0.0
+        times = f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+        return f"{times} times as much" if before else "some after none"
     return f"{sums.y:,} after {before:,}"
 
 

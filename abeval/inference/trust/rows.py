@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
@@ -274,17 +275,26 @@ def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
         "{state}, and each row counts"
     ),
     reason="of states of one order, one should count; its lines have one state",
-    remedy="if rows are states, count one: [logs.events.{log}] where = \"{state} = '…'\"",
+    remedy=(
+        "if rows are states, count one: [logs.events.{log}] where = \"{state} = '…'\", or this "
+        "`where` in the metrics"
+    ),
 )
 def outcome_states(analysis: Analysis) -> list[RawCheck]:
-    """Report outcome logs with a row for each state of an order."""
-    counts, findings = parse_states(analysis.aggregates.facts), []
-    for log, _, metrics in _list_outcomes(analysis):
-        if log in counts:
-            state, several, rows = counts[log]
-            slots = {"log": log, "state": state, "several": several, "rows": rows}
-            slots["share"], name = several / rows, f"outcome_states:{log}"
-            findings.append(RawCheck(several / rows, metrics=metrics, name=name, slots=slots))
+    """Report outcome logs with a row for each state of an order, and the metrics that count all."""
+    findings = list[RawCheck]()
+    for log, (state, several, rows) in parse_states(analysis.aggregates.facts).items():
+        # What names the state, in a `where` or a step of a funnel, counts those that it means.
+        metrics = tuple(
+            metric.name
+            for metric in analysis.metrics
+            if (read := [value.expression for value in row_values(metric) if value.log == log])
+            and not all(re.search(rf"(?i)\b{re.escape(state)}\b", text) for text in read)
+        )
+        if metrics:
+            share, name = several / rows, f"outcome_states:{log}"
+            slots = {"log": log, "state": state, "several": several, "rows": rows, "share": share}
+            findings.append(RawCheck(share, metrics=metrics, name=name, slots=slots))
     return findings
 
 
