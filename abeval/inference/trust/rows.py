@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
 
-from abeval.engines.sql import quote
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import find_meant_variant, list_arms, write_join_line
 from abeval.inference.compare import Analysis
@@ -449,7 +448,7 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     column = analysis.experiment.logs.rows.columns.get("unit_id", unit)
     ids = [f"'{name}'" for name in counts]
     slots["listed"] = fmt.listing([f"{column} = {name}" for name in ids])
-    name = column if column.isidentifier() else quote(column)
+    name = column if column.isidentifier() else f'"{column}"'
     # Texts of TOML and of JSON are written alike.
     slots["where"] = json.dumps(f"{name} not in ({', '.join(ids)})", ensure_ascii=False)
     return [RawCheck(rows / read, slots=slots)]
