@@ -340,10 +340,12 @@ def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
 
 def _units(experiment: Experiment, prepared: Prepared) -> AuditedUnits:
     units = prepared.assignment.units
+    # Units that were assigned together come and stay away together.
+    independent = units.hash if units.clusters is None else units.clusters.of_unit
     return AuditedUnits(
         number=units.hash,
         variant=units.variant.astype(np.int64),
-        variant_group=units.variant * np.int64(CLUSTERS) + units.hash % CLUSTERS,
+        variant_group=units.variant * np.int64(CLUSTERS) + independent % CLUSTERS,
         split_period=units.split_period.astype(np.int64),
         segments=units.segments,
         variants=[*experiment.variants],

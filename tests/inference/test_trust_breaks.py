@@ -12,7 +12,18 @@ from abeval.results import Check
 from abeval.results.analysis import Result
 from benchmarks.calibration.healthy_logs import analyze_world
 from tests.worlds.faulty import lose_clicks, lose_orders
-from tests.worlds.healthy import Random, World, buyers, changing, heavy
+from tests.worlds.healthy import (
+    DAY_MS,
+    DAYS,
+    Random,
+    Visits,
+    World,
+    buyers,
+    changing,
+    draw_logs,
+    draw_visits,
+    heavy,
+)
 
 
 def check(result: Result, name: str = "breaks") -> Check:
@@ -40,8 +51,10 @@ def test_clicks_that_end_on_one_device_name_it():
     assert (found.status, "device = 'phone'" in found.message) == ("fail", True)
 
 
-def test_clicks_of_a_single_day_name_the_day():
-    found = check(draw(partial(lose_clicks, variant="treatment", lasts=1)))
+@pytest.mark.parametrize("days", [1, 2, 3, 5])
+def test_clicks_of_some_days_name_the_first(days: int):
+    """Of five days the week from the first on lost less, was surer, and only warned."""
+    found = check(draw(partial(lose_clicks, variant="treatment", lasts=days)))
     assert (found.status, found.message.startswith("clicks on 2026-09-")) == ("fail", True)
 
 
@@ -87,6 +100,37 @@ def test_what_should_not_happen_may_be_lacking_in_a_variant():
     assert result["errors"].status == "worse"
 
 
+def test_what_only_a_variant_can_have_by_design_is_a_diagnostic_that_warns():
+    """Clicks on a new button failed even where nothing was decided by them."""
+    random = np.random.default_rng(3)
+    logs = draw_logs(random, draw_visits(random, 2_000), 0.0)
+    shown = logs["impressions"][logs["impressions"]["variant"] == "treatment"]
+    button = shown[["user_id", "ts"]].drop_duplicates("user_id")
+    for role, status in (("goal", "fail"), ("diagnostic", "warn")):
+        pressed = {"name": "pressed", "log": "button", "per_unit": "any", "role": role}
+        entries = {
+            "logs": {"impressions": {}, "clicks": {}, "events": {"button": {}}},
+            "metrics": [{"name": "ctr", "role": "goal"}, pressed],
+        }
+        result = analyze_world(World({**logs, "button": button}, entries))
+        assert check(result, "missing_outcomes").status == status
+    assert 'role = "diagnostic"' in check(result, "missing_outcomes").remedy
+    assert result["pressed"].status != "untrusted"
+
+
+def test_orders_that_end_are_told_beside_impressions_that_fall():
+    """Fewer impressions may be an effect, and then warned; that orders end was not looked for."""
+    random = np.random.default_rng(3)
+    world = lose_orders(random, "treatment", 7)
+    shown = world.logs["impressions"]
+    late = (shown["variant"] == "treatment") & (shown["ts"] >= "2026-09-21")
+    fewer = shown[~(late & (random.random(len(shown)) < 0.75))]
+    result = analyze_world(World({**world.logs, "impressions": fewer}, world.entries))
+    found = check(result)
+    assert (found.status, found.metrics) == ("fail", ("buyers", "revenue"))
+    assert "impressions " in found.message
+
+
 @pytest.mark.parametrize("factor", [100.0, 0.0])
 def test_amounts_of_another_unit_from_a_day_on_touch_their_metric(factor: float):
     """In cents from a day on: +3,555 % of revenue, shipped."""
@@ -99,6 +143,8 @@ def test_amounts_of_another_unit_from_a_day_on_touch_their_metric(factor: float)
     found = check(result)
     assert (found.status, found.metrics) == ("fail", ("revenue",))
     assert "values of revenue" in found.message
+    assert "e+" not in found.message
+    assert "amounts in the same unit" in found.remedy
     assert (result["revenue"].status, result["buyers"].status) == ("untrusted", "unclear")
 
 
@@ -119,3 +165,35 @@ def test_effects_that_change_and_heavy_users_break_nothing(world: Callable[..., 
     for seed in range(3):
         result = analyze_world(world(np.random.default_rng(seed), 2_000, 0.2))
         assert check(result).status == "pass"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_crawlers_of_a_few_days_break_nothing(seed: int):
+    """Seven of eight such logs failed: the days of a few machines were taken for all units'."""
+    random, users, crawlers = np.random.default_rng(seed), 1_500, 20
+    people = draw_visits(random, users)
+    crawler = np.repeat(np.arange(crawlers), random.integers(200, 2_000, crawlers))
+    day = random.integers(0, DAYS, crawlers)[crawler]
+    visits = Visits(
+        np.concatenate([people.user, users + crawler]),
+        np.concatenate([people.ms, day * DAY_MS + random.integers(0, DAY_MS, crawler.size)]),
+        np.concatenate([people.taste, np.full(crawler.size, 0.1)]),
+    )
+    assert check(analyze_world(World(draw_logs(random, visits, 0.0), {}))).status == "pass"
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_cities_that_close_for_some_days_break_nothing(seed: int):
+    """Users of one city stay away together: as if each came alone, six of eight logs failed."""
+    random, cities = np.random.default_rng(seed), 90
+    visits, size = draw_visits(random, 6_000), random.lognormal(0.0, 2.0, cities)
+    city = random.choice(cities, 6_000, p=size / size.sum())
+    closed, day = random.integers(2, 12, cities)[city[visits.user]], visits.ms // DAY_MS
+    is_open = (day < closed) | (day >= closed + 3)
+    visits = Visits(*(column[is_open] for column in visits))
+    logs = draw_logs(random, visits, 0.0, unit=city[visits.user])
+    logs["impressions"]["city"] = city[logs["impressions"]["user_id"]].astype(str)
+    goal = {"name": "ctr", "role": "goal"}
+    entries = {"design": {"cluster": "city"}, "segments": {}, "metrics": [goal]}
+    result = analyze_world(World(logs, entries))
+    assert (check(result).status, check(result, "short_days").status) == ("pass", "pass")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 
 from abeval.results import Check
 from abeval.results.analysis import Result
-from tests.logs.small import analyze, small_log
+from tests.logs.small import PERIOD, analyze, small_log
+
+MONTH = pd.Timedelta(days=30)
 
 
 def guests(name: object, share: float, rows: int = 12_000) -> pd.DataFrame:
@@ -53,6 +56,26 @@ def test_an_id_with_a_third_of_the_rows_decides_nothing(entries: dict[str, Any])
     result = analyze(guests("unknown", 0.33), **entries)
     assert [check.status for check in checks(result)] == ["fail"]
     assert result.verdicts[0].decision in ("do_not_trust", "draft")
+
+
+def test_the_share_is_of_the_rows_of_the_period():
+    """Of a log of months the two fifths of some days were one per cent, and passed."""
+    log = guests("anonymous", 0.4)
+    quiet = guests("anonymous", 0.0)
+    later = [quiet.assign(ts=quiet["ts"] + month * MONTH) for month in range(1, 31)]
+    (found,) = checks(analyze(pd.concat([log, *later]), period=PERIOD))
+    assert (found.status, found.value == pytest.approx(0.4, abs=0.02)) == ("fail", True)
+
+
+def test_the_column_is_written_as_the_log_has_it():
+    """The `where` named the unit of the file, or a name with a space as it is."""
+    for column in ("who", "User ID"):
+        log = guests("anonymous", 0.1).rename(columns={"user_id": column})
+        (found,) = checks(analyze(log, logs={"impressions": {"columns": {"unit_id": column}}}))
+        written = re.search(r"where = (.*)\), or", found.remedy)
+        assert written is not None
+        source = {"columns": {"unit_id": column}, **tomllib.loads(f"where = {written[1]}")}
+        assert checks(analyze(log, logs={"impressions": source})) == []
 
 
 @pytest.mark.parametrize(("name", "share"), [("u_kiosk", 0.1), ("anonymous", 0.003), (7, 0.1)])

@@ -48,7 +48,8 @@ class _Break(NamedTuple):
     ),
     remedy=(
         "look at what was released then, and whether the variant's client or service still writes "
-        "this log: load what is missing, or leave the days out of [period]"
+        "this log, and amounts in the same unit: load what is missing, or leave the days out of "
+        "[period]; if the split was changed, write [assignment] splits"
     ),
 )
 def breaks(analysis: Analysis) -> list[RawCheck]:
@@ -68,7 +69,7 @@ def breaks(analysis: Analysis) -> list[RawCheck]:
         metrics = _list_metrics(analysis, log)
         findings.append(RawCheck(lost, metrics=metrics, slots={"listed": listed}))
         # Without impressions there are no clicks either, and without rows no values.
-        is_followed |= log == IMPRESSIONS and bool(found)
+        is_followed |= log == IMPRESSIONS and lost >= _FAIL
         has_broken |= bool(found)
     return findings
 
@@ -77,12 +78,7 @@ def _find_breaks(analysis: Analysis, log: str, audits: int) -> list[_Break]:
     """Find the breaks of a log, the worst first: in all units, else in cells of segments."""
     for segments in ((), analysis.experiment.segments):
         names = [f"{AUDIT}{log}:{segment}" for segment in segments] or [f"{AUDIT}{log}"]
-        found = [
-            one
-            for name in names
-            for one in _list_breaks(analysis, name, _CHANCE / audits)
-            if one.lost >= _WARN
-        ]
+        found = [one for name in names for one in _list_breaks(analysis, name, _CHANCE / audits)]
         if found:
             return sorted(found, key=lambda one: -one.lost)
     return []
@@ -91,33 +87,56 @@ def _find_breaks(analysis: Analysis, log: str, audits: int) -> list[_Break]:
 def _list_breaks(analysis: Analysis, audit: str, chance: float) -> Iterator[_Break]:
     """List the surest break of each variant in each cell of a segment."""
     _, log, *segment = audit.split(":", 2)
-    cells = index_by_cell(analysis.aggregates.audits.get(audit, ()))
-    told, several = set[tuple[str, str]](), len(cells) * len(analysis.experiment.treatments)
-    for share in find_uneven_shares(analysis, cells, chance):
+    control, treatments = analysis.experiment.control, analysis.experiment.treatments
+    every = index_by_cell(analysis.aggregates.audits.get(audit, ()))
+    lost = {
+        (cell, variant): loss
+        for cell, rows in every.items()
+        for variant in treatments
+        if control in rows and variant in rows
+        if (loss := _measure_loss(rows[control].sums, rows[variant].sums)) >= _WARN
+    }
+    cells = {cell: every[cell] for cell, _ in lost}
+    told, part = set[tuple[str, str]](), chance / max(1, len(every))
+    uneven = [
+        share
+        for share in find_uneven_shares(analysis, cells, part * len(cells))
+        if (share.cell, share.variant) in lost
+    ]
+    # A week that loses some of its rows may be surer than the day that loses all: it comes later.
+    for share in sorted(uneven, key=lambda share: lost[share.cell, share.variant] < _FAIL):
         _, length, day, value = share.cell.split(" ", 3)
         counts = cells[share.cell]
-        control, treatment = (counts[v].sums for v in (analysis.experiment.control, share.variant))
-        is_sure = differs_together(control, treatment, CLUSTERS, chance / several)
-        if (share.variant, value) in told or not is_sure:
+        if (share.variant, value) in told:
+            continue
+        pair = counts[control].sums, counts[share.variant].sums
+        if not differs_together(*pair, CLUSTERS, part / len(treatments)):
             continue
         told.add((share.variant, value))
-        # Rows after over rows before, of each variant over those of the other.
-        products = control.y * (treatment.x - treatment.y), treatment.y * (control.x - control.y)
         where = f" ({segment[0]} = {value!r})" if segment else ""
         since = "on" if length == "1" else "in the week from"
-        rows = [
-            f"{name} {_describe_rows(counts[name].sums, is_value=log.startswith(VALUES))}"
-            for name in (share.variant, analysis.experiment.control)
+        described = [
+            f"{variant} {_describe_rows(counts[variant].sums, is_value=log.startswith(VALUES))}"
+            for variant in (share.variant, control)
         ]
-        text = f"{log}{where} {since} {day} and in the week before it: {' and '.join(rows)}"
-        yield _Break(1 - min(products) / max(products), text)
+        text = f"{log}{where} {since} {day} and in the week before it: {' and '.join(described)}"
+        yield _Break(lost[share.cell, share.variant], text)
+
+
+def _measure_loss(control: Sums, treatment: Sums) -> float:
+    """Return the share that one variant's rows lose against those before, relative to the other."""
+    # Rows after times the other's rows before, of each variant.
+    products = control.y * (treatment.x - treatment.y), treatment.y * (control.x - control.y)
+    return 1 - min(products) / max(products) if any(products) else 0.0
 
 
 def _describe_rows(sums: Sums, *, is_value: bool) -> str:
     """Describe the rows from a day on, and those before it; of values, their ratio."""
     before = sums.x - sums.y
     if is_value:
-        return f"{sums.y / before:.3g} times as much" if before else "some after none"
+        ratio = sums.y / before if before else 0.0
+        times = f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
+        return f"{times} times as much" if before else "some after none"
     return f"{sums.y:,} after {before:,}"
 
 
@@ -152,8 +171,8 @@ def _reads(metric: Metric, log: str) -> bool:
         "has the chance 1e-6): no treatment takes nearly all of what is wanted away"
     ),
     remedy=(
-        "look whether the variant's client or service writes this log at all; of what only one "
-        "variant can have, make no goal"
+        "look whether the variant's client or service writes this log at all; metrics of what only "
+        'one variant can have, such as clicks on a new button, need role = "diagnostic"'
     ),
 )
 def missing_outcomes(analysis: Analysis) -> list[RawCheck]:
@@ -163,9 +182,14 @@ def missing_outcomes(analysis: Analysis) -> list[RawCheck]:
         differing = find_uneven_shares(analysis, {log: by_variant})
         lost = max((share.lacking for share in differing), default=0.0)
         slots = {"shares": describe_shares(analysis.experiment, differing)}
-        # Of what should not happen, such as errors, one variant may well have none.
+        # Of what should not happen, such as errors, one variant may well have none; of what nothing
+        # is decided by, it may have none by design.
         reads = [metric for metric in analysis.metrics if _reads(metric, log)]
-        wanted = tuple(metric.name for metric in reads if metric.direction.sign > 0)
+        wanted = tuple(
+            metric.name
+            for metric in reads
+            if metric.direction.sign > 0 and metric.role != "diagnostic"
+        )
         names = wanted or tuple(metric.name for metric in reads)
         worst: Literal["warn", "fail"] = "fail" if wanted else "warn"
         findings.append(RawCheck(lost, metrics=names, worst=worst, slots=slots))

@@ -1,6 +1,8 @@
 """Check what was read: rows set aside, days, crossovers, variant names."""
 
+import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
@@ -10,7 +12,7 @@ from abeval.experiment.problems import find_meant_variant, list_arms, write_join
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.finding import CLICK_COLUMNS, Limits, RawCheck, TrustCheck, skip_check
 from abeval.logs.accounting import EARLY, OF_DAY, parse_other_variants
-from abeval.logs.checks import USED
+from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.clusters import MIXED
 from abeval.logs.coarser import parse_coarser_counts
 from abeval.logs.placeholders import parse_placeholder_rows
@@ -34,6 +36,13 @@ def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> RawCheck
         return skip_check(f"there is no {log} log")
     count = sum(row_count.rows for row_count in rows if row_count.reason == reason)
     return RawCheck(count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})")
+
+
+def _count_period_rows(analysis: Analysis) -> int:
+    """Count the rows that were read, but those of before and outside of the period."""
+    log, other_days = analysis.experiment.logs.rows_name, (USED_BEFORE, "outside_period")
+    counts = analysis.aggregates.row_counts
+    return sum(c.rows for c in counts if c.log == log and c.reason not in other_days)
 
 
 def left_out(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
@@ -220,8 +229,7 @@ def near_exposure(analysis: Analysis) -> list[RawCheck]:
     near = facts.get(f"{NEAR}rows", 0)
     if not near:
         return []
-    log = analysis.experiment.logs.rows_name
-    rows = sum(c.rows for c in analysis.aggregates.row_counts if c.log == log)
+    rows = _count_period_rows(analysis)
     seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
     back = grain or max(1, math.ceil(2 * seconds))
     distance = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
@@ -266,17 +274,26 @@ def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
         "{state}, and each row counts"
     ),
     reason="of states of one order, one should count; its lines have one state",
-    remedy="if rows are states, count one: [logs.events.{log}] where = \"{state} = '…'\"",
+    remedy=(
+        "if rows are states, count one: [logs.events.{log}] where = \"{state} = '…'\", or this "
+        "`where` in the metrics"
+    ),
 )
 def outcome_states(analysis: Analysis) -> list[RawCheck]:
-    """Report outcome logs with a row for each state of an order."""
-    counts, findings = parse_states(analysis.aggregates.facts), []
-    for log, _, metrics in _list_outcomes(analysis):
-        if log in counts:
-            state, several, rows = counts[log]
-            slots = {"log": log, "state": state, "several": several, "rows": rows}
-            slots["share"], name = several / rows, f"outcome_states:{log}"
-            findings.append(RawCheck(several / rows, metrics=metrics, name=name, slots=slots))
+    """Report outcome logs with a row for each state of an order, and the metrics that count all."""
+    findings = list[RawCheck]()
+    for log, (state, several, rows) in parse_states(analysis.aggregates.facts).items():
+        # What names the state, in a `where` or a step of a funnel, counts those that it means.
+        metrics = tuple(
+            metric.name
+            for metric in analysis.metrics
+            if (read := [value.expression for value in row_values(metric) if value.log == log])
+            and not all(re.search(rf"(?i)\b{re.escape(state)}\b", text) for text in read)
+        )
+        if metrics:
+            share, name = several / rows, f"outcome_states:{log}"
+            slots = {"log": log, "state": state, "several": several, "rows": rows, "share": share}
+            findings.append(RawCheck(share, metrics=metrics, name=name, slots=slots))
     return findings
 
 
@@ -423,15 +440,17 @@ def crossover(analysis: Analysis) -> RawCheck | None:
 )
 def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     """Report the share of rows whose id, such as `anonymous`, stands for nobody."""
-    unit, log = analysis.experiment.unit, analysis.experiment.logs.rows_name
-    counts, aggregates = parse_placeholder_rows(analysis.aggregates.facts), analysis.aggregates
+    unit, counts = analysis.experiment.unit, parse_placeholder_rows(analysis.aggregates.facts)
     if not counts:
         return []
-    rows, read = sum(counts.values()), sum(c.rows for c in aggregates.row_counts if c.log == log)
+    rows, read = sum(counts.values()), _count_period_rows(analysis)
     slots: dict[str, object] = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
+    column = analysis.experiment.logs.rows.columns.get("unit_id", unit)
     ids = [f"'{name}'" for name in counts]
-    slots["listed"] = fmt.listing([f"{unit} = {name}" for name in ids])
-    slots["where"] = f'"{unit} not in ({", ".join(ids)})"'
+    slots["listed"] = fmt.listing([f"{column} = {name}" for name in ids])
+    name = column if column.isidentifier() else f'"{column}"'
+    # Texts of TOML and of JSON are written alike.
+    slots["where"] = json.dumps(f"{name} not in ({', '.join(ids)})", ensure_ascii=False)
     return [RawCheck(rows / read, slots=slots)]
 
 
