@@ -52,11 +52,11 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
         matrix[logged, expected] += count
         units_by_day[day] += count
         wrong[day] += count * (logged != expected)
-    ordered = sorted(units_by_day, key=_none_last)
+    ordered = sorted(units_by_day, key=_order_none_last)
     days = tuple(AuditDay(day, units_by_day[day], wrong[day]) for day in ordered)
     total, mismatches = units_by_day.total(), wrong.total()
     low, high = proportion_confint(mismatches, total, method="beta") if total else (None, None)
-    units, assignment = _units(run), experiment.assignment
+    units, assignment = _read_unit_variants(run), experiment.assignment
     scheme = None if assignment is None else assignment.scheme
     return AuditResult(
         experiment=experiment.name,
@@ -66,22 +66,22 @@ def audit(run: Run, others: Mapping[str, "Rule | pd.Series[str]"]) -> AuditResul
         rate=mismatches / total if total else None,
         low=None if low is None else float(low),
         high=None if high is None else float(high),
-        since=_since(days),
+        since=_find_mismatch_start(days),
         matrix=tuple(
             Reassigned(*pair, matrix[pair])
-            for pair in sorted(matrix, key=lambda pair: (pair[0], _none_last(pair[1])))
+            for pair in sorted(matrix, key=lambda pair: (pair[0], _order_none_last(pair[1])))
         ),
         days=days,
-        pairs=_pairs(experiment, units, others),
-        uniformity=None if rule is None else _uniformity(rule, units),
+        pairs=_check_pairs(experiment, units, others),
+        uniformity=None if rule is None else _check_last_draw(rule, units),
     )
 
 
-def _none_last(name: str | None) -> tuple[bool, str]:
+def _order_none_last(name: str | None) -> tuple[bool, str]:
     return name is None, name or ""
 
 
-def _units(run: Run) -> "pd.Series[str]":
+def _read_unit_variants(run: Run) -> "pd.Series[str]":
     """Return the variant of each analysed unit, by its id."""
     rows = run.engine.frame(
         "select cast(n.logged_id as varchar) as id, u.variant from units u "
@@ -102,7 +102,7 @@ def _look_up(variants: "pd.Series[str]", ids: Sequence[str]) -> list[str | None]
     return [*variants.reindex(pd.Index(ids))]
 
 
-def _pairs(
+def _check_pairs(
     experiment: Experiment, units: "pd.Series[str]", others: Mapping[str, "Rule | pd.Series[str]"]
 ) -> tuple[Independence, ...]:
     """Test every pair of experiments for independence."""
@@ -113,17 +113,17 @@ def _pairs(
             name: pd.Series(other.variants(ids), ids) if isinstance(other, Rule) else other
             for name, other in others.items()
         }
-        return independence({experiment.name: units, **variants}) if variants else ()
+        return check_independence({experiment.name: units, **variants}) if variants else ()
     # A hash can be even within two halves and not within tenths: tenths show more.
     tenths = {}
     for name, rule in {experiment.name: own_rule, **rules}.items():
         draw = rule.stages[-1].draw
         numbers = pd.Series([draw.number(unit) for unit in ids], ids)
         tenths[name] = pd.qcut(numbers.rank(method="first"), 10).astype(str)
-    return independence(tenths)
+    return check_independence(tenths)
 
 
-def _since(days: Sequence[AuditDay]) -> str | None:
+def _find_mismatch_start(days: Sequence[AuditDay]) -> str | None:
     """Find the day from which mismatches are more frequent; None without one.
 
     Fisher's exact test for each day, Bonferroni over the days (Miller and Siegmund 1982 give the
@@ -140,7 +140,7 @@ def _since(days: Sequence[AuditDay]) -> str | None:
     return days[best + 1].day if p_values[best] * len(p_values) < _SINCE_LEVEL else None
 
 
-def _uniformity(rule: Rule, units: "pd.Series[str]") -> float | None:
+def _check_last_draw(rule: Rule, units: "pd.Series[str]") -> float | None:
     """Test the last draw of a rule for uniformity, if it covers all numbers."""
     draw, ranges = rule.stages[-1]
     size = max(r.stop for r in ranges)
@@ -149,15 +149,15 @@ def _uniformity(rule: Rule, units: "pd.Series[str]") -> float | None:
     if not np.isfinite(size) or covered < size or (draw.modulus or 0) < 100:
         return None
     numbers = np.array([draw.number(unit) for unit in units.index], dtype=np.float64)
-    return uniformity(numbers, size)
+    return check_uniformity(numbers, size)
 
 
-def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> float | None:
+def check_uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> float | None:
     """Test whether numbers up to `size` are uniform; None for too few numbers.
 
     Pearson's chi-square test over bins of equal width.
 
-    >>> uniformity(np.arange(10_000.0), 10_000)
+    >>> check_uniformity(np.arange(10_000.0), 10_000)
     1.0
     """
     if len(numbers) < bins * _MIN_EXPECTED:
@@ -166,22 +166,26 @@ def uniformity(numbers: NDArray[np.float64], size: float, bins: int = 100) -> fl
     return float(chisquare(counts).pvalue)
 
 
-def independence(assignments: Mapping[str, "pd.Series[str]"]) -> tuple[Independence, ...]:
+def check_independence(assignments: Mapping[str, "pd.Series[str]"]) -> tuple[Independence, ...]:
     """Test every pair of experiments for independence; Holm over the pairs.
 
     >>> units = [str(i) for i in range(400)]
     >>> halves = pd.Series(["a", "b"] * 200, units)
-    >>> pair, = independence({"one": halves, "same": halves})
+    >>> pair, = check_independence({"one": halves, "same": halves})
     >>> pair.units, round(pair.cramers_v, 3)
     (400, 1.0)
     """
-    rows = [_pair(first, second, assignments) for first, second in combinations(assignments, 2)]
+    rows = [
+        _check_pair(first, second, assignments) for first, second in combinations(assignments, 2)
+    ]
     tested = [row.p_value for row in rows if row.p_value is not None]
     adjusted = map(float, multipletests(tested, method="holm")[1] if tested else ())
     return tuple(r if r.p_value is None else replace(r, p_adjusted=next(adjusted)) for r in rows)
 
 
-def _pair(first: str, second: str, assignments: Mapping[str, "pd.Series[str]"]) -> Independence:
+def _check_pair(
+    first: str, second: str, assignments: Mapping[str, "pd.Series[str]"]
+) -> Independence:
     both = pd.concat([assignments[first], assignments[second]], axis=1, join="inner").dropna()
     table = pd.crosstab(both.iloc[:, 0], both.iloc[:, 1])
     unknown = Independence(first, second, len(both), None, None, None)

@@ -5,11 +5,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from abeval.report.next_step import action, best_first
+from abeval.report.next_step import recommend_step, sort_verdicts
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
-from abeval.results.trust import worst_first
+from abeval.results.trust import select_checks
 
 if TYPE_CHECKING:
     from abeval.results.power import PowerOutlook
@@ -38,7 +38,7 @@ _ROOMS = (
 """Limits from generous to tight; the first that fits is used."""
 
 
-def brief_json(
+def write_brief_json(
     result: Result, outlook: "PowerOutlook | None" = None, offline: Sequence[str] = ()
 ) -> str:
     """Write the decisions, reasons, effects and next steps of an analysis.
@@ -50,19 +50,19 @@ def brief_json(
 
     Example:
         >>> import abeval
-        >>> text = brief_json(abeval.load("sample_logs/experiment.toml").analyze())
+        >>> text = write_brief_json(abeval.load("sample_logs/experiment.toml").analyze())
         >>> json.loads(text)["answer"], len(text.encode()) <= 4096
         ({'decision': 'ship', 'action': 'ship', 'use': 'treatment'}, True)
     """
-    texts = (json_text(_content(result, outlook, offline, room)) for room in _ROOMS)
+    texts = (write_json_line(_build_content(result, outlook, offline, room)) for room in _ROOMS)
     return next(text for text in texts if len(text.encode()) <= MOST_BYTES)
 
 
-def json_text(content: Mapping[str, object]) -> str:
+def write_json_line(content: Mapping[str, object]) -> str:
     r"""Write JSON in one line, escaping what is not printable.
 
     Example:
-        >>> json_text({"name": f"数{chr(0x202E)}left"})
+        >>> write_json_line({"name": f"数{chr(0x202E)}left"})
         '{"name":"数\\u202eleft"}'
     """
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
@@ -70,17 +70,19 @@ def json_text(content: Mapping[str, object]) -> str:
     return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
 
 
-def _content(
+def _build_content(
     result: Result, outlook: "PowerOutlook | None", offline: Sequence[str], room: _Room
 ) -> dict[str, object]:
     info = result.experiment
-    steps = [(item, action(result, outlook, item)) for item in best_first(result)]
+    steps = [(item, recommend_step(result, outlook, item)) for item in sort_verdicts(result)]
     judged = [row for role in ("goal", "guardrail") for row in result.scorecard if row.role == role]
     # Effects of a test that failed its checks would be read all the same.
     visible_rows = judged[: room.effects] if result.trusted else []
     metrics = {metric.name: metric for metric in result.metrics}
-    units = [f"{fmt.count(item.units)} in {fmt.quote_name(item.name)}" for item in info.variants]
-    unmet = worst_first(result.trust, "fail", "warn")
+    units = [
+        f"{fmt.format_count(item.units)} in {fmt.quote_name(item.name)}" for item in info.variants
+    ]
+    unmet = select_checks(result.trust, "fail", "warn")
     tally = Counter(check.status for check in result.trust)
 
     def cut(text: str) -> str:
@@ -88,7 +90,7 @@ def _content(
 
     answers = (
         {
-            "decision": _decision(item),
+            "decision": _write_decision_code(item),
             "action": step.word,
             "use": {"ship": cut(item.variant), "keep_control": cut(info.control)}.get(step.word),
         }
@@ -97,28 +99,28 @@ def _content(
     return {
         "schema": SCHEMA,
         "experiment": cut(info.display_name),
-        "question": cut(info.hypothesis or _question(result)),
+        "question": cut(info.hypothesis or _write_question(result)),
         "so_far": cut(f"{result.so_far or 'no period is known'}; units: {', '.join(units)}"),
         "answer": next(answers, None),
         "decisions": [
             {
                 "variant": cut(item.variant),
-                "decision": _decision(item),
+                "decision": _write_decision_code(item),
                 "action": step.word,
                 "why": cut(item.sentence.partition(": ")[2]),
-                "would_change": cut(_would_change(result, item, step.word)),
+                "would_change": cut(_describe_decision_change(result, item, step.word)),
                 "next": cut(step.text),
             }
             for item, step in steps[: room.variants]
         ],
         **({"offline": [cut(line) for line in offline[: room.variants]]} if offline else {}),
-        "about_effects": cut(_about(result, judged, len(visible_rows))),
+        "about_effects": cut(_describe_effects(result, judged, len(visible_rows))),
         "effects": [
             {
                 "metric": cut(result.label(row.metric)),
                 "variant": cut(row.variant),
                 "role": row.role,
-                **_effect(row, metrics.get(row.metric)),
+                **_summarise_effect(row, metrics.get(row.metric)),
             }
             for row in visible_rows
         ],
@@ -139,22 +141,22 @@ def _content(
     }
 
 
-def _question(result: Result) -> str:
+def _write_question(result: Result) -> str:
     info = result.experiment
     goals = [metric for metric in result.metrics if metric.role == "goal"]
     names = [variant.name for variant in info.variants]
     treatments = [fmt.quote_name(name) for name in names if name != info.control]
     verb, control = "Is" if len(treatments) == 1 else "Are", fmt.quote_name(info.control)
-    by = fmt.listing([fmt.quote_name(metric.display_name) for metric in goals])
-    return f"{verb} {fmt.listing(treatments)} better than {control} by {by}?"
+    by = fmt.join_items([fmt.quote_name(metric.display_name) for metric in goals])
+    return f"{verb} {fmt.join_items(treatments)} better than {control} by {by}?"
 
 
-def _decision(verdict: Verdict) -> str:
+def _write_decision_code(verdict: Verdict) -> str:
     """Write the decision as a code: its words with underscores."""
     return codes.describe_code(verdict.decision).replace(" ", "_")
 
 
-def _about(result: Result, judged: Sequence[Row], visible_count: int) -> str:
+def _describe_effects(result: Result, judged: Sequence[Row], visible_count: int) -> str:
     """Describe the effects: their number, interval and p; or why there are none."""
     info = result.experiment
     metrics = len({row.metric for row in judged})
@@ -167,11 +169,11 @@ def _about(result: Result, judged: Sequence[Row], visible_count: int) -> str:
     after = f"after {info.family.capitalize()} over {tests} tests"
     after = "unadjusted" if info.family == "none" or tests < 2 else after
     draft = "a draft, nothing to decide on: " * bool(result.questions)
-    numbers = f"low to high is the {fmt.level(info.alpha)} interval, p of goals is {after}"
+    numbers = f"low to high is the {fmt.format_level(info.alpha)} interval, p of goals is {after}"
     return f"{draft}{counted}; {numbers}"
 
 
-def _effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
+def _summarise_effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
     """Write the numbers of a row to four digits, with the decisive p."""
     numbers = {"lift": row.lift, "low": row.lift_low, "high": row.lift_high}
     is_absolute = metric is not None and metric.margin is not None and not metric.margin_relative
@@ -181,12 +183,16 @@ def _effect(row: Row, metric: MetricInfo | None) -> dict[str, object]:
         numbers = {"difference": row.difference, **ends}
     numbers["p"] = row.p_value if row.p_adjusted is None else row.p_adjusted
     figures = {name: float(f"{x:.4g}") for name, x in numbers.items() if x is not None}
-    holds = {"holds_if": _holds(metric)} if metric is not None and row.role == "guardrail" else {}
+    holds = (
+        {"holds_if": _write_guardrail_condition(metric)}
+        if metric is not None and row.role == "guardrail"
+        else {}
+    )
     why = {} if row.reason is None else {"reason": row.reason}
     return {**figures, "good": row.direction, **holds, "status": row.status, **why}
 
 
-def _holds(metric: MetricInfo) -> str:
+def _write_guardrail_condition(metric: MetricInfo) -> str:
     """Write the condition on the interval under which a guardrail holds."""
     if metric.within is not None:
         return f"the value's interval lies in {fmt.format_range(*metric.within)}"
@@ -195,13 +201,13 @@ def _holds(metric: MetricInfo) -> str:
     return f"low > {-margin:g}" if metric.direction == "increase" else f"high < {margin:g}"
 
 
-def _would_change(result: Result, verdict: Verdict, word: str) -> str:
+def _describe_decision_change(result: Result, verdict: Verdict, word: str) -> str:
     """Write what would change the decision."""
     rows = [row for row in result.scorecard if row.variant == verdict.variant]
 
     def list_metrics(role: Sequence[str], status: Sequence[str]) -> str:
         matches = (row for row in rows if row.role in role and row.status in status)
-        return fmt.listing([fmt.quote_name(result.label(row.metric)) for row in matches][:5])
+        return fmt.join_items([fmt.quote_name(result.label(row.metric)) for row in matches][:5])
 
     held = list_metrics(["guardrail"], ["better", "non_inferior", "equivalent"])
     guard = f", a loss of {held} beyond its margin" if held else ""
@@ -215,6 +221,6 @@ def _would_change(result: Result, verdict: Verdict, word: str) -> str:
         ),
         "do_not_ship": f"a new test that shows no harm to {harmed}",
         "keep_running": f"{more} that settles {waiting}" if waiting else "a goal that gets better",
-        "do_not_trust": f"the cause of {fmt.listing(failed[:5])} mended, then a new analysis",
+        "do_not_trust": f"the cause of {fmt.join_items(failed[:5])} mended, then a new analysis",
         "draft": "an analysis without open questions",
     }[verdict.decision]

@@ -32,11 +32,11 @@ def explain_types(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except (AttributeError, TypeError, ValueError) as error:
-            given = [*_arguments(function, args, kwargs)]
+            given = [*_bind_arguments(function, args, kwargs)]
             # First what nothing could be made of, then what is only of a type that is close.
             for strict in (False, True):
                 for name, value, annotation in given:
-                    if problem := _misfit(value, annotation, strict=strict):
+                    if problem := _describe_misfit(value, annotation, strict=strict):
                         raise ExperimentError(f"{name}: {problem}") from error
             raise
 
@@ -51,7 +51,7 @@ def explain_methods(kind: C) -> C:
     return kind
 
 
-def _arguments(
+def _bind_arguments(
     function: Callable[..., object], args: tuple[object, ...], kwargs: dict[str, object]
 ) -> Iterator[tuple[str, object, object]]:
     """Yield the name, value and annotation of each argument of a call."""
@@ -70,7 +70,7 @@ def _arguments(
             yield name, value, kind
 
 
-def _misfit(value: object, annotation: Any, *, strict: bool) -> str:  # noqa: ANN401 (any type)
+def _describe_misfit(value: object, annotation: Any, *, strict: bool) -> str:  # noqa: ANN401 (any type)
     """Describe how a value does not fit its annotation; empty if it fits."""
     from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError
 

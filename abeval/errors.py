@@ -129,7 +129,7 @@ class Ending(NamedTuple):
     message: str
 
 
-def ending(error: Exception) -> Ending:
+def explain_error(error: Exception) -> Ending:
     """Find the exit code and the message for an error."""
     hint = ""
     match error:

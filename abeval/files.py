@@ -38,7 +38,7 @@ def write_bytes(path: Path, data: bytes) -> Path:
     return path
 
 
-def real(path: str | Path) -> Path:
+def resolve_path(path: str | Path) -> Path:
     """Resolve a path and its links, as far as they exist.
 
     Unlike `Path.resolve` of Python 3.11 and 3.12 it accepts links that lead in a circle; who opens
@@ -52,12 +52,12 @@ _ALLOWED = list[Path]()
 
 
 @contextmanager
-def reading_only(folders: Sequence[Path]) -> Iterator[None]:
+def restrict_reading(folders: Sequence[Path]) -> Iterator[None]:
     """Restrict what users can name to files in these folders, within a block.
 
     It holds for all threads: those of an engine have no context of the block's own.
     """
-    _ALLOWED[:] = map(real, folders)
+    _ALLOWED[:] = map(resolve_path, folders)
     try:
         yield
     finally:
@@ -65,7 +65,7 @@ def reading_only(folders: Sequence[Path]) -> Iterator[None]:
 
 
 def check_readable(path: str | Path, user_path: str | Path) -> None:
-    """Refuse a path outside the folders of `reading_only`.
+    """Refuse a path outside the folders of `restrict_reading`.
 
     Raises:
         ExperimentError: Also of an address such as https://….
@@ -73,20 +73,20 @@ def check_readable(path: str | Path, user_path: str | Path) -> None:
     if not _ALLOWED:
         return
     is_place = "://" not in str(path) and "\0" not in str(path)
-    if not is_place or not any(map(real(path).is_relative_to, _ALLOWED)):
+    if not is_place or not any(map(resolve_path(path).is_relative_to, _ALLOWED)):
         where = f"{user_path} is, or leads, outside the folders that may be read"
         raise ExperimentError(where, f"these are {', '.join(map(str, _ALLOWED))}")
 
 
 def check_writable(path: Path) -> None:
     """Refuse a file that cannot be written, before long work."""
-    if _descriptor(path) is not None:
+    if _find_stream_descriptor(path) is not None:
         return
     try:
-        mode = _mode(path)
+        mode = _find_file_mode(path)
     except OSError as error:
         raise AbevalError(*_explain(path, error)) from error
-    folder = real(path).parent
+    folder = resolve_path(path).parent
     if _is_device(mode):
         allowed = os.access(path, os.W_OK)
     else:
@@ -96,7 +96,7 @@ def check_writable(path: Path) -> None:
         raise AbevalError(*_explain(path, PermissionError("not writable")))
 
 
-def _descriptor(path: Path) -> int | None:
+def _find_stream_descriptor(path: Path) -> int | None:
     """Return the descriptor of a stream such as `/dev/stdout`; None for other paths."""
     name = _STREAM.fullmatch(str(path))
     if name is None:
@@ -107,7 +107,7 @@ def _descriptor(path: Path) -> int | None:
 _STREAM = re.compile(r"/(?:dev|proc/self)/(stdout|stderr|fd/(\d+))")
 
 
-def _mode(path: Path) -> int | None:
+def _find_file_mode(path: Path) -> int | None:
     """Return the mode of a path; None if nothing is there."""
     try:
         return path.stat().st_mode
@@ -129,24 +129,24 @@ _UNLINKED = getattr(os, "O_NOFOLLOW", 0)
 
 
 def _write(path: Path, data: bytes) -> None:
-    stream = _descriptor(path)
+    stream = _find_stream_descriptor(path)
     if stream is not None:
         sys.stdout.flush()
         # As it is open: it may be another user's, and where it is a file, it has a place to go on.
         with open(stream, "wb", closefd=False) as file:
             file.write(data)
         return
-    if _is_device(_mode(path)):
+    if _is_device(_find_file_mode(path)):
         path.write_bytes(data)
         return
-    target = real(path)
+    target = resolve_path(path)
     _sweep_drafts(target.parent)
     with defer_signals():
         _replace(target, data)
 
 
 def _replace(target: Path, data: bytes) -> None:
-    draft, descriptor = _locked_draft(target)
+    draft, descriptor = _create_draft(target)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
@@ -165,7 +165,7 @@ def _replace(target: Path, data: bytes) -> None:
         draft.unlink(missing_ok=True)
 
 
-def _locked_draft(target: Path) -> tuple[Path, int]:
+def _create_draft(target: Path) -> tuple[Path, int]:
     """Create a draft next to the target, with its mode, open and locked."""
     mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
     while True:

@@ -53,11 +53,12 @@ PLANS: Mapping[str, Plan] = {
 """Command → its plan; shares are seconds of 2 M impressions with every metric."""
 
 
-def _time_left(seconds: float, done: float) -> str:
+def _write_remaining_time(seconds: float, done: float) -> str:
     """Write the estimated time left; empty while it would be a guess.
 
     Example:
-        >>> _time_left(20, 0.4), _time_left(400, 0.5), _time_left(2, 0.4)
+        >>> _write_remaining_time(20, 0.4), _write_remaining_time(400, 0.5), _write_remaining_time(
+        ...     2, 0.4)
         ('about 30 s left', 'about 7 min left', '')
     """
     if seconds < _SOONEST or not _LEAST_DONE <= done < 1:
@@ -126,13 +127,13 @@ class Steps:
         if estimate is None:
             return name
         done, seconds = estimate
-        left, filled = _time_left(seconds, done), round(done * _WIDTH)
+        left, filled = _write_remaining_time(seconds, done), round(done * _WIDTH)
         bar = f"[cyan]{'━' * filled}[/cyan][dim]{'━' * (_WIDTH - filled)}[/dim]"
         return f"{bar} {done:.0%} {name}{f' [dim]{left}[/dim]' if left else ''}"
 
 
 @contextmanager
-def steps(command: str = "", *, profile: bool = False) -> Iterator[Steps]:
+def show_progress(command: str = "", *, profile: bool = False) -> Iterator[Steps]:
     """Show progress; call the yielded object with the name of each step.
 
     It shows the bar of a command of `PLANS` if stderr is a terminal and the run takes longer than
@@ -175,5 +176,5 @@ def show_late(status: "Status") -> Iterator[None]:
 Step = Callable[[str], None]
 
 
-def silent(_: str) -> None:
+def ignore_step(_: str) -> None:
     """Report no progress."""

@@ -21,7 +21,7 @@ class Scratch:
         parent = Path(tempfile.gettempdir() if parent is None else parent)
         _sweep(parent, prefix)
         with defer_signals():
-            self.path, descriptor = _locked_folder(parent, prefix)
+            self.path, descriptor = _create_folder(parent, prefix)
             # A run that nobody closes is cleaned up when Python ends.
             self._remove = weakref.finalize(self, _remove, self.path, descriptor)
 
@@ -31,7 +31,7 @@ class Scratch:
             self._remove()
 
 
-def _locked_folder(parent: Path, prefix: str) -> tuple[Path, int]:
+def _create_folder(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = parent / f"{prefix}{secrets.token_hex(8)}"
         folder.mkdir(0o700)

@@ -16,15 +16,15 @@ from pydantic import Field, ValidationError
 from abeval.agreement.causes import CAUSES
 from abeval.api import LoadedExperiment, load
 from abeval.api.entry import load_table
-from abeval.brief import brief_json, json_text
+from abeval.brief import write_brief_json, write_json_line
 from abeval.drafts.run import draft_files
-from abeval.engines.duckdb_connection import time_limit
+from abeval.engines.duckdb_connection import limit_time
 from abeval.engines.sources import is_table
-from abeval.errors import AbevalError, ExperimentError, ending, translate_message
-from abeval.files import check_readable, reading_only, real
+from abeval.errors import AbevalError, ExperimentError, explain_error, translate_message
+from abeval.files import check_readable, resolve_path, restrict_reading
 from abeval.history.history import History
 from abeval.report.methods_part import describe_method
-from abeval.results.record import plain
+from abeval.results.record import convert_records
 from abeval.table.columns import TableOptions
 from abeval.version import __version__
 
@@ -49,7 +49,7 @@ def serve(folders: Sequence[Path], seconds: float) -> None:
     Raises:
         ExperimentError: A folder is none, or the extra `mcp` is not installed.
     """
-    allowed_folders = [real(folder) for folder in folders]
+    allowed_folders = [resolve_path(folder) for folder in folders]
     if missing := [folder for folder in folders if not folder.is_dir()]:
         raise ExperimentError(f"{missing[0]} is no folder", "name folders that are there")
     # DuckDB spills into the working directory, which may be one of the folders.
@@ -78,10 +78,10 @@ def make_server(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[A
         def run(*args: _Params.args, **kwargs: _Params.kwargs) -> str:
             try:
                 # The allowed folders hold for the whole process: calls wait for each other.
-                with _running, reading_only(folders), time_limit(seconds):
+                with _running, restrict_reading(folders), limit_time(seconds):
                     return tool(*args, **kwargs)
             except Exception as error:
-                raise ToolError(ending(error).message) from None
+                raise ToolError(explain_error(error).message) from None
 
         return run
 
@@ -90,7 +90,7 @@ def make_server(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[A
             try:
                 return await super().call_tool(name, arguments, *more)
             except ToolError as error:
-                raise ToolError(_refusal(name, error)) from None
+                raise ToolError(_explain_refusal(name, error)) from None
 
     instructions = _INSTRUCTIONS.format(folders=", ".join(map(str, folders)))
     server = Server("abeval", instructions=instructions, version=__version__, log_level="CRITICAL")
@@ -100,14 +100,14 @@ def make_server(folders: Sequence[Path], seconds: float = 120.0) -> "MCPServer[A
     return server
 
 
-def _refusal(tool: str, error: Exception) -> str:
+def _explain_refusal(tool: str, error: Exception) -> str:
     """Write why a call was refused, argument by argument."""
     if not isinstance(error.__cause__, ValidationError):
-        return ending(AbevalError(str(error))).message
+        return explain_error(AbevalError(str(error))).message
     details = error.__cause__.errors()
     wrong = {".".join(map(str, detail["loc"])): detail["msg"] for detail in details}
     reasons = "; ".join(f"{name}: {translate_message(why)}" for name, why in wrong.items())
-    return ending(AbevalError(f"arguments of {tool}: {reasons}")).message
+    return explain_error(AbevalError(f"arguments of {tool}: {reasons}")).message
 
 
 class Tools:
@@ -124,7 +124,7 @@ class Tools:
         Answers JSON of at most 4 kB: question, decisions, why, next step, effects, trust.
         `variant` and `unit` are columns of a table, `metrics` columns or name=clicks/views.
         """
-        return brief_json(self._load_experiment(file, variant, unit, metrics).analyze())
+        return write_brief_json(self._load_experiment(file, variant, unit, metrics).analyze())
 
     def explain(
         self,
@@ -141,7 +141,7 @@ class Tools:
         """
         loaded = self._load_experiment(file, variant, unit, metrics)
         result = loaded.analyze()
-        return json_text(_explain(result, name) or _cause(loaded, result, name))
+        return write_json_line(_explain(result, name) or _explain_cause(loaded, result, name))
 
     def plan(
         self,
@@ -155,7 +155,7 @@ class Tools:
         Give the relative effect `mde` (0.01 is 1 %) or a number of `days`.
         """
         plans = self._load_experiment(file).power(mde=mde, days=days, metrics=metrics)
-        return json_text(plans.to_dict())
+        return write_json_line(plans.to_dict())
 
     def history(self, file: str, metrics: _Names | None = None) -> str:
         """Say what the past experiments in a history file show together.
@@ -165,7 +165,7 @@ class Tools:
         answer = History(self._find_file(file)).report(metrics=metrics).to_dict()
         # A row for each metric of each experiment: nine tenths of the text.
         del answer["effects"]
-        return json_text(answer)
+        return write_json_line(answer)
 
     def read_log_columns(self, files: _Names) -> str:
         """Look at logs or tables: what each column seems to be, how sure, and what to ask.
@@ -180,7 +180,7 @@ class Tools:
             for guess in draft.guesses
         ]
         answer = {"columns": columns, "questions": draft.questions, "experiment": draft.text}
-        return json_text(answer)
+        return write_json_line(answer)
 
     def _find_file(self, file: str) -> Path:
         """Find a file by its path in one of the folders, or by its full path."""
@@ -213,17 +213,17 @@ def _explain(result: "Result", name: str) -> dict[str, object]:
         rows = [row for row in result.scorecard if row.metric == metric.name and result.trusted]
         used = dict.fromkeys(row.method for row in rows if row.method)
         return {
-            "metric": plain(metric),
+            "metric": convert_records(metric),
             "trusted": result.trusted,
-            "effects": [plain(row) for row in rows],
+            "effects": [convert_records(row) for row in rows],
             "methods": [describe_method(code)._asdict() for code in used],
             "notes": result.notes,
         }
     checks = [check for check in result.trust if f"{check.name}:".startswith(f"{name}:")]
-    return {"checks": [plain(check) for check in checks]} if checks else {}
+    return {"checks": [convert_records(check) for check in checks]} if checks else {}
 
 
-def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[str, object]:
+def _explain_cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[str, object]:
     """Explain a cause of a difference between offline and online."""
     if name not in {item.name for item in CAUSES}:
         names = {
@@ -235,6 +235,6 @@ def _cause(experiment: LoadedExperiment, result: "Result", name: str) -> dict[st
         raise ExperimentError(f"no metric, check or cause is called {name!r}", there)
     agreement = experiment.agree()
     return {
-        "causes": [plain(item) for item in agreement.causes if item.name == name],
-        "explanations": [plain(item) for item in agreement.explanations],
+        "causes": [convert_records(item) for item in agreement.causes if item.name == name],
+        "explanations": [convert_records(item) for item in agreement.explanations],
     }

@@ -29,9 +29,9 @@ def build_message(brief: Mapping[str, Any]) -> dict[str, Any]:
     Example:
         >>> import json
         >>> import abeval
-        >>> from abeval.brief import brief_json
+        >>> from abeval.brief import write_brief_json
         >>> result = abeval.load("sample_logs/experiment.toml").analyze()
-        >>> message = build_message(json.loads(brief_json(result)))
+        >>> message = build_message(json.loads(write_brief_json(result)))
         >>> message["text"], [block["type"] for block in message["blocks"]]
         ('sample: ship treatment', ['header', 'section', 'section', 'context'])
     """
@@ -46,8 +46,8 @@ def build_message(brief: Mapping[str, Any]) -> dict[str, Any]:
     texts = filter(None, _write_sections(brief))
     blocks = [
         {"type": "header", "text": header},
-        *({"type": "section", "text": _markdown(text)} for text in texts),
-        {"type": "context", "elements": [_markdown(context)]},
+        *({"type": "section", "text": _wrap_markdown(text)} for text in texts),
+        {"type": "context", "elements": [_wrap_markdown(context)]},
     ]
     return {"text": _fit(title, _MOST_HEADER), "blocks": blocks}
 
@@ -64,13 +64,13 @@ def _write_effect(effect: Mapping[str, Any]) -> str:
     """Write an effect in a line: metric, variant, role, size and status."""
     ends = effect.get("low"), effect.get("high")
     is_absolute = "difference" in effect
-    form = fmt.difference if is_absolute else fmt.lift
+    form = fmt.format_difference if is_absolute else fmt.format_lift
     size = form(effect.get("difference" if is_absolute else "lift"), *ends).text
     status = codes.describe_code(effect["status"])
     return f"• {effect['metric']} ({effect['role']}, {effect['variant']}): {size}, {status}"
 
 
-def _markdown(text: str) -> dict[str, str]:
+def _wrap_markdown(text: str) -> dict[str, str]:
     return {"type": "mrkdwn", "text": _fit(text, _MOST_TEXT)}
 
 

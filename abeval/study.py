@@ -13,17 +13,23 @@ from typing import Any, ParamSpec, TypeVar, Unpack, cast
 import tomlkit
 
 from abeval.aggregates.collect import Collected, collect_prepared
-from abeval.agreement.agree import OFFLINE, Offline, build_agreement, offline_columns, read_offline
-from abeval.engines.lakes import version_file
-from abeval.engines.sources import files_of_log, find_files, list_logs
+from abeval.agreement.agree import (
+    OFFLINE,
+    Offline,
+    build_agreement,
+    choose_offline_columns,
+    read_offline,
+)
+from abeval.engines.lakes import find_version_file
+from abeval.engines.sources import find_files, list_log_files, list_logs
 from abeval.engines.sql import record_queries
 from abeval.errors import AbevalError, LogError, mask_secrets
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.inference.aa import replay_aa
 from abeval.inference.compare import Analysis
-from abeval.inference.power import power_outlook
+from abeval.inference.power import predict_power
 from abeval.logs.files import count_rows_by_file
 from abeval.logs.mapping import LogColumns
 from abeval.logs.run import Inputs, Run, open_run
@@ -43,7 +49,7 @@ from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, select_metrics
 from abeval.results.study import InputFile, Provenance, Study
-from abeval.time.analysis import windows
+from abeval.time.analysis import analyze_windows
 from abeval.time.time_sums import DailyLogs, find_growth_by_metric, load_given_days
 from abeval.version import __version__
 
@@ -60,33 +66,33 @@ def make_provenance(
         _describe_input(log, path, experiment.folder, rows.get(file))
         for log, source in logs.items()
         for rows in (_read_row_counts(log, source, experiment.folder),)
-        for file in dict.fromkeys(files_of_log(log, source, experiment.folder))
+        for file in dict.fromkeys(list_log_files(log, source, experiment.folder))
         # Of a table in a lake the file of its version is hashed, not its data files.
-        for path in (version_file(Path(file)),)
+        for path in (find_version_file(Path(file)),)
         if path.is_file()
     ]
     libraries = ((name, version(name)) for name in _LIBRARIES)
     return Provenance(
-        experiment=mask_secrets(experiment_text(experiment)),
+        experiment=mask_secrets(write_experiment_toml(experiment)),
         inputs=tuple(files),
         queries=tuple(sorted(queries.items())),
         versions=(("abeval", __version__), ("python", platform.python_version()), *libraries),
     )
 
 
-def experiment_text(experiment: Experiment) -> str:
+def write_experiment_toml(experiment: Experiment) -> str:
     """Write the experiment as TOML, with its includes resolved."""
     hidden = {"folder", "include"}
     entries = experiment.model_dump(exclude_unset=True, exclude_none=True, exclude=hidden)
-    return tomlkit.dumps(_plain(entries))
+    return tomlkit.dumps(_convert_entries(entries))
 
 
-def _plain(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
+def _convert_entries(value: Any) -> Any:  # noqa: ANN401 (a tree of entries)
     """Convert entries to types of TOML: tables, lists, text, numbers, dates."""
     if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items() if item is not None}
+        return {str(key): _convert_entries(item) for key, item in value.items() if item is not None}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
+        return [_convert_entries(item) for item in value]
     return value if isinstance(value, bool | int | float | str | date | time) else str(value)
 
 
@@ -122,7 +128,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         LogError: The analysis itself cannot read the logs.
         QueryError: The engine could not run a query of it.
     """
-    metrics = named_metrics(experiment)
+    metrics = find_metrics_by_name(experiment)
     with record_queries() as queries, open_run(experiment, inputs) as run:
         collected, schema = _collect_aggregates(run, metrics)
         daily, no_time = _try_to_make("effects over time", load_given_days, collected.logs, metrics)
@@ -131,7 +137,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         time = None
         if daily is not None:
             time, no_time = _try_to_make(
-                "effects over time", windows, run, metrics, WIDTHS, (), daily=daily
+                "effects over time", analyze_windows, run, metrics, WIDTHS, (), daily=daily
             )
         run.step("replays")
         sums = collected.aggregates
@@ -140,7 +146,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
         )
         options = ReplayOptions()
         scoring = choose_replay_scoring(options, experiment.alpha)
-        replayed, offline, no_models = _models(run, schema, options, scoring)
+        replayed, offline, no_models = _replay_models(run, schema, options, scoring)
     return replace(
         first,
         time=time,
@@ -154,16 +160,16 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
 
 def analyze_with_outlook(run: Run, collected: Collected, daily: DailyLogs | None) -> Study:
     """Compute the analysis and its power outlook."""
-    experiment, metrics = run.experiment, named_metrics(run.experiment)
+    experiment, metrics = run.experiment, find_metrics_by_name(run.experiment)
     growths, none = _try_to_make("growth by day", find_growth_by_metric, collected, metrics, daily)
-    outlook = power_outlook(Analysis(experiment, metrics, collected.aggregates), growths or {})
+    outlook = predict_power(Analysis(experiment, metrics, collected.aggregates), growths or {})
     analysis = judge_aggregates(experiment, collected.aggregates, run.step)
     return Study(analysis=analysis, outlook=outlook, left_out=none)
 
 
 def _collect_aggregates(run: Run, metrics: Sequence[Metric]) -> tuple[Collected, LogSchema | None]:
     """Collect aggregates, with the columns of models if the log has them."""
-    extra = offline_columns(run.experiment)
+    extra = choose_offline_columns(run.experiment)
     try:
         collected = collect_prepared(run, metrics, by_day=True, replays=True, extra=extra)
     except AbevalError:
@@ -181,7 +187,7 @@ def _try_to_make(
         return None, ((what, error.what),)
 
 
-def _models(
+def _replay_models(
     run: Run, schema: LogSchema | None, options: ReplayOptions, scoring: Scoring
 ) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
     """Replay models with what an agreement reads, or alone; say why the rest is missing."""
@@ -218,13 +224,13 @@ def _replay_and_agree(
 ) -> tuple[ReplayResult, Agreement | None] | None:
     """Analyse and replay the logs at once; None where the models cannot be replayed."""
     experiment = run.experiment
-    choices = (offline_columns(experiment), choose_columns(scoring))
+    choices = (choose_offline_columns(experiment), choose_columns(scoring))
 
     def columns(log: LogColumns) -> list[str]:
         return [name for choose in choices for name in choose(log)]
 
-    collected = collect_prepared(run, named_metrics(experiment), extra=columns)
-    replayed, offline, _ = _models(run, collected.logs.schema, options, scoring)
+    collected = collect_prepared(run, find_metrics_by_name(experiment), extra=columns)
+    replayed, offline, _ = _replay_models(run, collected.logs.schema, options, scoring)
     if replayed is None:
         return None
     if offline is None or offline.replay is None:

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from abeval.brief import MOST_BYTES, SCHEMA, brief_json
+from abeval.brief import MOST_BYTES, SCHEMA, write_brief_json
 from abeval.cli.main import app
-from abeval.report.next_step import Step, action
+from abeval.report.next_step import Step, recommend_step
 from abeval.results import codes
 from abeval.results.analysis import Result
 from tests import builders
@@ -19,7 +19,7 @@ from tests.report.pages import RESULTS
 
 
 def read(result: Result) -> dict[str, Any]:
-    text = brief_json(result)
+    text = write_brief_json(result)
     assert len(text.encode()) <= MOST_BYTES
     content: dict[str, Any] = json.loads(text)
     assert content["schema"] == SCHEMA
@@ -109,7 +109,7 @@ def test_where_one_variant_ships_no_other_is_told_to_keep_control() -> None:
         second = content["decisions"][1]
         assert "eep control" not in second["next"]
         alone = replace(base, verdicts=verdicts[1:])
-        assert action(alone, None, verdicts[1]).word != "do_not_ship"
+        assert recommend_step(alone, None, verdicts[1]).word != "do_not_ship"
 
 
 def test_without_a_period_it_says_so_and_counts_units() -> None:
@@ -124,7 +124,7 @@ def test_a_variant_of_few_units_is_named_and_thirty_are_not_enough() -> None:
     base = builders.ship()
     few = builders.row(status="too_little_data", units=16)
     verdict = replace(base.verdicts[0], decision="keep_running")
-    step = action(replace(base, scorecard=(few,), verdicts=(verdict,)), None, verdict)
+    step = recommend_step(replace(base, scorecard=(few,), verdicts=(verdict,)), None, verdict)
     assert step.word == "new_test"
     assert "Too few units: treatment has 16. ctr needs at least 30 to be tested" in step.text
 

@@ -16,7 +16,7 @@ from abeval.cli.main import app
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.trust.catalogue import CHECKS, ENTRY_POINTS
 from abeval.logs.run import Inputs
-from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.builtin import load_builtin_metrics
 from abeval.offline.replay import ReplayOptions
 from abeval.report.parts import load_parts
 from benchmarks.__main__ import build_parser
@@ -226,7 +226,7 @@ CHECK_NAMES = {check.check or check.name for check in CHECKS}
     [
         ("docs/report.md", [part.id for part in load_parts()]),
         ("docs/experiment-file.md", [*TrustOptions.model_fields]),
-        ("docs/methods.md", [*builtin_metrics(30, 30)]),
+        ("docs/methods.md", [*load_builtin_metrics(30, 30)]),
         ("docs/trust.md", [re.sub("^LOG_|^clicks_|:SEGMENT$", "", name) for name in CHECK_NAMES]),
     ],
 )

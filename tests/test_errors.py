@@ -11,7 +11,7 @@ from abeval.errors import (
     ExperimentError,
     LogError,
     QueryError,
-    ending,
+    explain_error,
     mask_secrets,
 )
 
@@ -51,7 +51,7 @@ def test_a_megabyte_is_masked_at_once_and_only_its_beginning_said(name: str) -> 
 
 
 def test_what_the_system_says_of_a_long_name_is_cut() -> None:
-    assert len(ending(OSError(36, "File name too long", "x" * 100_000)).message) < 500
+    assert len(explain_error(OSError(36, "File name too long", "x" * 100_000)).message) < 500
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 from rich.status import Status
 
-from abeval.progress import PLANS, Steps, show_late, steps
+from abeval.progress import PLANS, Steps, show_late, show_progress
 
 
 def shown(display: Steps) -> str:
@@ -95,7 +95,7 @@ def test_only_a_run_that_takes_a_while_shows_a_spinner(
 
 
 def test_costs_are_those_of_the_steps(capsys: pytest.CaptureFixture[str]) -> None:
-    with steps(profile=True) as display:
+    with show_progress(profile=True) as display:
         display("reading")
         display("counting")
     table = capsys.readouterr().err

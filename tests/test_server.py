@@ -370,7 +370,7 @@ def test_a_fault_of_abeval_is_a_message_too(folder: Path, monkeypatch: pytest.Mo
     def broken(*_: object) -> None:
         raise RuntimeError("not foreseen")
 
-    monkeypatch.setattr("abeval.server.brief_json", broken)
+    monkeypatch.setattr("abeval.server.write_brief_json", broken)
     text, is_error = ask(folder, "analyze", file="e.toml")
     assert is_error
     assert "abeval failed, which it should not: RuntimeError: not foreseen" in text

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 import abeval
-from abeval.brief import brief_json
+from abeval.brief import write_brief_json
 from abeval.cli.main import app
 from abeval.slack import build_message
 from tests import sample
@@ -45,7 +45,7 @@ def check_blocks(message: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("name", RESULTS)
 def test_each_result_is_a_message_that_slack_takes(name: str) -> None:
-    brief = json.loads(brief_json(RESULTS[name]()))
+    brief = json.loads(write_brief_json(RESULTS[name]()))
     texts = check_blocks(build_message(brief))
     decisions = "\n".join(texts[1:-2])
     for item in brief["decisions"]:
@@ -60,11 +60,11 @@ def test_each_result_is_a_message_that_slack_takes(name: str) -> None:
 def test_each_world_is_a_message_that_slack_takes(world: str) -> None:
     study = WORLDS[world]().first()
     assert study.analysis is not None
-    check_blocks(build_message(json.loads(brief_json(study.analysis, study.outlook))))
+    check_blocks(build_message(json.loads(write_brief_json(study.analysis, study.outlook))))
 
 
 def test_the_longest_texts_are_cut_after_they_are_escaped() -> None:
-    brief = json.loads(brief_json(sample.analysis()))
+    brief = json.loads(write_brief_json(sample.analysis()))
     item = {**brief["decisions"][0], "variant": "&" * 2_999, "why": "<" * 2_999}
     brief |= {"experiment": "&" * 151, "so_far": ">" * 3_000, "decisions": [item] * 8}
     texts = check_blocks(build_message(brief))

@@ -114,13 +114,13 @@ class AuditedUnits(NamedTuple):
     ) -> Iterator[UnitShares]:
         """Sum shares that are known of each unit, as `shares` does of rows."""
         sums = y, x
-        yield from unit_shares(audit, [cell], self.variants, self.variant, *sums)
+        yield from sum_unit_shares(audit, [cell], self.variants, self.variant, *sums)
         for name, labels in self.segments.items() if by_segment else ():
             code = labels.code.astype(np.int64) * len(self.variants) + self.variant
-            yield from unit_shares(f"{audit}:{name}", labels.names, self.variants, code, *sums)
+            yield from sum_unit_shares(f"{audit}:{name}", labels.names, self.variants, code, *sums)
 
 
-def unit_shares(
+def sum_unit_shares(
     audit: str,
     cells: Sequence[str],
     variants: Sequence[str],
@@ -165,7 +165,9 @@ class HourlyRows(NamedTuple):
     clicks: Integers
 
 
-def hour_rows(units: AuditedUnits, hours: HourlyRows, impressions: Integers) -> Iterator[AuditSums]:
+def count_hour_rows(
+    units: AuditedUnits, hours: HourlyRows, impressions: Integers
+) -> Iterator[AuditSums]:
     """Count rows by local hour, by hour of the day, and by day.
 
     Hours of the day are also counted by segment. Where the split changed, hours are counted by the
@@ -198,13 +200,17 @@ def hour_rows(units: AuditedUnits, hours: HourlyRows, impressions: Integers) -> 
         np.add.at(of_days, day[part], y)
         yield from units.rows("hour", names, y, impressions)
     for number in split_periods:
-        yield from _rhythm(units, "rhythm", str(number), of_clock[number])
+        yield from _count_daily_rhythm(units, "rhythm", str(number), of_clock[number])
     for name, labels in units.segments.items():
-        yield from _rhythms(units, name, labels, (unit, (hours.distinct_hours % 24)[code], rows))
-    yield from _days(units, [str(date) for date in days.astype("datetime64[D]")], of_days)
+        yield from _count_segment_rhythms(
+            units, name, labels, (unit, (hours.distinct_hours % 24)[code], rows)
+        )
+    yield from _count_adjacent_days(
+        units, [str(date) for date in days.astype("datetime64[D]")], of_days
+    )
 
 
-def _rhythms(
+def _count_segment_rhythms(
     units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Integers, Integers, Integers]
 ) -> Iterator[AuditSums]:
     """Count hours of the day in each of the largest cells of a segment."""
@@ -215,10 +221,14 @@ def _rhythms(
         for number in range(int(units.split_period.max(initial=0)) + 1):
             chosen = np.flatnonzero((code == cell) & (entered == number))
             y = units.sum_groups(unit[chosen], weight[chosen], hour[chosen], 24)
-            yield from _rhythm(units, f"rhythm:{segment}", f"{number} {labels.names[cell]}", y)
+            yield from _count_daily_rhythm(
+                units, f"rhythm:{segment}", f"{number} {labels.names[cell]}", y
+            )
 
 
-def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Integers) -> Iterator[AuditSums]:
+def _count_daily_rhythm(
+    units: AuditedUnits, audit: str, cell: str, y: Integers
+) -> Iterator[AuditSums]:
     """Count rows by hour of the day, and the mean direction of the clock."""
     angle = np.arange(24) * (2 * np.pi / 24)
     # Whole numbers, so that sums do not depend on the order of rows.
@@ -228,7 +238,9 @@ def _rhythm(units: AuditedUnits, audit: str, cell: str, y: Integers) -> Iterator
     yield from units.rows(audit, names, sums, y.sum(axis=0))
 
 
-def _days(units: AuditedUnits, days: Sequence[str], y: Integers) -> Iterator[AuditSums]:
+def _count_adjacent_days(
+    units: AuditedUnits, days: Sequence[str], y: Integers
+) -> Iterator[AuditSums]:
     """Count rows of each day against those of the days before and after it."""
     for number in range(1, len(days)):
         sides = {
@@ -273,7 +285,7 @@ def _count_repeated_lists(units: AuditedUnits, lists: Arrays) -> Iterator[UnitSh
     # Lists of one or two items are often the same by chance.
     long = np.flatnonzero(lists["shown"] >= _FEWEST_ITEMS)
     lists = {name: values[long] for name, values in lists.items()}
-    key = _keys(lists)
+    key = _hash_lists(lists)
     order = np.lexsort((key, lists["time_ms"], lists["unit"]))
     unit, key, time = lists["unit"][order], key[order], lists["time_ms"][order]
     if not unit.size:
@@ -300,7 +312,7 @@ def _count_repeated_lists(units: AuditedUnits, lists: Arrays) -> Iterator[UnitSh
         yield from units.shares("list_repeat", unit, chosen, among, cell)
 
 
-def _keys(lists: Arrays) -> NDArray[np.uint64]:
+def _hash_lists(lists: Arrays) -> NDArray[np.uint64]:
     """Hash each list, by its items and their order."""
     key = np.zeros(lists["unit"].size, np.uint64)
     for name in ("items", "items_placed", "items_twice_placed", "shown", "first_place"):
@@ -372,7 +384,7 @@ def _find_awake_units(size: int, hours: HourlyRows) -> NDArray[np.bool_]:
     return awake
 
 
-def machine_shares(
+def sum_machine_shares(
     units: AuditedUnits, machines: MachineUnits, hours: HourlyRows, has_clicks: bool
 ) -> Iterator[UnitShares]:
     """Sum the impressions and clicks of machines against those of all units.

@@ -34,7 +34,7 @@ from abeval.logs.unit_arrays import (
     unique_inverse,
 )
 from abeval.logs.units import find_hash_indices
-from abeval.logs.views import copies_column, write_click
+from abeval.logs.views import name_copies_column, write_click
 from abeval.metrics.definition import Metric
 from abeval.results.record import group_rows
 
@@ -202,16 +202,16 @@ def audit_sums(run: Run, prepared: Prepared, metrics: Sequence[Metric] = ()) -> 
     if run.experiment.unit == ROW_UNIT:
         return Audits({}, {})
     run.step("audits")
-    units, hours = _units(run.experiment, prepared), _hours(prepared)
+    units, hours = _build_audited_units(run.experiment, prepared), _build_hourly_rows(prepared)
     daily = read_daily_rows(run, prepared, metrics)
     impressions = units.sum_groups(hours.unit, hours.impressions)
     is_any = (impressions > 0).astype(np.int64)
     rows = [*units.rows("impressions", [""], impressions, is_any)]
     if prepared.schema.has_time:
-        rows += audit_arrays.hour_rows(units, hours, impressions)
+        rows += audit_arrays.count_hour_rows(units, hours, impressions)
         rows += count_breaks(units, daily)
     shares = [
-        *_shares(run, prepared, units, hours),
+        *_audit_shares(run, prepared, units, hours),
         *count_outcome_units(units, {log: daily[log] for log in daily if log in prepared.covered}),
     ]
     return Audits(
@@ -219,7 +219,7 @@ def audit_sums(run: Run, prepared: Prepared, metrics: Sequence[Metric] = ()) -> 
     )
 
 
-def _shares(
+def _audit_shares(
     run: Run, prepared: Prepared, units: AuditedUnits, hours: HourlyRows
 ) -> Iterator[UnitShares]:
     schema, impressions = prepared.schema, units.sums(hours.unit, hours.impressions)
@@ -229,18 +229,18 @@ def _shares(
     yield from _count_row_shares(run, prepared, units, hours, impressions)
     yield from _count_set_aside(run, prepared, units)
     if prepared.repeats.duplicates:
-        yield from _duplicates(run, schema, units, hours, impressions)
+        yield from _count_duplicates(run, schema, units, hours, impressions)
     if schema.exposures is not None:
         # By split period: who entered late had less time to come.
         code = units.split_period * len(units.variants) + units.variant
         names = [str(cell) for cell in range(int(units.split_period.max(initial=0)) + 1)]
         silent = (impressions == 0).astype(np.int64)
-        yield from audit_arrays.unit_shares(
+        yield from audit_arrays.sum_unit_shares(
             "silent", names, units.variants, code, silent, np.ones_like(silent)
         )
 
 
-def _duplicates(
+def _count_duplicates(
     run: Run, schema: LogSchema, units: AuditedUnits, hours: HourlyRows, impressions: Integers
 ) -> Iterator[UnitShares]:
     """Count rows that repeat another, of clicked and of other rows.
@@ -249,9 +249,9 @@ def _duplicates(
     """
     log = schema.impressions
     unit = run.engine.hash64([quote(log.mapped["unit_id"])])
-    copies = f"{copies_column(log)} - 1 as copies, {write_click(log)} as click"
+    copies = f"{name_copies_column(log)} - 1 as copies, {write_click(log)} as click"
     run.engine.view("repeated_copies", f"select {unit} as unit_hash, {copies} from first_rows")
-    read = _arrays(run.engine, "audit/duplicates", units)
+    read = _read_unit_arrays(run.engine, "audit/duplicates", units)
     clicked, repeated = (units.sums(read["unit"], read[name]) for name in ("clicked", "duplicates"))
     if "click" not in log or schema.clicks is not None:
         yield from units.shares_of_units("duplicate", repeated, impressions)
@@ -273,11 +273,13 @@ def _count_row_shares(
     This is the only place where audits read a log.
     """
     experiment, engine, schema = run.experiment, run.engine, prepared.schema
-    chosen = list_flags(experiment, schema, _never_null(run, prepared))
+    chosen = list_flags(experiment, schema, _find_complete_columns(run, prepared))
     has_lists = "request_id" in schema.impressions and "position" in schema.impressions
     sample, none = _sample(hours), np.zeros_like(impressions)
     show_audited(run, schema, sample, chosen, has_lists)
-    flagged = _arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
+    flagged = (
+        _read_unit_arrays(engine, "audit/flags", units) if any(flag.sql for flag in chosen) else {}
+    )
     # A column without a null has the same zero shares as any other: summed once.
     unflagged = [*units.shares_of_units("", none, impressions)]
     for index, flag in enumerate(chosen):
@@ -295,34 +297,34 @@ def _count_row_shares(
         yield from units.shares_of_units(flag.audit, y, x, flag.name)
     if has_lists or schema.has_time:
         name = "audit/lists" if has_lists else "audit/moments"
-        lists = _arrays(engine, name, units)
+        lists = _read_unit_arrays(engine, name, units)
         if has_lists:
-            yield from audit_arrays.list_shares(units, _whole_lists(lists, sample))
+            yield from audit_arrays.list_shares(units, _keep_whole_lists(lists, sample))
         # None are looked for where single units are not to be seen.
         if schema.has_time and experiment.privacy.min_units is None:
             batches = [lists]
-            busy = _busiest(units, hours, lists) if sample.spans else sample
+            busy = _choose_busiest_hours(units, hours, lists) if sample.spans else sample
             if busy.hashes:
                 show_audited(run, schema, busy, chosen, has_lists)
-                batches.append(_arrays(engine, name, units))
+                batches.append(_read_unit_arrays(engine, name, units))
             unit, time = (
                 np.concatenate([part[n] for part in batches]) for n in ("unit", "time_ms")
             )
             longest = _LONGEST_SAMPLED_MS if sample.spans else _LONGEST_GAP_MS
             of_units = audit_arrays.find_machines(units, hours, unit, time, longest)
-            yield from audit_arrays.machine_shares(units, of_units, hours, _has_clicks(schema))
+            yield from audit_arrays.sum_machine_shares(units, of_units, hours, _has_clicks(schema))
     if schema.clicks is not None:
         number = engine.hash64(["unit_id"])
         keys = f"select *, {number} as unit_hash from clicked_keys where {sample.has(number)}"
         engine.view("audited_keys", keys)
-        clicks = _arrays(engine, "audit/clicks", units)
+        clicks = _read_unit_arrays(engine, "audit/clicks", units)
         unit, different = clicks["unit"], clicks["different"]
         for cell in ("early", "same", "late", "unknown"):
             yield from units.shares("click_delay", unit, clicks[cell], clicks["clicks"], cell)
         yield from units.shares("click_again", unit, clicks["again"], different, by_segment=True)
 
 
-def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
+def _find_complete_columns(run: Run, prepared: Prepared) -> frozenset[str]:
     """Find columns without a null.
 
     Footers of files tell; of a table of units, all are counted.
@@ -338,7 +340,7 @@ def _never_null(run: Run, prepared: Prepared) -> frozenset[str]:
     return find_columns_without_nulls(files.files)
 
 
-def _units(experiment: Experiment, prepared: Prepared) -> AuditedUnits:
+def _build_audited_units(experiment: Experiment, prepared: Prepared) -> AuditedUnits:
     units = prepared.assignment.units
     # Units that were assigned together come and stay away together.
     independent = units.hash if units.clusters is None else units.clusters.of_unit
@@ -352,7 +354,7 @@ def _units(experiment: Experiment, prepared: Prepared) -> AuditedUnits:
     )
 
 
-def _hours(prepared: Prepared) -> HourlyRows:
+def _build_hourly_rows(prepared: Prepared) -> HourlyRows:
     """Return the period's cells of analysed units, by hour."""
     cells, unit_index = prepared.cells, prepared.assignment.unit_index
     unit = unit_index[cells.unit]
@@ -385,10 +387,10 @@ def _sample(hours: HourlyRows) -> Sample:
     # Steps of the golden section leave no part of the log, and no hour of the day, without one.
     order = np.argsort(np.arange(counts.size) * _GOLDEN % 1)
     order = order[: np.searchsorted(counts[order].cumsum(), read) + 1]
-    return Sample(_spans(hours, np.sort(order)))
+    return Sample(_find_hour_spans(hours, np.sort(order)))
 
 
-def _spans(hours: HourlyRows, chosen: Integers) -> list[tuple[int, int]]:
+def _find_hour_spans(hours: HourlyRows, chosen: Integers) -> list[tuple[int, int]]:
     """Find the first and the last time of some hours."""
     first = np.full(hours.distinct_hours.size, NO_FIRST)
     last = np.full(hours.distinct_hours.size, NO_LAST)
@@ -398,7 +400,7 @@ def _spans(hours: HourlyRows, chosen: Integers) -> list[tuple[int, int]]:
     return list(zip(first[chosen].tolist(), last[chosen].tolist(), strict=True))
 
 
-def _whole_lists(lists: Arrays, sample: Sample) -> Arrays:
+def _keep_whole_lists(lists: Arrays, sample: Sample) -> Arrays:
     """Keep the lists that lie far enough inside their span to be whole."""
     if not sample.spans:
         return lists
@@ -410,7 +412,7 @@ def _whole_lists(lists: Arrays, sample: Sample) -> Arrays:
     return {name: column[inside] for name, column in lists.items()}
 
 
-def _busiest(units: AuditedUnits, hours: HourlyRows, lists: Arrays) -> Sample:
+def _choose_busiest_hours(units: AuditedUnits, hours: HourlyRows, lists: Arrays) -> Sample:
     """Choose the busiest hours of single units, with as many rows as machines have.
 
     A list of a machine may be half as long as is usual.
@@ -426,7 +428,7 @@ def _busiest(units: AuditedUnits, hours: HourlyRows, lists: Arrays) -> Sample:
     return Sample([*spans], hashes=np.unique(units.number[hours.unit[top]]).tolist())
 
 
-def _arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
+def _read_unit_arrays(engine: Engine, name: str, units: AuditedUnits) -> Arrays:
     """Fetch the numbers of a query by unit, for analysed units."""
     arrays = engine.arrays(query(name))
     columns = {n: np.ma.filled(column, 0).astype(np.int64) for n, column in arrays.items()}
@@ -451,7 +453,7 @@ def _count_set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Itera
             [(variants.index(str(v)), *map(read_int, row)) for v, _, *row in rows if v in variants]
         )
         if hours.size:
-            yield from audit_arrays.unit_shares("set_aside", ["null_unit"], variants, *hours.T)
+            yield from audit_arrays.sum_unit_shares("set_aside", ["null_unit"], variants, *hours.T)
         # Who was not exposed is no analysed unit, and has the variant of the log.
         if "not_exposed" in reasons:
             index = {name: i for i, name in enumerate(variants)}
@@ -470,7 +472,7 @@ def _count_set_aside(run: Run, prepared: Prepared, units: AuditedUnits) -> Itera
             names = [f"not_exposed from {split.start}" for split in splits] or ["not_exposed"]
             # A code is unit times variants plus variant, so the remainder is the variant.
             every = number * len(variants) + np.arange(x.size) % len(variants)
-            yield from audit_arrays.unit_shares("set_aside", names, variants, every, y, x)
+            yield from audit_arrays.sum_unit_shares("set_aside", names, variants, every, y, x)
     if schema.has_time and "null_time" in reasons:
         unit = prepared.assignment.unit_index[cells.unit]
         analysed = np.flatnonzero(unit != NONE)

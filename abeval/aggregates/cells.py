@@ -28,25 +28,27 @@ def join_small_cells(aggregates: Aggregates, min_units: int | None) -> Aggregate
     for name in (name for name in by_slice if name.startswith(SEGMENT)):
         sizes, small = Counter[str](), frozenset[str]()
         for rows in group_rows(by_slice[name], attrgetter("metric")).values():
-            sizes |= Counter({cell: units.total() for cell, units in _units(rows).items()})
-        beyond = _beyond_limit(sizes)
+            sizes |= Counter(
+                {cell: units.total() for cell, units in _sum_units_by_cell(rows).items()}
+            )
+        beyond = _find_cells_beyond_limit(sizes)
         by_slice[name] = _merge_into_other(by_slice[name], beyond)
         if min_units is not None:
             of_metrics, by_slice[name] = group_rows(by_slice[name], attrgetter("metric")), []
             for rows in of_metrics.values():
-                few = small_cells(_units(rows), min_units)
+                few = find_small_cells(_sum_units_by_cell(rows), min_units)
                 by_slice[name] += _merge_into_other(rows, few)
                 # `OTHER` is no value of its own, and notes count values.
                 small |= few - {OTHER}
         what = f"Segment {name.removeprefix(SEGMENT)}"
-        notes += _notes(what, len(sizes), beyond, small, min_units)
+        notes += _write_cell_notes(what, len(sizes), beyond, small, min_units)
     if not notes:
         return aggregates
     moments = [row for rows in by_slice.values() for row in rows]
     return replace(aggregates, moments=moments, notes=(*aggregates.notes, *notes))
 
 
-def _units(rows: Sequence[SumsRow]) -> dict[str, Counter[str]]:
+def _sum_units_by_cell(rows: Sequence[SumsRow]) -> dict[str, Counter[str]]:
     """Return cell → variant → units."""
     units: dict[str, Counter[str]] = {}
     for row in rows:
@@ -54,11 +56,11 @@ def _units(rows: Sequence[SumsRow]) -> dict[str, Counter[str]]:
     return units
 
 
-def _beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str]:
+def _find_cells_beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str]:
     """Find the cells of fewest units, as many as are beyond a limit.
 
     Example:
-        >>> sorted(_beyond_limit({"a": 5, "b": 9, "c": 1, "d": 5}, limit=3))
+        >>> sorted(_find_cells_beyond_limit({"a": 5, "b": 9, "c": 1, "d": 5}, limit=3))
         ['c', 'd']
     """
     if len(sizes) <= limit:
@@ -67,12 +69,12 @@ def _beyond_limit(sizes: Mapping[str, int], limit: int = LIMIT) -> frozenset[str
     return frozenset(largest[limit - 1 :])
 
 
-def small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
+def find_small_cells(cells: Mapping[str, Units], min_units: int) -> frozenset[str]:
     """Find the cells with few units, and more until their sum is large enough.
 
     Example:
         >>> units = {"x": {"a": 3, "b": 40}, "y": {"a": 20, "b": 30}, "z": {"a": 99, "b": 99}}
-        >>> sorted(small_cells(units, 10)), sorted(small_cells(units, 3))
+        >>> sorted(find_small_cells(units, 10)), sorted(find_small_cells(units, 3))
         (['x', 'y'], [])
     """
     by_size = sorted(cells, key=lambda cell: (sum(cells[cell].values()), cell))
@@ -107,7 +109,7 @@ def _add_rows(rows: Sequence[SumsRow]) -> SumsRow:
     )
 
 
-def _notes(
+def _write_cell_notes(
     what: str,
     cells: int,
     beyond: frozenset[str],
@@ -146,11 +148,13 @@ def cut_cells(cut: str, sizes: Mapping[str, Units], min_units: int | None) -> Cu
         >>> dict(cut_cells("scene", sizes, 5).cell_of)
         {'a': 'a', 'b': 'other', 'c': 'other'}
     """
-    beyond = _beyond_limit({value: sum(units.values()) for value, units in sizes.items()})
+    beyond = _find_cells_beyond_limit(
+        {value: sum(units.values()) for value, units in sizes.items()}
+    )
     small = _find_small_values(sizes, beyond, min_units or 0)
     joined = beyond | small
     cell_of = {value: OTHER if value in joined else value for value in sizes}
-    notes = _notes(f"Cut {cut}", len(sizes), beyond, small, min_units)
+    notes = _write_cell_notes(f"Cut {cut}", len(sizes), beyond, small, min_units)
     return CutCells(cell_of, tuple(notes))
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from abeval.aggregates import aggregates
 from abeval.aggregates.aggregates import Aggregates, UnitsByAuc, UnitShares
-from abeval.aggregates.audit_arrays import unit_shares
+from abeval.aggregates.audit_arrays import sum_unit_shares
 from abeval.aggregates.audits import audit_sums
 from abeval.aggregates.cells import join_small_cells
 from abeval.aggregates.cuts import cut_sums
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.quantiles import collect_quantiles
-from abeval.aggregates.source_values import Caps, SourceValues, day_rows
+from abeval.aggregates.source_values import Caps, SourceValues, sum_metrics_by_day
 from abeval.aggregates.sums import (
     EXPOSED_LATER,
     NEVER_EXPOSED,
@@ -24,10 +24,10 @@ from abeval.aggregates.sums import (
     SumsRow,
     sum_slices,
 )
-from abeval.aggregates.unit_rows import row_sums
+from abeval.aggregates.unit_rows import collect_row_sums
 from abeval.aggregates.wanted import MetricPlan, plan_sums, spread_metrics
 from abeval.engines.sql import Engine, query, quote, read_int, write_index
-from abeval.experiment.metrics import covariate_means
+from abeval.experiment.metrics import define_covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
@@ -39,7 +39,7 @@ from abeval.logs.run import Run
 from abeval.logs.states import count_states
 from abeval.logs.unexposed import count_near_rows, find_unexposed
 from abeval.logs.unit_arrays import Labels, Units, encode_labels
-from abeval.logs.units import SubBuckets, find_hash_indices, sub_buckets, write_code_names
+from abeval.logs.units import SubBuckets, assign_sub_buckets, find_hash_indices, write_code_names
 from abeval.logs.views import write_variant
 from abeval.metrics.definition import (
     CATALOGUE,
@@ -49,7 +49,7 @@ from abeval.metrics.definition import (
     Metric,
     RowTerm,
     Source,
-    value_terms,
+    list_value_terms,
 )
 from abeval.results.record import group_rows
 from abeval.stats.moments import Moments
@@ -95,7 +95,7 @@ def collect_prepared(
     experiments of the same units, become segments; `OUTSIDE` are units of none.
     """
     experiment, engine = run.experiment, run.engine
-    read = [*metrics, *covariate_means(experiment), *spread_metrics(metrics)]
+    read = [*metrics, *define_covariate_means(experiment), *spread_metrics(metrics)]
     prepared = prepare(
         run,
         read,
@@ -108,15 +108,15 @@ def collect_prepared(
         prepared = _label_units(engine, prepared, others)
     accounting.check_some_left(experiment, prepared, engine)
     plan, assignment = plan_sums(experiment, metrics, prepared), prepared.assignment
-    units = unit_counts(experiment, assignment.units)
+    units = count_units_by_variant(experiment, assignment.units)
     replays = by_bucket or replays or bool(experiment.trust.aa_runs)
     # In a sub-bucket every metric has the same units, which values of single units do not say.
     by_units = not by_bucket and aggregates.deals_units(sum(units.values()))
     shows_items = CATALOGUE in plan.sources
     bucket = np.zeros(0, dtype=np.int16)
     if plan.resampled or shows_items or (replays and not by_units):
-        bucket = sub_buckets(engine, experiment, assignment.units.hash, prepared.cells)
-    rows = row_sums(run, prepared, plan, bucket, by_day)
+        bucket = assign_sub_buckets(engine, experiment, assignment.units.hash, prepared.cells)
+    rows = collect_row_sums(run, prepared, plan, bucket, by_day)
     logs = ReadLogs(run, prepared, rows)
     sums = _UnitSums(logs, plan, bucket, replays, by_units)
     for source in (source for source in plan.sources if source.per_unit):
@@ -129,7 +129,7 @@ def collect_prepared(
     audits, shares = audit_sums(run, prepared, plan.metrics)
     run.step("catalogue" if shows_items else "accounting")
     counted = accounting.count_log_rows(prepared, engine)
-    items = listed_items(logs) | {*rows.catalogue.reach.items} if shows_items else None
+    items = read_item_ids(logs) | {*rows.catalogue.reach.items} if shows_items else None
     collected = Aggregates(
         moments=[*sums.rows, *sums.days, *cut_rows],
         covariates=sums.covariates,
@@ -155,7 +155,7 @@ def collect_prepared(
         split_periods=assignment.split_periods,
         notes=(*prepared.notes, *cut_notes),
         audits=audits,
-        shares={**shares, "lacking": [*_lacking_shares(logs)]},
+        shares={**shares, "lacking": [*_count_rows_without_column(logs)]},
         questions=prepared.questions,
         extremes=sums.extremes,
         unit_aucs=sums.unit_aucs,
@@ -226,7 +226,7 @@ class _UnitSums:
         self.rows += sum_slices(slices, values.groups)
         self.covariates |= {m.name: values.covariate_moments(m) for m in metrics if m.covariates}
         if source.daily and experiment.period is not None and logs.schema.has_time:
-            self.days += day_rows(values, days, metrics, logs.prepared.days)
+            self.days += sum_metrics_by_day(values, days, metrics, logs.prepared.days)
         self.caps |= {
             metric.name: values.caps(metric) for metric in metrics if metric.cap is not None
         }
@@ -236,7 +236,7 @@ class _UnitSums:
         if values.units.clusters is not None:
             self.clusters |= {metric.name: values.sum_clusters(metric) for metric in metrics}
         if source is GAUC:
-            self.unit_aucs += _unit_aucs(logs, values)
+            self.unit_aucs += _count_units_by_auc(logs, values)
         if source is UNIT_DAY:
             self.add_unexposed(metrics)
         # Of clusters, a few always weigh most.
@@ -257,12 +257,12 @@ class _UnitSums:
         slices = [
             values.unexposed_slice(metric, parts, self.caps.get(metric.name))
             for metric in metrics
-            if all(isinstance(term, RowTerm) for term in value_terms(metric))
+            if all(isinstance(term, RowTerm) for term in list_value_terms(metric))
         ]
         self.rows += sum_slices(slices, values.groups)
 
 
-def _unit_aucs(logs: ReadLogs, values: SourceValues) -> list[UnitsByAuc]:
+def _count_units_by_auc(logs: ReadLogs, values: SourceValues) -> list[UnitsByAuc]:
     """Count units by their own AUC."""
     columns = {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in values.now.items()}
     logs.engine.add_arrays("gauc_values", columns | {"arm": values.units.variant})
@@ -272,21 +272,21 @@ def _unit_aucs(logs: ReadLogs, values: SourceValues) -> list[UnitsByAuc]:
     return [UnitsByAuc(str(name), str(fate), *map(read_int, sums)) for name, fate, *sums in rows]
 
 
-def unit_counts(experiment: Experiment, units: Units) -> dict[str, int]:
+def count_units_by_variant(experiment: Experiment, units: Units) -> dict[str, int]:
     """Count the analysed units, or clusters of them, of each variant."""
     variant = units.variant if units.clusters is None else units.clusters.variant
     counts = np.bincount(variant, minlength=len(experiment.variants)).tolist()
     return {name: n for name, n in zip(experiment.variants, counts, strict=True) if n}
 
 
-def listed_items(logs: ReadLogs) -> set[str]:
+def read_item_ids(logs: ReadLogs) -> set[str]:
     """Read the ids of the item log; empty without one."""
     if logs.schema.items is None:
         return set()
     return {str(item) for (item,) in logs.engine.rows("select item_id from items")}
 
 
-def _lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
+def _count_rows_without_column(logs: ReadLogs) -> Iterator[UnitShares]:
     """Count impressions of files that lack a column, by column and variant."""
     experiment, engine, files = logs.experiment, logs.engine, logs.prepared.files
     # The rows of a query are not those of a file.
@@ -296,7 +296,8 @@ def _lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
     for names, columns in by_files.items():
         other_files = [file for file in files.files if file not in names]
         selects = [
-            _file_rows(logs, lacks, selected) for lacks, selected in ((1, names), (0, other_files))
+            _write_file_rows(logs, lacks, selected)
+            for lacks, selected in ((1, names), (0, other_files))
         ]
         if not all(selects):
             continue
@@ -317,10 +318,10 @@ def _lacking_shares(logs: ReadLogs) -> Iterator[UnitShares]:
         analysed = np.flatnonzero(arm >= 0)
         for column in columns:
             selected = arm[analysed], y[analysed], x[analysed]
-            yield from unit_shares("lacking", [column], variants, *selected)
+            yield from sum_unit_shares("lacking", [column], variants, *selected)
 
 
-def _file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:
+def _write_file_rows(logs: ReadLogs, lacks: int, files: Sequence[str]) -> str:
     """Write SQL of the units of some files' rows; empty if files do not say."""
     source, unit = logs.experiment.logs.rows, logs.experiment.unit
     canonical, default = ("variant", "variant") if unit == ROW_UNIT else ("unit_id", unit)

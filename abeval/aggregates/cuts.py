@@ -27,7 +27,15 @@ from abeval.logs.unit_arrays import (
     sum_runs,
 )
 from abeval.logs.views import show_rows
-from abeval.metrics.definition import AUC, GAUC, UNIT_DAY, Metric, no_cuts, scales, splits_by_cut
+from abeval.metrics.definition import (
+    AUC,
+    GAUC,
+    UNIT_DAY,
+    Metric,
+    explain_no_cuts,
+    list_scales,
+    splits_by_cut,
+)
 from abeval.stats import composition
 from abeval.stats.records import Refusal
 
@@ -44,16 +52,16 @@ _INFLUENCE_STEP = 1e-7
 def cut_sums(logs: ReadLogs, metrics: Sequence[Metric]) -> tuple[list[SumsRow], list[str]]:
     """Sum the metrics in every cell of every cut; return notes too."""
     rows, notes = list[SumsRow](), list[str]()
-    divisible = [metric for metric in metrics if no_cuts(metric) is None]
+    divisible = [metric for metric in metrics if explain_no_cuts(metric) is None]
     of_sums = [metric for metric in divisible if metric.source == UNIT_DAY]
     for name in logs.experiment.cuts if divisible else ():
         logs.run.step(f"cut {name}")
-        totals = _totals(logs, name)
+        totals = _sum_cell_totals(logs, name)
         notes += totals.cells.notes
         cell_rows = totals.sums(of_sums, totals.columns)
         rows += cell_rows + _sum_scores(totals, divisible)
         if not logs.prepared.assignment.split_periods:
-            rows += _influences(totals, cell_rows, [m for m in of_sums if splits_by_cut(m)])
+            rows += _sum_influences(totals, cell_rows, [m for m in of_sums if splits_by_cut(m)])
     # Scores may have fewer units than their cell.
     least = logs.experiment.privacy.min_units or 0
     # Row fields 0 to 2 are metric, slice and cell: the cell goes in all variants.
@@ -91,7 +99,7 @@ class CellTotals:
         return self.values(columns).sum_cells(metrics, CUT + self.name, labels)
 
 
-def _totals(logs: ReadLogs, name: str) -> CellTotals:
+def _sum_cell_totals(logs: ReadLogs, name: str) -> CellTotals:
     """Sum the period's impressions by unit and cell, and create `cut_cells`."""
     engine, experiment = logs.engine, logs.experiment
     components = [*logs.schema.components.values()]
@@ -157,7 +165,7 @@ def _sum_scores(totals: CellTotals, metrics: Sequence[Metric]) -> list[SumsRow]:
     return rows
 
 
-def _influences(
+def _sum_influences(
     totals: CellTotals, rows: Sequence[SumsRow], metrics: Sequence[Metric]
 ) -> list[SumsRow]:
     """Sum squared influences of units on both parts of each difference."""
@@ -169,14 +177,14 @@ def _influences(
     slices = list[Slice]()
     for metric, treatment in product(metrics, experiment.treatments):
         arms = [variants.index(name) for name in (experiment.control, treatment)]
-        scale = np.array(scales(metric))
+        scale = np.array(list_scales(metric))
         control, treated = (
             composition.Totals(*(np.array(of_cells, dtype=float) * scale).T)
             for arm in arms
             for of_cells in ([sums.get((metric.name, variants[arm], c), (0, 0)) for c in names],)
         )
         try:
-            step = influence_step(control, treated)
+            step = compute_influence_step(control, treated)
             units = counts[arms[0]], counts[arms[1]]
             gradients = composition.gradients(control, treated, units)
         except Refusal:
@@ -203,6 +211,8 @@ def _influences(
     return sum_slices(slices, of_units)
 
 
-def influence_step(control: composition.Totals, treatment: composition.Totals) -> float:
+def compute_influence_step(control: composition.Totals, treatment: composition.Totals) -> float:
     """Return what one counted unit of an influence is worth."""
-    return _INFLUENCE_STEP * max(abs(value) for value in composition.ratios(control, treatment))
+    return _INFLUENCE_STEP * max(
+        abs(value) for value in composition.divide_totals(control, treatment)
+    )

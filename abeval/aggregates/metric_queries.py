@@ -7,10 +7,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
-from abeval.aggregates.source_values import SourceValues, totals
+from abeval.aggregates.source_values import SourceValues, sum_days_by_unit
 from abeval.aggregates.unit_rows import PreparedLogs, RowSums
 from abeval.engines.sql import Engine, literal, query
-from abeval.logs.prepare import local_ms, name_outcome_relation
+from abeval.logs.prepare import convert_to_epoch_ms, name_outcome_relation
 from abeval.logs.shape import UNITS, LogSchema
 from abeval.logs.unit_arrays import NO_DAY, UnitDays
 from abeval.metrics.definition import UNIT_DAY, Metric, PerUnit, Source
@@ -56,7 +56,7 @@ class ReadLogs(PreparedLogs):
     def values(self, days: UnitDays) -> SourceValues:
         """Sum the days of a source by unit, in the period and before it."""
         size = len(self.units.hash)
-        now, before = (totals(days, part, size) for part in (True, False))
+        now, before = (sum_days_by_unit(days, part, size) for part in (True, False))
         return SourceValues(self.experiment, self.schema, self.units, now, before)
 
 
@@ -131,7 +131,7 @@ def _write_window_flags(logs: ReadLogs, per_unit: PerUnit) -> dict[str, str]:
     experiment, covered = logs.experiment, [logs.prepared.covered[log] for log in per_unit.logs]
     ends, tests = [end for end in covered if end is not None], list[str]()
     if experiment.period is not None:
-        start = local_ms(experiment.period.bounds[0], experiment)
+        start = convert_to_epoch_ms(experiment.period.bounds[0], experiment)
         tests.append(f"exposed_ms >= {start}")
     if per_unit.within_ms is not None and ends:
         tests.append(f"exposed_ms + {per_unit.within_ms} <= {min(ends)}")

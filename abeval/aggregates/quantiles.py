@@ -6,11 +6,11 @@ from itertools import groupby
 from abeval.aggregates.aggregates import Quantile
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.ranked_values import RankedValues, UnitValues
-from abeval.aggregates.wanted import COMPARED, CURVE, ranked_value, set_level
-from abeval.logs.shape import value_columns
+from abeval.aggregates.wanted import COMPARED, CURVE, read_quantile_expression, set_level
+from abeval.logs.shape import find_quantile_columns
 from abeval.metrics.definition import Metric
 from abeval.stats import quantiles
-from abeval.stats.quantiles import quantile_position
+from abeval.stats.quantiles import locate_quantile
 from abeval.stats.records import Refusal
 
 
@@ -28,17 +28,21 @@ def collect_quantiles(
 
 
 def find_ranked_values(logs: ReadLogs, metrics: Sequence[Metric]) -> list[UnitValues]:
-    """Return the period's values that each of `_quantile_groups` ranks."""
+    """Return the period's values that each of `_group_quantile_metrics` ranks."""
     columns = (
-        value_columns(logs.schema, logs.experiment, group[0]) for group in _quantile_groups(metrics)
+        find_quantile_columns(logs.schema, logs.experiment, group[0])
+        for group in _group_quantile_metrics(metrics)
     )
     return [logs.rows.values[tuple(variant_columns.values())] for variant_columns in columns]
 
 
-def _quantile_groups(metrics: Sequence[Metric]) -> list[list[Metric]]:
+def _group_quantile_metrics(metrics: Sequence[Metric]) -> list[list[Metric]]:
     """Group metrics by the value that they are quantiles of."""
     return [
-        list(group) for _, group in groupby(sorted(metrics, key=ranked_value), key=ranked_value)
+        list(group)
+        for _, group in groupby(
+            sorted(metrics, key=read_quantile_expression), key=read_quantile_expression
+        )
     ]
 
 
@@ -47,34 +51,40 @@ def compute_quantiles(
 ) -> dict[str, Mapping[str, Quantile]]:
     """Compute quantiles over some impressions: metric → variant → quantile.
 
-    `values` are those of each of `_quantile_groups(metrics)`; `bare` are further quantiles of them,
-    without the ends of their intervals.
+    `values` are those of each of `_group_quantile_metrics(metrics)`; `bare` are further
+    quantiles of them, without the ends of their intervals.
     """
     of_metric: dict[str, Mapping[str, Quantile]] = {}
-    for group, ranked in zip(_quantile_groups(metrics), values, strict=True):
-        more = [metric for metric in bare if ranked_value(metric) == ranked_value(group[0])]
+    for group, ranked in zip(_group_quantile_metrics(metrics), values, strict=True):
+        more = [
+            metric
+            for metric in bare
+            if read_quantile_expression(metric) == read_quantile_expression(group[0])
+        ]
         levels = {metric.name: metric.level or 0.5 for metric in (*group, *more)}
         judged = {levels[metric.name] for metric in group}
         of_level = {
-            level: _quantile_by_variant(ranked, level, level in judged)
+            level: _estimate_variant_quantiles(ranked, level, level in judged)
             for level in set(levels.values())
         }
         of_metric |= {name: of_level[level] for name, level in levels.items()}
     return of_metric
 
 
-def _quantile_by_variant(events: UnitValues, level: float, judged: bool) -> dict[str, Quantile]:
+def _estimate_variant_quantiles(
+    events: UnitValues, level: float, judged: bool
+) -> dict[str, Quantile]:
     """Return variant → its quantile at a level, with ends if it is judged."""
     of_variants = events.variant_values
     effects = _design_effects(of_variants, level) if judged else {}
     by_variant = {}
     for name, variant_values in of_variants.items():
-        at, levels = quantile_position(variant_values.size, level), variant_values.levels
+        at, levels = locate_quantile(variant_values.size, level), variant_values.levels
         step, outermost = levels.step(at), levels.values[0 if level < 0.5 else -1]
         low = high = refused = None
         try:
             if judged:
-                low, high = _ends(variant_values, level, effects.get(name))
+                low, high = _compute_interval_ends(variant_values, level, effects.get(name))
         except Refusal as refusal:
             refused = refusal.reason
         value = float(outermost) if step is None else step.value(at)
@@ -82,7 +92,7 @@ def _quantile_by_variant(events: UnitValues, level: float, judged: bool) -> dict
     return by_variant
 
 
-def _ends(ranked: RankedValues, level: float, effect: float | None) -> list[float]:
+def _compute_interval_ends(ranked: RankedValues, level: float, effect: float | None) -> list[float]:
     """Return the ends of a quantile's interval.
 
     Raises:
@@ -90,18 +100,17 @@ def _ends(ranked: RankedValues, level: float, effect: float | None) -> list[floa
     """
     events = ranked.size
     sides = quantiles.ends(events, level, effect) if effect is not None else ()
-    positions = [quantile_position(events, side) for side in sides]
+    positions = [locate_quantile(events, side) for side in sides]
     ends = [step.value(at) for at in positions if (step := ranked.levels.step(at)) is not None]
     if len(ends) < 2:
-        raise quantiles.beyond(events, level)
+        raise quantiles.explain_no_quantile(events, level)
     return ends
 
 
 def _design_effects(of_variants: Mapping[str, RankedValues], level: float) -> dict[str, float]:
     """Return variant → design effect; none for a variant of one unit."""
     below = {
-        name: value.below(quantile_position(value.size, level))
-        for name, value in of_variants.items()
+        name: value.below(locate_quantile(value.size, level)) for name, value in of_variants.items()
     }
     several = {name: value for name, value in below.items() if value is not None and value.n > 1}
     effects = [quantiles.design_effect(value, level) for value in several.values()]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.sums import exact_sums
+from abeval.aggregates.sums import sum_products_exactly
 from abeval.logs.unit_arrays import Integers
 from abeval.stats.moments import Moments
 from abeval.stats.quantiles import PARTS, Distribution, build_distribution
@@ -106,7 +106,7 @@ class UnitValues:
 
 def _make_moments(below: Integers, events: Integers) -> Moments:
     """Make moments of shares of values below a quantile, and of all values."""
-    sums = exact_sums([below, events], [(0,), (1,), (0, 0), (0, 1), (1, 1)])
+    sums = sum_products_exactly([below, events], [(0,), (1,), (0, 0), (0, 1), (1, 1)])
     (y,), (x,), (y_y,), (y_x,), (x_x,) = sums.values()
     products = [[y_y, y_x], [y_x, x_x]]
     return Moments.from_sums(len(below), [y, x], products, (1 / PARTS, 1.0))

@@ -15,7 +15,7 @@ BLOCK = 10_000_000
 """Impressions to group at once, about: grouping takes memory."""
 
 
-def blocks(engine: Engine, rows: int, size: int) -> Iterator[tuple[int, int]]:
+def split_into_blocks(engine: Engine, rows: int, size: int) -> Iterator[tuple[int, int]]:
     """Divide numbers up to a size into blocks of about as many rows.
 
     The numbers are those of units, or of groups of them.
@@ -110,6 +110,7 @@ class _ReachEntries(NamedTuple):
 
     @classmethod
     def load(cls, engine: Engine, name: str) -> "_ReachEntries":
+        """Read how many units of each group met each item, by a query."""
         read = engine.arrays(query(name))
         names = ("unit_group", "item", "units", "impressions")
         return cls(*(downcast(np.ma.filled(read[n], 0).astype(np.int64)) for n in names))
@@ -139,7 +140,7 @@ def read_catalogue(
     those of `analysed_rows`.
     """
     entry_blocks, days, dated = list[_ReachEntries](), list[str](), "day" in columns
-    for start, end in blocks(engine, rows, len(variants) * ITEM_GROUPS):
+    for start, end in split_into_blocks(engine, rows, len(variants) * ITEM_GROUPS):
         block = f"narrow_rows where unit_group >= {start} and unit_group < {end}"
         show_rows(engine, "shown_rows", columns, block)
         entry_blocks.append(_ReachEntries.load(engine, "4_metrics/reach"))

@@ -15,12 +15,12 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
 from abeval.logs import unit_arrays
-from abeval.logs.accounting import day_text
+from abeval.logs.accounting import format_day
 from abeval.logs.clusters import PARTS
 from abeval.logs.shape import LogSchema
 from abeval.logs.unit_arrays import NO_DAY, Integers, Labels, UnitDays, Units, run_starts
 from abeval.logs.units import SubBuckets
-from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm, covariate_scales
+from abeval.metrics.definition import Metric, RowTerm, Term, UnitTerm, list_covariate_scales
 from abeval.stats.moments import Moments
 
 Caps = tuple[int, int | None]
@@ -123,7 +123,7 @@ class SourceValues:
         return sums.sum_slices(slices, self.groups)
 
     def terms(self, metric: Metric) -> Terms:
-        """Return what is summed of a metric."""
+        """Return numerator and denominator of each unit, in the period and before it."""
         now = self.pair(metric, self.now)
         if self.experiment.is_unit_table:
             return Terms(*now)
@@ -146,20 +146,23 @@ class SourceValues:
 
     def included_units(self, metric: Metric) -> NDArray[np.bool_] | None:
         """Return the units that a metric counts, None for all."""
-        of_window, has_value = self._units_in_window(metric), self._units_with_value(metric)
+        of_window, has_value = (
+            self._find_units_in_window(metric),
+            self._find_units_with_value(metric),
+        )
         if has_value is None or of_window is None:
             return of_window if has_value is None else has_value
         return self._compute_once(
             ("among", metric.among, metric.presence_terms), lambda: of_window & has_value
         )
 
-    def _units_in_window(self, metric: Metric) -> NDArray[np.bool_] | None:
+    def _find_units_in_window(self, metric: Metric) -> NDArray[np.bool_] | None:
         if metric.among is None:
             return None
         column = metric.among.column
         return self._compute_once(("of window", column), lambda: self.now[column] == 1)
 
-    def _units_with_value(self, metric: Metric) -> NDArray[np.bool_] | None:
+    def _find_units_with_value(self, metric: Metric) -> NDArray[np.bool_] | None:
         """Return the units with a value; None for all."""
         if metric.presence_terms is None:
             return None
@@ -214,7 +217,7 @@ class SourceValues:
         columns = self.now if of_unit else self.before
         before = [terms.y0] if metric.per is None else [terms.y0, terms.x0]
         before += [self.value(term, columns) for term in metric.covariates]
-        y, x, *worth, z = covariate_scales(metric)
+        y, x, *worth, z = list_covariate_scales(metric)
         # One that is constant explains nothing, such as who lacks a value where nobody does.
         varying = [
             index
@@ -238,9 +241,12 @@ class SourceValues:
         ]
         if metric.presence_terms is None:
             return slices
-        has_value = self._units_with_value(metric)
+        has_value = self._find_units_with_value(metric)
         terms = Terms(1 if has_value is None else has_value.astype(np.int8))
-        return [*slices, Slice(metric.name, sums.KNOWN, terms, mask=self._units_in_window(metric))]
+        return [
+            *slices,
+            Slice(metric.name, sums.KNOWN, terms, mask=self._find_units_in_window(metric)),
+        ]
 
     def check_none_missing(self, metrics: Sequence[Metric]) -> None:
         """Raise if values are missing and a metric does not say what to do.
@@ -323,7 +329,7 @@ class SourceValues:
         values = [self._select_values(value, None) for value in pair]
         every = ((0,), (1,), (0, 0), (0, 1), (1, 1))
         products = [tuple(factor for factor in product if factor < len(pair)) for product in every]
-        sums_by_product = sums.exact_sums(values, filter(None, products), starts, order)
+        sums_by_product = sums.sum_products_exactly(values, filter(None, products), starts, order)
         sums_by_product[()] = np.diff(starts, append=len(order)).tolist()
         table = np.zeros((SUB_BUCKETS, 6))
         of_buckets = [sums_by_product[product] for product in ((), *products)]
@@ -377,7 +383,7 @@ class SourceValues:
             chosen = self.units.variant == number
             indices = np.flatnonzero(chosen if among is None else chosen & among)
             y, x = (self._select_values(value, indices).astype(np.int64) for value in terms[:2])
-            (total_y,), (total_x,) = sums.exact_sums([y, x], [(0,), (1,)]).values()
+            (total_y,), (total_x,) = sums.sum_products_exactly([y, x], [(0,), (1,)]).values()
             if total_x <= 0:
                 continue
             # A unit's influence on a ratio is numerator − ratio × denominator.
@@ -398,7 +404,7 @@ def _apply_cap(value: Variable, cap: int | None) -> Variable:
     return min(value, cap) if isinstance(value, int) else np.minimum(value, np.int64(cap))
 
 
-def totals(days: UnitDays, in_period: bool, units: int) -> dict[str, NDArray[np.integer]]:
+def sum_days_by_unit(days: UnitDays, in_period: bool, units: int) -> dict[str, NDArray[np.integer]]:
     """Sum the days of each unit, in the period or before it; 0 without one."""
     rows = np.flatnonzero(days.in_period == in_period)
     unit, columns = days.unit[rows], days.columns
@@ -415,7 +421,7 @@ def sum_units(unit: NDArray[np.int32], values: NDArray[np.integer], units: int) 
     return totals
 
 
-def day_rows(
+def sum_metrics_by_day(
     values: SourceValues, days: UnitDays, metrics: Sequence[Metric], active: UnitDays
 ) -> list[SumsRow]:
     """Sum metrics of a source by day over the units active on it.
@@ -425,7 +431,7 @@ def day_rows(
     rows = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     unit, day = active.unit[rows], active.day[rows]
     names, code = unit_arrays.unique_inverse(day)
-    labels = Labels(code.astype(np.int32), [str(day_text(number)) for number in names.tolist()])
+    labels = Labels(code.astype(np.int32), [str(format_day(number)) for number in names.tolist()])
     columns = days.columns
     if active is not days:
         rows = find_unit_day_rows(days, unit, day)

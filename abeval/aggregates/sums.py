@@ -35,7 +35,7 @@ _MOST = 1 << 162
 """Limit of sums of products: nothing that is measured has so many steps."""
 
 
-def exact_sums(
+def sum_products_exactly(
     columns: Sequence[NDArray[np.integer]],
     products: Iterable[_Product],
     starts: Sequence[int] | NDArray[np.integer] = (0,),
@@ -53,7 +53,7 @@ def exact_sums(
         OverflowError: Values are too large.
 
     Example:
-        >>> exact_sums([np.full(3, 10**6), np.arange(3)], [(0, 0, 0), (0, 1)], [0, 2])
+        >>> sum_products_exactly([np.full(3, 10**6), np.arange(3)], [(0, 0, 0), (0, 1)], [0, 2])
         {(0, 0, 0): [2000000000000000000, 1000000000000000000], (0, 1): [1000000, 2000000]}
     """
     totals = {product: np.zeros(len(starts), dtype=object) for product in products}
@@ -74,11 +74,11 @@ def exact_sums(
     return {product: total.tolist() for product, total in totals.items()}
 
 
-def exact_gram(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
+def sum_gram_exactly(columns: Sequence[NDArray[np.integer]]) -> NDArray[np.object_]:
     """Add up the product of every two columns exactly, shape (columns, columns).
 
     Example:
-        >>> exact_gram([np.full(3, 10**12), np.arange(3)]).tolist()
+        >>> sum_gram_exactly([np.full(3, 10**12), np.arange(3)]).tolist()
         [[3000000000000000000000000, 3000000000000], [3000000000000, 5]]
     """
     gram = np.zeros((len(columns), len(columns)), dtype=object)
@@ -242,7 +242,7 @@ def make_moments_by_period(
     """Make moments of the first `width` variables, by split period and variant."""
     moments: list[dict[str, Moments]] = [{} for _ in range(split_periods)]
     for group, row in rows.items():
-        moments[group.split_period][group.variant] = _moments(row, scales, width)
+        moments[group.split_period][group.variant] = _make_moments(row, scales, width)
     return moments
 
 
@@ -263,7 +263,7 @@ def pool_moments(moments: MomentsByPeriod) -> dict[str, Moments]:
     return totals
 
 
-def _moments(row: SumsRow, scales: tuple[float, float], width: int) -> Moments:
+def _make_moments(row: SumsRow, scales: tuple[float, float], width: int) -> Moments:
     names = VARIABLES[:width]
     has_thirds = row.sums[_sum_index("y", "y", "y")] is not None
     triples = combinations_with_replacement(names, 3)
@@ -373,7 +373,7 @@ def compute_moments(
         first.tolist(), np.split(columns, starts[1:], axis=1), strict=True
     ):
         # The column of ones makes the first row counts and sums.
-        (n, *totals), *products = exact_gram(
+        (n, *totals), *products = sum_gram_exactly(
             [np.ones_like(group_columns[0]), *group_columns]
         ).tolist()
         rows = []
@@ -405,12 +405,14 @@ def _sum_alike(slices: Sequence[Slice], groups: UnitGroups) -> list[list[SumsRow
         total, order, starts = _total_clusters(groups.cluster, order, starts)
         # Newness is of a unit: clusters were all there before.
         terms = [Terms(*map(total, item[:4])) for item in terms]
-    products = [_products(item, add_column) for item in terms]
+    products = [_list_products(item, add_column) for item in terms]
     distinct_products = dict.fromkeys(p for of_slice in products for p in of_slice if p)
     try:
-        sums = exact_sums(arrays, distinct_products, starts, order)
+        sums = sum_products_exactly(arrays, distinct_products, starts, order)
     except OverflowError as error:
-        what = f"metric {max(slices, key=_largest).metric!r}: its sums cannot be computed: "
+        what = (
+            f"metric {max(slices, key=_find_largest_size).metric!r}: its sums cannot be computed: "
+        )
         raise ExperimentError(f"{what}they are too large", _TOO_LARGE) from error
     units = np.diff(starts, append=len(order)).tolist()
     zero: list[int] = [0] * len(units)
@@ -420,17 +422,17 @@ def _sum_alike(slices: Sequence[Slice], groups: UnitGroups) -> list[list[SumsRow
     variants = [groups.variants[variant] for variant in groups.variant[first_units].tolist()]
     labels = [*map(Group, variants, groups.split_period[first_units].tolist())]
     below = {id(item.x): item.x for item in terms}
-    heavy_indices = {key: _heavy_places(x, order, starts) for key, x in below.items()}
+    heavy_indices = {key: _find_heavy_indices(x, order, starts) for key, x in below.items()}
     rows = list[list[SumsRow]]()
     for item, factors, values in zip(slices, products, terms, strict=True):
         of_groups = zip(*(totals[factor] for factor in factors), strict=True)
-        heavy = _heavy_values(values, heavy_indices[id(values.x)])
+        heavy = _list_heavy_values(values, heavy_indices[id(values.x)])
         row_fields = zip(item.cells(first_units), labels, units, of_groups, heavy, strict=True)
         rows.append([SumsRow(item.metric, item.name, *row) for row in row_fields])
     return rows
 
 
-def _heavy_places(
+def _find_heavy_indices(
     x: Variable, order: NDArray[np.intp], starts: NDArray[np.intp]
 ) -> list[NDArray[np.intp]]:
     """Find the heavy units of each group, by the denominator; none of a mean."""
@@ -445,7 +447,7 @@ def _heavy_places(
     ]
 
 
-def _heavy_values(terms: Terms, indices: Sequence[NDArray[np.intp]]) -> list[list[list[int]]]:
+def _list_heavy_values(terms: Terms, indices: Sequence[NDArray[np.intp]]) -> list[list[list[int]]]:
     """Return y, x, y0, x0 and z of the heavy units of each group."""
 
     def values(units: NDArray[np.intp]) -> list[list[int]]:
@@ -495,7 +497,7 @@ def _order_units(
     return chosen[order], run_starts(code[order])
 
 
-def _products(
+def _list_products(
     terms: Terms, add_column: Callable[[NDArray[np.integer]], int]
 ) -> list[_Product | None]:
     """Return the product of each column of sums; None if 0 for all units."""
@@ -516,7 +518,7 @@ def _products(
     return products
 
 
-def _largest(metric_slice: Slice) -> int:
+def _find_largest_size(metric_slice: Slice) -> int:
     """Return the largest size of a value."""
     arrays = (value for value in metric_slice.terms if not isinstance(value, int) and len(value))
     return max((_measure(values.astype(np.int64))[1] for values in arrays), default=0)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.ranked_values import UnitValues
-from abeval.aggregates.reach import Catalogue, blocks, read_catalogue
+from abeval.aggregates.reach import Catalogue, read_catalogue, split_into_blocks
 from abeval.aggregates.wanted import MetricPlan
 from abeval.engines.sql import WHOLE, Engine, query, quote, read_int
 from abeval.errors import ExperimentError, QueryError
@@ -16,7 +16,7 @@ from abeval.experiment.model import Experiment
 from abeval.logs.cells import write_unit_hash
 from abeval.logs.prepare import Prepared, find_faulty_expression
 from abeval.logs.run import Run, extract_reason
-from abeval.logs.shape import LogSchema, name_row_column, value_columns
+from abeval.logs.shape import LogSchema, find_quantile_columns, name_row_column
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, downcast, pack_key
 from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
@@ -109,10 +109,10 @@ class UnitRows(PreparedLogs):
         if len(metric_sources) < len(self.sources):
             self._write_period()
             period_sums = RowSums(
-                self._scores(),
-                self._scores(by_day=True) if self.by_day else {},
-                {columns: self._values(i, columns) for i, columns in enumerate(self.values)},
-                self._catalogue() if CATALOGUE in self.sources else Catalogue(),
+                self._sum_scores(),
+                self._sum_scores(by_day=True) if self.by_day else {},
+                {columns: self._read_values(i, columns) for i, columns in enumerate(self.values)},
+                self._read_catalogue() if CATALOGUE in self.sources else Catalogue(),
             )
         engine.drop("narrow_rows", "row_units")
         give_back()
@@ -180,7 +180,7 @@ class UnitRows(PreparedLogs):
             write_popularity(self.engine, columns["item"])
         self._write(columns, joins)
         shown = {name: name for name in ("unit_id", *columns)}
-        days = self._days(sources, "metric_rows", shown)
+        days = self._sum_sources(sources, "metric_rows", shown)
         # The kinds of rows are never in memory at once.
         self.engine.drop("narrow_rows")
         return days
@@ -261,7 +261,7 @@ class UnitRows(PreparedLogs):
         engine.table("item_names", _ITEM_NAMES)
         return "i.item", "left join item_names i on l.item_id = i.item_id"
 
-    def _scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
+    def _sum_scores(self, by_day: bool = False) -> dict[Source, UnitDays]:
         """Sum the sources of scores over the period, or GAUC by day."""
         columns = {**_PERIOD, **{name: name for name in ("score", "click")}, "variant": "arm"}
         days, tests = dict[Source, UnitDays](), ""
@@ -269,24 +269,24 @@ class UnitRows(PreparedLogs):
             columns["day"], tests = "day", "day is not null and"
         for source in self._score_sources:
             if source.of_days or not by_day:
-                days |= self._days([source], "scored", columns, tests)
+                days |= self._sum_sources([source], "scored", columns, tests)
         return days
 
-    def _days(
+    def _sum_sources(
         self, sources: Sequence[Source], name: str, columns: Mapping[str, str], tests: str = ""
     ) -> dict[Source, UnitDays]:
         """Sum sources of a query of `3_rows/`."""
         parts: dict[Source, list[UnitDays]] = {source: [] for source in sources}
         # Many rows are grouped for some units at a time; AUC compares the rows of all.
         size = 0 if AUC in sources else self.prepared.rows
-        for start, end in blocks(self.engine, size, len(self.units.hash)):
+        for start, end in split_into_blocks(self.engine, size, len(self.units.hash)):
             rows = f"narrow_rows where {tests} unit_id >= {start} and unit_id < {end}"
             show_rows(self.engine, name, columns, rows)
             for source in sources:
                 parts[source].append(read_days(self.engine, source))
         return {source: _concatenate(days) for source, days in parts.items()}
 
-    def _values(self, index: int, columns: tuple[str, ...]) -> UnitValues:
+    def _read_values(self, index: int, columns: tuple[str, ...]) -> UnitValues:
         """Read the values of each unit, by day where windows ask for it."""
         selected = {**_PERIOD, "value": f"value_{index}", **self._day}
         show_rows(self.engine, "valued", selected, "narrow_rows")
@@ -301,7 +301,7 @@ class UnitRows(PreparedLogs):
             day=np.ma.filled(read["day"], NO_DAY).astype(np.int32),
         )
 
-    def _catalogue(self) -> Catalogue:
+    def _read_catalogue(self) -> Catalogue:
         """Read who was shown what."""
         variants, rows = [*self.experiment.variants], self.prepared.rows
         columns = {**_PERIOD, "unit_group": "unit_group", "item": "item", **self._day}
@@ -429,7 +429,7 @@ def _cast_sums(engine: Engine) -> str:
     return ", ".join(f"cast({name} as bigint) as {name}" for name in sums)
 
 
-def row_sums(
+def collect_row_sums(
     run: Run, prepared: Prepared, plan: MetricPlan, bucket: SubBuckets, by_day: bool = False
 ) -> RowSums:
     """Compute what the planned metrics need of single rows.
@@ -445,7 +445,9 @@ def row_sums(
     sources = [source for source in every if source.reads_rows]
     if not sources:
         return RowSums()
-    columns = (tuple(value_columns(prepared.schema, run.experiment, m).values()) for m in ranked)
+    columns = (
+        tuple(find_quantile_columns(prepared.schema, run.experiment, m).values()) for m in ranked
+    )
     run.step("impressions")
     try:
         return UnitRows(run, prepared, sources, [*dict.fromkeys(columns)], bucket, by_day).sums()

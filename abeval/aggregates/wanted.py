@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, cast
 
-from abeval.experiment.metrics import covariate_means
+from abeval.experiment.metrics import define_covariate_means
 from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Prepared
-from abeval.metrics.builtin import dwell_quantile
+from abeval.metrics.builtin import build_dwell_quantile
 from abeval.metrics.definition import QUANTILE, UNIT_DAY, Metric, Need, RowTerm, Source
 
 COMPARED = (0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99)
@@ -23,7 +23,7 @@ DWELL = "dwell of clicks"
 """Name of the distribution of dwell; others are named by their expression."""
 
 _CALLED = "the distribution of "
-_DWELL = dwell_quantile(0.5)
+_DWELL = build_dwell_quantile(0.5)
 
 
 def reads_rows(metric: Metric) -> bool:
@@ -38,8 +38,8 @@ def spread_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     metric needs row-level data. Of several roundings of one value it is the finest.
 
     Example:
-        >>> from abeval.metrics.builtin import builtin_metrics
-        >>> known = builtin_metrics(30, 30)
+        >>> from abeval.metrics.builtin import load_builtin_metrics
+        >>> known = load_builtin_metrics(30, 30)
         >>> [m.name for m in spread_metrics([known["dwell_per_user"], known["gauc"]])]
         ['the distribution of dwell of clicks']
         >>> spread_metrics([known["dwell_per_user"], known["ctr"]])
@@ -50,13 +50,17 @@ def spread_metrics(metrics: Sequence[Metric]) -> tuple[Metric, ...]:
     if any("dwell" in m.needs for m in metrics) and any(map(reads_rows, metrics)):
         ranked_metrics.append(_DWELL)
     finest: dict[str, Metric] = {}
-    for metric in sorted(ranked_metrics, key=lambda metric: ranked_value(metric)[1]):
-        finest.setdefault(ranked_value(metric)[0], metric)
+    for metric in sorted(ranked_metrics, key=lambda metric: read_quantile_expression(metric)[1]):
+        finest.setdefault(read_quantile_expression(metric)[0], metric)
     return tuple(map(_spread, finest.values()))
 
 
 def _spread(metric: Metric) -> Metric:
-    name = DWELL if ranked_value(metric) == ranked_value(_DWELL) else ranked_value(metric)[0]
+    name = (
+        DWELL
+        if read_quantile_expression(metric) == read_quantile_expression(_DWELL)
+        else read_quantile_expression(metric)[0]
+    )
     return Metric(
         f"{_CALLED}{name}",
         "quantile",
@@ -73,7 +77,7 @@ def spread_title(spread: Metric) -> str:
     """Return what a distribution is of.
 
     Example:
-        >>> spread_title(spread_metrics([dwell_quantile(0.5)])[0])
+        >>> spread_title(spread_metrics([build_dwell_quantile(0.5)])[0])
         'dwell of clicks'
     """
     return spread.name.removeprefix(_CALLED)
@@ -83,13 +87,13 @@ def set_level(spread: Metric, level: float) -> Metric:
     """Make the quantile of a distribution at one level.
 
     Example:
-        >>> set_level(spread_metrics([dwell_quantile(0.5)])[0], 0.9).name
+        >>> set_level(spread_metrics([build_dwell_quantile(0.5)])[0], 0.9).name
         'the distribution of dwell of clicks at 0.9'
     """
     return replace(spread, name=f"{spread.name} at {level:g}", level=level)
 
 
-def ranked_value(metric: Metric) -> tuple[str, float]:
+def read_quantile_expression(metric: Metric) -> tuple[str, float]:
     """Return what a quantile metric ranks, and its step of rounding.
 
     A step of 0 stands for whole numbers.
@@ -136,7 +140,7 @@ class MetricPlan(NamedTuple):
 def plan_sums(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepared) -> MetricPlan:
     """Plan what is summed of prepared logs for the metrics of a scorecard."""
     has = prepared.schema.needs_met(experiment.unit)
-    refused = refusals(metrics, has)
+    refused = find_refusals(metrics, has)
     chosen = tuple(metric for metric in metrics if metric.name not in refused)
     # Parts of functions are summed by sub-bucket, and every mean and ratio if the file says so.
     resampled = {part.name: part for metric in chosen for part in metric.parts}
@@ -147,11 +151,11 @@ def plan_sums(experiment: Experiment, metrics: Sequence[Metric], prepared: Prepa
         resampled=tuple(resampled.values()),
         spreads=tuple(spread for spread in spread_metrics(metrics) if spread.needs <= has),
         refused=refused,
-        balanced=covariate_means(experiment),
+        balanced=define_covariate_means(experiment),
     )
 
 
-def refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:
+def find_refusals(metrics: Sequence[Metric], has: frozenset[Need]) -> dict[str, tuple[str, ...]]:
     """Return metrics that the logs cannot give → what the logs lack."""
     return {
         metric.name: tuple(sorted(metric.needs - has))

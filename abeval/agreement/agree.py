@@ -20,13 +20,13 @@ from abeval.logs.prepare import Extra, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
 from abeval.off_policy.log import PolicyChoice
-from abeval.off_policy.run import off_policy
+from abeval.off_policy.run import evaluate_policy
 from abeval.offline.impressions import check_relevance
 from abeval.offline.replay import ReplayOptions
 from abeval.offline.replay import replay as replay_models
 from abeval.results.agreement import Agreement, Backtest
 from abeval.results.analysis import Result
-from abeval.results.format import listing
+from abeval.results.format import join_items
 from abeval.results.history import HistoryRow
 from abeval.results.replay import ReplayResult
 
@@ -58,7 +58,7 @@ def build_agreement(
     return compare(result, **offline._asdict(), experiment=experiment, history=history)
 
 
-def offline_columns(experiment: Experiment) -> Extra:
+def choose_offline_columns(experiment: Experiment) -> Extra:
     """Choose the columns of the impressions that `read_offline` reads besides scores."""
     # A table of units has no impressions; `read_offline` refuses it with a message.
     return lambda log: [] if experiment.is_unit_table else list_cause_columns(experiment, log)
@@ -69,7 +69,8 @@ def read_offline(
 ) -> Offline:
     """Replay the models, and run the queries of the causes.
 
-    A `schema` is that of logs that were prepared with `offline_columns`; without, they are opened.
+    A `schema` is that of logs that were prepared with `choose_offline_columns`; without, they are
+    opened.
     Metrics of `also` are replayed beside those that the options ask for.
     """
     experiment = run.experiment
@@ -79,16 +80,16 @@ def read_offline(
             "add [logs.impressions] to the table of units",
         )
     if schema is None:
-        schema = prepare(run, [], offline_columns(experiment)).schema
+        schema = prepare(run, [], choose_offline_columns(experiment)).schema
     log = AgreementLog(experiment, run.engine, schema, open_training(run))
     replay, notes = _replay_models(run, options, schema, also)
     run.step("causes")
     facts, levels = dict[str, Frames](), dict[str, Levels | str]()
     for name in experiment.treatments:
         has = log.open(name)
-        facts[name] = _facts(log, has)
-        levels[name] = _levels(log, has)
-    return Offline(replay, facts, tuple(_backtests(run, log)), notes, levels)
+        facts[name] = _read_facts(log, has)
+        levels[name] = _estimate_lift_levels(log, has)
+    return Offline(replay, facts, tuple(_run_backtests(run, log)), notes, levels)
 
 
 def _replay_models(
@@ -108,25 +109,25 @@ def _replay_models(
     return replay, replay.notes
 
 
-def _levels(log: AgreementLog, has: frozenset[str]) -> Levels | str:
+def _estimate_lift_levels(log: AgreementLog, has: frozenset[str]) -> Levels | str:
     """Estimate the lifts between promise and outcome.
 
     Return a reason where the log lacks what they need.
     """
     missing = {"click", "baseline", "candidate"} - has
     if missing:
-        return f"the log has no {listing(sorted(missing))}"
+        return f"the log has no {join_items(sorted(missing))}"
     return estimate_levels(log.engine)
 
 
-def _facts(log: AgreementLog, has: frozenset[str]) -> Frames:
+def _read_facts(log: AgreementLog, has: frozenset[str]) -> Frames:
     """Return the rows of every query whose columns the log has, for one variant."""
     chosen = dict.fromkeys(q for c in CAUSES if has >= {*c.needed_columns} for q in c.queries)
     # A frame without rows says what the log has, so that causes can tell what it lacks.
     return {COLUMNS: pd.DataFrame(columns=sorted(has)), **{q: log.rows(q) for q in chosen}}
 
 
-def _backtests(run: Run, log: AgreementLog) -> Iterator[Backtest]:
+def _run_backtests(run: Run, log: AgreementLog) -> Iterator[Backtest]:
     """Estimate each variant from the log of the other, where propensities are logged."""
     columns = log.schema.impressions
     if "propensity" not in columns or "item_id" not in columns:
@@ -134,7 +135,7 @@ def _backtests(run: Run, log: AgreementLog) -> Iterator[Backtest]:
     control = run.experiment.control
     for variant in run.experiment.treatments:
         for source, target in ((control, variant), (variant, control)):
-            result = off_policy(run, source, PolicyChoice(to=target))
+            result = evaluate_policy(run, source, PolicyChoice(to=target))
             realised = None if result.realised is None else result.realised.value
             for row in result.rows:
                 numbers = (row.value, row.low, row.high, realised, row.z, row.reason)

@@ -69,7 +69,7 @@ class Number(NamedTuple):
 
     def interval(self, alpha: float) -> tuple[float, float]:
         """Return the interval by t with PARTS - 1 degrees of freedom."""
-        return effects.interval(self.value, self.se, PARTS - 1.0, alpha)
+        return effects.compute_interval(self.value, self.se, PARTS - 1.0, alpha)
 
     def exceeds_noise(self, alpha: float) -> bool:
         """Tell whether the interval excludes zero."""
@@ -97,7 +97,7 @@ def find_part(levels: Levels, name: str, points: Estimate | None) -> float | Non
         before, after = (levels.lifts[level] for level in _STEPS[name])
         step = Number(after - before)
     elif points is not None:
-        step = _constant(points)
+        step = _repeat_over_parts(points)
     else:
         return None
     # A step against the gap has a negative share, so the limit below refuses it too.
@@ -105,7 +105,7 @@ def find_part(levels: Levels, name: str, points: Estimate | None) -> float | Non
     return min(share, 1.0) if share >= _LEAST_PART and step.exceeds_noise(0.05) else None
 
 
-def _constant(points: Estimate) -> Number:
+def _repeat_over_parts(points: Estimate) -> Number:
     """Return a number of which all parts have the same value, and the error is known."""
     return Number(np.full(1 + PARTS, points.value), points.variance**0.5)
 
@@ -131,7 +131,7 @@ def build_gap(
     parts = dict[str, Number]()
     for name in names:
         if name in points and name not in _STEPS:
-            parts[name] = _constant(points[name])
+            parts[name] = _repeat_over_parts(points[name])
     # Steps without levels are in what was shown as well, and must not be charged twice.
     by_days = sum((part.values for part in parts.values()), np.zeros(1 + PARTS))
     # Both causes are one step between the same levels, which is charged once.
@@ -170,8 +170,8 @@ def build_gap_of_history(
         return Gap(case.variant, target, reason=f"{target} has no interval online")
     # Points are lifts of clicks per impression, which do not add up with another metric.
     names = [cause.name for cause in found if cause.name in points and target == METRIC]
-    parts = {name: _constant(points[name]) for name in names}
-    both = (_constant(promise.lift), _constant(lift))
+    parts = {name: _repeat_over_parts(points[name]) for name in names}
+    both = (_repeat_over_parts(promise.lift), _repeat_over_parts(lift))
     errors = [one.extra for one in (*both, *parts.values())]
     gap = Gap(case.variant, target, source="history", predictor=promise.predictor)
     return _fill(gap, both, errors, parts, found, case.alpha)

@@ -129,7 +129,7 @@ class CauseContext:
         if estimate is None:
             return Evidence(name, None, where=where)
         se = float(np.sqrt(estimate.variance))
-        ends = effects.interval(estimate.value, se, estimate.df, self.alpha)
+        ends = effects.compute_interval(estimate.value, se, estimate.df, self.alpha)
         return Evidence(name, estimate.value, *ends, where=where)
 
     def sides(self, name: str, control: Estimate, variant: Estimate) -> tuple[Evidence, Evidence]:
@@ -166,7 +166,8 @@ class CauseContext:
         return orient_offline(self.pair(self.gap.offline, self.control)).sign
 
     @property
-    def _stands(self) -> str:
+    def _standing(self) -> str:
+        """Return how offline and online stand to each other, such as `conflict`."""
         return "" if self.gap is None else self.gap.standing
 
     def closed_offline(self, before: float, without: float) -> float | None:
@@ -178,10 +179,10 @@ class CauseContext:
         """
         # Where only online differs, nobody can say how far the gap closes, but only a move towards
         # the sign online closes it.
-        if self.gap is not None and self._stands == "online only":
+        if self.gap is not None and self._standing == "online only":
             return None if (without - before) * (self.gap.online_strength or 0.0) > 0 else 0.0
         # Where offline differs, the gap closes as the difference reaches zero.
-        differs = self._stands in ("conflict", "offline only")
+        differs = self._standing in ("conflict", "offline only")
         return _clip_share(without - before, -before) if differs else None
 
     def closed_online(self, before: float, without: float) -> float | None:
@@ -190,9 +191,9 @@ class CauseContext:
         Both effects are of a metric of which more is better.
         """
         # Where only online differs, the gap closes as the effect reaches zero.
-        if self._stands == "online only":
+        if self._standing == "online only":
             return _clip_share(without - before, -before)
-        if self._stands not in ("conflict", "offline only"):
+        if self._standing not in ("conflict", "offline only"):
             return None
         # Where offline differs, it closes as the effect reaches the sign of the models there.
         return _clip_share(

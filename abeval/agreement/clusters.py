@@ -14,14 +14,14 @@ from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate, Floats, Refusal
 
 
-def ratio(above: Floats, below: Floats) -> Estimate | None:
+def estimate_cluster_ratio(above: Floats, below: Floats) -> Estimate | None:
     """Return Σ above / Σ below over clusters, by the delta method.
 
     None without a denominator.
 
     Example:
         >>> import numpy as np
-        >>> e = ratio(np.array([1.0, 2.0, 3.0]), np.array([10.0, 10.0, 10.0]))
+        >>> e = estimate_cluster_ratio(np.array([1.0, 2.0, 3.0]), np.array([10.0, 10.0, 10.0]))
         >>> e.value, round(e.variance, 6)
         (0.2, 0.003333)
     """
@@ -38,7 +38,7 @@ def estimate_from_influences(value: float, influence: Floats) -> Estimate:
     return Estimate(value, float((influence**2).sum()) * n / (n - 1), n, n - 1.0)
 
 
-def difference(first: Estimate, second: Estimate) -> Estimate:
+def estimate_difference(first: Estimate, second: Estimate) -> Estimate:
     """Return `second - first` of independent clusters."""
     variance = first.variance + second.variance
     df = effects.satterthwaite([first.variance, second.variance], [first.df, second.df])
@@ -52,11 +52,11 @@ def change_on_same(before: Estimate, after: Estimate) -> Estimate:
     return Estimate(after.value - before.value, error**2, before.units, before.df)
 
 
-def p_value(estimate: Estimate) -> float:
+def compute_p_value(estimate: Estimate) -> float:
     """Return the two-sided p-value of zero.
 
     Example:
-        >>> round(p_value(Estimate(1.0, 0.25, 1000, 999.0)), 3)
+        >>> round(compute_p_value(Estimate(1.0, 0.25, 1000, 999.0)), 3)
         0.046
     """
     # Without variance there is no t: a number that never varies is certain.
@@ -65,11 +65,11 @@ def p_value(estimate: Estimate) -> float:
     return float(2 * stdtr(estimate.df, -abs(estimate.value) / estimate.variance**0.5))
 
 
-def p_above(estimate: Estimate, limit: float) -> float:
+def compute_p_above(estimate: Estimate, limit: float) -> float:
     """Return the one-sided p-value of a number that is not above a limit.
 
     Example:
-        >>> round(p_above(Estimate(3.0, 1.0, 1000, 999.0), 1.0), 3)
+        >>> round(compute_p_above(Estimate(3.0, 1.0, 1000, 999.0), 1.0), 3)
         0.023
     """
     if estimate.variance <= 0:
@@ -90,15 +90,15 @@ def share(rows: pd.DataFrame, side: str, column: str, among: str) -> Estimate | 
     # Rows of a cluster depend on each other, so they are added before the variance.
     totals = rows[rows["side"] == side].groupby("cluster")[[column, among]].sum()
     above, below = (totals[name].to_numpy(dtype=np.float64) for name in (column, among))
-    return ratio(above, below)
+    return estimate_cluster_ratio(above, below)
 
 
-def shares(rows: pd.DataFrame, column: str, among: str) -> Shares | None:
+def compare_shares(rows: pd.DataFrame, column: str, among: str) -> Shares | None:
     """Return the shares of control and variant; None if one side has none."""
     control, variant = (share(rows, side, column, among) for side in ("control", "variant"))
     if control is None or variant is None:
         return None
-    return Shares(control, variant, difference(control, variant))
+    return Shares(control, variant, estimate_difference(control, variant))
 
 
 class ModelPair(NamedTuple):

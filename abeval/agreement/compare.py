@@ -96,13 +96,15 @@ def compare(
             facts=(facts or {}).get(name),
             levels=(levels or {}).get(name),
         )
-        case_rows = tuple(agreement_rows(case))
+        case_rows = tuple(build_agreement_rows(case))
         # AUC, or the first metric, against the first goal, is what is explained.
         gap = min(
             case_rows, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None
         )
         case = replace(case, gap=gap)
-        findings = {check: _lacking(check, case.facts) or check.judge(case) for check in CAUSES}
+        findings = {
+            check: _find_missing_data(check, case.facts) or check.judge(case) for check in CAUSES
+        }
         ranked_causes = _rank_causes(case, findings)
         if gap is not None:
             bill = _build_bill(case, findings, ranked_causes, history)
@@ -120,7 +122,7 @@ def compare(
         decompositions=tuple(part for case in cases for part in _decompose_differences(case)),
         backtests=tuple(backtests),
         causes=tuple(causes),
-        positions=tuple(rate for case in cases for rate in _position_rates(case)),
+        positions=tuple(rate for case in cases for rate in _estimate_position_rates(case)),
         notes=tuple(notes),
         questions=result.questions,
         gap=explanations[0].gap if explanations else None,
@@ -180,7 +182,7 @@ def _build_cause(
     )
 
 
-def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
+def _find_missing_data(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     """Say what the logs lack for the queries of a cause; None if nothing."""
     title = codes.describe_code(check.name).capitalize()
     if check.queries and facts is None:
@@ -194,7 +196,7 @@ def _lacking(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
     if not missing:
         return None
     needs = name_needs(missing)
-    return Unchecked(f"{title}: {fmt.listing(needs)} would show {check.shows}", needs)
+    return Unchecked(f"{title}: {fmt.join_items(needs)} would show {check.shows}", needs)
 
 
 def _explains(check: CauseCheck, share: float | None, case: CauseContext) -> bool:
@@ -203,10 +205,10 @@ def _explains(check: CauseCheck, share: float | None, case: CauseContext) -> boo
     if gap is None or gap.standing not in _GAPS:
         # A failed check explains why the two sides cannot be compared.
         return gap is not None and gap.reason == "untrusted" and check.name == "trust"
-    return not _came_as_promised(case, gap) and (share is None or share >= _LEAST_SHARE)
+    return not _is_promise_kept(case, gap) and (share is None or share >= _LEAST_SHARE)
 
 
-def _came_as_promised(case: CauseContext, gap: AgreementRow) -> bool:
+def _is_promise_kept(case: CauseContext, gap: AgreementRow) -> bool:
     """Tell whether the promised effect came, so that nothing is left to explain."""
     if not isinstance(case.levels, Levels) or is_gap(case.levels):
         return False
@@ -243,14 +245,16 @@ def _build_bill(
     reason = case.levels or "no logs were read"
     # Past experiments stand in only where the logs of this one cannot tell.
     if history and case.gap is not None:
-        promise = _promise(case, case.gap.online, history)
+        promise = _predict_promise(case, case.gap.online, history)
         if not isinstance(promise, str):
             return build_gap_of_history(case, promise, found_causes, points)
         reason = f"{reason}; {promise}"
     return results.Gap(case.variant, METRIC, reason=reason)
 
 
-def _promise(case: CauseContext, target: str, history: Sequence[HistoryRow]) -> Promise | str:
+def _predict_promise(
+    case: CauseContext, target: str, history: Sequence[HistoryRow]
+) -> Promise | str:
     """Predict the effect online from the offline differences on control's traffic."""
     metrics = {row.metric for row in (() if case.replay is None else case.replay.pairs)}
     differences = {
@@ -274,8 +278,9 @@ def write_explanation(
         stands = f"cannot be compared ({codes.describe_reason(gap.reason)})"
     head = (
         f"{compared} on the traffic of {case.control} "
-        f"({_ends(gap.difference, gap.low, gap.high, '+.4f')}) and {gap.online} of {case.variant} "
-        f"({_ends(gap.lift, gap.lift_low, gap.lift_high, '+.2%')}) {stands}."
+        f"({_format_interval(gap.difference, gap.low, gap.high, '+.4f')}) and {gap.online} of "
+        f"{case.variant} "
+        f"({_format_interval(gap.lift, gap.lift_low, gap.lift_high, '+.2%')}) {stands}."
     )
     cause_sentences = [
         f"{cause.rank}. {cause.message}{_share(cause)} {cause.remedy}".rstrip()
@@ -283,7 +288,7 @@ def write_explanation(
         if cause.status == "found"
     ]
     differs = gap.standing in _GAPS or (isinstance(case.levels, Levels) and is_gap(case.levels))
-    if not cause_sentences and differs and not _came_as_promised(case, gap):
+    if not cause_sentences and differs and not _is_promise_kept(case, gap):
         checked = sum(cause.status != "cannot be checked" for cause in causes)
         cause_sentences = [f"Causes that could be checked: {checked}. None explains the gap."]
     sized = [] if bill is None or bill.promised is None else [bill.sentence]
@@ -303,10 +308,10 @@ def write_explanation(
 def _share(cause: Cause) -> str:
     if cause.accounts_for is None:
         return ""
-    return f" It accounts for {fmt.percent(cause.accounts_for)} of the gap."
+    return f" It accounts for {fmt.format_percent(cause.accounts_for)} of the gap."
 
 
-def _ends(value: float | None, low: float | None, high: float | None, form: str) -> str:
+def _format_interval(value: float | None, low: float | None, high: float | None, form: str) -> str:
     if value is None:
         return "unknown"
     return f"{value:{form}}" + (
@@ -321,7 +326,7 @@ _DEEPEST = 50
 """Positions further down are not shown; they have few impressions."""
 
 
-def agreement_rows(case: CauseContext) -> Iterator[AgreementRow]:
+def build_agreement_rows(case: CauseContext) -> Iterator[AgreementRow]:
     """Set every offline metric against every online metric.
 
     They are of the replay and of the scorecard.
@@ -345,13 +350,13 @@ def agreement_rows(case: CauseContext) -> Iterator[AgreementRow]:
                 lift_high=row.lift_high,
                 standing=find_standing(offline, effect),
                 reason=offline.reason or effect.reason,
-                others=tuple(_others(case, metric, effect)),
+                others=tuple(_compare_other_traffics(case, metric, effect)),
                 offline_strength=offline.strength,
                 online_strength=effect.strength,
             )
 
 
-def _others(
+def _compare_other_traffics(
     case: CauseContext, metric: str, effect: SignedInterval
 ) -> Iterator[results.OfflineDifference]:
     traffics = dict.fromkeys(row.traffic for row in (case.replay.pairs if case.replay else ()))
@@ -388,9 +393,9 @@ def _decompose(case: CauseContext, metric: str) -> results.Decomposition:
     df = float(first.baseline.units + second.baseline.units - 2)
 
     def number(value: float, variance: float) -> tuple[float, float, float]:
-        return (value, *effects.interval(value, math.sqrt(variance), df, case.alpha))
+        return (value, *effects.compute_interval(value, math.sqrt(variance), df, case.alpha))
 
-    logged = clusters.difference(first.baseline, second.candidate)
+    logged = clusters.estimate_difference(first.baseline, second.candidate)
     # The mean of both traffics, because neither model nor traffic is exchanged first.
     model = (
         first.candidate.value
@@ -425,7 +430,7 @@ def _sum_variance(pair: ModelPair) -> float:
     return max(both - pair.difference.variance, 0.0)
 
 
-def _position_rates(case: CauseContext) -> Iterator[results.PositionRate]:
+def _estimate_position_rates(case: CauseContext) -> Iterator[results.PositionRate]:
     """Return a click rate for each variant and position; nothing without positions."""
     rows = (case.facts or {}).get("positions")
     if rows is None:
@@ -436,7 +441,7 @@ def _position_rates(case: CauseContext) -> Iterator[results.PositionRate]:
         for position in (p for p in positions if (variant, p) in cells):
             columns = cells[variant, position][["clicks", "impressions"]]
             clicks, shows = columns.to_numpy(dtype=np.float64).T
-            ends = case.number("", clusters.ratio(clicks, shows))
+            ends = case.number("", clusters.estimate_cluster_ratio(clicks, shows))
             counts = (int(shows.sum()), int(clicks.sum()))
             value = float(clicks.sum() / shows.sum())
             yield results.PositionRate(variant, int(position), *counts, value, ends.low, ends.high)

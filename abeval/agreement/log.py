@@ -15,7 +15,7 @@ from abeval.logs import views
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, map_columns, name_raw_column
 from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogSchema, list_own_columns, write_view_expression
-from abeval.metrics.row_text import over_columns
+from abeval.metrics.row_text import write_over_columns
 from abeval.offline.candidates import write_finite
 
 if TYPE_CHECKING:
@@ -54,10 +54,14 @@ def list_cause_columns(experiment: Experiment, log: LogColumns) -> list[str]:
     """Return the log's columns that causes read under their own names."""
     text = experiment.agreement.treated
     treated = () if text is None else list_own_columns([text], log, EXPRESSION_COLUMNS)
-    return [*_extra_columns(experiment, log).values(), *_features(experiment, log), *treated]
+    return [
+        *_map_extra_columns(experiment, log).values(),
+        *_list_numeric_features(experiment, log),
+        *treated,
+    ]
 
 
-def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
+def _map_extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
     """Return the log's own columns of `[agreement]` and of served flags.
 
     Keys are their names in `agreement_rows`.
@@ -67,7 +71,7 @@ def _extra_columns(experiment: Experiment, log: LogColumns) -> dict[str, str]:
     return {**flags, **configured}
 
 
-def _features(experiment: Experiment, log: LogColumns) -> list[str]:
+def _list_numeric_features(experiment: Experiment, log: LogColumns) -> list[str]:
     """Return the features that are numbers, as far as the log has them."""
     types = {name.lower(): kind for name, kind in log.types.items()}
     feature_types = ((name, types.get(name.lower())) for name in experiment.agreement.features)
@@ -114,7 +118,7 @@ class AgreementLog:
         # Variants with one model have no second score to compare.
         if scores["baseline"] == scores["candidate"]:
             scores["candidate"] = None
-        extra = _extra_columns(self.experiment, log)
+        extra = _map_extra_columns(self.experiment, log)
         source = {name: quote(name_raw_column(column)) for name, column in extra.items()}
         text = self.experiment.agreement.treated
         treated = "cast(null as bigint)"
@@ -146,8 +150,8 @@ class AgreementLog:
             "'variant')) as v (variant, side)",
         )
         self.engine.table("agreement_served", query("agreement/served_rows"))
-        features = _features(self.experiment, log)
-        self.engine.view("agreement_features", _features_sql(features, control))
+        features = _list_numeric_features(self.experiment, log)
+        self.engine.view("agreement_features", _write_feature_rows(features, control))
         has = {
             "features": bool(features),
             "treated": text is not None,
@@ -193,7 +197,7 @@ class AgreementLog:
             )
             yield "training_policy"
         text = self._score_name(variant)
-        score = None if text is None else over_columns(text, log.types)
+        score = None if text is None else write_over_columns(text, log.types)
         if score is not None and "click" in log:
             # Each unit of the training data is a cluster; without units, each row is one.
             cluster = "row_number() over (order by 1)"
@@ -234,7 +238,7 @@ class AgreementLog:
         return f"cast({column or 'null'} as {kind})"
 
 
-def _features_sql(features: Iterable[str], control: str) -> str:
+def _write_feature_rows(features: Iterable[str], control: str) -> str:
     """Select every feature of every impression of control."""
     parts = [
         f"select {literal(name)} as part, u.variant, u.sub_bucket % {CLUSTERS} as cluster, "

@@ -77,7 +77,7 @@ def fit_chances(
     starts: Sequence[Floats] | Floats = _STARTS if start is None else (start,)
     cells = share_cells(control, variant, rows)
     best = min((_minimise(cells, first) for first in starts), key=lambda fit: fit[1])
-    return _chances(best[0])
+    return _compute_chances(best[0])
 
 
 class Cells(NamedTuple):
@@ -113,7 +113,7 @@ def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
 
 def compare_cells(cells: Cells, fit: Floats) -> Floats:
     """Return how far the variant's weighted rows are from control's, in standard errors."""
-    chances, (control_rows, variant_rows) = _chances(fit), cells.rows
+    chances, (control_rows, variant_rows) = _compute_chances(fit), cells.rows
     chance, inverse = chances.control[:, None], 1 / chances.variant
     # Sums over served ranks, of the weight and of its square.
     once, twice = np.moveaxis(cells.theirs @ np.stack([inverse, inverse**2], axis=1), 2, 0)
@@ -125,7 +125,7 @@ def compare_cells(cells: Cells, fit: Floats) -> Floats:
     return np.concatenate([apart.ravel(), _PRIOR @ (fit - _USUAL)])
 
 
-def _chances(fit: Floats) -> Chances:
+def _compute_chances(fit: Floats) -> Chances:
     """Return the chances of two logistic curves over normal scores of the ranks."""
     control, variant = (
         # Written out, because `expit` knows no complex numbers.

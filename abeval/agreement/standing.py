@@ -27,7 +27,7 @@ class SignedInterval(NamedTuple):
 
     @property
     def strength(self) -> float | None:
-        """Return the middle of the interval in half-widths: beyond 1 it excludes zero.
+        """Return the middle of the interval over half its width: beyond ±1 it excludes zero.
 
         Example:
             >>> SignedInterval(1.0, 3.0).strength

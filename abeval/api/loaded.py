@@ -9,11 +9,11 @@ from abeval import bounds
 from abeval.calls import explain_methods
 from abeval.errors import ExperimentError
 from abeval.experiment.load import parse_experiment
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.experiment.model import Experiment
-from abeval.files import real
+from abeval.files import resolve_path
 from abeval.logs.run import Inputs, open_run
-from abeval.progress import silent
+from abeval.progress import ignore_step
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,7 +75,7 @@ class LoadedExperiment:
         parsed = parse_experiment({**current_entries, **entries}, self.experiment.folder)
         return LoadedExperiment(parsed, sums=self.sums, is_table=self.is_table)
 
-    def _sums(self, inputs: Inputs) -> "Sums | None":
+    def _find_sums(self, inputs: Inputs) -> "Sums | None":
         """Return the sums that stand in place of logs; None where there are logs."""
         if self.sums is None and self.experiment.logs.sums is not None:
             from abeval.table.sums import read_experiment_sums
@@ -117,8 +117,8 @@ class LoadedExperiment:
             if extra_inputs := [name for name in inputs if name != "step"]:
                 what = f"connect sums in a warehouse, which has no {', '.join(extra_inputs)}"
                 raise ExperimentError(what, "give one of them")
-            return analyze_in_warehouse(self.experiment, connect, inputs.get("step") or silent)
-        sums = self._sums(inputs)
+            return analyze_in_warehouse(self.experiment, connect, inputs.get("step") or ignore_step)
+        sums = self._find_sums(inputs)
         if sums is not None:
             from abeval.table.sums import judge_sums
 
@@ -173,10 +173,10 @@ class LoadedExperiment:
     def compare(self, metric: str, **inputs: Unpack[Inputs]) -> "Pairwise":
         """Compare every two variants on one metric, p-values adjusted over all pairs."""
         from abeval.aggregates.collect import collect
-        from abeval.inference.judge import pairwise
+        from abeval.inference.judge import compare_variant_pairs
 
-        experiment, metrics = self.experiment, named_metrics(self.experiment, [metric])
-        sums = self._sums(inputs)
+        experiment, metrics = self.experiment, find_metrics_by_name(self.experiment, [metric])
+        sums = self._find_sums(inputs)
         if sums is not None:
             from abeval.table.sums import aggregate_sums
 
@@ -184,7 +184,7 @@ class LoadedExperiment:
         else:
             with open_run(experiment, inputs) as run:
                 aggregates = collect(run, metrics)
-        return pairwise(experiment, metrics, metrics[0], aggregates)
+        return compare_variant_pairs(experiment, metrics, metrics[0], aggregates)
 
     def power(
         self,
@@ -226,7 +226,7 @@ class LoadedExperiment:
             if days is not None:
                 raise ExperimentError("interleaved lists are planned in units", "give mde")
             return plan_lists(self.experiment, lists, inputs, (mde, power), metrics)
-        chosen = named_metrics(self.experiment, metrics)
+        chosen = find_metrics_by_name(self.experiment, metrics)
         if not metrics:
             chosen = [m for m in chosen if m.role != "diagnostic"]
         with open_run(self.experiment, inputs) as run:
@@ -257,7 +257,7 @@ class LoadedExperiment:
             ExperimentError: There is no such metric, or a number makes no sense.
             LogError: The log has no time.
         """
-        from abeval.time.analysis import windows
+        from abeval.time.analysis import analyze_windows
         from abeval.time.cut import CLOCKS
 
         if any(days < 1 for days in (*widths, *(looks or ()))):
@@ -266,9 +266,9 @@ class LoadedExperiment:
             raise ExperimentError(
                 f"no windows by {unknown[0]!r}", f"choose from {', '.join(CLOCKS)}"
             )
-        chosen = named_metrics(self.experiment, metrics)
+        chosen = find_metrics_by_name(self.experiment, metrics)
         with open_run(self.experiment, inputs) as run:
-            return windows(run, chosen, widths, looks or (), by)
+            return analyze_windows(run, chosen, widths, looks or (), by)
 
     def check(self, **inputs: Unpack[Inputs]) -> "CheckResult":
         """Check the split and the logs, without a scorecard.
@@ -280,14 +280,16 @@ class LoadedExperiment:
             ('pass', ())
         """
         from abeval.aggregates.collect import collect
-        from abeval.inference.trust.checks import check, checked_metrics, disable_replays
+        from abeval.inference.trust.checks import check, disable_replays, list_checked_metrics
 
-        sums = self._sums(inputs)
+        sums = self._find_sums(inputs)
         if sums is not None:
             from abeval.table.sums import aggregate_sums
 
-            return check(*aggregate_sums(self.experiment, named_metrics(self.experiment), sums))
-        metrics = checked_metrics(self.experiment)
+            return check(
+                *aggregate_sums(self.experiment, find_metrics_by_name(self.experiment), sums)
+            )
+        metrics = list_checked_metrics(self.experiment)
         # A check has no scorecard whose tests could be replayed.
         with open_run(disable_replays(self.experiment), inputs) as run:
             aggregates = collect(run, metrics)
@@ -312,7 +314,7 @@ class LoadedExperiment:
 
         bounds.check_between("runs", runs, 1, bounds.MAX_REPLAYS)
         bounds.check_seed(seed)
-        chosen = named_metrics(self.experiment, metrics)
+        chosen = find_metrics_by_name(self.experiment, metrics)
         with open_run(self.experiment, inputs) as run:
             # Metrics without replays are named as refused, with the reason.
             replayed = [metric for metric in chosen if metric.source.no_replays is None]
@@ -354,7 +356,7 @@ class LoadedExperiment:
                 hint = "name a CSV file of its units and variants instead"
                 raise ExperimentError(f"{name!r} has no [assignment]", hint)
             rules[name] = rule
-        judged = [m for m in named_metrics(self.experiment) if m.role != "diagnostic"]
+        judged = [m for m in find_metrics_by_name(self.experiment) if m.role != "diagnostic"]
         with open_run(self.experiment, inputs) as run:
             result = audit(run, rules)
             # Effects of units that share a cluster are no sums of single units.
@@ -399,16 +401,16 @@ class LoadedExperiment:
             LogError: The log has no propensity, or the table is no policy.
         """
         from abeval.off_policy.log import PolicyChoice
-        from abeval.off_policy.run import OffPolicyOptions, off_policy
+        from abeval.off_policy.run import OffPolicyOptions, evaluate_policy
 
         choice = PolicyChoice(to, probability, policy)
         options = OffPolicyOptions(tuple(clip), tuple(switch), tuple(shrink), min_ess=min_ess)
         # The file of a policy is among those that the run may read.
         reads = []
         if isinstance(policy, str | Path):
-            reads = [str(real(self.experiment.folder / policy))]
+            reads = [str(resolve_path(self.experiment.folder / policy))]
         with open_run(self.experiment, inputs, reads) as run:
-            return off_policy(run, source, choice, options, reward)
+            return evaluate_policy(run, source, choice, options, reward)
 
     def replay(self, **options: "Unpack[ReplayKeywords]") -> "ReplayResult":
         """Score every model offline, on this experiment's log, and compare them in pairs.
@@ -451,7 +453,12 @@ class LoadedExperiment:
             'position'
         """
         from abeval.aggregates.collect import collect_prepared
-        from abeval.agreement.agree import OFFLINE, build_agreement, offline_columns, read_offline
+        from abeval.agreement.agree import (
+            OFFLINE,
+            build_agreement,
+            choose_offline_columns,
+            read_offline,
+        )
         from abeval.history.history import read_past
         from abeval.offline.replay import ReplayOptions
         from abeval.pipeline import judge_aggregates
@@ -459,9 +466,11 @@ class LoadedExperiment:
         past = () if history is None else read_past(Path(history))
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
         # Columns of models are read in the same pass as those of metrics.
-        extra = offline_columns(self.experiment)
+        extra = choose_offline_columns(self.experiment)
         with open_run(self.experiment, inputs) as run:
-            aggregates, logs = collect_prepared(run, named_metrics(self.experiment), extra=extra)
+            aggregates, logs = collect_prepared(
+                run, find_metrics_by_name(self.experiment), extra=extra
+            )
             offline = read_offline(run, options, logs.schema)
         result = judge_aggregates(self.experiment, aggregates, run.step)
         return build_agreement(result, offline, self.experiment, past)

@@ -29,16 +29,16 @@ def md5_60(salt: str, unit: str) -> int:
     return int(md5(f"{salt}:{unit}")[:HEX_DIGITS], 16)
 
 
-def slot(h: int) -> int:
+def compute_slot(h: int) -> int:
     """Return the slot, 0 to 999,999, that decides the variant.
 
-    >>> slot(544213474231947086)
+    >>> compute_slot(544213474231947086)
     947086
     """
     return h % SLOTS
 
 
-def sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
+def compute_sub_bucket(h: int, count: int = SUB_BUCKETS) -> int:
     """Return the sub-bucket for resampling, independent of the slot."""
     # Digits above those of the slot, so independent of the variant.
     return (h // SLOTS) % count
@@ -87,7 +87,7 @@ def _as_signed(h: int) -> int:
     return ((h & 0xFFFFFFFF) ^ 0x80000000) - 0x80000000
 
 
-def unit_text(unit: object) -> str:
+def format_unit_id(unit: object) -> str:
     """Return the text to hash: the same as DuckDB's ``cast(id as varchar)``.
 
     Raises:
@@ -165,7 +165,7 @@ class Draw(NamedTuple):
         >>> Draw("md5_32", "", modulus=10_000).number("alice")
         3170
         """
-        text = f"{self.before}{unit_text(unit)}{self.after}"
+        text = f"{self.before}{format_unit_id(unit)}{self.after}"
         if self.hash in HEX_HASHES:
             algorithm, digits = HEX_HASHES[self.hash]
             hashed = hashlib.new(algorithm, text.encode(), usedforsecurity=False)
@@ -203,7 +203,7 @@ class Rule(NamedTuple):
     """A sequence of stages that gives a unit's variant, or leaves it out.
 
     >>> draw = Draw("md5_32", "salt-", modulus=10_000)
-    >>> rule = Rule((Stage(draw, shares({"control": 0.5, "treatment": 0.5}, 10_000)),))
+    >>> rule = Rule((Stage(draw, split_into_ranges({"control": 0.5, "treatment": 0.5}, 10_000)),))
     >>> rule.variant("alice")
     'control'
     """
@@ -223,12 +223,12 @@ class Rule(NamedTuple):
         return [self.variant(unit) for unit in units]
 
 
-def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
+def split_into_ranges(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
     """Divide `size` numbers into ranges in proportion to the weights.
 
     Ends are rounded to a millionth, so that the range of 0.1 + 0.2 ends where that of 0.3 does.
 
-    >>> shares({"a": 1, "b": 3}, 100)
+    >>> split_into_ranges({"a": 1, "b": 3}, 100)
     (Range(label='a', start=0, stop=25.0), Range(label='b', start=25.0, stop=100.0))
     """
     total = math.fsum(weights.values())
@@ -236,7 +236,7 @@ def shares(weights: Mapping[str, float], size: float) -> tuple[Range, ...]:
     return tuple(map(Range, weights, [0, *ends], ends))
 
 
-def _flagsmith(text: str, _: int) -> int:
+def _hash_by_flagsmith(text: str, _: int) -> int:
     """Draw again with the id repeated if the draw is exactly 100 %."""
     repeated = text
     # Flagsmith's own rule, for a draw of 100 % is outside all ranges.
@@ -251,5 +251,5 @@ _HASHES: Mapping[HashName, Callable[[str, int], int]] = {
     "murmur3": _murmur3_32,
     "murmur3_optimizely": lambda text, _: _murmur3_32(text, 1) * 10_000 >> 32,
     "java": lambda text, seed: abs(_as_signed(java_hash(text) ^ seed)),
-    "flagsmith": _flagsmith,
+    "flagsmith": _hash_by_flagsmith,
 }

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.assignment.draws import md5_60, unit_text
+from abeval.assignment.draws import format_unit_id, md5_60
 from abeval.assignment.plan import check_salt
 from abeval.calls import explain_types
 from abeval.errors import ExperimentError, LogError
@@ -104,7 +104,7 @@ def interleave(
     if wrong:
         raise ExperimentError(wrong, "give the list of each ranker, its items best first")
     most = length or (_MAX_OPTIMIZED if method == "optimized" else sum(map(len, lists.values())))
-    request = unit_text(request_id)
+    request = format_unit_id(request_id)
     # Sorted, so that the order of the rankers cannot change the list.
     ordered = {ranker: lists[ranker] for ranker in sorted(lists)}
     return _METHODS[method](ordered, most, lambda what: md5_60(salt, f"{request}:{what}"))
@@ -115,7 +115,7 @@ _Lists = Mapping[str, Sequence[Hashable]]
 _Draw = Callable[[str], int]
 
 
-def _draft_order(rankers: Sequence[str], position: int, draw: _Draw) -> list[str]:
+def _order_rankers(rankers: Sequence[str], position: int, draw: _Draw) -> list[str]:
     """Return the order in which rankers draft in the round of a position.
 
     The ranker with the smallest md5 of `salt:request:1:ranker` comes first, here and in SQL.
@@ -134,7 +134,7 @@ def _draft_by_teams(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, .
         # From here on all items would come from the other rankers.
         if any(next_of[ranker] == len(items) for ranker, items in lists.items()):
             break
-        order = order or _draft_order([*lists], len(drafted) + 1, draw)
+        order = order or _order_rankers([*lists], len(drafted) + 1, draw)
         team = order.pop(0)
         item = lists[team][next_of[team]]
         drafted[item] = Drafted(len(drafted) + 1, item, team)
@@ -142,7 +142,7 @@ def _draft_by_teams(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, .
 
 
 def _draft_balanced(lists: _Lists, length: int, draw: _Draw) -> tuple[Drafted, ...]:
-    first, second = (lists[ranker] for ranker in _draft_order([*lists], 1, draw))
+    first, second = (lists[ranker] for ranker in _order_rankers([*lists], 1, draw))
     pairs = zip(first, second, strict=False)
     drafted = list[Drafted]()
     for item in islice(dict.fromkeys(item for pair in pairs for item in pair), length):
@@ -161,7 +161,7 @@ def _draft_probabilistic(lists: _Lists, length: int, draw: _Draw) -> tuple[Draft
     }
     while len(drafted) < length and all(weights.values()):
         position = len(drafted) + 1
-        team, other = _draft_order([*lists], 2 * position - 1, draw)
+        team, other = _order_rankers([*lists], 2 * position - 1, draw)
         # A point on the cumulative weights of the team's remaining items.
         number = draw(f"{position}:item") / 2.0**60 * sum(weights[team].values())
         chosen = None

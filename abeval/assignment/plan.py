@@ -12,7 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from abeval.assignment import draws
-from abeval.assignment.draws import HEX_DIGITS, SLOTS, SUB_BUCKETS, Range, Rule, Stage, unit_text
+from abeval.assignment.draws import (
+    HEX_DIGITS,
+    SLOTS,
+    SUB_BUCKETS,
+    Range,
+    Rule,
+    Stage,
+    format_unit_id,
+)
 from abeval.bounds import MAX_WEIGHT, check_between
 from abeval.errors import ExperimentError, LogError
 
@@ -86,7 +94,7 @@ class Assignment:
         if self.sub_buckets < 1:
             raise ExperimentError(f"sub_buckets is {self.sub_buckets}", hint="use at least 1")
         object.__setattr__(self, "weights", dict(self.weights))
-        object.__setattr__(self, "ranges", _ranges(self.weights))
+        object.__setattr__(self, "ranges", _divide_slots(self.weights))
 
     def assign(self, unit: object) -> Assigned:
         """Return the hash, slot, sub-bucket and variant of one unit.
@@ -94,11 +102,11 @@ class Assignment:
         >>> Assignment("exp_42", {"a": 1, "b": 1}).assign("00123")
         Assigned(unit='00123', h=13812144263782114, slot=782114, sub_bucket=2183, variant='b')
         """
-        text = unit_text(unit)
+        text = format_unit_id(unit)
         h = draws.md5_60(self.salt, text)
-        slot = draws.slot(h)
-        bucket = draws.sub_bucket(h, self.sub_buckets)
-        return Assigned(text, h, slot, bucket, self._range(slot).label)
+        slot = draws.compute_slot(h)
+        bucket = draws.compute_sub_bucket(h, self.sub_buckets)
+        return Assigned(text, h, slot, bucket, self._find_range(slot).label)
 
     def assign_many(self, units: Iterable[object]) -> pd.DataFrame:
         """Assign units, one row each, in order: ``unit, h, slot, sub_bucket, variant``.
@@ -129,11 +137,11 @@ class Assignment:
             **assigned._asdict(),
             salt=self.salt,
             digest=draws.md5(f"{self.salt}:{assigned.unit}"),
-            range=self._range(assigned.slot),
+            range=self._find_range(assigned.slot),
             sub_buckets=self.sub_buckets,
         )
 
-    def _range(self, slot: int) -> Range:
+    def _find_range(self, slot: int) -> Range:
         return self.ranges[bisect_right([r.stop for r in self.ranges], slot)]
 
 
@@ -152,7 +160,7 @@ def _check_weights(weights: Mapping[str, float]) -> None:
         raise ExperimentError("no variant has a weight above 0", "set at least one weight above 0")
 
 
-def _ranges(weights: Mapping[str, float]) -> tuple[Range, ...]:
+def _divide_slots(weights: Mapping[str, float]) -> tuple[Range, ...]:
     # Boundaries are rounded, not widths: widths rounded one by one need not sum to all slots.
     total = list(accumulate(weights.values()))
     stops = [round(part / total[-1] * SLOTS) for part in total]
@@ -296,11 +304,13 @@ class Plan:
         """Return the stages a unit must pass: holdout, layer, and the split."""
         stages: dict[_Reason, Stage] = {}
         if self.holdout is not None:
-            stages["holdout"] = _stage(self.holdout.salt, Range("in", self.holdout.stop, SLOTS))
+            stages["holdout"] = _build_slot_stage(
+                self.holdout.salt, Range("in", self.holdout.stop, SLOTS)
+            )
         if self.layer is not None:
             layer, name = self.layer
-            stages["layer"] = _stage(layer.salt, Range("in", *layer.owned[name]))
-        return stages | {"traffic": _stage(self.split.salt, *self.ranges)}
+            stages["layer"] = _build_slot_stage(layer.salt, Range("in", *layer.owned[name]))
+        return stages | {"traffic": _build_slot_stage(self.split.salt, *self.ranges)}
 
     def rule(self) -> Rule:
         """Return holdout, layer, traffic and split as draws, which have a form in SQL."""
@@ -308,7 +318,7 @@ class Plan:
 
     def place(self, unit: object) -> Placement:
         """Return a unit's variant, and the step that decided."""
-        text = unit_text(unit)
+        text = format_unit_id(unit)
         if text in self.overrides:
             return Placement(text, self.overrides[text], "override", analysed=False)
         labels = {step: stage.label(text) for step, stage in self._stages.items()}
@@ -321,7 +331,7 @@ class Plan:
 
     def explain(self, unit: object) -> str:
         """Explain every step for one unit, one a line, the split as `Assignment.explain`."""
-        text = unit_text(unit)
+        text = format_unit_id(unit)
         placement = self.place(text)
         lines = [f"override    {self.overrides[text]}"] if text in self.overrides else []
         slots = {step: int(stage.draw.number(text)) for step, stage in self._stages.items()}
@@ -353,7 +363,7 @@ class Plan:
         return pd.DataFrame(rows, columns=Placement._fields).join(split)
 
 
-def _stage(salt: str, *ranges: Range) -> Stage:
+def _build_slot_stage(salt: str, *ranges: Range) -> Stage:
     return Stage(draws.Draw("md5_60", f"{salt}:", modulus=SLOTS), ranges)
 
 
@@ -367,11 +377,13 @@ def read_plan(
 ) -> Plan:
     """Return the plan that the options of `abeval tools assign` describe."""
     tables = [{} if file is None else dict(read_assignment(file)) for file in (overrides, sticky)]
-    owned = None if layer is None else _layer(layer)
-    return Plan(split, traffic, owned, None if holdout is None else _holdout(holdout), *tables)
+    owned = None if layer is None else _parse_layer(layer)
+    return Plan(
+        split, traffic, owned, None if holdout is None else _parse_holdout(holdout), *tables
+    )
 
 
-def _layer(text: str) -> tuple[Layer, str]:
+def _parse_layer(text: str) -> tuple[Layer, str]:
     salt, _, slots = text.rpartition(":")
     start, _, stop = slots.partition("-")
     if not (salt and start.isdecimal() and stop.isdecimal()):
@@ -380,7 +392,7 @@ def _layer(text: str) -> tuple[Layer, str]:
     return Layer(salt, {"this": (int(start), int(stop))}), "this"
 
 
-def _holdout(text: str) -> Holdout:
+def _parse_holdout(text: str) -> Holdout:
     salt, _, share = text.rpartition(":")
     try:
         return Holdout(salt, float(share))

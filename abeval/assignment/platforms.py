@@ -13,7 +13,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from abeval.assignment.draws import FLAGSMITH_STEPS, LONG_SCALE, Draw, Range, Rule, Stage, shares
+from abeval.assignment.draws import (
+    FLAGSMITH_STEPS,
+    LONG_SCALE,
+    Draw,
+    Range,
+    Rule,
+    Stage,
+    split_into_ranges,
+)
 from abeval.errors import ExperimentError
 
 _Weights = Mapping[str, float]
@@ -30,10 +38,10 @@ class Scheme(BaseModel, ABC):
 
     def rule(self, weights: _Weights) -> Rule:
         """Return the rule for variants of these weights, in the platform's order."""
-        return Rule(tuple(self._stages(weights)))
+        return Rule(tuple(self._list_stages(weights)))
 
     @abstractmethod
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         """Yield the stages a unit must pass, the one of the variants last."""
 
 
@@ -56,11 +64,11 @@ class Eppo(Scheme):
     shards: int = Field(default=10_000, ge=1)
     flag: str | None = None
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.flag is not None or self.traffic_salt is not None:
             draw = self._draw("exposure", self.traffic_salt or "")
-            yield _between(draw, 0, self.traffic * self.shards)
-        yield Stage(self._draw("assignment", self.salt), shares(weights, self.shards))
+            yield _build_admission_stage(draw, 0, self.traffic * self.shards)
+        yield Stage(self._draw("assignment", self.salt), split_into_ranges(weights, self.shards))
 
     def _draw(self, purpose: str, salt: str) -> Draw:
         if self.flag is not None:
@@ -78,8 +86,8 @@ class Firebase(Scheme):
     platform: Literal["firebase"]
     seed: str = ""
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
-        ranges = shares(weights, 100_000_000)
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
+        ranges = split_into_ranges(weights, 100_000_000)
         # Firebase's ranges are open below and closed above.
         closed = tuple(Range(r.label, r.start + 1 if r.start else 0, r.stop + 1) for r in ranges)
         draw = Draw("sha256", f"{self.seed}." if self.seed else "", modulus=100_000_000)
@@ -96,8 +104,10 @@ class Flagsmith(Scheme):
     platform: Literal["flagsmith"]
     feature: str
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
-        yield Stage(Draw("flagsmith", f"{self.feature},"), shares(weights, FLAGSMITH_STEPS - 1))
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
+        yield Stage(
+            Draw("flagsmith", f"{self.feature},"), split_into_ranges(weights, FLAGSMITH_STEPS - 1)
+        )
 
 
 class GrowthBook(Scheme):
@@ -121,19 +131,19 @@ class GrowthBook(Scheme):
     coverage: float = 1.0
     namespace: tuple[str, float, float] | None = None
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.namespace is not None:
             name, *ends = self.namespace
-            yield _between(_growthbook(f"__{name}", 1), *ends)
+            yield _build_admission_stage(_choose_growthbook_draw(f"__{name}", 1), *ends)
         total = math.fsum(weights.values())
         # Weights that sum to nearly 1 are taken as they are, and no others.
         near = [w if 0.99 <= total <= 1.01 else w / total for w in weights.values()]
-        ranges = growthbook_ranges(len(near), self.coverage, near)
-        draw = _growthbook(self.seed, self.version)
+        ranges = list_growthbook_ranges(len(near), self.coverage, near)
+        draw = _choose_growthbook_draw(self.seed, self.version)
         yield Stage(draw, tuple(Range(n, *ends) for n, ends in zip(weights, ranges, strict=True)))
 
 
-def _growthbook(seed: str, version: int) -> Draw:
+def _choose_growthbook_draw(seed: str, version: int) -> Draw:
     if version == 2:
         return Draw("fnv1a32_twice", before=seed, modulus=10_000, divisor=10_000.0)
     return Draw("fnv1a32", after=seed, modulus=1000, divisor=1000.0)
@@ -153,9 +163,9 @@ class LaunchDarkly(Scheme):
     salt: str = ""
     seed: int | None = None
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         prefix = f"{self.key}.{self.salt}" if self.seed is None else str(self.seed)
-        *ranges, last = _steps(weights)
+        *ranges, last = _accumulate_ranges(weights)
         # Who is past the end is in the last variation.
         draw = Draw("sha1_60", f"{prefix}.", divisor=LONG_SCALE)
         yield Stage(draw, (*ranges, last._replace(stop=math.inf)))
@@ -179,10 +189,12 @@ class Optimizely(Scheme):
     group: str | None = None
     group_range: tuple[int, int] = (0, 10_000)
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.group is not None:
-            yield _between(Draw("murmur3_optimizely", after=self.group), *self.group_range)
-        split = shares(weights, 10_000 * self.traffic)
+            yield _build_admission_stage(
+                Draw("murmur3_optimizely", after=self.group), *self.group_range
+            )
+        split = split_into_ranges(weights, 10_000 * self.traffic)
         if self.ends is not None:
             stops = self.ends.values()
             split = tuple(map(Range, self.ends, [0, *stops], stops))
@@ -209,7 +221,7 @@ class PlanOut(Scheme):
     segments: int = Field(default=10_000, ge=1)
     owned: tuple[int, ...] = ()
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.namespace is not None:
             draw = Draw("sha1_60", f"{self.namespace}.segment.", modulus=self.segments)
             yield Stage(
@@ -222,8 +234,8 @@ class PlanOut(Scheme):
             return
         # Ranges own their end; the first owns 0 too.
         ranges = tuple(
-            Range(r.label, _after(r.start) if r.start else 0, _after(r.stop))
-            for r in _steps(weights)
+            Range(r.label, _include_end(r.start) if r.start else 0, _include_end(r.stop))
+            for r in _accumulate_ranges(weights)
         )
         yield Stage(draw._replace(divisor=LONG_SCALE), ranges)
 
@@ -240,10 +252,10 @@ class PostHog(Scheme):
     key: str
     rollout: _Percent = 100.0
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         draw = Draw("sha1_60", f"{self.key}.", divisor=LONG_SCALE)
-        yield _between(draw, 0, _after(self.rollout / 100))
-        yield Stage(draw._replace(after="variant"), _steps(weights))
+        yield _build_admission_stage(draw, 0, _include_end(self.rollout / 100))
+        yield Stage(draw._replace(after="variant"), _accumulate_ranges(weights))
 
 
 class Split(Scheme):
@@ -262,11 +274,11 @@ class Split(Scheme):
     traffic: _Percent = 100.0
     traffic_seed: int = 0
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         draw = Draw("murmur3" if self.algorithm == "murmur3" else "java", modulus=100)
         if self.traffic < 100:
-            yield _between(draw._replace(seed=self.traffic_seed), 0, self.traffic)
-        yield Stage(draw._replace(seed=self.seed), shares(weights, 100))
+            yield _build_admission_stage(draw._replace(seed=self.traffic_seed), 0, self.traffic)
+        yield Stage(draw._replace(seed=self.seed), split_into_ranges(weights, 100))
 
 
 class Statsig(Scheme):
@@ -283,11 +295,13 @@ class Statsig(Scheme):
     gate: tuple[str, str] | None = None
     gate_percent: _Percent = 100.0
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         if self.gate is not None:
             draw = Draw("sha256_64", ".".join(self.gate) + ".", modulus=10_000)
-            yield _between(draw, 0, self.gate_percent * 100)
-        yield Stage(Draw("sha256_64", f"{self.salt}.", modulus=1000), shares(weights, 1000))
+            yield _build_admission_stage(draw, 0, self.gate_percent * 100)
+        yield Stage(
+            Draw("sha256_64", f"{self.salt}.", modulus=1000), split_into_ranges(weights, 1000)
+        )
 
 
 class Unleash(Scheme):
@@ -302,16 +316,16 @@ class Unleash(Scheme):
     group: str
     rollout: _Percent = 100.0
 
-    def _stages(self, weights: _Weights) -> Iterator[Stage]:
+    def _list_stages(self, weights: _Weights) -> Iterator[Stage]:
         total = math.fsum(weights.values())
         if total != int(total):
             hint = "write them as Unleash does: whole numbers, usually 1000 in all"
             raise ExperimentError(f"the weights of an Unleash scheme sum to {total:g}", hint)
         draw = Draw("murmur3", f"{self.group}:", modulus=100)
-        yield _between(draw, 0, math.floor(self.rollout))
+        yield _build_admission_stage(draw, 0, math.floor(self.rollout))
         # A second seed makes the variant independent of the rollout.
         draw = draw._replace(modulus=int(total), seed=_UNLEASH_VARIANT_SEED)
-        yield Stage(draw, shares(weights, int(total)))
+        yield Stage(draw, split_into_ranges(weights, int(total)))
 
 
 AnyScheme = Annotated[
@@ -330,12 +344,12 @@ AnyScheme = Annotated[
 ]
 
 
-def growthbook_ranges(
+def list_growthbook_ranges(
     count: int, coverage: float, weights: Sequence[float]
 ) -> list[tuple[float, float]]:
     """Return the range of each variation: starts by weight, lengths by coverage.
 
-    >>> growthbook_ranges(2, 0.5, [0.5, 0.5])
+    >>> list_growthbook_ranges(2, 0.5, [0.5, 0.5])
     [(0, 0.25), (0.5, 0.75)]
     """
     coverage = min(max(coverage, 0), 1)
@@ -345,17 +359,17 @@ def growthbook_ranges(
     return [(start, start + coverage * weight) for start, weight in zip(starts, weights)]  # noqa: B905
 
 
-def _between(draw: Draw, start: float, stop: float) -> Stage:
+def _build_admission_stage(draw: Draw, start: float, stop: float) -> Stage:
     return Stage(draw, (Range("in", start, stop),))
 
 
-def _steps(weights: _Weights) -> tuple[Range, ...]:
+def _accumulate_ranges(weights: _Weights) -> tuple[Range, ...]:
     """Return ranges that end at the cumulative shares, in the platform's order."""
     total = math.fsum(weights.values())
     ends = list(accumulate(weight / total for weight in weights.values()))
     return tuple(map(Range, weights, [0, *ends], ends))
 
 
-def _after(number: float) -> float:
+def _include_end(number: float) -> float:
     """Return the end of a half-open range that includes this number."""
     return math.nextafter(number, math.inf)

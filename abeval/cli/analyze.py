@@ -204,10 +204,10 @@ def analyze(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 
 
 def _check_or_compare(loaded: "LoadedExperiment", request: _Request) -> None:
     """Check the split and the logs, or compare every pair of variants on a metric."""
-    from abeval.progress import steps
+    from abeval.progress import show_progress
 
     outcome: CheckResult | Pairwise
-    with steps("check") as step:
+    with show_progress("check") as step:
         if request.pairs is None:
             outcome = loaded.check(step=step)
         else:
@@ -221,9 +221,9 @@ def _check_or_compare(loaded: "LoadedExperiment", request: _Request) -> None:
 
 def _judge_rankers(loaded: "LoadedExperiment", request: _Request) -> None:
     """Judge which ranker users of interleaved lists prefer."""
-    from abeval.progress import steps
+    from abeval.progress import show_progress
 
-    with steps(profile=request.profile) as step:
+    with show_progress(profile=request.profile) as step:
         lists = loaded.preferences(step=step)
     for file in request.report or ():
         _write_report(file, lists)
@@ -238,12 +238,12 @@ def _judge_rankers(loaded: "LoadedExperiment", request: _Request) -> None:
 def _judge_variants(loaded: "LoadedExperiment", request: _Request) -> None:
     """Judge the variants of an A/B test; write and print the result."""
     from abeval.files import write_text
-    from abeval.progress import steps
+    from abeval.progress import show_progress
 
     study: Study | None = None
     has_logs = request.connect is None and request.sums is None and loaded.sums is None
     has_study = bool(request.report) and has_logs and not loaded.is_table
-    with steps("study" if has_study else "analyze", profile=request.profile) as step:
+    with show_progress("study" if has_study else "analyze", profile=request.profile) as step:
         if has_study:
             # A report of logs has all that they allow, which takes longer than the analysis.
             study = loaded.study(step=step)
@@ -274,19 +274,19 @@ def _print_analysis(result: "Result", study: "Study | None", request: _Request) 
     """Print an analysis as text, as Markdown, or as JSON for programs."""
     outlook, offline = None, tuple[str, ...]()
     if study is not None:
-        from abeval.report.agreement_page import standing_lines
+        from abeval.report.agreement_page import write_standings
 
-        outlook, offline = study.outlook, standing_lines(study)
+        outlook, offline = study.outlook, write_standings(study)
     if request.format == "md":
         typer.echo(_as_study(study or result).to_markdown(), nl=False)
     elif request.brief:
-        from abeval.brief import brief_json
+        from abeval.brief import write_brief_json
 
-        typer.echo(brief_json(result, outlook, offline))
+        typer.echo(write_brief_json(result, outlook, offline))
     else:
         from abeval.report.terminal import print_result
 
-        print_result(result, options.console(), request.whole, outlook, offline)
+        print_result(result, options.open_console(), request.whole, outlook, offline)
 
 
 def _refuse(what: str, options: Mapping[str, object]) -> None:

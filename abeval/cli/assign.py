@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from abeval.cli.options import JsonFile, Reads, console, parse_weights
+from abeval.cli.options import JsonFile, Reads, open_console, parse_weights
 from abeval.errors import ExperimentError, LogError
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def assign(
     if explain is not None:
         _explain(plan, explain, json_file)
     elif sql is not None:
-        typer.echo(_sql(plan, sql))
+        typer.echo(_write_rule_sql(plan, sql))
     elif ids is not None and slots is not None:
         # Switchbacks alternate two variants: other splits have no schedule.
         if period is None or len({*split.weights.values()}) != 1 or len(split.weights) != 2:
@@ -103,7 +103,7 @@ def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
 
     # Each step's words go on below its words, not below its name.
     for line in plan.explain(unit).splitlines():
-        typer.echo(fill(line, console().width, subsequent_indent=" " * 12))
+        typer.echo(fill(line, open_console().width, subsequent_indent=" " * 12))
     if json_file is not None:
         explanation = plan.split.explain(unit)
         placement = plan.place(unit)
@@ -116,15 +116,15 @@ def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
         write_text(json_file, json.dumps(fields, indent=2) + "\n")
 
 
-def _sql(plan: "Plan", dialect: str) -> str:
-    from abeval.engines.builders import rule_sql
-    from abeval.engines.statement import rule_statement
+def _write_rule_sql(plan: "Plan", dialect: str) -> str:
+    from abeval.engines.builders import write_rule_variant
+    from abeval.engines.statement import write_rule_statement
 
     if plan.overrides or plan.sticky:
         what = "overrides and sticky units are a table, not a rule"
         raise ExperimentError(what, "join the table in your own SQL")
-    variant = rule_sql(plan.rule(), "cast(unit_id as varchar)")
-    return rule_statement(f"select unit_id, {variant} as variant from units", dialect)
+    variant = write_rule_variant(plan.rule(), "cast(unit_id as varchar)")
+    return write_rule_statement(f"select unit_id, {variant} as variant from units", dialect)
 
 
 def _write(frame: "DataFrame", json_file: Path | None) -> None:

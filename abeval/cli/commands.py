@@ -37,7 +37,7 @@ def _default_to(*default: object) -> Callable[[list[object] | None], tuple[objec
     return lambda typed: tuple(typed or default)
 
 
-def _fraction(text: str | None) -> float | None:
+def _parse_fraction(text: str | None) -> float | None:
     """Read `1%` or `0.01` as a number."""
     if text is None:
         return None
@@ -47,7 +47,9 @@ def _fraction(text: str | None) -> float | None:
         raise ExperimentError(f"--mde: {text!r} is not a number such as 1% or 0.01") from None
 
 
-def _others(options: list[str] | None) -> "dict[str, LoadedExperiment | pd.Series[str]]":
+def _load_other_experiments(
+    options: list[str] | None,
+) -> "dict[str, LoadedExperiment | pd.Series[str]]":
     """Read `NAME=FILE` pairs: experiment files, or tables of units and variants."""
     from abeval.api import load
     from abeval.assignment.plan import read_assignment
@@ -57,30 +59,30 @@ def _others(options: list[str] | None) -> "dict[str, LoadedExperiment | pd.Serie
     return {n: load(f) if is_toml(f) else read_assignment(f) for n, f in files.items()}
 
 
-def _path(file: Path | None) -> Path | None:
+def _resolve_path_option(file: Path | None) -> Path | None:
     """Make a path absolute."""
-    from abeval.files import real
+    from abeval.files import resolve_path
 
     # The API would read it from the experiment's folder, the command line from the current one.
-    return None if file is None else real(file)
+    return None if file is None else resolve_path(file)
 
 
-def _cutoffs(text: str) -> list[int]:
+def _parse_cutoffs(text: str) -> list[int]:
     try:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
 
-def _all_cutoffs(texts: list[str] | None) -> list[int | str]:
+def _parse_cutoff_options(texts: list[str] | None) -> list[int | str]:
     """Read cut-offs such as `1,5,10`; keep `NAME: EXPRESSION` as it is."""
     read: list[int | str] = []
     for text in texts or ["1,5,10"]:
-        read += [text] if ":" in text else _cutoffs(text)
+        read += [text] if ":" in text else _parse_cutoffs(text)
     return read
 
 
-def _parts(texts: list[str] | None) -> dict[str, str] | None:
+def _parse_parts(texts: list[str] | None) -> dict[str, str] | None:
     """Read `NAME: EXPRESSION` pairs."""
     parts = {}
     for text in texts or ():
@@ -105,7 +107,7 @@ power = command_from_method(
     abeval power experiment.toml --mde 1%
     abeval power experiment.toml --days 14 --metric ctr
     """,
-    flag("mde", str, "Relative effect to detect, such as 1% or 0.01.", read=_fraction),
+    flag("mde", str, "Relative effect to detect, such as 1% or 0.01.", read=_parse_fraction),
     flag("days", float, "Length of the experiment in days.", min=MIN_DAYS, max=MAX_DAYS),
     flag("power", float, "Probability of detecting the effect.", 0.8),
     _metrics("A metric; repeat for more. Default: goals and guardrails."),
@@ -128,7 +130,7 @@ aa = command_from_method(
 )
 
 
-def _windows_beside_replays(
+def _run_windows_and_replays(
     loaded: "LoadedExperiment",
     **keywords: Any,  # noqa: ANN401 (keywords of the method)
 ) -> tuple[object, object]:
@@ -157,7 +159,7 @@ windows = command_from_method(
     flag("look", list[int], "Day of a planned look; repeat for more.", to="looks"),
     flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_default_to()),
     *(ALL, JSON, REPORT),
-    for_page=_windows_beside_replays,
+    for_page=_run_windows_and_replays,
 )
 
 audit = command_from_method(
@@ -173,7 +175,7 @@ audit = command_from_method(
         list[str],
         "Another experiment: its file, or a CSV of unit and variant; repeat for more.",
         to="others",
-        read=_others,
+        read=_load_other_experiments,
         marks=[Reads(path=lambda text: Path(text.partition("=")[2]), is_experiment=is_toml)],
         metavar="NAME=FILE",
     ),
@@ -200,7 +202,7 @@ off_policy = command_from_method(
         "policy",
         Path,
         "Or a file with item_id, position and probability.",
-        read=_path,
+        read=_resolve_path_option,
         marks=[Reads()],
         metavar="FILE",
     ),
@@ -251,7 +253,7 @@ replay = command_from_method(
         list[str],
         "Cut-offs, such as 1,5,10, or of a request: \"viewport: case when device = 'phone' then 5 "
         'else 10 end"; repeat for both.  [default: 1,5,10]',
-        read=_all_cutoffs,
+        read=_parse_cutoff_options,
     ),
     _OFFLINE_METRICS,
     flag(
@@ -281,7 +283,7 @@ replay = command_from_method(
         "where",
         list[str],
         'A part beside the whole, such as "random: is_random = 1"; repeat for more.',
-        read=_parts,
+        read=_parse_parts,
         metavar="NAME: SQL",
     ),
     *(ALL, JSON, REPORT),
@@ -297,12 +299,12 @@ agree = command_from_method(
     abeval agree experiment.toml --report agreement.html
     abeval agree experiment.toml --all --json agreement.json
     """,
-    flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_cutoffs),
+    flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_parse_cutoffs),
     flag(
         "history",
         Path,
         "Past experiments, which say what was promised where the logs cannot.",
-        read=_path,
+        read=_resolve_path_option,
         marks=[Reads()],
         metavar="FILE",
     ),

@@ -73,7 +73,7 @@ def _print_version(is_set: bool) -> None:
 
 
 @app.callback()
-def _options(
+def _declare_options(
     version: Annotated[
         bool, typer.Option("--version", help="Print the version.", callback=_print_version)
     ] = False,

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 import typer
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import FAULT, INPUT, AbevalError, ExperimentError, ending, translate_message
+from abeval.errors import (
+    FAULT,
+    INPUT,
+    AbevalError,
+    ExperimentError,
+    explain_error,
+    translate_message,
+)
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
@@ -53,7 +60,7 @@ def exit_on_error(work: Callable[[], Any]) -> None:
         if str(error) == "Query interrupted":
             # And another one of Ctrl-C.
             sys.exit(_INTERRUPTED)
-        code, message = ending(_translate_usage_error(error))
+        code, message = explain_error(_translate_usage_error(error))
         if "--debug" in sys.argv and code == FAULT:
             traceback.print_exc()
         _close_stdout()
@@ -153,7 +160,7 @@ def protect_inputs(command: Command) -> Command:
         if time_limit is None:
             command(**values)
             return
-        from abeval.engines.duckdb_connection import time_limit as limit_queries
+        from abeval.engines.duckdb_connection import limit_time as limit_queries
 
         with limit_queries(time_limit):
             command(**values)
@@ -414,12 +421,12 @@ def command_from_method(
     """
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
-        from abeval.progress import steps
+        from abeval.progress import show_progress
         from abeval.results import codes
 
         arguments = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
         page = values.get("report")
-        with steps(f"{method} page" if for_page and page else method) as step:
+        with show_progress(f"{method} page" if for_page and page else method) as step:
             if for_page and page:
                 # Only the page shows the others, and they take time of their own.
                 result, *more = for_page(loaded, **arguments, step=step)
@@ -443,7 +450,7 @@ def write_json(file: Path | None, result: "Record") -> None:
         write_text(file, result.to_json())
 
 
-def console() -> "Console":
+def open_console() -> "Console":
     """Make a console on standard output."""
     from rich.console import Console
 
@@ -470,5 +477,5 @@ def show(
 
         (build_study(result, *extra) if extra else result).report(page)
     # Notes go to stderr: stdout has the tables alone, for other programs.
-    for note in print_brief(result, console(), show_all):
+    for note in print_brief(result, open_console(), show_all):
         typer.echo(note, err=True)

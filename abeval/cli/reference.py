@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 def _print_table(columns: "Mapping[str, Kind]", rows: Iterable[tuple[str, ...]]) -> "Console":
     """Print a table; return the console for more output."""
     from abeval.report.tables import TextTable
-    from abeval.report.terminal import text_table
+    from abeval.report.terminal import write_table
 
-    screen = options.console()
+    screen = options.open_console()
     table = TextTable("", "", tuple(columns), tuple(rows), tuple(columns.values()))
-    for block in text_table(table, screen.width):
+    for block in write_table(table, screen.width):
         screen.print(block)
     return screen
 
@@ -41,13 +41,13 @@ def metrics() -> None:
     abeval tools metrics > metrics.txt
     """
     from abeval.experiment.sections import Clicks, Sessions
-    from abeval.metrics.builtin import builtin_metrics
+    from abeval.metrics.builtin import load_builtin_metrics
 
     columns: dict[str, Kind] = {"metric": "name", "formula": "words", "unit": "name"}
     columns |= {"direction": "extra", "role": "name", "needs": "words", "kind": "extra"}
     rows = (
         (m.name, m.formula, m.unit, m.direction.label, m.role, ", ".join(sorted(m.needs)), m.kind)
-        for m in builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
+        for m in load_builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes).values()
     )
     _print_table(columns, rows)
 
@@ -78,15 +78,15 @@ def slack(files: options.ResultFiles) -> None:
     abeval tools slack result.json
     abeval tools slack result.json | curl --json @- "$WEBHOOK"
     """
-    from abeval.brief import brief_json
-    from abeval.report.agreement_page import standing_lines
+    from abeval.brief import write_brief_json
+    from abeval.report.agreement_page import write_standings
     from abeval.results.study import read_results
     from abeval.slack import build_message
 
     study = read_results(files)
     if study.analysis is None:
         raise ExperimentError("no result of an analysis", "abeval analyze … --json result.json")
-    brief = json.loads(brief_json(study.analysis, study.outlook, standing_lines(study)))
+    brief = json.loads(write_brief_json(study.analysis, study.outlook, write_standings(study)))
     typer.echo(json.dumps(build_message(brief), ensure_ascii=False))
 
 
@@ -149,9 +149,9 @@ def sql(
         hint = "abeval tools sql experiment.toml ctr"
         raise ExperimentError("name a metric of the experiment, or give --views", hint)
     else:
-        from abeval.engines.statement import plain_statement
+        from abeval.engines.statement import write_plain_statement
 
-        typer.echo(plain_statement(name, dialect), nl=False)
+        typer.echo(write_plain_statement(name, dialect), nl=False)
 
 
 def _load_experiment(file: Path) -> "Experiment":
@@ -177,14 +177,14 @@ def _write_database(file: Path, database: Path) -> None:
     from tempfile import TemporaryDirectory
 
     from abeval.engines.duckdb_connection import open_database
-    from abeval.engines.sources import files_there
+    from abeval.engines.sources import find_readable_files
     from abeval.files import write_bytes
     from abeval.table.metric_sql import write_view_statements
 
     experiment = _load_experiment(file)
     statements = write_view_statements(experiment, is_absolute=True)
     logs = experiment.logs.logs_by_name.values()
-    there = [files_there("", log, experiment.folder) for log in logs]
+    there = [find_readable_files("", log, experiment.folder) for log in logs]
     files = [name for listing in there if listing for name in (*listing.read, *listing.empty)]
     # DuckDB writes a draft first: a failed run must not leave half a database.
     with TemporaryDirectory() as folder:
@@ -242,11 +242,11 @@ def simulate(
     abeval tools simulate lists --design interleaving
     """
     from abeval import simulate as worlds
-    from abeval.progress import steps
+    from abeval.progress import show_progress
 
     if design != "ab" and (past or impressions != worlds.DEFAULT_IMPRESSIONS):
         raise ExperimentError(f"--design {design} has one size, and no past", "give --seed alone")
-    with steps() as step:
+    with show_progress() as step:
         step("simulating")
         if design == "ab":
 
@@ -308,9 +308,9 @@ def init(
 
 
 def _name(file: Path) -> str:
-    from abeval.files import real
+    from abeval.files import resolve_path
 
-    name = real(file).parent.name if file.stem.isdigit() else file.name.split(".")[0]
+    name = resolve_path(file).parent.name if file.stem.isdigit() else file.name.split(".")[0]
     return name or "experiment"
 
 
@@ -320,7 +320,7 @@ def _print(draft: "Draft", output: Path) -> None:
     from rich.text import Text
 
     from abeval.experiment.load import parse_experiment
-    from abeval.report.terminal import plain
+    from abeval.report.terminal import replace_unprintable
 
     screen = _print_table(
         {"entry": "name", "column": "name", "how sure": "name", "why": "words"},
@@ -341,6 +341,6 @@ def _print(draft: "Draft", output: Path) -> None:
             until = "nothing can be analyzed; after that, run"
         lines += [f"Until then {until}:"]
     for line in lines:
-        screen.print(Text(plain(line)))
+        screen.print(Text(replace_unprintable(line)))
     # The command is to be copied: it stands in a line of its own, however long that is.
-    screen.print(Text(plain(f"  abeval analyze {output}")), soft_wrap=True)
+    screen.print(Text(replace_unprintable(f"  abeval analyze {output}")), soft_wrap=True)

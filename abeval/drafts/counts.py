@@ -243,7 +243,7 @@ def _find_outcomes(numbers: Mapping[str, _Role], caller_names: CallerNames) -> t
         plain = [*_select_role(numbers, "counted"), *plain]
         names = {name: name for name in plain or means or _select_role(numbers, "rate")}
         names |= {name: _find_stem(name, "mean") or "mean" for name in means if name in names}
-        metrics = {words.slug(name): (column, None) for column, name in names.items()}
+        metrics = {words.slugify_name(name): (column, None) for column, name in names.items()}
     outcomes = []
     for metric, (column, n) in metrics.items():
         for name in (column, n):
@@ -283,7 +283,7 @@ def _find_units(numbers: Mapping[str, _Role]) -> str:
         raise LogError(
             f"{' and '.join(candidates)} could each be the number of units",
             "say which: abeval analyze FILE --metric "
-            + shlex.quote(f"{words.slug(outcome)}={outcome}/{candidates[0]}"),
+            + shlex.quote(f"{words.slugify_name(outcome)}={outcome}/{candidates[0]}"),
         )
     return candidates[0]
 

@@ -293,7 +293,7 @@ def _count_names(column: Column) -> int:
     return column.distinct - sum(not value.strip() for value in column.values)
 
 
-def find_nameless_variant(table: Table) -> str:
+def describe_nameless_variant(table: Table) -> str:
     """Say that a column of variants names one of them, and is empty else; no text without one."""
     for column in table.columns:
         if not column.has_role_name("variant_sure") or _count_names(column) != 1:
@@ -344,7 +344,7 @@ def guess_variant(
     fitting = [c for c in candidates if shares[c.name] >= _ONE_VARIANT]
     fitting = fitting or [c for c in candidates if by_name and c.has_role_name("variant_sure")]
     if not fitting:
-        lone = find_nameless_variant(table)
+        lone = describe_nameless_variant(table)
         reason = lone or "no column names the variant of a unit: which one is it?"
         return Guess("variant", None, "not sure", reason)
     best, share, by_row = fitting[0], shares[fitting[0].name], has_one_row(unit)

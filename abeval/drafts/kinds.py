@@ -191,7 +191,9 @@ def _classify_logs(engine: Engine, logs: Sequence[Log], main: Log) -> tuple[Log,
         twice = replace(log, reason="another file has these already")
         choice = next((c for c in readings if c and c.kind not in kinds), twice)
         if choice.kind == "events":
-            choice = replace(choice, alias=words.choose_name(taken, words.slug(choice.name)))
+            choice = replace(
+                choice, alias=words.choose_name(taken, words.slugify_name(choice.name))
+            )
         if choice is clicks and choice.kind == "clicks":
             main = replace(main, columns={**main.columns, **seen})
         other_logs.append(choice)

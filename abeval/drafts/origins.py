@@ -14,14 +14,14 @@ from abeval.drafts import guess, words
 from abeval.drafts.columns import FEW, Column, Origin, Table
 from abeval.drafts.reshape import reshape_table
 from abeval.drafts.variants import names_control
-from abeval.engines.copies import likely_encodings
+from abeval.engines.copies import guess_encodings
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sources import Files, find_files, is_table
 from abeval.engines.sql import Engine, count_rows, literal, quote
-from abeval.engines.text_files import decimal_commas
+from abeval.engines.text_files import find_decimal_commas
 from abeval.errors import LogError
 from abeval.experiment.load import check_read_options, make_source
-from abeval.files import real
+from abeval.files import resolve_path
 
 DONE = ("clicks", "outcome", "events")
 """Roles of words for what units did, not saw."""
@@ -206,7 +206,7 @@ def _read_file(
         columns = add()
     except LogError:
         is_text = "encoding" not in read and files.kind == "csv"
-        encodings = next(filter(None, map(likely_encodings, files.read)), {}) if is_text else {}
+        encodings = next(filter(None, map(guess_encodings, files.read)), {}) if is_text else {}
         if not encodings:
             raise
         examples = ", ".join(f"{word!r} in {encoding}" for encoding, word in encodings.items())
@@ -218,7 +218,7 @@ def _read_file(
         columns = change("header", "false", "the first row has values, like the others", False)
     if files.takes("decimal") and "decimal" not in read:
         texts = [name for name, kind in columns.items() if kind == "VARCHAR"]
-        commas = decimal_commas(relation, texts, engine.rows)
+        commas = find_decimal_commas(relation, texts, engine.rows)
         # A number that leaves no doubt is the better witness.
         column = min(commas, key=lambda name: _separates_thousands(commas[name]), default="")
         if column:
@@ -264,7 +264,7 @@ def _split_file_name(path: Path) -> tuple[str, ...]:
 
 def _name_table(file: Path) -> str:
     """Name a table by its file; files with numbers for names, by their folder."""
-    path = real(file)
+    path = resolve_path(file)
     return (path if _split_file_name(path) else path.parent).name.split(".")[0]
 
 
@@ -299,7 +299,7 @@ def _shorten_paths(files: list[str], format: str) -> list[str]:
 
 def _make_relative(folder: Path, path: str) -> str:
     """Return a path relative to the folder of the experiment file, if it is inside."""
-    target, home = real(path), real(folder)
+    target, home = resolve_path(path), resolve_path(folder)
     return (target.relative_to(home) if target.is_relative_to(home) else target).as_posix()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from abeval.drafts import counts, guess, values, words
 from abeval.drafts.columns import Origin, Table
 from abeval.drafts.counts import CallerNames, CountTable, parse_number
-from abeval.drafts.guess import Guess, find_nameless_variant, guess_variant
+from abeval.drafts.guess import Guess, describe_nameless_variant, guess_variant
 from abeval.drafts.kinds import Kind, Log, choose_main_log
 from abeval.drafts.origins import make_tables, split_types
 from abeval.drafts.reshape import reshape_table
@@ -265,7 +265,7 @@ def _guess_assignment(
     exposures = next((log.table for log in other_logs if log.kind == "exposures"), None)
     for way in ("weakly", "by_name") if exposures is None else ():
         # Another column would be a worse guess than the one that says who is treated.
-        if variant.column is None and not find_nameless_variant(inside):
+        if variant.column is None and not describe_nameless_variant(inside):
             variant = guess_variant(engine, inside, **{way: True})
     if variant.column is not None or exposures is None:
         return variant, guess.read_variant_units(engine, inside, variant), period

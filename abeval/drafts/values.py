@@ -31,7 +31,7 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     clicks = next((c for c in counts if c.mentions_role("counted")), None)
     seen = next((c for c in counts if c.mentions_role("seen")), None)
     if clicks is not None and seen is not None:
-        name = f"{words.slug(clicks.name)}_per_{words.slug(seen.name)}"
+        name = f"{words.slugify_name(clicks.name)}_per_{words.slugify_name(seen.name)}"
         reason = f"{clicks.name} / {seen.name}"
         question = next(filter(None, (_ask_missing(c, table) for c in (clicks, seen))), "")
         yield Guess("ratio", clicks, "likely", reason, question, over=seen, name=name)

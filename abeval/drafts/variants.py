@@ -74,7 +74,7 @@ def refutes_equal_split(units: Mapping[str, int]) -> bool:
     # A nearly equal split was meant to be equal: missing units are a matter for `srm`.
     if all(abs(count - equal) <= _NEAR * equal for count in units.values()):
         return False
-    return srm.believable([*units.values()], [1] * len(units)).p_value < _UNEQUAL
+    return srm.check_stratum([*units.values()], [1] * len(units)).p_value < _UNEQUAL
 
 
 def ask_weights(units: Mapping[str, int], equal: str) -> list[str]:

@@ -68,10 +68,10 @@ def split_yes_no(values: Collection[str]) -> tuple[list[str], list[str]] | None:
     return (yes, no) if yes and no and len(yes) + len(no) == len(values) else None
 
 
-def slug(name: str) -> str:
+def slugify_name(name: str) -> str:
     """Make the name of a metric from the name of a column.
 
-    >>> slug("Total ads"), slug("7-day revenue")
+    >>> slugify_name("Total ads"), slugify_name("7-day revenue")
     ('total_ads', 'x_7_day_revenue')
     """
     joined = "_".join(part for part in split(name) if part.isascii()) or "value"

@@ -11,12 +11,12 @@ from abeval.drafts.guess import Guess
 from abeval.drafts.kinds import Log, find_casts
 from abeval.drafts.values import DOUBT, Models, Period
 from abeval.drafts.variants import VariantUnits, ask_nulls, ask_weights
-from abeval.drafts.words import slug
+from abeval.drafts.words import slugify_name
 from abeval.engines.sql import cast_query, quote
-from abeval.experiment.problems import spelled_alike, write_join_line
+from abeval.experiment.problems import group_spellings, write_join_line
 from abeval.experiment.sources import CANONICAL_COLUMNS
 from abeval.logs.checks import write_zone_questions
-from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.builtin import load_builtin_metrics
 
 _Fields = dict[str, object]
 """Entries of a metric."""
@@ -146,7 +146,7 @@ def _write_variants(file: ExperimentFile, arms: VariantUnits, models: Models | N
     """Write the variants, and ask what their names and units leave open."""
     file.ask(*ask_nulls(arms.nulls, "if it is one, add it to [variants]"))
     file.ask(*ask_weights(arms.units, "weights of 1"))
-    for spelled in spelled_alike(arms.units):
+    for spelled in group_spellings(arms.units):
         names = ", ".join(map(repr, spelled))
         line = write_join_line(spelled[0], spelled)
         file.ask(f"variants: are {names} one variant? Then write {line}")
@@ -238,16 +238,19 @@ def _write_segments(file: ExperimentFile, findings: Findings) -> None:
     if segment_columns and findings.main.kind == "sums":
         file.add_section("segments")
         for name in segment_columns:
-            file.add_entry(slug(name), quote(name))
+            file.add_entry(slugify_name(name), quote(name))
     elif segment_columns:
         # Nobody but a person knows what the treatment can change.
         what = "properties that the treatment cannot change"
-        file.lines += ["", f"# [segments] may have {what}: {', '.join(map(slug, segment_columns))}"]
+        file.lines += [
+            "",
+            f"# [segments] may have {what}: {', '.join(map(slugify_name, segment_columns))}",
+        ]
 
 
 def _write_metrics(file: ExperimentFile, findings: Findings) -> None:
     """Write goals and diagnostics, and ask about doubtful ones."""
-    taken = {*builtin_metrics(30, 30)}
+    taken = {*load_builtin_metrics(30, 30)}
     metrics = list[tuple[_Fields, str]]()
     entries = ("outcome", "ratio") if findings.has_ctr else ("outcome", "ratio", "diagnostic")
     for candidate in findings.guesses:
@@ -292,7 +295,7 @@ def _make_fields(guess: Guess, column: Column, findings: Findings, taken: set[st
     is_place = unit is not None and unit.mentions_role("place") and rows % unit.distinct > 0
     is_mean = is_place or (column.mentions_role("averaged") and not column.is_share)
     is_ascii, value = column.name.isascii(), column.number
-    name = guess.name or (slug(column.name) if is_ascii else " ".join(column.name.split()))
+    name = guess.name or (slugify_name(column.name) if is_ascii else " ".join(column.name.split()))
     fields: _Fields = {"value": value}
     if guess.over is not None:
         fields = {"numerator": value, "denominator": quote(guess.over.name)}
@@ -328,7 +331,12 @@ def _make_event_metrics(log: Log, main: Log, taken: set[str], is_goal: bool) -> 
         for column in _list_summed(log, main):
             sums = {"per_unit": "sum", "value": column.number}
             role = fields["role"] if column in log.outcomes else "diagnostic"
-            yield {"name": f"{log.alias}_{slug(column.name)}", **fields, "role": role, **sums}
+            yield {
+                "name": f"{log.alias}_{slugify_name(column.name)}",
+                **fields,
+                "role": role,
+                **sums,
+            }
     for column in log.outcomes if log.kind == "units" else ():
-        name = words.choose_name(taken, slug(column.name))
+        name = words.choose_name(taken, slugify_name(column.name))
         yield {"name": name, "role": "goal", "log": "units", "value": column.number}

@@ -32,7 +32,7 @@ CALLS: Mapping[str, Sequence[str]] = _TEMPLATES.pop("arguments")
 """The calls, with their arguments."""
 
 
-def duckdb_macros() -> list[str]:
+def write_duckdb_macros() -> list[str]:
     """Write the statements that define the calls in DuckDB."""
     return [
         f"create macro {name}({', '.join(names)}) as {_TEMPLATES['duckdb'][name].format(*names)}"
@@ -70,11 +70,11 @@ def fill_template(template: str, dialect: str, parts: Mapping[str, exp.Expr]) ->
         is_part = isinstance(node, exp.Column) and node.name in parts
         return parts[node.name].copy() if is_part else node
 
-    return _template(template, dialect).transform(fill)
+    return _parse_template(template, dialect).transform(fill)
 
 
 @cache
-def _template(text: str, dialect: str) -> exp.Expr:
+def _parse_template(text: str, dialect: str) -> exp.Expr:
     import sqlglot
 
     return sqlglot.parse_one(text, dialect=dialect)
@@ -95,20 +95,20 @@ class Offset(NamedTuple):
 
 
 @cache
-def offsets(timezone: str) -> tuple[Offset, ...]:
+def list_offsets(timezone: str) -> tuple[Offset, ...]:
     """List every offset of a zone between `SINCE` and `UNTIL`, in order.
 
     Example:
-        >>> [offset.add_ms for offset in offsets("Asia/Kolkata")]
+        >>> [offset.add_ms for offset in list_offsets("Asia/Kolkata")]
         [19800000]
     """
     zone, (first, last) = ZoneInfo(timezone), (int(end.timestamp()) for end in (SINCE, UNTIL))
     # Looking offsets up is ten times as fast as DuckDB's conversion of each row.
-    changes = [Offset(first * 1000, _offset_ms(first, zone))]
+    changes = [Offset(first * 1000, _find_offset_ms(first, zone))]
     for start in range(first, last, _STEP):
-        later = _offset_ms(start + _STEP, zone)
+        later = _find_offset_ms(start + _STEP, zone)
         if later != changes[-1].add_ms:
-            changes.append(Offset(_first_second(later, start, zone) * 1000, later))
+            changes.append(Offset(_find_first_second(later, start, zone) * 1000, later))
     return tuple(changes)
 
 
@@ -122,39 +122,39 @@ def has_whole_hours(timezone: str, *times: datetime) -> bool:
         >>> has_whole_hours("Europe/Berlin", midnight), has_whole_hours("Asia/Kolkata", midnight)
         (True, False)
     """
-    changes = {ms for offset in offsets(timezone) for ms in offset}
+    changes = {ms for offset in list_offsets(timezone) for ms in offset}
     is_covered = all(SINCE.year < time.year < UNTIL.year for time in times)
     are_whole = all(time == time.replace(minute=0, second=0, microsecond=0) for time in times)
     return is_covered and are_whole and all(ms % 3_600_000 == 0 for ms in changes)
 
 
-def local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64]:
+def convert_to_local_ms(milliseconds: NDArray[np.int64], timezone: str) -> NDArray[np.int64]:
     """Convert epoch milliseconds to local time, counted from 1970.
 
     Example:
-        >>> (local_ms(np.array([0, 10**12]), "Asia/Kolkata") - [0, 10**12]).tolist()
+        >>> (convert_to_local_ms(np.array([0, 10**12]), "Asia/Kolkata") - [0, 10**12]).tolist()
         [19800000, 19800000]
     """
-    since, add = np.array(offsets(timezone)).T
+    since, add = np.array(list_offsets(timezone)).T
     offset_index = np.maximum(np.searchsorted(since, milliseconds, "right") - 1, 0)
     local: NDArray[np.int64] = milliseconds + add[offset_index]
     until, zone = int(UNTIL.timestamp()) * 1000, ZoneInfo(timezone)
     # Outside of the table of offsets each time is converted by itself.
     for index in np.flatnonzero((milliseconds < since[0]) | (milliseconds >= until)):
         ms = int(milliseconds[index])
-        local[index] = ms + _offset_ms(ms // 1000, zone)
+        local[index] = ms + _find_offset_ms(ms // 1000, zone)
     return local
 
 
-def _first_second(offset_ms: int, start: int, zone: ZoneInfo) -> int:
+def _find_first_second(offset_ms: int, start: int, zone: ZoneInfo) -> int:
     """Find the first second at which an offset applies, in one step."""
     seconds = range(start, start + _STEP)
     return start + bisect_left(
-        seconds, True, key=lambda second: _offset_ms(second, zone) == offset_ms
+        seconds, True, key=lambda second: _find_offset_ms(second, zone) == offset_ms
     )
 
 
-def _offset_ms(second: int, zone: ZoneInfo) -> int:
+def _find_offset_ms(second: int, zone: ZoneInfo) -> int:
     """Find the offset of a zone at a second since 1970, in milliseconds."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=second)
     return int((moment.astimezone(zone).utcoffset() or timedelta()) / timedelta(milliseconds=1))
@@ -178,13 +178,14 @@ def write_offset(milliseconds: str, zone_offsets: Sequence[Offset]) -> str:
     )
 
 
-def rule_sql(rule: Rule, unit: str) -> str | None:
+def write_rule_variant(rule: Rule, unit: str) -> str | None:
     """Write SQL of a unit's variant; None where plain SQL lacks the rule's hash.
 
     Example:
-        >>> from abeval.assignment.draws import Stage, shares
+        >>> from abeval.assignment.draws import Stage, split_into_ranges
         >>> draw = Draw("md5_32", "salt-", modulus=10)
-        >>> sql = rule_sql(Rule((Stage(draw, shares({"a": 1, "b": 1}, 10)),)), "id")
+        >>> sql = write_rule_variant(Rule((Stage(draw, split_into_ranges(
+        ...     {"a": 1, "b": 1}, 10)),)), "id")
         >>> sql.partition(" and ")[0]
         "case when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 0"
     """
@@ -196,7 +197,7 @@ def rule_sql(rule: Rule, unit: str) -> str | None:
         # Stages are nested from the last one outwards.
         last = stage is rule.stages[-1]
         cases = " ".join(
-            f"when {number} >= {_constant(r.start)} and {number} < {_constant(r.stop)} "
+            f"when {number} >= {_write_constant(r.start)} and {number} < {_write_constant(r.stop)} "
             f"then {literal(r.label) if last else f'({label})'}"
             for r in stage.ranges
             if r.start < r.stop
@@ -225,21 +226,21 @@ def _number(draw: Draw, unit: str) -> str | None:
     else:
         value = number(1, digits)
         value = value if draw.modulus is None else f"({value} % {draw.modulus})"
-    return value if draw.divisor is None else f"({value} / {_double(draw.divisor)})"
+    return value if draw.divisor is None else f"({value} / {_write_double(draw.divisor)})"
 
 
-def _constant(number: float) -> str:
+def _write_constant(number: float) -> str:
     if math.isinf(number):
         return "1e300" if number > 0 else "-1e300"
-    return str(int(number)) if number == int(number) else _double(number)
+    return str(int(number)) if number == int(number) else _write_double(number)
 
 
-def _double(number: float) -> str:
+def _write_double(number: float) -> str:
     """Write a number so that every engine reads it as a double, without a cast."""
     text = repr(number)
     return text if "e" in text else f"{text}e0"
 
 
-def sub_bucket_sql(engine: Engine, salt: str, unit: str) -> str:
+def write_sub_bucket(engine: Engine, salt: str, unit: str) -> str:
     """Write SQL of the sub-bucket of a unit."""
     return f"{engine.hash60(salt, f'cast({unit} as varchar)')} // {SLOTS} % {SUB_BUCKETS}"

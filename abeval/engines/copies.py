@@ -23,11 +23,11 @@ from zipfile import BadZipFile, ZipFile, is_zipfile
 
 from abeval.engines.compressed import ENDS
 from abeval.engines.duckdb_connection import OPEN
-from abeval.engines.sources import Files, choose, entry
+from abeval.engines.sources import Files, choose, write_entry
 from abeval.engines.sql import quote
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
-from abeval.files import real
+from abeval.files import resolve_path
 from abeval.scratch import Scratch
 
 
@@ -56,7 +56,7 @@ _LOOKED_AT = 1_000_000
 """Bytes of lines to look at for words."""
 
 
-def likely_encodings(file: str) -> dict[str, str]:
+def guess_encodings(file: str) -> dict[str, str]:
     r"""Find encodings that fit a text file, each with a word of the file in it.
 
     There is one where one alone is likely; none of a file of UTF-8, or without such words.
@@ -66,10 +66,10 @@ def likely_encodings(file: str) -> dict[str, str]:
         >>> with NamedTemporaryFile() as log:
         ...     written = log.write("user;группа\n1;контрольная\n2;новая\n".encode("cp1251"))
         ...     log.flush()
-        ...     likely_encodings(log.name)
+        ...     guess_encodings(log.name)
         {'cp1251': 'контрольная'}
     """
-    text = _other_lines(file)
+    text = _read_non_ascii_lines(file)
     shares, examples = dict[str, float](), dict[str, str]()
     for encoding, pattern in _WORDS.items():
         try:
@@ -85,7 +85,7 @@ def likely_encodings(file: str) -> dict[str, str]:
     return {encoding: examples[encoding] for encoding in likely or possible}
 
 
-def _other_lines(file: str) -> bytes:
+def _read_non_ascii_lines(file: str) -> bytes:
     """Read the lines that are not ASCII; none of UTF-8, or of no text."""
     lines, size, all_are_utf8 = list[bytes](), 0, True
     if file.lower().endswith(".zst"):
@@ -116,7 +116,7 @@ def _is_utf8(line: bytes) -> bool:
 def check_utf8(log: str, files: Iterable[str]) -> None:
     """Raise if a text file is not UTF-8, with what it probably is."""
     for file in files:
-        if "://" not in file and _other_lines(file):
+        if "://" not in file and _read_non_ascii_lines(file):
             raise make_encoding_error(log, file)
 
 
@@ -145,16 +145,16 @@ def check_bytes(log: str, files: Iterable[str]) -> None:
 
 def make_encoding_error(log: str, file: str, read_as: str = "UTF-8") -> LogError:
     """Make the error of a file that is not in the encoding it is read in."""
-    lines = _other_lines(file).splitlines()
+    lines = _read_non_ascii_lines(file).splitlines()
     broken = [line for line in lines if not _is_utf8(line)]
     # Most lines are UTF-8, so it is damage and no other encoding.
     if read_as == "UTF-8" and 2 * len(broken) < len(lines):
         text = broken[0][:80].decode("utf-8", "replace") if broken else ""
         what = f"{log}: {file} is UTF-8, but not all of it: {text!r}"
         return LogError(what, "it is damaged: restore it, or write it again")
-    likely = likely_encodings(file)
+    likely = guess_encodings(file)
     text = " or ".join(f"{encoding}, with words such as {w!r}" for encoding, w in likely.items())
-    setting = entry(log, "encoding", next(iter(likely), "cp1252"))
+    setting = write_entry(log, "encoding", next(iter(likely), "cp1252"))
     choices = (
         "cp1252 is of Western Europe, cp1251 of Cyrillic, shift_jis of Japan, gb18030 of China"
     )
@@ -259,11 +259,11 @@ class Copies:
 def list_sqlite_tables(file: str) -> list[str]:
     """List the tables of a SQLite database."""
     with _open_sqlite(file) as database:
-        return _tables(database)
+        return _list_tables(database)
 
 
 @contextmanager
-def _workbook_errors(file: str) -> Iterator[None]:
+def _translate_workbook_errors(file: str) -> Iterator[None]:
     from python_calamine import CalamineError
 
     damage = (BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError)
@@ -299,21 +299,21 @@ def _check_extent(file: str) -> None:
     """
     if not is_zipfile(file):
         return
-    with _workbook_errors(file), ZipFile(file) as parts:
+    with _translate_workbook_errors(file), ZipFile(file) as parts:
         for name in (n for n in parts.namelist() if n.lower().endswith((".xml", ".rels", ".bin"))):
             with parts.open(name) as part:
                 is_binary = name.lower().endswith(".bin")
-                rows, columns = (_binary_extent if is_binary else _extent)(part)
+                rows, columns = (_measure_binary_extent if is_binary else _measure_extent)(part)
             if rows * columns > _MOST_CELLS:
                 what = f"{file}: in {name}, values reach to row {rows:,} and column {columns:,}"
                 hint = "remove what stands apart from the table, or save the sheet as CSV"
                 raise LogError(f"{what}: more than {_MOST_CELLS:,} cells", hint)
 
 
-def _extent(part: IO[bytes]) -> tuple[int, int]:
+def _measure_extent(part: IO[bytes]) -> tuple[int, int]:
     """Return the last row and column with a value."""
     row = rows = columns = 0
-    for text in _row_texts(part):
+    for text in _read_row_texts(part):
         row_number, cells = _NUMBER.match(text), _CELL.findall(text)
         # Rows and cells need no names: they then follow each other.
         row = int(row_number[1]) if row_number else row + 1
@@ -326,7 +326,7 @@ def _extent(part: IO[bytes]) -> tuple[int, int]:
     return rows, columns
 
 
-def _binary_extent(part: IO[bytes]) -> tuple[int, int]:
+def _measure_binary_extent(part: IO[bytes]) -> tuple[int, int]:
     """Return the last row and column with a value, of a sheet of .xlsb.
 
     It has records of a kind, a length and data. Of other parts both are 0.
@@ -362,7 +362,7 @@ def _binary_extent(part: IO[bytes]) -> tuple[int, int]:
     return rows, columns
 
 
-def _row_texts(part: IO[bytes]) -> Iterator[bytes]:
+def _read_row_texts(part: IO[bytes]) -> Iterator[bytes]:
     """Read the XML of a sheet row by row; a very long row in parts."""
     text = b""
     while chunk := part.read(1 << 20):
@@ -381,13 +381,13 @@ def _read_workbook(log: str, file: str, sheet: str | None) -> Iterator[Rows]:
     from python_calamine import CalamineWorkbook
 
     _check_extent(file)
-    with _workbook_errors(file), CalamineWorkbook.from_path(file) as workbook:
+    with _translate_workbook_errors(file), CalamineWorkbook.from_path(file) as workbook:
         # Sheets without a column hold no table.
         sheets = [n for n in workbook.sheet_names if workbook.get_sheet_by_name(n).width]
         sheet_name = choose(log, file, "sheet", sheet, sheets)
         rows = iter(workbook.get_sheet_by_name(sheet_name).to_python(skip_empty_area=False))
     header = next(rows, [])
-    names = [str(_plain(value)).strip() for value in header]
+    names = [str(_drop_zero_fraction(value)).strip() for value in header]
     where = f"{file}, sheet {sheet_name!r}"
     if not any(names):
         index = next((i for i, row in enumerate(rows, start=2) if any(v != "" for v in row)), 1)
@@ -412,11 +412,11 @@ def _read_workbook(log: str, file: str, sheet: str | None) -> Iterator[Rows]:
             what = f"{where}: row {number} has {long:.0f}, of which a workbook keeps 15 digits"
             raise LogError(what, "different ids may have become one: write them as text")
         if any(value != "" for value in row):
-            lines.append([_plain(row[index]) for index in kept])
+            lines.append([_drop_zero_fraction(row[index]) for index in kept])
     yield [names[index] for index in kept], lines
 
 
-def _plain(value: object) -> object:
+def _drop_zero_fraction(value: object) -> object:
     """Write 7.0 as 7: workbooks have no whole numbers."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
@@ -428,7 +428,7 @@ class _Database(sqlite3.Connection):
 @contextmanager
 def _open_sqlite(file: str) -> Iterator[sqlite3.Connection]:
     """Open a SQLite database, beside which nothing is written."""
-    path = real(file)
+    path = resolve_path(file)
     # Reading a database with its log would write files beside them, so both are copied.
     logs = [end for end in ("-wal", "-journal") if Path(f"{path}{end}").exists()]
     try:
@@ -452,7 +452,7 @@ def _open_sqlite(file: str) -> Iterator[sqlite3.Connection]:
         ) from error
 
 
-def _tables(database: sqlite3.Connection) -> list[str]:
+def _list_tables(database: sqlite3.Connection) -> list[str]:
     sql = "select name from sqlite_master where type in ('table', 'view') order by rowid"
     names = [str(name) for (name,) in database.execute(sql)]
     return [name for name in names if not name.startswith("sqlite_")]
@@ -476,7 +476,7 @@ def _check_pages(file: str, database: sqlite3.Connection, table: str) -> None:
 def _read_sqlite(log: str, file: str, table_name: str | None) -> Iterator[Rows]:
     """Read a table, row by row."""
     with _open_sqlite(file) as database:
-        table = choose(log, file, "table", table_name, _tables(database))
+        table = choose(log, file, "table", table_name, _list_tables(database))
         _check_pages(file, database, table)
         described = database.execute(f"select * from {quote(table)} limit 0").description
         names = [str(column[0]) for column in described]

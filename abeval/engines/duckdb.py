@@ -12,7 +12,7 @@ import duckdb
 import numpy as np
 
 from abeval.engines import builders
-from abeval.engines.builders import duckdb_macros
+from abeval.engines.builders import write_duckdb_macros
 from abeval.engines.copies import Copies
 from abeval.engines.duckdb_connection import (
     connect,
@@ -22,7 +22,7 @@ from abeval.engines.duckdb_connection import (
     write_confinement,
 )
 from abeval.engines.duckdb_logs import Logs, Tables
-from abeval.engines.sources import are_small, files_there
+from abeval.engines.sources import are_small, find_readable_files
 from abeval.engines.sql import Cell, Engine, Result, literal, quote
 from abeval.errors import QueryError
 
@@ -71,7 +71,7 @@ class DuckDBEngine(Logs, Engine):
         try:
             with query_errors():
                 # Beside a caller's connection the database of the run is open already.
-                self._set("set timezone = 'UTC'", *duckdb_macros())
+                self._set("set timezone = 'UTC'", *write_duckdb_macros())
         except QueryError:
             self.close()
             raise
@@ -114,7 +114,9 @@ class DuckDBEngine(Logs, Engine):
         if self._is_confined:
             return
         sources = [*logs]
-        there = [f for log in sources if (f := files_there("", log, self._folder)) is not None]
+        there = [
+            f for log in sources if (f := find_readable_files("", log, self._folder)) is not None
+        ]
         # Frames that are still to come may have many rows.
         has_frames = bool(self._stored or self._frames)
         if (len(there) < max(len(sources), 1) and not has_frames) or not are_small(there):
@@ -208,7 +210,7 @@ class DuckDBEngine(Logs, Engine):
         if timezone == "UTC":
             return utc
         since, until = (int(end.timestamp()) * 1000 for end in (builders.SINCE, builders.UNTIL))
-        added = builders.write_offset(milliseconds, builders.offsets(timezone))
+        added = builders.write_offset(milliseconds, builders.list_offsets(timezone))
         return (
             f"case when {milliseconds} >= {since} and {milliseconds} < {until} "
             f"then make_timestamp(({milliseconds} + {added}) * 1000) "

@@ -102,7 +102,7 @@ def connect(options: EngineOptions | None, scratch: Scratch | None) -> duckdb.Du
     except duckdb.Error as error:
         if scratch is not None:
             scratch.close()
-        what = f"DuckDB does not accept these [engine] options: {message(error)}"
+        what = f"DuckDB does not accept these [engine] options: {extract_message(error)}"
         raise QueryError(what, "memory_limit is a size such as 4GB, threads a number") from error
     OPEN.add(opened)
     return opened
@@ -115,13 +115,13 @@ OPEN = WeakSet[Any]()
 _ENDS: list[float] = []
 
 
-def seconds_left() -> float | None:
+def count_seconds_left() -> float | None:
     """Return how long the time limits that hold still last; None without any."""
     return min(_ENDS) - monotonic() if _ENDS else None
 
 
 @contextmanager
-def time_limit(seconds: float) -> Iterator[None]:
+def limit_time(seconds: float) -> Iterator[None]:
     """End the database statements of a block that lasts too long.
 
     What Python does goes on.
@@ -169,7 +169,7 @@ def open_sibling_cursor(connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBP
         # A cursor shares the database, and has names and settings of its own.
         return connection.cursor()
     except duckdb.Error as error:
-        what = f"the connection cannot be used: {message(error)}"
+        what = f"the connection cannot be used: {extract_message(error)}"
         raise QueryError(what, "pass an open connection") from error
 
 
@@ -183,10 +183,12 @@ def query_errors() -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException as error:
-        raise QueryError(f"DuckDB ran out of memory: {message(error)}", _MEMORY) from error
+        raise QueryError(f"DuckDB ran out of memory: {extract_message(error)}", _MEMORY) from error
     except duckdb.Error as error:
         hint = "a file of a log is damaged: restore it, or write it again"
-        is_damage = _DAMAGE.search(what := f"DuckDB could not run a query: {message(error)}")
+        is_damage = _DAMAGE.search(
+            what := f"DuckDB could not run a query: {extract_message(error)}"
+        )
         raise QueryError(what, hint if is_damage else None) from error
 
 
@@ -196,9 +198,9 @@ def log_errors(what: str, hint: str) -> Iterator[None]:
     try:
         yield
     except duckdb.OutOfMemoryException as error:
-        raise QueryError(f"{what}: out of memory, {message(error)}", _MEMORY) from error
+        raise QueryError(f"{what}: out of memory, {extract_message(error)}", _MEMORY) from error
     except (duckdb.Error, RuntimeError, ValueError, TypeError) as error:
-        raise LogError(f"{what}: {message(error)}", hint) from error
+        raise LogError(f"{what}: {extract_message(error)}", hint) from error
 
 
 # The class of an error stands before it, advice on DuckDB's settings behind it.
@@ -213,7 +215,7 @@ _OF_CAST = re.compile(
 _OF_CSV = re.compile('Error when sniffing file ".*')
 
 
-def message(error: Exception) -> str:
+def extract_message(error: Exception) -> str:
     """Return what DuckDB says, without class, query and advice on settings."""
     # Of a frame, what its library says.
     lines = _OF_FRAME.sub("", str(error)).split("\n\n")[0].splitlines()

@@ -20,7 +20,7 @@ from abeval.engines.sql import literal, quote
 from abeval.engines.text_files import Types, find_text_time
 from abeval.errors import AbevalError, LogError
 from abeval.experiment.sources import LogSource, Span
-from abeval.files import real
+from abeval.files import resolve_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -156,7 +156,7 @@ _KINDS = {
 """Library and class of a frame → how it is read, without importing the library."""
 
 
-def _kind(frame: object) -> _Kind | None:
+def _find_frame_kind(frame: object) -> _Kind | None:
     kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(frame).mro())
     return next((_KINDS[kind] for kind in kinds if kind in _KINDS), None)
 
@@ -166,7 +166,7 @@ _FEW_ROWS = 1_000_000
 
 def _is_small(frame: Any) -> bool:  # noqa: ANN401 (any frame)
     """Tell whether a frame is known to have few rows."""
-    kind = _kind(frame)
+    kind = _find_frame_kind(frame)
     return kind is not None and kind.is_counted and len(frame) < _FEW_ROWS
 
 
@@ -178,7 +178,7 @@ RENAME = (
 
 
 @contextmanager
-def _frame_errors(log: str, frame: Any, hint: str) -> Iterator[None]:  # noqa: ANN401 (any frame)
+def _translate_frame_errors(log: str, frame: Any, hint: str) -> Iterator[None]:  # noqa: ANN401 (any frame)
     """Raise what the library of a frame raises as the error of a log."""
     try:
         yield
@@ -218,7 +218,7 @@ def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
 
 def _make_empty_frame(frame: object) -> object:
     """Make an empty frame of the same columns; None if it can be read only once."""
-    kind = _kind(frame)
+    kind = _find_frame_kind(frame)
     return None if kind is None else kind.scanned(kind.empty(frame))
 
 
@@ -230,7 +230,7 @@ def _make_scannable(frame: object, columns: Mapping[str, int] | None, log: str) 
     Raises:
         LogError: It is no frame.
     """
-    kind = _kind(frame)
+    kind = _find_frame_kind(frame)
     if kind is not None:
         return kind.scanned(frame if columns is None else kind.chosen(frame, columns))
     if hasattr(frame, "__arrow_c_stream__"):
@@ -278,7 +278,9 @@ class Tables:
             sql = "select database_name, path from duckdb_databases() where path is not null"
             # DuckDB refuses to attach one file twice.
             opened = self._run(sql)
-            names = [str(name) for name, path in opened if real(str(path)) == real(file)]
+            names = [
+                str(name) for name, path in opened if resolve_path(str(path)) == resolve_path(file)
+            ]
             home = names[0] if names else self._attach(file, "(read_only)")
         return {
             name if schema == "main" else f"{schema}.{name}": ".".join(
@@ -375,7 +377,7 @@ class Logs:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._is_confined = False
-        self._described = cache(partial(text_files.column_types, self._run))
+        self._described = cache(partial(text_files.read_column_types, self._run))
         self._stored: dict[str, _Stored] = {}
         self._types: dict[str, Types] = {}
         self._rows: dict[str, int] = {}
@@ -484,7 +486,7 @@ class Logs:
         with self._copies.name_originals(), log_errors(failed, hint):
             # Parquet is read again as fast as a table, so a view is enough; text is parsed once.
             if files.kind == "parquet":
-                self._view_rows(name, text_files.parquet_rows(files, source), source, files)
+                self._view_rows(name, text_files.write_parquet_rows(files, source), source, files)
                 # One row of each column is read, to refuse damaged files here. Its values are not
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 count = f"(select count(*) from {quote(name)})"
@@ -512,15 +514,15 @@ class Logs:
         self, name: str, files: Files, source: LogSource, reads: str | None, sample: str = ""
     ) -> None:
         """Keep the rows of text files as the table `name`."""
-        types = self._described(text_files.text_rows(files, sample))
-        texts = text_files.text_columns(name, source, types)
-        rows = _Files(text_files.text_rows(files, sample, types, texts))
+        types = self._described(text_files.write_text_rows(files, sample))
+        texts = text_files.list_text_columns(name, source, types)
+        rows = _Files(text_files.write_text_rows(files, sample, types, texts))
         columns = text_files.read_columns(name, source, types, reads)
         self._store(name, _Stored(rows, types, partial(self.add_log, name, source)), columns)
         text_files.settle_ids(name, source, types, self._find_types(name), self._run)
         del self._types[name]
         if files.kind == "csv":
-            sources.check_split(sources.log_name(name), list(types), files.read)
+            sources.check_delimiter(sources.log_name(name), list(types), files.read)
             kinds = self._find_types(name)
             if source.decimal in (None, "."):
                 untyped = [c for c, kind in kinds.items() if kind == "VARCHAR" and c not in texts]
@@ -564,7 +566,7 @@ class Logs:
         if source is not None and source.paths:
             hint = "a file of the table may be damaged: restore it"
         failed = f"{log}: the frame cannot be read"
-        with log_errors(failed, hint), _frame_errors(log, frame, hint):
+        with log_errors(failed, hint), _translate_frame_errors(log, frame, hint):
             if not _is_small(frame):
                 self._use_all_threads()
             _check_names(frame, log)
@@ -575,7 +577,7 @@ class Logs:
             empty = None if reads is None or types else _make_empty_frame(frame)
             if empty is not None:
                 with self._register_frame(empty):
-                    types = text_files.column_types(self._run, _FRAME)
+                    types = text_files.read_column_types(self._run, _FRAME)
             columns = text_files.read_columns(name, source, types, reads)
             stored = _Stored(frame, types, partial(self.add_frame, name, frame, source))
             self._store(name, stored, columns)
@@ -592,9 +594,9 @@ class Logs:
             # A plain frame has no row without a value.
             return
         # A row may have a value only in a column that was left out.
-        if len(columns) < len(types) and self._run(f"from {self._blank(name)} limit 1"):
+        if len(columns) < len(types) and self._run(f"from {self._write_blank_rows(name)} limit 1"):
             self._copy(name, stored.rows, types, [*types])
-        ((blank,),) = self._run(f"delete from {self._blank(name)}")
+        ((blank,),) = self._run(f"delete from {self._write_blank_rows(name)}")
         stored.blank = int(str(blank))
         self._rows[name] -= stored.blank
 
@@ -615,14 +617,14 @@ class Logs:
                 ((count,),) = self._run(f"{create} {columns_sql} from {_FRAME}")
         self._rows[name] = int(str(count))
         kept = self._find_types(name)
-        if text_files.fields(kept):
+        if text_files.find_struct_fields(kept):
             self._run(f"{create} {text_files.write_columns_and_fields(kept)} from {quote(name)}")
             del self._types[name]
 
     def _find_types(self, name: str) -> Types:
         """Find columns and types of the rows of a log, as they are now."""
         if name not in self._types:
-            self._types[name] = text_files.column_types(self._run, quote(name))
+            self._types[name] = text_files.read_column_types(self._run, quote(name))
         return self._types[name]
 
     def _forget(self, name: str) -> None:
@@ -630,7 +632,7 @@ class Logs:
         for facts in (self._stored, self._types, self._rows, self._frames):
             facts.pop(name, None)
 
-    def _blank(self, name: str) -> str:
+    def _write_blank_rows(self, name: str) -> str:
         """Write the rows of a table in which no column has a value."""
         columns = self._find_types(name)
         no_value = " and ".join(f"{quote(column)} is null" for column in columns)
@@ -672,7 +674,7 @@ class Logs:
     def columns(self, relation: str) -> Mapping[str, str]:
         """List columns and types of a relation; of a log, also those left out."""
         if relation not in self._rows:
-            return text_files.column_types(self._run, quote(relation))
+            return text_files.read_column_types(self._run, quote(relation))
         types = self._find_types(relation)
         return {**self._stored[relation].types, **types} if relation in self._stored else types
 
@@ -717,14 +719,14 @@ class Logs:
         self, name: str, rows: str, source: LogSource, files: Files | None = None
     ) -> None:
         """Create a view of a log's rows, with its time as a time."""
-        types = text_files.column_types(self._run, rows)
+        types = text_files.read_column_types(self._run, rows)
         sql = f"select {text_files.write_columns_and_fields(types)} from {rows}"
         if limit := None if files is None else sources.find_span(source, files, types):
             column, span = limit
             sql += f" where {lakes.write_span(quote(column), span)}"
             self._spans[name] = span
         self._run(f"create or replace view {quote(name)} as {sql}")
-        if not text_files.fields(types):
+        if not text_files.find_struct_fields(types):
             self._types[name] = types
         time = self._find_text_time(name, source)
         if time is not None:

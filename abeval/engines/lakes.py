@@ -15,7 +15,7 @@ from urllib.parse import unquote
 from abeval.engines.sql import quote
 from abeval.errors import LogError
 from abeval.experiment.sources import Span
-from abeval.files import real
+from abeval.files import resolve_path
 
 NAMES = {"delta": "a Delta table", "iceberg": "an Iceberg table", "hudi": "a Hudi table"}
 """Format → what a table of it is called."""
@@ -34,12 +34,12 @@ def detect_format(folder: Path) -> str | None:
             return "delta"
         if (folder / ".hoodie").is_dir():
             return "hudi"
-        return "iceberg" if _metadata(folder) else None
+        return "iceberg" if _list_versions(folder) else None
     except OSError:  # A name that no folder can have; whoever opens it says so.
         return None
 
 
-def _metadata(folder: Path) -> list[tuple[int, str]]:
+def _list_versions(folder: Path) -> list[tuple[int, str]]:
     """List the versions of an Iceberg table and their files, newest last."""
     files = (folder / "metadata").glob("*.metadata.json*")
     return sorted((int(m[1]), m[0]) for file in files if (m := _METADATA.fullmatch(file.name)))
@@ -51,7 +51,7 @@ def check_outside(log: str, files: Sequence[str]) -> None:
     Raises:
         LogError: One lies in the folder of a table.
     """
-    inside = {real(Path(file).parent): file for file in files}
+    inside = {resolve_path(Path(file).parent): file for file in files}
     # Without the table's log, a file may hold rows that are not current.
     around = {folder: file for path, file in inside.items() for folder in (path, *path.parents)}
     for folder, file in around.items():
@@ -60,7 +60,7 @@ def check_outside(log: str, files: Sequence[str]) -> None:
             raise LogError(what, f"name the table: {folder}; `where` in its log chooses rows")
 
 
-def version_file(path: Path) -> Path:
+def find_version_file(path: Path) -> Path:
     """Find the file that makes a version current; a path without one is itself.
 
     Raises:
@@ -69,7 +69,7 @@ def version_file(path: Path) -> Path:
     kind = detect_format(path)
     if kind != "iceberg":
         return max((path / "_delta_log").glob("[0-9]*")) if kind == "delta" else path
-    versions = _metadata(path)
+    versions = _list_versions(path)
     newest = [name for number, name in versions if number == versions[-1][0]]
     if len(newest) > 1:
         what = f"{path} has two newest versions: {newest[0]} and {newest[1]}"
@@ -91,7 +91,7 @@ def open_table(log: str, folder: Path) -> object:
     if kind == "hudi":
         raise LogError(what, rows)
     try:
-        version = version_file(folder)
+        version = find_version_file(folder)
         # The time is an argument, so that the cache knows a table that changed.
         return _open_cached(kind, folder, version, version.stat().st_mtime_ns)
     except LogError:
@@ -110,17 +110,17 @@ def _open_cached(kind: str, folder: Path, version: Path, changed: int) -> object
         files: Iterator[str] = (unquote(path.as_py()) for path in paths)
     else:
         table = import_module("pyiceberg.table").StaticTable.from_metadata(str(version))
-        files = _iceberg_files(table)
-    home = real(folder)
+        files = _list_iceberg_files(table)
+    home = resolve_path(folder)
     for file in files:
-        path = real(folder / re.sub("^file:/+", "/", file))
+        path = resolve_path(folder / re.sub("^file:/+", "/", file))
         if not (path.is_relative_to(home) and path.is_file()):
             what = f"{folder} is {NAMES[kind]} with a file that is not in its folder: {file}"
             raise LogError(what, "bring it there; or pass the table itself as a frame from Python")
     return table
 
 
-def _iceberg_files(table: Any) -> Iterator[str]:  # noqa: ANN401 (of a library that may be missing)
+def _list_iceberg_files(table: Any) -> Iterator[str]:  # noqa: ANN401 (of a library that may be missing)
     """List the files of an Iceberg table."""
     snapshot = table.current_snapshot()
     if snapshot is not None:

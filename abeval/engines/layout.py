@@ -110,7 +110,7 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
     for scope in reversed(traverse_scope(tree)):
         node = scope.expression
         if isinstance(node, exp.SetOperation) and id(node) not in branches:
-            selects = [*_selects(node)]
+            selects = [*_list_selects(node)]
             branches |= {id(branch) for branch in (*selects, *node.find_all(exp.SetOperation))}
             _prune_branches(node, selects, read)
         if isinstance(node, exp.Select):
@@ -124,20 +124,20 @@ def prune(tree: exp.Query, name: str, needs: Needs, looked_up: Collection[str] =
             for part in _own_nodes(node):
                 source = scope.sources.get(part.table) if isinstance(part, exp.Column) else None
                 if isinstance(source, exp.Table):
-                    needs.setdefault(source.name, set()).update(_names(part))
+                    needs.setdefault(source.name, set()).update(_list_column_names(part))
                 else:
-                    passed.update(_names(part))
+                    passed.update(_list_column_names(part))
             read |= passed
     for table in find_tables(tree):
         needs.setdefault(table, set()).update(passed)
 
 
-def _selects(node: exp.Query) -> Iterator[exp.Query]:
+def _list_selects(node: exp.Query) -> Iterator[exp.Query]:
     if not isinstance(node, exp.SetOperation):
         yield node
         return
     for side in (node.this, node.expression):
-        yield from _selects(side.unnest())
+        yield from _list_selects(side.unnest())
 
 
 def _prune_branches(
@@ -163,13 +163,13 @@ def _prune_select(select: exp.Select, needed: Collection[str]) -> None:
     items, needed_names = select.expressions, {*needed}
     select.set("expressions", [])
     # What clauses call by the name of an item, and items by that of another.
-    needed_names |= {name for node in _own_nodes(select) for name in _names(node)}
+    needed_names |= {name for node in _own_nodes(select) for name in _list_column_names(node)}
     kept: list[exp.Expr] = []
     for item in reversed(items):
         if item.is_star or _ALL in needed or item.alias_or_name.lower() in needed_names:
             kept.insert(0, item)
             if isinstance(item, exp.Alias):
-                needed_names |= {name for node in item.walk() for name in _names(node)}
+                needed_names |= {name for node in item.walk() for name in _list_column_names(node)}
     select.set("expressions", kept or items[:1])
 
 
@@ -194,7 +194,7 @@ def _is_apart(node: exp.Expr) -> bool:
     return isinstance(node, exp.With | exp.Query) and not isinstance(node, exp.Table)
 
 
-def _names(node: exp.Expr) -> Iterator[str]:
+def _list_column_names(node: exp.Expr) -> Iterator[str]:
     if isinstance(node, exp.Column) and not node.is_star:
         yield node.name.lower()
     if isinstance(node, exp.Join):
@@ -229,7 +229,7 @@ def _join_lines(lines: Sequence[str], *before: str) -> list[str]:
     """Join the lines of a block as far as they fit."""
     # Each line is joined with deeper ones first, then with the one before it.
     joined, indent, is_open = [*before], _indent(lines[0]), bool(before)
-    for group in _groups(lines, indent):
+    for group in _group_lines(lines, indent):
         text = reduce(_append, (line.strip() for line in group))
         was_open, is_open = is_open, indent + len(text) <= WIDTH
         opening = text if is_open else group[0].strip()
@@ -260,7 +260,7 @@ def _append(text: str, line: str) -> str:
     return f"{text}{gap}{line}"
 
 
-def _groups(lines: Sequence[str], indent: int) -> Iterator[list[str]]:
+def _group_lines(lines: Sequence[str], indent: int) -> Iterator[list[str]]:
     """Group lines of this indentation with their deeper ones and what closes them."""
     group = [lines[0]]
     for line in lines[1:]:

@@ -18,7 +18,7 @@ from abeval.engines.compressed import ENDS, check_compressed
 from abeval.engines.sql import literal
 from abeval.errors import LogError
 from abeval.experiment.sources import OUTCOME, LogSource, Span
-from abeval.files import check_readable, real
+from abeval.files import check_readable, resolve_path
 
 if TYPE_CHECKING:
     from abeval.experiment.model import Experiment
@@ -86,7 +86,7 @@ def find_span(source: LogSource, files: Files, types: Mapping[str, str]) -> tupl
     machine and without partitions. Partitions and tables of a data lake may hold years.
     """
     is_remote = files.kind == "parquet" and not files.are_local
-    is_partitioned = files.kind == "parquet" and bool(partitions(files.read))
+    is_partitioned = files.kind == "parquet" and bool(find_partition_columns(files.read))
     if source.span is None or not (is_remote or is_partitioned or files.kind in lakes.NAMES):
         return None
     name = source.columns.get("ts", "ts").lower()
@@ -113,7 +113,7 @@ def find_files(log: str, source: LogSource, folder: Path) -> Files:
         )
     files, variants = list[str](), dict[str, str]()
     for variant, paths in source.paths_by_variant.items():
-        for file in (file for path in paths for file in _matching(log, path, folder)):
+        for file in (file for path in paths for file in _match_files(log, path, folder)):
             files.append(file)
             if variant is not None and variants.setdefault(file, variant) != variant:
                 what = f"{log}: {file} is of the variants {variants[file]!r} and {variant!r}"
@@ -158,11 +158,11 @@ def _find_encoding_mark(file: str) -> str | None:
         return "utf-16" if content.read(2) in (BOM_UTF16_LE, BOM_UTF16_BE) else None
 
 
-def entry(log: str, key: str, value: str) -> str:
+def write_entry(log: str, key: str, value: str) -> str:
     """Write how to set an entry of a log: in the file, or by an option.
 
     Example:
-        >>> entry("clicks", "sheet", "May"), entry("table", "sheet", "May")
+        >>> write_entry("clicks", "sheet", "May"), write_entry("table", "sheet", "May")
         ('sheet = "May" in [logs.clicks]', '--read sheet=May (in Python: read={"sheet": "May"})')
     """
     if log in ("table", "raw_table") or log.startswith(("table_", "file")):
@@ -184,7 +184,7 @@ def choose(log: str, file: str, key: str, choice: str | None, names: Sequence[st
     choices = ", ".join(map(repr, names[:20])) + (", …" if len(names) > 20 else "")
     if choice is None:
         what = f"{file} has {len(names)} {key}s with columns{': ' if names else ''}{choices}"
-        raise LogError(what, f"name one: {entry(log, key, names[0])}" if names else None)
+        raise LogError(what, f"name one: {write_entry(log, key, names[0])}" if names else None)
     by_lower = {name.lower(): name for name in reversed(names)}
     if choice not in names and choice.lower() not in by_lower:
         what = f"{file}: there is no {key} {choice!r}{suggest_name(choice, names)}"
@@ -192,7 +192,7 @@ def choose(log: str, file: str, key: str, choice: str | None, names: Sequence[st
     return choice if choice in names else by_lower[choice.lower()]
 
 
-def _matching(log: str, path: str, folder: Path) -> list[str]:
+def _match_files(log: str, path: str, folder: Path) -> list[str]:
     fixed = next((i for i, part in enumerate(Path(path).parts) if glob.has_magic(part)), None)
     check_readable(path if "://" in path else folder.joinpath(*Path(path).parts[:fixed]), path)
     if "://" in path:
@@ -225,7 +225,7 @@ def _list_folder(folder: Path) -> list[str]:
         raise error
 
     for here, folders, names in os.walk(folder, onerror=fail, followlinks=True):
-        real_folder = real(here)
+        real_folder = resolve_path(here)
         # A folder that is linked again is read once; a link to its parent would never end.
         folders[:] = (
             [] if real_folder in seen else [name for name in folders if not _is_hidden(name)]
@@ -270,27 +270,27 @@ def _find_kind(log: str, files: Sequence[str], format: str) -> str:
         return lakes.detect_format(Path(files[0])) or format
     by_kind: dict[str | None, str] = {}
     for file in files:
-        by_kind.setdefault(_kind(file), file)
+        by_kind.setdefault(_find_file_format(file), file)
     if len(by_kind) != 1 or None in by_kind:
         examples = ", ".join(Path(file).name for file in by_kind.values())
         raise LogError(
             f"the files of {log} are of unknown or mixed formats, such as {examples}",
             f"read are {', '.join([*_KINDS, '.db'])}, and text with .gz or .zst; else name the "
-            f"format: {entry(log, 'format', 'csv')}; or narrow the path",
+            f"format: {write_entry(log, 'format', 'csv')}; or narrow the path",
         )
     return str(by_kind.popitem()[0])
 
 
-def _kind(file: str) -> str | None:
+def _find_file_format(file: str) -> str | None:
     suffixes = [suffix.lower() for suffix in Path(file).suffixes]
     is_compressed = suffixes[-1:] and suffixes[-1] in ENDS
     kind = _KINDS.get((["", *suffixes[:-1]] if is_compressed else ["", *suffixes])[-1])
     if is_compressed:
         return kind if kind in ("csv", "json") else None
-    return lakes.detect_format(Path(file)) or kind or _database(file)
+    return lakes.detect_format(Path(file)) or kind or _detect_database(file)
 
 
-def _database(file: str) -> str | None:
+def _detect_database(file: str) -> str | None:
     """Find the kind of a database by its first bytes."""
     start = b""
     with suppress(OSError, ValueError):
@@ -301,14 +301,14 @@ def _database(file: str) -> str | None:
     return "sqlite" if start == _SQLITE else "duckdb" if start[8:12] == b"DUCK" else None
 
 
-def exact(file: str) -> str:
+def escape_file_name(file: str) -> str:
     """Escape a file's name for readers that take names for globs.
 
     Raises:
         LogError: It also has a backslash, which no glob of DuckDB can name.
 
     Example:
-        >>> exact("part[1].parquet"), exact("logs/a.parquet")
+        >>> escape_file_name("part[1].parquet"), escape_file_name("logs/a.parquet")
         ('part[[]1].parquet', 'logs/a.parquet')
     """
     if "://" in file or not glob.has_magic(file):
@@ -318,7 +318,7 @@ def exact(file: str) -> str:
     return glob.escape(Path(file).as_posix())
 
 
-def partitions(files: Sequence[str]) -> set[str]:
+def find_partition_columns(files: Sequence[str]) -> set[str]:
     """Find the columns that names of folders hold, such as `day` of `day=2026-09-14`."""
     folders = {part for file in files for part in Path(file).parts[:-1] if "=" in part}
     return {folder.partition("=")[0] for folder in folders}
@@ -326,16 +326,16 @@ def partitions(files: Sequence[str]) -> set[str]:
 
 def is_table(file: Path) -> bool:
     """Tell whether a file is a table by its name, or a folder is one of a data lake."""
-    return _kind(str(file)) is not None
+    return _find_file_format(str(file)) is not None
 
 
-def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
+def check_delimiter(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
     """Raise if a CSV log was read as one column, as its lines differ in fields."""
     delimiter = next((d for d in _DELIMITERS if len(columns) == 1 and d in columns[0]), None)
     if delimiter is None:
         return
     plain = (file for file in files if not file.lower().endswith(ENDS))
-    ragged = (line for file in plain if (line := _ragged_line(file, delimiter)))
+    ragged = (line for file in plain if (line := _describe_ragged_line(file, delimiter)))
     why = next(ragged, f"{files[0]} is read as one column")
     raise LogError(
         f"{log}: {why}, so the lines cannot be split into columns",
@@ -343,7 +343,7 @@ def check_split(log: str, columns: Sequence[str], files: Sequence[str]) -> None:
     )
 
 
-def _ragged_line(file: str, delimiter: str) -> str | None:
+def _describe_ragged_line(file: str, delimiter: str) -> str | None:
     opened = suppress(OSError, csv.Error)
     with opened, Path(file).open(newline="", encoding="utf-8", errors="replace") as lines:
         rows = csv.reader(lines, delimiter=delimiter)
@@ -363,14 +363,14 @@ def list_logs(experiment: "Experiment") -> Mapping[str, LogSource]:
     return {**experiment.logs.logs_by_name, **experiment.tables}
 
 
-def files_of_log(log: str, source: LogSource, folder: Path) -> list[str]:
+def list_log_files(log: str, source: LogSource, folder: Path) -> list[str]:
     """List the files of a log that are there."""
-    files = files_there(log, source, folder)
+    files = find_readable_files(log, source, folder)
     # The run itself says so if there are none.
     return [] if files is None else [*files.read, *files.empty]
 
 
-def files_there(log: str, source: LogSource, folder: Path) -> Files | None:
+def find_readable_files(log: str, source: LogSource, folder: Path) -> Files | None:
     """Find the files of a log; None if there are none, or they are unreadable."""
     with suppress(LogError, OSError, ValueError):
         return find_files(log, source, folder)

@@ -72,7 +72,7 @@ NO_TYPE = '"NULL"'
 
 
 def is_number(kind: str) -> bool:
-    """Tell whether a column of this type can be summed.
+    """Tell whether a column of this type, a boolean too, can be summed.
 
     Example:
         >>> is_number("DECIMAL(9,2)"), is_number("VARCHAR")
@@ -120,14 +120,14 @@ def query(name: str, added: str | None = None) -> str:
 
     `added` is the text of a query that is in no file.
     """
-    text, texts = _text(name) if added is None else added, _texts.get()
+    text, texts = _read_query_file(name) if added is None else added, _texts.get()
     if texts is not None:
         texts[name] = text
     return text
 
 
 @cache
-def _text(name: str) -> str:
+def _read_query_file(name: str) -> str:
     file = _FOLDER / f"{name}.sql"
     if name not in query_names():
         raise QueryError(f"no query is called {name!r}", f"known: {', '.join(query_names())}")

@@ -35,7 +35,7 @@ from abeval.engines.spark import rules as spark_rules
 from abeval.engines.sql import Engine, is_query, literal, query, quote
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.sections import EngineOptions
-from abeval.files import real
+from abeval.files import resolve_path
 
 if TYPE_CHECKING:
     from abeval.experiment.sources import LogSource
@@ -99,9 +99,9 @@ def _translate(
         eliminate_window_clause(select)
     engine = "spark" if dialect == "databricks" else dialect
     if engine == "spark":
-        query = spark_rules.same_meaning(query, trusted)
+        query = spark_rules.rewrite_for_spark(query, trusted)
     # Calls are expanded last: rules know calls, not what they become.
-    query = warehouse_rules.same_numbers(expand_calls(query, engine), engine)
+    query = warehouse_rules.rewrite_arithmetic(expand_calls(query, engine), engine)
     return _rename_relations(query, names or {})
 
 
@@ -147,7 +147,9 @@ def expand_columns(tree: exp.Query, columns_of: _ColumnsOf) -> exp.Query:
         return query
     for scope in traverse_scope(query):
         if isinstance(scope.expression, exp.Select):
-            every = [name for names in _sources(scope, columns_of).values() for name in names]
+            every = [
+                name for names in _list_source_columns(scope, columns_of).values() for name in names
+            ]
             items = [
                 new for item in scope.expression.expressions for new in _expand_item(item, every)
             ]
@@ -155,22 +157,22 @@ def expand_columns(tree: exp.Query, columns_of: _ColumnsOf) -> exp.Query:
     return query
 
 
-def _sources(scope: Scope, columns_of: _ColumnsOf) -> dict[str, list[str]]:
+def _list_source_columns(scope: Scope, columns_of: _ColumnsOf) -> dict[str, list[str]]:
     """Find the columns of everything that a select reads, by alias, in order."""
     return {
         alias: list(columns_of(source.name))
         if isinstance(source, exp.Table)
-        else _outputs(source, columns_of)
+        else _list_output_columns(source, columns_of)
         for alias, (_, source) in scope.selected_sources.items()
     }
 
 
-def _outputs(scope: Scope, columns_of: _ColumnsOf) -> list[str]:
+def _list_output_columns(scope: Scope, columns_of: _ColumnsOf) -> list[str]:
     """List the columns of a CTE or subquery."""
     # Its own `columns(...)` are expanded already: scopes come from the inside out.
     if scope.set_operation_scopes:
-        return _outputs(scope.set_operation_scopes[0], columns_of)
-    sources = _sources(scope, columns_of)
+        return _list_output_columns(scope.set_operation_scopes[0], columns_of)
+    sources = _list_source_columns(scope, columns_of)
     names: list[str] = []
     if not isinstance(scope.expression, exp.Query):
         raise QueryError(f"`{scope.expression.sql('duckdb')}` is not a query")
@@ -210,7 +212,7 @@ def _replace_columns_call(item: exp.Expr, name: str, match: re.Match[str]) -> ex
     return exp.alias_(body, exp.to_identifier(alias, quoted=column.this.quoted))
 
 
-def plain_statement(name: str, dialect: str) -> str:
+def write_plain_statement(name: str, dialect: str) -> str:
     """Write a query over the canonical views in a dialect.
 
     Raises:
@@ -229,7 +231,7 @@ def plain_statement(name: str, dialect: str) -> str:
     return "\n".join([f"-- {name}, in the {dialect} dialect; the tests run it", translation, ""])
 
 
-def rule_statement(sql: str, dialect: str) -> str:
+def write_rule_statement(sql: str, dialect: str) -> str:
     """Write a query of abeval's own in a dialect, hashes included."""
     check_dialect(dialect, _ANALYSES)
     tree = parse_query(sql)
@@ -279,12 +281,12 @@ class Recorder(DuckDBEngine):
     def add_log(self, name: str, source: "LogSource", reads: str | None = None) -> None:
         """Make a log readable, with all its columns, and record what reads its files."""
         super().add_log(name, source)
-        self.record(name, self._reader(name, source))
+        self.record(name, self._write_reader(name, source))
 
-    def _reader(self, name: str, source: "LogSource") -> str:
+    def _write_reader(self, name: str, source: "LogSource") -> str:
         """Write what reads a log from the experiment's folder, times in UTC."""
         log = sources.log_name(name)
-        files = sources.files_there(log, source, self._folder)
+        files = sources.find_readable_files(log, source, self._folder)
         sql, changes = self._loads.get(name, ("", {}))
         read = "" if files is None else text_files.write_file_list(files.read)
         if files is None or read not in sql:
@@ -299,10 +301,10 @@ class Recorder(DuckDBEngine):
         paths = (
             globs
             if of_globs
-            else [sources.exact(os.path.relpath(f, self._folder)) for f in files.read]
+            else [sources.escape_file_name(os.path.relpath(f, self._folder)) for f in files.read]
         )
         if self._is_absolute:
-            paths = [str(real(self._folder) / path) for path in paths]
+            paths = [str(resolve_path(self._folder) / path) for path in paths]
         text = ", ".join(map(literal, paths))
         sql = sql.replace(read, text if len(paths) == 1 else f"[{text}]")
         for column, kind in self.columns(name).items():
@@ -370,13 +372,13 @@ def write_statement(
     Names that are `taken` are those of tables outside of it. With `materializes`, what is read
     several times is computed once. `comments` are of relations that no file of `queries/` makes.
     """
-    names, readers = _names(answer, taken), Counter[str]()
+    names, readers = _name_relations(answer, taken), Counter[str]()
     needs: Needs = {names[answer]: {name.lower() for name in answer.columns}}
     parts = list[str]()
     # Readers come first, since they say which columns the others need.
     for relation, unique in reversed(names.items()):
         is_read = relation is answer or readers[unique]
-        if relation.sql is None or _repeats(relation) is not None or not is_read:
+        if relation.sql is None or _find_original(relation) is not None or not is_read:
             continue
         tree = _translate_sql(relation.sql, relation, dialect, names)
         prune(tree, unique, needs, _LOOKED_UP)
@@ -391,7 +393,7 @@ def write_statement(
         else:
             kept = " MATERIALIZED" if materializes and readers[unique] > 1 else ""
             head = f"{unique} AS{kept} ("
-        text = _comment(relation.sql) or comments.get(relation.name, "")
+        text = _extract_comment(relation.sql) or comments.get(relation.name, "")
         noted = "".join(f"-- {line}\n" for line in text.splitlines())
         parts = [*ctes, noted + lay_out(_write(tree, dialect, True), dialect, head, ")"), *parts]
     *leading, last = parts
@@ -405,7 +407,7 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
         >>> view_statements({"ones": Relation("ones", "select 1 as n", ["n"], {})})
         ['create or replace view ones as select 1 as n;']
     """
-    names = _names(Relation("every", None, (), relations), merges=False)
+    names = _name_relations(Relation("every", None, (), relations), merges=False)
     queries = {
         relation: simplify(_translate_sql(relation.sql, relation, "duckdb", names))
         for relation in names
@@ -422,7 +424,7 @@ def view_statements(relations: Mapping[str, Relation]) -> list[str]:
     ]
 
 
-def _repeats(relation: Relation) -> Relation | None:
+def _find_original(relation: Relation) -> Relation | None:
     """Find the relation of which another is only some columns."""
     if relation.sql is None or len(relation.reads) != 1:
         return None
@@ -431,14 +433,14 @@ def _repeats(relation: Relation) -> Relation | None:
     return read if is_same else None
 
 
-def _comment(sql: str) -> str:
+def _extract_comment(sql: str) -> str:
     """Read the comment at the top of a query file, without what it reads."""
     lines = takewhile(lambda line: line.startswith("--"), sql.splitlines())
     text = "\n".join(line.removeprefix("-- ") for line in lines)
     return re.sub(r"^reads: (?:[^()\n]|\([^()]*\))*.*\n?", "", text, flags=re.MULTILINE).strip()
 
 
-def _names(
+def _name_relations(
     answer: Relation, taken: Collection[str] = (), merges: bool = True
 ) -> dict[Relation, str]:
     """Give every relation a unique name, beginning with what is read.
@@ -451,7 +453,7 @@ def _names(
         for read in relation.reads.values():
             if read not in names:
                 visit(read)
-        if merges and relation is not answer and (original := _repeats(relation)) is not None:
+        if merges and relation is not answer and (original := _find_original(relation)) is not None:
             names[relation] = names[original]
             return
         same = sum(

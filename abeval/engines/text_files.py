@@ -13,10 +13,10 @@ from typing import NamedTuple
 from duckdb import sqltype
 from duckdb.sqltypes import DuckDBPyType
 
-from abeval.engines.sources import Files, exact, log_name, partitions
+from abeval.engines.sources import Files, escape_file_name, find_partition_columns, log_name
 from abeval.engines.sql import cast_query, literal, measure_columns, quote, write_case
 from abeval.errors import LogError
-from abeval.experiment.sources import IDS, LogSource, canonical_columns
+from abeval.experiment.sources import IDS, LogSource, list_canonical_columns
 
 _NAMES = ("variant", "category", "model")
 VARIANT = "variant"
@@ -34,12 +34,12 @@ Types = Mapping[str, str]
 
 def write_file_list(files: Sequence[str]) -> str:
     """Write the SQL of a list of files for readers that take names for globs."""
-    return f"[{', '.join(literal(exact(file)) for file in files)}]"
+    return f"[{', '.join(literal(escape_file_name(file)) for file in files)}]"
 
 
-def parquet_rows(files: Files, source: LogSource) -> str:
+def write_parquet_rows(files: Files, source: LogSource) -> str:
     """Write SQL that reads Parquet files."""
-    folders = partitions(files.read)
+    folders = find_partition_columns(files.read)
     options = f"union_by_name = true, hive_partitioning = {'true' if folders else 'false'}"
     names = _list_mapped_columns(source, sorted(folders), _NAMES)
     return _write_read_call("parquet", files, options, _as_text("hive_types", names))
@@ -57,7 +57,7 @@ def _write_read_call(kind: str, files: Files, *options: str) -> str:
     return f"(select * replace ({write_case(VARIANT, values)} as {VARIANT}) from {read})"
 
 
-def text_rows(
+def write_text_rows(
     files: Files, sample: str, types: Types | None = None, texts: Sequence[str] = ()
 ) -> str:
     """Write SQL that reads CSV or JSON files, with some columns as text.
@@ -67,10 +67,10 @@ def text_rows(
     if files.variants:
         texts = [column for column in texts if column != VARIANT]
     if files.kind == "json":
-        return _json_rows(files, types, texts)
+        return _write_json_rows(files, types, texts)
     # By itself DuckDB leaves out lines at the top, up to a second header, and "comments".
     every = "union_by_name = true, skip = 0, comment = ''"
-    folders = {name.lower() for name in partitions(files.read)}
+    folders = {name.lower() for name in find_partition_columns(files.read)}
     kinds = _as_text("hive_types", [c for c in texts if c.lower() in folders])
     text_types = _as_text("types", [c for c in texts if c.lower() not in folders])
     return _write_read_call(
@@ -84,7 +84,7 @@ def _as_text(option: str, columns: Sequence[str]) -> str:
     return f"{option} = {{{texts}}}" if texts else ""
 
 
-def _json_rows(files: Files, types: Types | None, texts: Sequence[str]) -> str:
+def _write_json_rows(files: Files, types: Types | None, texts: Sequence[str]) -> str:
     """Write SQL that reads JSON files."""
     strings = [column for column in texts if types and types[column] in _OF_STRINGS]
     if types is None or not strings:
@@ -99,7 +99,7 @@ def _json_rows(files: Files, types: Types | None, texts: Sequence[str]) -> str:
     return _write_read_call("json", files, "union_by_name = true", options)
 
 
-def column_types(rows: Rows, relation: str) -> dict[str, str]:
+def read_column_types(rows: Rows, relation: str) -> dict[str, str]:
     """Find columns and types of a relation, or of SQL that reads files."""
     types = {str(name): str(kind) for name, kind, *_ in rows(f"describe from {relation}")}
     long = next((name for name in types if len(name) > _LONGEST_NAME), None)
@@ -112,7 +112,7 @@ def column_types(rows: Rows, relation: str) -> dict[str, str]:
 _LONGEST_NAME = 5_000
 
 
-def fields(types: Types) -> dict[str, str]:
+def find_struct_fields(types: Types) -> dict[str, str]:
     """Find the fields of structs at any depth: dotted name → SQL."""
     sql = dict[str, str]()
 
@@ -142,7 +142,9 @@ def write_columns_and_fields(types: Types) -> str:
     plain = {quote(name): _write_unranged(quote(name), kind) for name, kind in types.items()}
     changed = ", ".join(f"{sql} as {name}" for name, sql in plain.items() if sql != name)
     every = f"* replace ({changed})" if changed else "*"
-    return ", ".join([every, *(f"{sql} as {quote(name)}" for name, sql in fields(types).items())])
+    return ", ".join(
+        [every, *(f"{sql} as {quote(name)}" for name, sql in find_struct_fields(types).items())]
+    )
 
 
 _POINTS = "[0-9]{1,3}([.][0-9]{3})+"
@@ -150,7 +152,7 @@ _COMMAS = f"[+-]?([0-9]+|{_POINTS})(,[0-9]+)?"
 _THOUSANDS = "[+-]?[0-9]{1,3},[0-9]{3}"
 
 
-def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[str, str]:
+def find_decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[str, str]:
     """Find text columns of numbers with decimal commas, each with an example.
 
     The example is like 1,234, where the comma may be between thousands, only if all values with a
@@ -158,9 +160,11 @@ def decimal_commas(relation: str, columns: Iterable[str], rows: Rows) -> dict[st
     """
 
     def write_example(text: str) -> str:
-        is_plain = f"not {_matches(f'trim({text})', _THOUSANDS)}"
+        is_plain = f"not {_write_full_match(f'trim({text})', _THOUSANDS)}"
         example = f"max_by({text}, contains({text}, ',')::int + ({is_plain})::int)"
-        return f"case when bool_and({_matches(f'trim({text})', _COMMAS)}) then {example} end"
+        return (
+            f"case when bool_and({_write_full_match(f'trim({text})', _COMMAS)}) then {example} end"
+        )
 
     examples = measure_columns(rows, quote(relation), columns, write_example)
     return {column: str(text) for column, text in examples.items() if text and "," in text}
@@ -174,10 +178,10 @@ def _list_mapped_columns(
     return [column for column in types if column.lower() in lower_names]
 
 
-def text_columns(name: str, source: LogSource, types: Types) -> list[str]:
+def list_text_columns(name: str, source: LogSource, types: Types) -> list[str]:
     """List the columns of a log to read as text: ids, names, times."""
     texts = [*_list_mapped_columns(source, types), *_list_mapped_columns(source, types, _NAMES)]
-    if "ts" in canonical_columns(log_name(name)):
+    if "ts" in list_canonical_columns(log_name(name)):
         time = source.columns.get("ts", "ts").lower()
         numbers = () if source.ts_format else (*_WHOLE, "DOUBLE")
         texts += [c for c, kind in types.items() if c.lower() == time and kind not in numbers]
@@ -194,7 +198,7 @@ def read_columns(name: str, source: LogSource, types: Types, reads: str | None) 
         return columns
     text = reads.lower()
     canonical = _list_mapped_columns(
-        source, columns, [*canonical_columns(log_name(name)), *source.columns]
+        source, columns, [*list_canonical_columns(log_name(name)), *source.columns]
     )
     kept = [c for c in columns if c in canonical or c.lower() in text or not _is_plain(c)]
     kept += [c for c in columns if c not in kept and types[c].startswith("STRUCT(")]
@@ -227,7 +231,7 @@ def settle_ids(name: str, source: LogSource, types: Types, now: Types, rows: Row
 
     for column, kind in measure_columns(rows, quote(name), ids, write_kind).items():
         if kind == "DOUBLE":
-            test = _matches(f"trim({quote(column)})", "-?[0-9]+([.][0-9]*)?")
+            test = _write_full_match(f"trim({quote(column)})", "-?[0-9]+([.][0-9]*)?")
             ((fits,),) = rows(f"select bool_and({test}) from {quote(name)}")
             kind = kind if fits else None
         if kind is not None:
@@ -241,7 +245,7 @@ def settle_numbers(name: str, columns: Sequence[str], rows: Rows) -> None:
     """Convert text columns to numbers if all values are, apart from blanks."""
 
     def fits(text: str) -> str:
-        return f"bool_and({_matches(text, _NUMBER)})"
+        return f"bool_and({_write_full_match(text, _NUMBER)})"
 
     def write_type(text: str) -> str:
         kind = f"if(bool_or(regexp_matches({text}, '[.eE]')), 'DOUBLE', 'BIGINT')"
@@ -294,7 +298,7 @@ def find_text_time(
         LogError: The order of day and month is not clear, the values have no format in common, or
             the file gives a format for a column that is a time already.
     """
-    if "ts" not in canonical_columns(log) or source.time_unit is not None:
+    if "ts" not in list_canonical_columns(log) or source.time_unit is not None:
         return None
     name = source.columns.get("ts", "ts")
     column = next((c for c in (name, *types) if c in types and c.lower() == name.lower()), None)
@@ -307,9 +311,9 @@ def find_text_time(
             return None
         shape, value = _shape(relation, text, rows), text
         if shape.iso < _MOST * shape.values:
-            value = _write_reordered(log, column, text, shape)
+            value = _write_iso_date(log, column, text, shape)
         elif shape.other_orders:
-            value = f"case when {_matches(text, _ISO)} then {text} end"
+            value = f"case when {_write_full_match(text, _ISO)} then {text} end"
         kind = "date" if shape.clocks == 0 else "timestamp" if shape.zones == 0 else _ZONED
         return Time(column, f"try_cast({value} as {kind})", kind)
     if not is_text and types[column] not in _WHOLE:
@@ -339,12 +343,12 @@ def _shape(relation: str, text: str, rows: Rows) -> _Shape:
     ((*counts, example),) = rows(f"""
     with texts as (select {text} as v from {quote(relation)}),
     counted as (
-      select v, {_matches("v", _ISO)} as is_iso, contains(v, ':') as has_clock,
+      select v, {_write_full_match("v", _ISO)} as is_iso, contains(v, ':') as has_clock,
         contains(v, ':') and regexp_matches(v, ':[0-9.,]+ ?[A-Za-z+-]') as has_zone
       from texts where v is not null
     ),
     ordered as (
-      select *, not is_iso and {_matches("v", _OTHER)} as is_other from counted
+      select *, not is_iso and {_write_full_match("v", _OTHER)} as is_other from counted
     )
     select
       count(*), count_if(has_clock), count_if(has_zone), count_if(is_iso), count_if(is_other),
@@ -356,11 +360,11 @@ def _shape(relation: str, text: str, rows: Rows) -> _Shape:
     return _Shape._make([*(int(str(n or 0)) for n in counts), str(example)])
 
 
-def _matches(text: str, pattern: str) -> str:
+def _write_full_match(text: str, pattern: str) -> str:
     return f"regexp_full_match({text}, '{pattern}')"
 
 
-def _write_reordered(log: str, column: str, text: str, shape: _Shape) -> str:
+def _write_iso_date(log: str, column: str, text: str, shape: _Shape) -> str:
     """Write the text with its date in the order of ISO 8601."""
     where = f"logs.{log}: the times in {column!r}"
     hint = f"set ts_format in [logs.{log}]"
@@ -368,7 +372,9 @@ def _write_reordered(log: str, column: str, text: str, shape: _Shape) -> str:
         unread = shape.values - shape.iso - shape.other_orders
         what = f"{where} have no format that is known: {unread:,} of {shape.values:,}, such as "
         read = "make such values empty, or " if shape.iso else ""
-        raise LogError(f"{what}{shape.example!r}", read + _unread_hint(log, column, shape.example))
+        raise LogError(
+            f"{what}{shape.example!r}", read + _write_time_hint(log, column, shape.example)
+        )
     # Only a number above 12 shows which is the day.
     if bool(shape.day_first) == bool(shape.month_first):
         suggested = " or ".join(f'"{_format(order, shape)}"' for order in ("%d/%m", "%m/%d"))
@@ -377,7 +383,7 @@ def _write_reordered(log: str, column: str, text: str, shape: _Shape) -> str:
         raise LogError(what, f"{hint}: {suggested}, as they are written")
     order = ISO_PARTS["day" if shape.day_first else "month"]
     return (
-        f"case when {_matches(text, _OTHER)} "
+        f"case when {_write_full_match(text, _OTHER)} "
         f"then regexp_replace({text}, '^{DAY_AND_MONTH}', '{order}') end"
     )
 
@@ -390,7 +396,7 @@ _LESS_USUAL = (
 )
 
 
-def _unread_hint(log: str, column: str, example: str) -> str:
+def _write_time_hint(log: str, column: str, example: str) -> str:
     """Say how to read times like an example."""
     if example.isdigit() and len(example) in _EPOCHS:
         unit, numbers = _EPOCHS[len(example)], cast_query({column: "bigint"})

@@ -31,18 +31,19 @@ def find_strange_part(tree: exp.Expr) -> str | None:
         >>> find_strange_part(parse_one("1 + round(price, 2)"))
         'ROUND(price, 2)'
     """
-    unknown = next((node for node in tree.walk() if not _is_known(node)), None)
+    unknown = next((node for node in tree.walk() if not _is_portable(node)), None)
     return None if unknown is None else unknown.sql(dialect="duckdb")
 
 
-def _is_known(node: exp.Expr) -> bool:
+def _is_portable(node: exp.Expr) -> bool:
+    """Tell whether a part of an expression means the same in every dialect."""
     if type(node) is exp.Cast:
         return bool(node.to.this == exp.DataType.Type.DOUBLE)
     # A subclass may do more than its parent, so only the class itself is known.
     return type(node) in _KNOWN
 
 
-def same_numbers(tree: exp.Query, dialect: str) -> exp.Query:
+def rewrite_arithmetic(tree: exp.Query, dialect: str) -> exp.Query:
     """Rewrite what rounds or overflows otherwise in a dialect with rules."""
     rules = _RULES.get(dialect, {})
     # From the inside out, so that no rule is applied to the output of another.
@@ -94,7 +95,7 @@ def _cast(node: exp.Cast) -> exp.Expr:
     return node
 
 
-def _wide_sum(node: exp.Sum) -> exp.Expr:
+def _widen_sum(node: exp.Sum) -> exp.Expr:
     """Sum whole numbers without wrapping around."""
     return exp.Sum(this=_call("toInt256", node.this))
 
@@ -140,7 +141,7 @@ _RULES: Mapping[str, Mapping[type[exp.Expr], _Rule]] = {
     "clickhouse": {
         exp.Round: _round("clickhouse"),
         exp.Cast: _cast,
-        exp.Sum: _wide_sum,
+        exp.Sum: _widen_sum,
         exp.Select: _name_columns,
     },
     "bigquery": {

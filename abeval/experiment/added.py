@@ -11,9 +11,9 @@ from abeval.experiment.metrics import define_metric
 from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import WORD, MetricChoice
 from abeval.metrics import definition
-from abeval.metrics.builtin import ADDED, builtin_metrics, read_entry_points
+from abeval.metrics.builtin import ADDED, load_builtin_metrics, read_entry_points
 from abeval.metrics.definition import ROW_NEEDS, ColumnTerm, Metric, Role, Source
-from abeval.metrics.row_text import expression_problem
+from abeval.metrics.row_text import find_expression_problem
 from abeval.stats.moments import Moments
 from abeval.stats.records import Estimate
 
@@ -77,16 +77,20 @@ def add_metric(
         'mean'
     """
     if not re.fullmatch(WORD, name):
-        raise _error(name, "a name has letters, digits and _, and begins with a letter")
-    if name in builtin_metrics(30, 30):
-        raise _error(name, "is the name of a built-in metric: choose another")
+        raise _make_metric_error(name, "a name has letters, digits and _, and begins with a letter")
+    if name in load_builtin_metrics(30, 30):
+        raise _make_metric_error(name, "is the name of a built-in metric: choose another")
     if direction not in definition.DIRECTIONS:
-        raise _error(name, f"direction is {direction!r}, not increase or decrease")
+        raise _make_metric_error(name, f"direction is {direction!r}, not increase or decrease")
     if scale is not None and not bounds.MIN_RESOLUTION <= scale <= 1:
-        raise _error(name, f"scale is {scale:g}, not between {bounds.MIN_RESOLUTION:g} and 1")
+        raise _make_metric_error(
+            name, f"scale is {scale:g}, not between {bounds.MIN_RESOLUTION:g} and 1"
+        )
     if query is None:
         if reads:
-            raise _error(name, "`reads` is for a query: expressions name their columns themselves")
+            raise _make_metric_error(
+                name, "`reads` is for a query: expressions name their columns themselves"
+            )
         metric = _define_sums(name, value, per, 1e-6 if scale is None else scale)
     else:
         query = query.strip().rstrip(";")
@@ -156,15 +160,15 @@ def find_test(name: str) -> _TestStatistic:
     return _TESTS[name]
 
 
-def _error(name: str, problem: str) -> ExperimentError:
+def _make_metric_error(name: str, problem: str) -> ExperimentError:
     return ExperimentError(f"the added metric {name!r}: {problem}")
 
 
 def _define_sums(name: str, value: str, per: str | None, scale: float) -> Metric:
     """Define a metric of expressions that are summed, as an experiment file does."""
     for key, text in (("value", value), ("per", per)):
-        if text is not None and (problem := expression_problem(text)):
-            raise _error(name, f"{key}: {problem}")
+        if text is not None and (problem := find_expression_problem(text)):
+            raise _make_metric_error(name, f"{key}: {problem}")
     texts = {"value": value} if per is None else {"numerator": value, "denominator": per}
     return define_metric(MetricChoice.model_validate({"name": name, **texts, "resolution": scale}))
 
@@ -177,7 +181,7 @@ def _define_query(
     for key, column in (("value", value), ("per", per)):
         if column is not None and (column not in selected or not column.startswith("c_")):
             sums = ", ".join(c for c in selected if c.startswith("c_")) or "no column named c_…"
-            raise _error(name, f"{key}: the query has no sum {column!r}; it has {sums}")
+            raise _make_metric_error(name, f"{key}: the query has no sum {column!r}; it has {sums}")
     columns = [_check_read_column(name, column) for column in reads]
     source = Source(
         f"added_{name}",
@@ -211,12 +215,14 @@ def _list_selected_columns(name: str, query: str) -> list[str]:
     try:
         selected = [column.lower() for column in parse_select(query).named_selects]
     except ExperimentError as error:
-        raise _error(name, f"its query {error.what}") from error
+        raise _make_metric_error(name, f"its query {error.what}") from error
     if "*" in selected:
-        raise _error(name, "its query selects *: name the columns")
+        raise _make_metric_error(name, "its query selects *: name the columns")
     for column in ("unit_id", "in_period"):
         if column not in selected:
-            raise _error(name, f"its query has no column {column!r}: it is for each {column}")
+            raise _make_metric_error(
+                name, f"its query has no column {column!r}: it is for each {column}"
+            )
     return selected
 
 
@@ -225,5 +231,5 @@ def _check_read_column(name: str, column: str) -> str:
     lower = column.lower() if column.isascii() else column
     if lower in _ALWAYS or lower in _OTHER_NAMES:
         hint = "is always there" if lower in _ALWAYS else f"is {_OTHER_NAMES[lower]} there"
-        raise _error(name, f"reads: {column!r} {hint}")
+        raise _make_metric_error(name, f"reads: {column!r} {hint}")
     return lower

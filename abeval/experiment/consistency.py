@@ -12,10 +12,10 @@ from abeval.experiment.metric_rules import (
     check_inference,
     check_metrics,
 )
-from abeval.experiment.metrics import known_metrics
+from abeval.experiment.metrics import list_available_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, Problem, suggest_name
-from abeval.experiment.sections import ScheduledSplit, moment
+from abeval.experiment.sections import ScheduledSplit, convert_to_datetime
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, ROW_UNIT, LogSource
 
 _NEEDS_UNIT = 'needs a unit to join by; unit = "row" has none'
@@ -39,7 +39,7 @@ def find_inconsistencies(experiment: Experiment) -> list[Problem]:
         (("logs",), _check_logs(experiment)),
         (("tables",), _check_tables(experiment)),
         (("cleaning",), _check_cleaning(experiment)),
-        (("metrics",), check_metrics(experiment, known_metrics(experiment))),
+        (("metrics",), check_metrics(experiment, list_available_metrics(experiment))),
         (("segments",), _check_segments(experiment)),
         (("cuts",), _check_cuts(experiment)),
         (("design",), _check_design(experiment)),
@@ -175,8 +175,12 @@ def _check_split(
     split: ScheduledSplit, before: ScheduledSplit | None, experiment: Experiment
 ) -> Mistakes:
     """Check a split: its time, and that it names every variant."""
-    begins, period, variants = moment(split.start), experiment.period, experiment.variants
-    if before is not None and begins <= moment(before.start):
+    begins, period, variants = (
+        convert_to_datetime(split.start),
+        experiment.period,
+        experiment.variants,
+    )
+    if before is not None and begins <= convert_to_datetime(before.start):
         yield "from", f"{split.start} is not after the split before it"
     if period is not None and begins >= period.bounds[1]:
         yield "from", f"{split.start} is not before period.end {period.end}"
@@ -218,7 +222,7 @@ def _check_logs(experiment: Experiment) -> Mistakes:
 
 
 def _check_log(name: str, log: LogSource, tables: Collection[str]) -> Mistakes:
-    columns = sources.canonical_columns(name)
+    columns = sources.list_canonical_columns(name)
     for column in log.columns:
         if column not in columns:
             yield "columns", column, f"unknown column `{column}`{suggest_name(column, columns)}"

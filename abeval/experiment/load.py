@@ -13,8 +13,8 @@ from abeval.experiment.consistency import find_inconsistencies
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Problem, drop_paths, list_problems, suggest_name
 from abeval.experiment.sources import READING, LogSource
-from abeval.files import check_readable, real
-from abeval.metrics.row_text import function_problem, list_metric_names
+from abeval.files import check_readable, resolve_path
+from abeval.metrics.row_text import find_function_problem, list_metric_names
 
 _Entries = Mapping[str, Any]
 
@@ -28,14 +28,14 @@ def load_experiment(path: str | Path) -> Experiment:
         ExperimentError: The file is missing, is not TOML, or has mistakes; all of them are named.
     """
     file = Path(path)
-    return parse_experiment(_entries(file), folder=file.parent, source=str(file))
+    return parse_experiment(_read_entries(file), folder=file.parent, source=str(file))
 
 
-def _entries(file: Path, includer: str = "") -> dict[str, Any]:
+def _read_entries(file: Path, includer: str = "") -> dict[str, Any]:
     """Read the entries of a TOML file; `includer` is for messages."""
     file_label = f"{file}, which {includer} includes," if includer else str(file)
     try:
-        raw = tomllib.loads(_text(file, includer))
+        raw = tomllib.loads(_read_text(file, includer))
     except tomllib.TOMLDecodeError as error:
         raise ExperimentError(f"{file_label} is not valid TOML: {error}", _TOML_HINT) from error
     except RecursionError as error:
@@ -46,7 +46,7 @@ def _entries(file: Path, includer: str = "") -> dict[str, Any]:
     return raw
 
 
-def _text(file: Path, includer: str) -> str:
+def _read_text(file: Path, includer: str) -> str:
     """Read a text file; `includer` is for messages."""
     check_readable(file, file)
     try:
@@ -169,10 +169,10 @@ def _read_includes(raw: _Entries, folder: Path, chain: tuple[str, ...]) -> _Entr
 def _read_included_file(file: Path, chain: tuple[str, ...]) -> _Entries:
     """Read an included file, with its own includes."""
     name = str(file)
-    if real(file) in {real(path) for path in chain}:
+    if resolve_path(file) in {resolve_path(path) for path in chain}:
         circle = " includes ".join([*chain, name])
         raise ExperimentError(f"files include each other in a circle: {circle}", "remove one")
-    raw = _entries(file, chain[-1])
+    raw = _read_entries(file, chain[-1])
     entries = {key: value for key, value in raw.items() if key != "include"}
     for logs in (entries.get("logs"), entries.get("tables")):
         for log in logs.values() if isinstance(logs, dict) else ():
@@ -232,7 +232,9 @@ def _list_function_parts(metric: object) -> Sequence[str]:
     text = metric.get("function") if isinstance(metric, Mapping) else None
     # The check of the whole file says what is wrong with others.
     return (
-        list_metric_names(text) if isinstance(text, str) and function_problem(text) is None else ()
+        list_metric_names(text)
+        if isinstance(text, str) and find_function_problem(text) is None
+        else ()
     )
 
 

@@ -9,12 +9,12 @@ from abeval.experiment.added import find_test
 from abeval.experiment.metrics import CLICKS, IMPRESSIONS, UNITS
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import Path, suggest_name
-from abeval.experiment.sections import MetricChoice, Range, Step, moment
+from abeval.experiment.sections import MetricChoice, Range, Step, convert_to_datetime
 from abeval.experiment.sources import ROW_UNIT
 from abeval.metrics.definition import UNIT_DAY, Metric, span_ms
 from abeval.metrics.row_text import (
-    expression_problem,
-    function_problem,
+    find_expression_problem,
+    find_function_problem,
     list_columns,
     list_metric_names,
 )
@@ -31,7 +31,7 @@ _NO_TIMES = "a table of units has no times"
 
 def check_expression(text: str | None, *where: str | int) -> Mistakes:
     """Check that a text is a SQL expression over a row."""
-    if text is not None and (problem := expression_problem(text)):
+    if text is not None and (problem := find_expression_problem(text)):
         yield *where, problem
 
 
@@ -146,7 +146,7 @@ def _check_definition(choice: MetricChoice, builtin: Mapping[str, Metric]) -> Mi
     if choice.function is not None:
         for key in _list_set_keys(choice, (*_TEXTS, "quantile", "missing", "cap", "covariates")):
             yield key, "cannot be used with `function`"
-        if problem := function_problem(choice.function):
+        if problem := find_function_problem(choice.function):
             yield "function", problem
         return
     parts = len(_list_set_keys(choice, ("numerator", "denominator")))
@@ -193,7 +193,7 @@ def _check_since_exposure(choice: MetricChoice, experiment: Experiment) -> Mista
     for key in _list_set_keys(choice, (*_TEXTS, "where")) if of_impressions else ():
         text = getattr(choice, key)
         # Each variant may have its own column of scores: a row alone does not say which.
-        if expression_problem(text) is None and "score" in list_columns(text):
+        if find_expression_problem(text) is None and "score" in list_columns(text):
             yield key, "reads `score`, which has no value per unit since exposure"
     if choice.within is not None and not 0 < span_ms(choice.within) <= MAX_WINDOW_DAYS * _DAY_MS:
         yield "within", f"{choice.within!r} is not between 0 and {MAX_WINDOW_DAYS} days"
@@ -221,7 +221,7 @@ def _check_function(text: str, metrics_by_name: _MetricsByName) -> Mistakes:
     """Check that a function names means and ratios that exist."""
     # A quantile or a function has no sums to recompute a function from.
     means = [name for name, ones in metrics_by_name.items() if any(map(_is_mean, ones))]
-    for name in list_metric_names(text) if function_problem(text) is None else ():
+    for name in list_metric_names(text) if find_function_problem(text) is None else ():
         if name not in metrics_by_name:
             yield "function", f"{name!r} is not a metric{suggest_name(name, means)}"
         elif name not in means:
@@ -316,7 +316,7 @@ def _check_looks(experiment: Experiment) -> Mistakes:
     if is_planned and period is None and units is None:
         needs = "needs a [period] or planned_units, to know how much is planned"
         yield "looks", f"{planned} {needs}"
-    dates = [moment(look) for look in looks or () if not isinstance(look, float)]
+    dates = [convert_to_datetime(look) for look in looks or () if not isinstance(look, float)]
     if dates and len(dates) < len(looks or ()):
         yield "planned_looks", "mixes dates and shares; keep one kind"
     elif dates and units is not None:

@@ -10,14 +10,14 @@ from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import AbsoluteMargin, MetricChoice, Range, Step
 from abeval.experiment.sources import Covariate
 from abeval.metrics import definition
-from abeval.metrics.builtin import builtin_metrics, find_added_metrics
+from abeval.metrics.builtin import find_added_metrics, load_builtin_metrics
 from abeval.metrics.definition import ColumnTerm, Combine, Metric, Missing, Need, RowTerm, Term
-from abeval.metrics.row_text import function_problem, list_columns, list_metric_names
+from abeval.metrics.row_text import find_function_problem, list_columns, list_metric_names
 
 IMPRESSIONS, CLICKS, UNITS = "impressions", "clicks", "units"
 
 
-def known_metrics(experiment: Experiment, names: Iterable[str] = ()) -> dict[str, Metric]:
+def list_available_metrics(experiment: Experiment, names: Iterable[str] = ()) -> dict[str, Metric]:
     """Return the built-in metrics by name; none for a table of units.
 
     If the file names others, or `names` has others, also those that were added from outside.
@@ -25,7 +25,7 @@ def known_metrics(experiment: Experiment, names: Iterable[str] = ()) -> dict[str
     if experiment.is_unit_table:
         return {}
     # The file sets the thresholds of long clicks and sessions.
-    builtin = builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
+    builtin = load_builtin_metrics(experiment.clicks.long_seconds, experiment.sessions.gap_minutes)
     own = {choice.name for choice in experiment.metrics if choice.is_own}
     named = {*names, *_list_named(experiment)} - builtin.keys() - own
     added = find_added_metrics(named) if named else {}
@@ -38,11 +38,11 @@ def _list_named(experiment: Experiment) -> Iterator[str]:
     for choice in experiment.metrics:
         yield choice.name
         yield from choice.covariates or ()
-        if choice.function is not None and function_problem(choice.function) is None:
+        if choice.function is not None and find_function_problem(choice.function) is None:
             yield from list_metric_names(choice.function)
 
 
-def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
+def list_scorecard_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     """Return the metrics of the scorecard, in the order of the file.
 
     A file that lists none gets the built-in metrics, CTR as the goal, but for those that ask how
@@ -57,36 +57,40 @@ def chosen_metrics(experiment: Experiment) -> tuple[Metric, ...]:
 
 def _list_metrics(experiment: Experiment) -> tuple[Metric, ...]:
     """List the file's metrics, or by default the built-in ones."""
-    metrics, choices = known_metrics(experiment), experiment.metrics
+    metrics, choices = list_available_metrics(experiment), experiment.metrics
     if not choices:
         return tuple(
-            replace(metric, covariates=tuple(_table_terms(experiment, metric)))
+            replace(metric, covariates=tuple(_list_table_terms(experiment, metric)))
             for metric in metrics.values()
             # Metrics of how items were before the period are for files that ask for them.
             if not metric.source.of_past
         )
     for number, choice in enumerate(choices):
         if choice.is_since_exposure:
-            metrics[choice.name] = _since_exposure(number, choice)
+            metrics[choice.name] = _define_metric_since_exposure(number, choice)
         elif choice.texts:
             metrics[choice.name] = define_metric(choice, of_unit=experiment.is_unit_table)
-    metrics |= {c.name: _function(c.name, c.function, metrics) for c in choices if c.function}
+    metrics |= {
+        c.name: _define_function_metric(c.name, c.function, metrics) for c in choices if c.function
+    }
     return tuple(_apply_choice(choice, metrics, experiment) for choice in choices)
 
 
-def named_metrics(experiment: Experiment, names: Sequence[str] | None = None) -> Sequence[Metric]:
+def find_metrics_by_name(
+    experiment: Experiment, names: Sequence[str] | None = None
+) -> Sequence[Metric]:
     """Find metrics by name, built-in ones too; by default those of the scorecard."""
-    chosen = chosen_metrics(experiment)
+    chosen = list_scorecard_metrics(experiment)
     if not names:
         return chosen
-    metrics = known_metrics(experiment, names) | {metric.name: metric for metric in chosen}
+    metrics = list_available_metrics(experiment, names) | {metric.name: metric for metric in chosen}
     for name in names:
         if name not in metrics:
             raise ExperimentError(f"no metric is called {name!r}{suggest_name(name, metrics)}")
     return [metrics[name] for name in names]
 
 
-def _table_covariates(experiment: Experiment) -> dict[str, float]:
+def _list_table_covariates(experiment: Experiment) -> dict[str, float]:
     """Return the covariates of `[logs.units]`: expression → resolution."""
     units = experiment.logs.units
     entries = [] if units is None else units.covariates
@@ -94,26 +98,31 @@ def _table_covariates(experiment: Experiment) -> dict[str, float]:
     return {covariate.value: covariate.resolution for covariate in every}
 
 
-def covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
+def define_covariate_means(experiment: Experiment) -> tuple[Metric, ...]:
     """Make the covariates of the table of units as means per unit."""
-    every = _table_covariates(experiment)
+    every = _list_table_covariates(experiment)
     if experiment.is_unit_table:
         for choice in experiment.metrics:
             for name in choice.covariates or ():
                 every.setdefault(name, choice.resolution)
     return tuple(
-        Metric(text, "mean", f"Σ {text} / units", covariates=(_unit_term(experiment, text, step),))
+        Metric(
+            text,
+            "mean",
+            f"Σ {text} / units",
+            covariates=(_define_unit_term(experiment, text, step),),
+        )
         for text, step in every.items()
     )
 
 
-def _unit_term(experiment: Experiment, text: str, step: float) -> Term:
+def _define_unit_term(experiment: Experiment, text: str, step: float) -> Term:
     if experiment.is_unit_table:
         return RowTerm(text, step, step, of_unit=True)
     return definition.UnitTerm(text, step)
 
 
-def _covariates(
+def _list_covariates(
     experiment: Experiment, choice: MetricChoice, metrics_by_name: Mapping[str, Metric]
 ) -> list[Term]:
     """List the covariates of a metric: pre-period sums, or columns of a table."""
@@ -121,27 +130,27 @@ def _covariates(
         metric_terms = [
             term
             for name in choice.covariates or ()
-            for term in definition.value_terms(metrics_by_name[name])
+            for term in definition.list_value_terms(metrics_by_name[name])
         ]
-        return [*metric_terms, *_table_terms(experiment, metrics_by_name[choice.name])]
+        return [*metric_terms, *_list_table_terms(experiment, metrics_by_name[choice.name])]
     if not metrics_by_name[choice.name].is_mean_or_ratio or experiment.inference.adjust == "none":
         return []
-    every = _table_covariates(experiment)
+    every = _list_table_covariates(experiment)
     names = every if choice.covariates is None else choice.covariates
     return _unit_terms(experiment, {name: every.get(name, choice.resolution) for name in names})
 
 
-def _table_terms(experiment: Experiment, metric: Metric) -> list[Term]:
+def _list_table_terms(experiment: Experiment, metric: Metric) -> list[Term]:
     """List covariates from a table of units beside the impressions."""
     adjusts = experiment.inference.adjust in ("cuped", "regression")
     if experiment.unit_table is None or not adjusts or not metric.is_mean_or_ratio:
         return []
-    return _unit_terms(experiment, _table_covariates(experiment))
+    return _unit_terms(experiment, _list_table_covariates(experiment))
 
 
 def _unit_terms(experiment: Experiment, covariates: Mapping[str, float]) -> list[Term]:
     """List covariates of a table of units, and for each whether a unit has it."""
-    terms = [_unit_term(experiment, text, step) for text, step in covariates.items()]
+    terms = [_define_unit_term(experiment, text, step) for text, step in covariates.items()]
     # Who lacks a value is a covariate too: then it does not matter what stands in its place.
     tests = [_count_numbers([text], is_so=True, of_unit=True) for text in covariates]
     if experiment.is_unit_table:
@@ -153,8 +162,8 @@ def _apply_choice(
     choice: MetricChoice, metrics_by_name: Mapping[str, Metric], experiment: Experiment
 ) -> Metric:
     metric = metrics_by_name[choice.name]
-    covariates = _covariates(experiment, choice, metrics_by_name)
-    metric_terms = definition.value_terms(metric)
+    covariates = _list_covariates(experiment, choice, metrics_by_name)
+    metric_terms = definition.list_value_terms(metric)
     return replace(
         metric,
         role=choice.role or metric.role,
@@ -163,14 +172,14 @@ def _apply_choice(
         label=choice.label or "",
         description=choice.description or "",
         covariates=tuple(term for term in dict.fromkeys(covariates) if term not in metric_terms),
-        margin=_margin(choice),
+        margin=_define_margin(choice),
         within=choice.margin.within if isinstance(choice.margin, Range) else None,
         cap=choice.cap,
         test=choice.test or metric.test,
     )
 
 
-def _function(name: str, text: str, metrics_by_name: Mapping[str, Metric]) -> Metric:
+def _define_function_metric(name: str, text: str, metrics_by_name: Mapping[str, Metric]) -> Metric:
     parts = tuple(metrics_by_name[part] for part in list_metric_names(text))
     needs = frozenset(need for part in parts for need in part.needs)
     metric = Metric(name, "function", text, role="goal", source=definition.FUNCTION)
@@ -193,11 +202,11 @@ def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
     # Rows that do not count are worth 0.
     every = counts == "true"
     worth = {t: t if every else f"case when {counts} then ({t}) else 0 end" for t in choice.texts}
-    values, numbers = [worth[text] for text in choice.texts], _are_numbers(worth.values())
+    values, numbers = [worth[text] for text in choice.texts], _write_finite_test(worth.values())
     count = partial(_count_numbers, of_unit=of_unit)
     lacking = tuple(
-        (_no_number(rows, texts), count([worth[text] for text in texts], is_so=False))
-        for texts in _counted_together(choice, does)
+        (_describe_missing_values(rows, texts), count([worth[text] for text in texts], is_so=False))
+        for texts in _group_nullable_texts(choice, does)
     )
     presence: tuple[Term, Term] | None = None
     if does == "drop" and lacking:
@@ -229,7 +238,7 @@ def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
     return replace(metric, kind="ratio", formula=formula, per=term(values[1], step, step))
 
 
-def _counted_together(choice: MetricChoice, does: Missing) -> list[list[str]]:
+def _group_nullable_texts(choice: MetricChoice, does: Missing) -> list[list[str]]:
     """Group the expressions that can lack a value."""
     texts = [text for text in dict.fromkeys(choice.texts) if list_columns(text)]
     # Nulls that count as 0 do so one by one; a dropped row is dropped for both parts of a ratio.
@@ -242,11 +251,11 @@ def _needs(texts: Iterable[str]) -> frozenset[Need]:
     return frozenset(needs[column] for column in read & needs.keys() - {"time_ms"})
 
 
-def _no_number(rows: object, texts: Sequence[str]) -> str:
+def _describe_missing_values(rows: object, texts: Sequence[str]) -> str:
     return f"{rows} whose {' or '.join(texts)} is null, NaN or infinite"
 
 
-def _are_numbers(texts: Iterable[str]) -> str:
+def _write_finite_test(texts: Iterable[str]) -> str:
     """Write SQL that is true if every value is a finite number."""
     # One comparison is false for null, NaN and infinity in every engine.
     return " and ".join(f"abs(cast(({text}) as double)) < 1e300" for text in texts)
@@ -254,17 +263,17 @@ def _are_numbers(texts: Iterable[str]) -> str:
 
 def _count_numbers(texts: Sequence[str], *, is_so: bool, of_unit: bool = False) -> RowTerm:
     """Count rows of which all values are numbers, or those of which one is none."""
-    counted = f"case when {_are_numbers(texts)} then {is_so:d} else {not is_so:d} end"
+    counted = f"case when {_write_finite_test(texts)} then {is_so:d} else {not is_so:d} end"
     return RowTerm(counted, of_unit=of_unit, test=definition.NumberTest(tuple(texts), is_so))
 
 
-def _since_exposure(number: int, choice: MetricChoice) -> Metric:
+def _define_metric_since_exposure(number: int, choice: MetricChoice) -> Metric:
     """Make a metric of a unit's rows since its exposure."""
     is_sum = choice.rows.log in (IMPRESSIONS, CLICKS) and choice.combined_by == "sum"
     # A sum over all impressions is a plain metric: it needs no exposure.
     if is_sum and choice.within is None:
-        return replace(define_metric(choice), formula=_formula(choice))
-    per_unit, is_ratio = _per_unit(number, choice), choice.denominator is not None
+        return replace(define_metric(choice), formula=_write_formula(choice))
+    per_unit, is_ratio = _define_unit_value(number, choice), choice.denominator is not None
     step, is_any = per_unit.values[0].resolution, choice.combined_by == "any"
 
     def column(what: str, scale: float | None = None) -> ColumnTerm:
@@ -277,15 +286,17 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     window = f"day {choice.retention}" if choice.within is None else choice.within
     open_units = f"units whose {window} since exposure had not ended"
     does = _choose_missing(choice, of_unit=False)
-    nulls = zip(("null", "null_under"), _counted_together(choice, does), strict=False)
-    lacking = tuple((_no_number(choice.rows, texts), column(null)) for null, texts in nulls)
+    nulls = zip(("null", "null_under"), _group_nullable_texts(choice, does), strict=False)
+    lacking = tuple(
+        (_describe_missing_values(choice.rows, texts), column(null)) for null, texts in nulls
+    )
     return Metric(
         choice.name,
         "ratio" if is_ratio else "mean",
-        _formula(choice),
+        _write_formula(choice),
         unit="share" if is_any and not is_ratio else "",
         role="goal",
-        source=definition.events_source("" if per_unit.is_funnel else per_unit.logs[0]),
+        source=definition.build_events_source("" if per_unit.is_funnel else per_unit.logs[0]),
         value=column("value", step),
         per=column("under", step) if is_ratio else None,
         needs=_needs(texts) | needs,
@@ -298,33 +309,33 @@ def _since_exposure(number: int, choice: MetricChoice) -> Metric:
     )
 
 
-def _per_unit(number: int, choice: MetricChoice) -> definition.PerUnit:
+def _define_unit_value(number: int, choice: MetricChoice) -> definition.PerUnit:
     """Define the value of each row to a unit, and how rows are combined."""
     within = None if choice.within is None else definition.span_ms(choice.within)
     if choice.funnel is not None:
-        steps = tuple(_row_value(step, "1") for step in choice.funnel)
+        steps = tuple(_define_row_value(step, "1") for step in choice.funnel)
         return definition.PerUnit(number, steps, within_ms=within, is_funnel=True)
     combine, texts = choice.combined_by, choice.texts
     nulls, known_values = tuple[definition.RowValue, ...](), tuple[definition.RowValue, ...]()
     if combine == "count_distinct":
-        values = [_row_value(choice.rows, f"({text})", combine) for text in texts]
+        values = [_define_row_value(choice.rows, f"({text})", combine) for text in texts]
     elif combine == "any":
         numbers = [f"abs(cast(({text}) as double))" for text in texts]
         tests = [f" and {n} > 0 and {n} < 1e300" for n in numbers] or [""]
-        values = [_row_value(choice.rows, "1", also=test) for test in tests]
+        values = [_define_row_value(choice.rows, "1", also=test) for test in tests]
     else:
         step, does = choice.resolution, _choose_missing(choice, of_unit=False)
-        groups = _counted_together(choice, does)
+        groups = _group_nullable_texts(choice, does)
         lacking = (_count_numbers(group, is_so=False).expression for group in groups)
-        nulls = tuple(_row_value(choice.rows, count, "sum") for count in lacking)
-        also = f" and {_are_numbers(texts)}" if does == "drop" and groups else ""
+        nulls = tuple(_define_row_value(choice.rows, count, "sum") for count in lacking)
+        also = f" and {_write_finite_test(texts)}" if does == "drop" and groups else ""
         worths = [f"cast(({text}) as double)" for text in texts]
-        values = [_row_value(choice.rows, worth, combine, step, also) for worth in worths]
-        known_values = (_row_value(choice.rows, "1", "sum", also=also),) if also else ()
+        values = [_define_row_value(choice.rows, worth, combine, step, also) for worth in worths]
+        known_values = (_define_row_value(choice.rows, "1", "sum", also=also),) if also else ()
     return definition.PerUnit(number, tuple(values), nulls, known_values, within, choice.retention)
 
 
-def _row_value(
+def _define_row_value(
     rows: Step, worth: str, combine: Combine = "any", step: float | None = None, also: str = ""
 ) -> definition.RowValue:
     """Define the value of the rows that count."""
@@ -343,7 +354,7 @@ _COMBINED = {
 }
 
 
-def _formula(choice: MetricChoice) -> str:
+def _write_formula(choice: MetricChoice) -> str:
     """Write the formula of a metric since exposure in words."""
     rows = choice.rows
     window = "" if choice.within is None else f" within {choice.within} since exposure"
@@ -360,7 +371,7 @@ def _formula(choice: MetricChoice) -> str:
     return f"{what}{window} / units"
 
 
-def _margin(choice: MetricChoice) -> definition.Margin | None:
+def _define_margin(choice: MetricChoice) -> definition.Margin | None:
     match choice.margin:
         case AbsoluteMargin(absolute=size):
             return definition.Margin(size, relative=False)

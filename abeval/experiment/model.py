@@ -13,7 +13,7 @@ from abeval.bounds import MIN_ALPHA
 from abeval.experiment import sections
 from abeval.experiment.sections import Name, Section, Word
 from abeval.experiment.sources import Logs, LogSource, UnitLog
-from abeval.metrics.row_text import column_text
+from abeval.metrics.row_text import write_column_expression
 
 
 class Experiment(Section):
@@ -67,7 +67,7 @@ class Experiment(Section):
         texts = {"value", "numerator", "denominator", "function"}
         # Such a table has no built-in metrics that the name could mean.
         columns = [
-            {**c, "value": column_text(c["name"])}
+            {**c, "value": write_column_expression(c["name"])}
             if isinstance(c, Mapping) and "name" in c and texts.isdisjoint(c)
             else c
             for c in chosen

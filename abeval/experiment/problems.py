@@ -55,8 +55,8 @@ def list_problems(error: ValidationError, raw: Mapping[str, Any]) -> list[Proble
     by_path: dict[Path, list[str]] = {}
     for detail in error.errors():
         # A union reports each of its members: their messages are joined by `or`.
-        path = _path_in(raw, detail)
-        by_path.setdefault(path, []).append(_text(detail, path))
+        path = _find_path(raw, detail)
+        by_path.setdefault(path, []).append(_describe_problem(detail, path))
     return [
         # A name of bytes that are no text is also no list and no table.
         Problem(path, next((t for t in texts if _NO_UTF8 in t), " or ".join(dict.fromkeys(texts))))
@@ -77,7 +77,7 @@ def drop_paths(entries: Any, paths: Sequence[Path]) -> Any:  # noqa: ANN401 (a t
     return kept if isinstance(entries, Mapping) else list(kept.values())
 
 
-def _path_in(raw: Mapping[str, Any], detail: ErrorDetails) -> Path:
+def _find_path(raw: Mapping[str, Any], detail: ErrorDetails) -> Path:
     """Find the path of an error in the file."""
     here: Any = raw
     path: list[str | int] = []
@@ -99,10 +99,10 @@ def _has(here: object, part: str | int) -> bool:
     return isinstance(here, Mapping) and part in here
 
 
-def _text(detail: ErrorDetails, path: Path) -> str:
+def _describe_problem(detail: ErrorDetails, path: Path) -> str:
     kind, value = detail["type"], detail["input"]
     if kind == "extra_forbidden":
-        return f"unknown key `{path[-1]}`{suggest_name(path[-1], _keys(path[:-1]))}"
+        return f"unknown key `{path[-1]}`{suggest_name(path[-1], _list_keys(path[:-1]))}"
     if kind == "missing":
         return "missing"
     if kind == "string_unicode":
@@ -110,7 +110,10 @@ def _text(detail: ErrorDetails, path: Path) -> str:
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     choices = re.findall(r"'([^']*)'", detail["msg"]) if kind == "literal_error" else ()
-    return f"{_should(detail)} (got {_shorten_value(value)}{suggest_near_name(value, choices)})"
+    return (
+        f"{_describe_expectation(detail)} (got "
+        f"{_shorten_value(value)}{suggest_near_name(value, choices)})"
+    )
 
 
 _SHAPES = {
@@ -119,7 +122,7 @@ _SHAPES = {
 }
 
 
-def _should(detail: ErrorDetails) -> str:
+def _describe_expectation(detail: ErrorDetails) -> str:
     """Describe what a value should be, in words of the file."""
     kind, context = detail["type"], detail.get("ctx", {})
     if kind == "string_pattern_mismatch":
@@ -136,19 +139,19 @@ def _shorten_value(value: object) -> str:
     return text if len(text) <= 80 else f"{text[:77]}..."
 
 
-def _keys(path: Iterable[str | int]) -> list[str]:
+def _list_keys(path: Iterable[str | int]) -> list[str]:
     """List the keys that a section of the file may have."""
     models = [Experiment]
     for part in path:
         inner = [m.model_fields[part].annotation for m in models if part in m.model_fields]
-        models = [model for annotation in inner for model in _models(annotation)] or models
+        models = [model for annotation in inner for model in _list_models(annotation)] or models
     return [n for model in models for n, field in model.model_fields.items() if not field.exclude]
 
 
-def _models(annotation: object) -> list[type[Any]]:
+def _list_models(annotation: object) -> list[type[Any]]:
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return [annotation]
-    return [model for part in get_args(annotation) for model in _models(part)]
+    return [model for part in get_args(annotation) for model in _list_models(part)]
 
 
 def normalize_name(name: str) -> str:
@@ -156,11 +159,11 @@ def normalize_name(name: str) -> str:
     return name.strip().casefold()
 
 
-def spelled_alike(names: Iterable[str]) -> list[tuple[str, ...]]:
+def group_spellings(names: Iterable[str]) -> list[tuple[str, ...]]:
     """Group names that are spellings of one name; the order is kept.
 
     Example:
-        >>> spelled_alike(["control", "new", "Control", "control "])
+        >>> group_spellings(["control", "new", "Control", "control "])
         [('control', 'Control', 'control ')]
     """
     groups: dict[str, list[str]] = {}
@@ -174,7 +177,7 @@ def check_spelled_once(what: str, units: Mapping[str, int], remedy: str) -> None
 
     The message says `what` holds the names, and how to join them: `{}` in `remedy` is the line.
     """
-    for names in spelled_alike(sorted(units, key=lambda name: -units[name])):
+    for names in group_spellings(sorted(units, key=lambda name: -units[name])):
         spellings = ", ".join(f"{name!r} ({units[name]:,})" for name in names)
         raise LogError(
             f"{what} has {spellings}, which differ only in capitals or spaces",

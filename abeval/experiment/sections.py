@@ -64,7 +64,7 @@ _MetricName = Annotated[Name, AfterValidator(_normalize_unicode)]
 TimeUnit = Literal["s", "ms", "us", "ns"]
 
 
-def _local(value: object) -> object:
+def _refuse_non_dates(value: object) -> object:
     """Refuse values that are not written as a date."""
     # pydantic would read numbers, also in text, as seconds since 1970.
     if isinstance(value, int | float) or (
@@ -80,10 +80,12 @@ def _refuse_offset(value: date) -> date:
     return value
 
 
-Moment = Annotated[datetime | date, BeforeValidator(_local), AfterValidator(_refuse_offset)]
+Moment = Annotated[
+    datetime | date, BeforeValidator(_refuse_non_dates), AfterValidator(_refuse_offset)
+]
 
 
-def moment(value: date | datetime) -> datetime:
+def convert_to_datetime(value: date | datetime) -> datetime:
     """Return the local time at which a date begins."""
     if isinstance(value, datetime):
         return value
@@ -298,14 +300,14 @@ class Period(Section):
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:
-        if moment(self.start) >= moment(self.end):
+        if convert_to_datetime(self.start) >= convert_to_datetime(self.end):
             raise ValueError(f"is empty: start {self.start} is not before end {self.end}")
         return self
 
     @property
     def bounds(self) -> tuple[datetime, datetime]:
         """Return start (inclusive) and end (exclusive) as local timestamps."""
-        return moment(self.start), moment(self.end)
+        return convert_to_datetime(self.start), convert_to_datetime(self.end)
 
 
 class Event(Period):

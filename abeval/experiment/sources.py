@@ -20,7 +20,7 @@ OWN_TABLE = "log"
 """Name of a log's own rows in its `query`."""
 
 
-def _encoding(name: str) -> str | None:
+def _check_encoding(name: str) -> str | None:
     """Check the name of an encoding; return None for UTF-8."""
     try:
         codec = codecs.lookup(name)
@@ -54,7 +54,7 @@ class LogSource(Section):
     format: Literal["auto", "parquet", "csv", "json", "xlsx", "sqlite", "duckdb"] = "auto"
     delimiter: Annotated[str, Field(min_length=1, max_length=4)] | None = None
     decimal: Literal[".", ","] | None = None
-    encoding: Annotated[Name, AfterValidator(_encoding)] | None = None
+    encoding: Annotated[Name, AfterValidator(_check_encoding)] | None = None
     header: bool | None = None
     columns: Mapping[str, Name] = Field(default_factory=dict)
     time_unit: TimeUnit | None = None
@@ -223,6 +223,6 @@ CANONICAL_COLUMNS: Mapping[str, tuple[str, ...]] = {
 """abeval's names for the columns of each log."""
 
 
-def canonical_columns(log: str) -> tuple[str, ...]:
+def list_canonical_columns(log: str) -> tuple[str, ...]:
     """Return the canonical columns of a log; empty for unknown names."""
     return ("unit_id", "ts") if log.startswith(OUTCOME) else CANONICAL_COLUMNS.get(log, ())

@@ -107,11 +107,17 @@ def build_rows(result: Addable, shipped: frozenset[str] | None) -> tuple[History
             rows = [*_build_analysis_rows(result, shipped)]
             content |= {} if shipped is None else {"shipped": sorted(shipped)}
         case ReplayResult():
-            rows = [_offline(result, "replay", pair, variant=pair.model) for pair in result.pairs]
+            rows = [
+                _build_offline_row(result, "replay", pair, variant=pair.model)
+                for pair in result.pairs
+            ]
         case Agreement():
             # The offline differences of variants, which are on control's traffic.
             pairs = {(row.variant, row.offline): row for row in result.rows}.values()
-            rows = [_offline(result, "agreement", r, metric=r.offline, role=None) for r in pairs]
+            rows = [
+                _build_offline_row(result, "agreement", r, metric=r.offline, role=None)
+                for r in pairs
+            ]
         case InterleavingResult():
             rows = [*_build_preference_rows(result)]
         case TimeResult():
@@ -119,10 +125,10 @@ def build_rows(result: Addable, shipped: frozenset[str] | None) -> tuple[History
     # The digest must not depend on the order of keys.
     text = json.dumps(content, sort_keys=True, default=str).encode("utf-8", "backslashreplace")
     digest = hashlib.sha256(text).hexdigest()[:32]
-    return tuple(replace(row, **_writable(row) | {"digest": digest}) for row in rows)
+    return tuple(replace(row, **_clean_texts(row) | {"digest": digest}) for row in rows)
 
 
-def _writable(row: HistoryRow) -> dict[str, Any]:
+def _clean_texts(row: HistoryRow) -> dict[str, Any]:
     """Replace characters of a row's texts that UTF-8 cannot hold."""
     texts = {name: text for name, text in vars(row).items() if isinstance(text, str)}
     return {name: text.encode("utf-8", "replace").decode() for name, text in texts.items()}
@@ -138,7 +144,7 @@ def _pick_fields(row: Row | PreferenceRow, info: ExperimentInfo) -> dict[str, An
     }
 
 
-def _se(ends: fmt.Interval, critical: float) -> float | None:
+def _derive_se(ends: fmt.Interval, critical: float) -> float | None:
     """Return the standard error behind a value and its interval; None without one."""
     value, low, high = ends
     if value is None or low is None or high is None:
@@ -163,8 +169,8 @@ def _build_analysis_rows(result: Result, shipped: frozenset[str] | None) -> Iter
         critical = bounds.get((row.metric, row.variant)) or -quantile(info.alpha / 2, df)
         yield HistoryRow(
             **_pick_fields(row, info),
-            se=_se((row.lift, row.lift_low, row.lift_high), critical),
-            site_se=_se((row.site_lift, row.site_lift_low, row.site_lift_high), critical),
+            se=_derive_se((row.lift, row.lift_low, row.lift_high), critical),
+            site_se=_derive_se((row.site_lift, row.site_lift_low, row.site_lift_high), critical),
             triggered="not_exposed" in left_out,
             source="analysis",
             control=info.control,
@@ -204,7 +210,7 @@ def _build_week_row(result: TimeResult, week: WeekSinceEntry) -> HistoryRow:
     )
 
 
-def _offline(
+def _build_offline_row(
     result: ReplayResult | Agreement,
     source: Source,
     row: PairRow | AgreementRow,
@@ -219,6 +225,6 @@ def _offline(
         side="offline",
         direction=find_direction(numbers["metric"]),
         scale="difference",
-        se=_se((row.difference, row.low, row.high), two_sided_quantile(result.alpha)),
+        se=_derive_se((row.difference, row.low, row.high), two_sided_quantile(result.alpha)),
         alpha=result.alpha,
     )

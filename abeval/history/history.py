@@ -11,9 +11,9 @@ from abeval.files import check_writable
 from abeval.history.entries import Addable, add
 from abeval.history.programme import LoadedHoldout, measure_holdout
 from abeval.history.report import report
-from abeval.history.table import file_kind, read_rows
+from abeval.history.table import read_rows, tell_file_kind
 from abeval.results.history import Added, HistoryReport, HistoryRow
-from abeval.results.record import frame
+from abeval.results.record import build_frame
 from abeval.results.study import Study
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class History:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        file_kind(self.path)
+        tell_file_kind(self.path)
 
     def __repr__(self) -> str:
         return f"History({str(self.path)!r})"
@@ -74,7 +74,7 @@ class History:
 
     def to_frame(self) -> "pd.DataFrame":
         """Return every row of the file, as a frame."""
-        return frame(self.rows(), HistoryRow)
+        return build_frame(self.rows(), HistoryRow)
 
     def report(
         self,

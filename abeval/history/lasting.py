@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from abeval.history.measures import Measure
-from abeval.history.predictions import finite_or_none, share_removed
+from abeval.history.predictions import drop_infinite_end, share_removed
 from abeval.history.programme import Kept
 from abeval.results.history import HistoryRow, Lasting
 from abeval.stats import latent
@@ -58,8 +58,8 @@ def _estimate_week(
         week=week,
         experiments=experiments,
         kept=slope.value,
-        low=finite_or_none(slope.low),
-        high=finite_or_none(slope.high),
+        low=drop_infinite_end(slope.low),
+        high=drop_infinite_end(slope.high),
         explained=explained,
         error=latent.widen(fitted, typical),
         supported=slope.p_value < alpha and explained is not None and explained > 0,

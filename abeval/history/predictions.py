@@ -10,9 +10,9 @@ import numpy as np
 from abeval.history.measures import Case, Measure
 from abeval.results.history import Choice, Prediction
 from abeval.stats import latent
-from abeval.stats.proportions import Count, interval
+from abeval.stats.proportions import Count, compute_share_interval
 from abeval.stats.records import Floats, Refusal
-from abeval.stats.shrinkage import FEWEST, spreads
+from abeval.stats.shrinkage import FEWEST, fit_spreads
 
 
 class FittedPrediction(NamedTuple):
@@ -40,11 +40,11 @@ def estimate_prediction(
     cases = [case for case in predictor.effects if case in target.effects]
     if not cases:
         return None
-    (x, x_se), (y, y_se) = _columns(predictor, cases), _columns(target, cases)
+    (x, x_se), (y, y_se) = _orient_effects(predictor, cases), _orient_effects(target, cases)
     groups = [experiment for experiment, _ in cases]
     agree = int(np.sum(np.sign(x) == np.sign(y)))
     varies = len(cases) > 2 and np.ptp(x) > 0 and np.ptp(y) > 0
-    low, high = interval(Count(agree, len(cases)), alpha)
+    low, high = compute_share_interval(Count(agree, len(cases)), alpha)
     row = Prediction(
         predictor=predictor.metric,
         target=target.metric,
@@ -71,8 +71,8 @@ def estimate_prediction(
         low=correlation.low,
         high=correlation.high,
         slope=slope.value,
-        slope_low=finite_or_none(slope.low),
-        slope_high=finite_or_none(slope.high),
+        slope_low=drop_infinite_end(slope.low),
+        slope_high=drop_infinite_end(slope.high),
         step=step,
         chance=latent.chance_positive(fitted, step, typical),
         chance_loss=latent.chance_positive(fitted, -step, typical),
@@ -85,7 +85,7 @@ def estimate_prediction(
     return FittedPrediction(row, correlation.p_value, gains, errors, fitted)
 
 
-def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
+def _orient_effects(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
     """Return effects and errors of some cases, oriented so that more is better."""
     effects = [measure.effects[case] for case in cases]
     values, ses = ([effect.value for effect in effects], [effect.se for effect in effects])
@@ -94,11 +94,11 @@ def _columns(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
 
 def signal(effects: Floats, ses: Floats) -> float:
     """Return the share of true variance in the variance of an estimate."""
-    variance = spreads(effects, ses).expected_variance
+    variance = fit_spreads(effects, ses).expected_variance
     return variance / (variance + float(np.median(ses)) ** 2)
 
 
-def finite_or_none(end: float) -> float | None:
+def drop_infinite_end(end: float) -> float | None:
     """Return the end of an interval; None without a bound."""
     return end if math.isfinite(end) else None
 
@@ -141,7 +141,7 @@ def choose_predictor(predictions: Sequence[FittedPrediction], alpha: float) -> C
         gain=share_removed(held, error),
         sentence="",
     )
-    return replace(choice, sentence=_sentence(choice, fitted, alpha))
+    return replace(choice, sentence=_describe_choice(choice, fitted, alpha))
 
 
 def _sum_experiment(values: Mapping[Case, float], cases: Sequence[Case], experiment: str) -> float:
@@ -149,7 +149,7 @@ def _sum_experiment(values: Mapping[Case, float], cases: Sequence[Case], experim
     return sum(values[case] for case in cases if case[0] == experiment)
 
 
-def _sentence(choice: Choice, fitted: Sequence[FittedPrediction], alpha: float) -> str:
+def _describe_choice(choice: Choice, fitted: Sequence[FittedPrediction], alpha: float) -> str:
     if choice.best is None:
         who = f"none of {choice.predictors} offline metrics predicts"
         if choice.predictors == 1:

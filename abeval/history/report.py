@@ -23,7 +23,7 @@ from abeval.results import history as records
 from abeval.results.history import HistoryRow
 from abeval.stats import shrinkage
 from abeval.stats.distributions import two_sided_quantile
-from abeval.stats.proportions import Count, interval
+from abeval.stats.proportions import Count, compute_share_interval
 from abeval.stats.shrinkage import FEWEST
 
 _UNSIGNED = (
@@ -49,7 +49,7 @@ def report(
     history = build_measures(rows)
     names = tuple(dict.fromkeys(row.experiment for row in rows))
     _check(path, names, history)
-    online = _online(history, metrics)
+    online = _select_online_measures(history, metrics)
     before = choose_offline(history, offline)
     predictions = [
         prediction
@@ -75,12 +75,12 @@ def report(
         experiments=names,
         predictions=tuple(prediction.row for prediction in predictions),
         choices=tuple(choice for choice in choices if choice is not None),
-        sensitivity=tuple(_sensitivity(m, alpha) for m in online),
+        sensitivity=tuple(_estimate_sensitivity(m, alpha) for m in online),
         gained=tuple(_sum_gains(m, history, alpha) for m in online),
-        effects=tuple(e for m in (*before, *online) for e in _effects(m, history, alpha)),
+        effects=tuple(e for m in (*before, *online) for e in _list_effects(m, history, alpha)),
         left_out=tuple(history.left_out.items()),
         notes=(
-            *_notes(history, before, online, predictions, programmes),
+            *_write_notes(history, before, online, predictions, programmes),
             *_name_triggered(rows, programmes),
             *unsigned,
         ),
@@ -111,7 +111,7 @@ def _select_measures(measures: Sequence[Measure], names: Sequence[str], kind: st
     return [by_name[name] for name in dict.fromkeys(names)]
 
 
-def _online(history: Measures, names: Sequence[str] | None) -> list[Measure]:
+def _select_online_measures(history: Measures, names: Sequence[str] | None) -> list[Measure]:
     measures = history.select_side("online")
     if names:
         return _select_measures(measures, names, "online")
@@ -133,7 +133,7 @@ def choose_offline(history: Measures, names: Sequence[str] | None) -> list[Measu
     return [by_name[name] for name in (*of_lists, *_OFFLINE, *at_k) if name in by_name] or measures
 
 
-def _notes(
+def _write_notes(
     history: Measures,
     before: Sequence[Measure],
     online: Sequence[Measure],
@@ -205,7 +205,9 @@ def _sum_gains(measure: Measure, history: Measures, alpha: float) -> records.Gai
     )
 
 
-def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[records.HistoryEffect]:
+def _list_effects(
+    measure: Measure, history: Measures, alpha: float
+) -> Iterable[records.HistoryEffect]:
     """Yield every effect, and its shrunk value if it is online."""
     shrunk: Sequence[Sequence[float | None]] = [(None, None, None)] * len(measure.effects)
     if measure.side == "online" and measure.experiments >= FEWEST:
@@ -231,12 +233,12 @@ def _effects(measure: Measure, history: Measures, alpha: float) -> Iterable[reco
         )
 
 
-def _sensitivity(measure: Measure, alpha: float) -> records.Sensitivity:
+def _estimate_sensitivity(measure: Measure, alpha: float) -> records.Sensitivity:
     """Count how often a metric moves, and estimate the spread of true effects."""
     p_values = [effect.p_value for effect in measure.effects.values()]
     tested = [p for p in p_values if p is not None]
     moved = sum(p < alpha for p in tested)
-    low, high = interval(Count(moved, len(tested)), alpha) if tested else (0.0, 1.0)
+    low, high = compute_share_interval(Count(moved, len(tested)), alpha) if tested else (0.0, 1.0)
     values, ses = measure.values, measure.ses
     enough = measure.experiments >= FEWEST
     return records.Sensitivity(

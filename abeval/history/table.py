@@ -11,10 +11,10 @@ from typing import Any, NamedTuple, get_args
 
 import duckdb
 
-from abeval.engines.duckdb_connection import message, open_database
+from abeval.engines.duckdb_connection import extract_message, open_database
 from abeval.engines.sql import literal, quote
 from abeval.errors import ExperimentError
-from abeval.files import check_readable, hold_lock, real, write_bytes
+from abeval.files import check_readable, hold_lock, resolve_path, write_bytes
 from abeval.results.history import HistoryRow
 from abeval.scratch import Scratch
 
@@ -38,7 +38,7 @@ _COLUMN_LIST = ", ".join(map(quote, _COLUMNS))
 _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
 
-def file_kind(path: Path) -> str:
+def tell_file_kind(path: Path) -> str:
     """Return the kind of a history file, by its suffix; raise for others."""
     kinds = {".parquet": "parquet", ".duckdb": "duckdb", ".db": "duckdb"}
     if path.suffix.lower() not in kinds:
@@ -70,12 +70,12 @@ def edit_rows(path: Path) -> Iterator[list[HistoryRow]]:
     Nothing is written if the block fails, or if nothing changed. Only one run can edit at a time;
     others wait.
     """
-    target = real(path)
+    target = resolve_path(path)
     with (
         hold_lock(target.with_name(f"{target.name}.lock"), str(path), WAIT),
         closing(Scratch(None, "abeval-history-")) as scratch,
     ):
-        written = scratch.path / f"history.{file_kind(path)}"
+        written = scratch.path / f"history.{tell_file_kind(path)}"
         with _open_copy(path, scratch) as (connection, kept):
             rows = [*kept.rows]
             yield rows
@@ -98,8 +98,8 @@ def _write(connection: duckdb.DuckDBPyConnection, copy: Path, rows: Sequence[His
     if rows:
         insert = f"insert into {TABLE} by name select {_COLUMN_LIST} from {read}"
         connection.execute(insert, [str(file)])
-    digest = literal(_digest(_values(connection)))
-    if file_kind(copy) == "duckdb":
+    digest = literal(_digest(_read_values(connection)))
+    if tell_file_kind(copy) == "duckdb":
         connection.execute(f"comment on table {TABLE} is {digest}")
         return
     options = f"format parquet, kv_metadata {{{_KEY}: {digest}}}"
@@ -112,7 +112,7 @@ def _open_copy(
     path: Path, scratch: Scratch
 ) -> Iterator[tuple[duckdb.DuckDBPyConnection, StoredRows]]:
     """Open a sandboxed copy of a history and read its rows."""
-    kind = file_kind(path)
+    kind = tell_file_kind(path)
     copy = scratch.path / f"history.{kind}"
     check_readable(path, path)
     try:
@@ -154,18 +154,18 @@ def _open_copy(
             answer = connection.execute(signature).fetchall()
             # Histories of older versions have no digest and are read all the same.
             signatures = {digest for (digest,) in answer if digest}
-            values = _values(connection)
+            values = _read_values(connection)
             if not signatures <= {_digest(values)}:
                 what = f"{path} is damaged or was changed: its rows are not those that were written"
                 raise ExperimentError(what, "restore it, or add its results to a new history")
             is_signed = bool(signatures) or not path.exists()
             yield connection, StoredRows(tuple(HistoryRow(**row) for row in values), is_signed)
         except (duckdb.Error, UnicodeDecodeError) as error:
-            what = f"{path} is no history of abeval: {message(error)}"
+            what = f"{path} is no history of abeval: {extract_message(error)}"
             raise ExperimentError(what, _MEND) from error
 
 
-def _values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
+def _read_values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
     answer = connection.execute(f"select {_COLUMN_LIST} from {TABLE} {_ORDER}").fetchall()
     return [dict(zip(_COLUMNS, row, strict=True)) for row in answer]
 

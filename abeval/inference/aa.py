@@ -23,7 +23,7 @@ from abeval.results.trust import AAResult
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import clopper_pearson
 from abeval.stats.records import Floats, Refusal
-from abeval.stats.replay import aa_replay, aa_summary
+from abeval.stats.replay import replay_aa_tests, summarise_aa_tests
 from abeval.stats.skewed import Skewed
 
 
@@ -120,7 +120,7 @@ def replay_scorecard(analysis: Analysis, comparisons: Comparisons) -> AAResult |
     if not aggregates.buckets or min(counts.values()) < AA_UNITS:
         return None
     runs = experiment.trust.aa_runs
-    return _aa_replays(analysis, comparisons, counts, aggregates.buckets, runs, ends_early=True)
+    return _replay_metrics(analysis, comparisons, counts, aggregates.buckets, runs, ends_early=True)
 
 
 def replay_aa(
@@ -139,11 +139,11 @@ def replay_aa(
     refused = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacking}
     refused |= {m.name: m.source.no_replays for m in metrics if m.source.no_replays is not None}
     sums = {metric.name: aggregates.buckets[metric.name] for metric in given}
-    result = _aa_replays(analysis, comparisons, counts, sums, runs, seed)
+    result = _replay_metrics(analysis, comparisons, counts, sums, runs, seed)
     return replace(result, refused={**refused, **result.refused})
 
 
-def _tests_of_rows(
+def _classify_row_tests(
     analysis: Analysis, variant: str, comparisons: Comparisons
 ) -> tuple[dict[str, str], dict[str, float]]:
     """Return by metric why its test has no replay, and the skewness of the others."""
@@ -167,7 +167,7 @@ def _tests_of_rows(
     return why, skewed
 
 
-def _aa_replays(
+def _replay_metrics(
     analysis: Analysis,
     comparisons: Comparisons,
     counts: Mapping[str, int],
@@ -183,8 +183,8 @@ def _aa_replays(
     (`Level.is_clear`). `counts` are the analysed units of each variant.
     """
     experiment = analysis.experiment
-    variant, share = _most_uneven(experiment, counts)
-    refused, skewed = _tests_of_rows(analysis, variant, comparisons)
+    variant, share = _find_most_uneven_variant(experiment, counts)
+    refused, skewed = _classify_row_tests(analysis, variant, comparisons)
     # A metric whose row has another test is not judged by a replay of t.
     replayed = {name: bucket_sums for name, bucket_sums in sums.items() if name not in refused}
     if experiment.inference.adjust in ("cuped", "regression"):
@@ -194,27 +194,27 @@ def _aa_replays(
     units, alpha = sum(counts.values()), experiment.alpha
     level = Level.at(alpha, experiment.trust.alpha_warn / max(1, len(replayed)), runs)
     is_enough = level.is_clear if ends_early else None
-    p_values, impossible = aa_p_values(replayed, share, runs, seed, skewed, is_enough)
+    p_values, impossible = replay_p_values(replayed, share, runs, seed, skewed, is_enough)
     # Chance alone seldom makes two independent replays reject too often.
     again = {name: replayed[name] for name, p in p_values.items() if level.is_high(p)}
-    p_values |= aa_p_values(again, share, runs, seed + 1, skewed, is_enough)[0]
+    p_values |= replay_p_values(again, share, runs, seed + 1, skewed, is_enough)[0]
     return AAResult(
         alpha=alpha,
         share=share,
         dealt="units" if deals_units(units) else "sub_buckets",
         units=units,
-        metrics=tuple(_row(name, p, alpha) for name, p in p_values.items()),
+        metrics=tuple(_summarise_metric(name, p, alpha) for name, p in p_values.items()),
         histograms={
             name: tuple(np.histogram(p, bins=_BINS, range=(0.0, 1.0))[0].tolist())
             for name, p in p_values.items()
         },
         refused={**refused, **impossible},
-        notes=_notes(experiment, deals_units(units)),
+        notes=_note_test_differences(experiment, deals_units(units)),
         seed=seed,
     )
 
 
-def _notes(experiment: Experiment, by_units: bool) -> tuple[str, ...]:
+def _note_test_differences(experiment: Experiment, by_units: bool) -> tuple[str, ...]:
     """Say how the tests of the rows differ from those that are replayed."""
     inference, notes = experiment.inference, []
     if inference.adjust == "stratify" or (inference.adjust != "none" and not by_units):
@@ -226,7 +226,7 @@ def _notes(experiment: Experiment, by_units: bool) -> tuple[str, ...]:
     return tuple(notes)
 
 
-def aa_p_values(
+def replay_p_values(
     sums: Mapping[str, BucketSums],
     share: float,
     runs: int,
@@ -241,7 +241,7 @@ def aa_p_values(
     Example:
         >>> y = np.random.default_rng(1).poisson(3.0, 5000).astype(float)
         >>> sums = {"mean": BucketSums.per_unit(y, np.ones(5000))}
-        >>> p, refused = aa_p_values(sums, 0.5, 200, 0)
+        >>> p, refused = replay_p_values(sums, 0.5, 200, 0)
         >>> p["mean"].shape, refused
         ((200,), {})
     """
@@ -278,7 +278,7 @@ def _replay_together(
     p_values = {name: np.zeros(0) for name in sums}
     values = np.stack([sums[name].sums for name in left], axis=1)
     for start in range(0, runs, _BATCH):
-        replay = aa_replay(
+        replay = replay_aa_tests(
             sums[left[0]].units,
             values,
             share,
@@ -298,7 +298,9 @@ def _replay_together(
     return p_values
 
 
-def _most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str, float]:
+def _find_most_uneven_variant(
+    experiment: Experiment, counts: Mapping[str, int]
+) -> tuple[str, float]:
     """Return the least evenly split variant, and its share of units with control."""
     control, shares = counts.get(experiment.control, 0), {}
     for name in experiment.treatments:
@@ -308,8 +310,8 @@ def _most_uneven(experiment: Experiment, counts: Mapping[str, int]) -> tuple[str
     return variant, shares[variant]
 
 
-def _row(name: str, p_values: Floats, alpha: float) -> AAMetric:
-    summary = aa_summary(p_values, alpha)
+def _summarise_metric(name: str, p_values: Floats, alpha: float) -> AAMetric:
+    summary = summarise_aa_tests(p_values, alpha)
     return AAMetric(
         name, summary.replays, summary.rate, summary.low, summary.high, summary.ks_p_value
     )

@@ -29,11 +29,11 @@ from abeval.inference.comparison import (
     none_if_refused,
 )
 from abeval.logs.unit_arrays import SwitchbackSlots
-from abeval.metrics.definition import UNIT_DAY, Metric, scales
+from abeval.metrics.definition import UNIT_DAY, Metric, list_scales
 from abeval.results import format as fmt
 from abeval.results.analysis import ClusterCost, SlotQuarter
 from abeval.stats import clusters, effects, means, randomisation
-from abeval.stats.distributions import two_sided
+from abeval.stats.distributions import compute_p_value
 from abeval.stats.moments import Moments
 from abeval.stats.randomisation import METHOD, RandomisationTest
 from abeval.stats.records import Bools, Floats, Integers, Refusal
@@ -94,7 +94,7 @@ class LaggedSlots(NamedTuple):
         drawn = draw_schedules(treated, slots.coin)
         before_draws = drawn._replace(treated=drawn.treated[:, before])
         within = 2 * clustering.stratum[chosen].astype(np.int64) + clustering.variant[chosen]
-        scale = scales(metric)
+        scale = list_scales(metric)
         y, x = sums[chosen, 8::2] * scale[0], sums[chosen, 9::2] * scale[1]
         return cls(y, x, treated[before], before_draws, within)
 
@@ -114,7 +114,7 @@ def carry_over(slots: LaggedSlots) -> float | None:
     )
 
 
-def slot_quarters(
+def compare_slot_quarters(
     metrics: Sequence[Metric], plan: Switchback | None, aggregates: Aggregates, alpha: float
 ) -> Iterator[SlotQuarter]:
     """Compare each quarter of the slots by the variant of the previous slot."""
@@ -176,17 +176,20 @@ def is_few(experiment: Experiment, aggregates: Aggregates, arms: Arms) -> bool:
 
 def read_cluster_sums(metric: Metric, aggregates: Aggregates) -> Floats:
     """Return y, x and both pre-period sums of each cluster, shape (clusters, 4)."""
-    return aggregates.cluster_sums[metric.name][:, :4] * [*scales(metric), *scales(metric)]
+    return aggregates.cluster_sums[metric.name][:, :4] * [
+        *list_scales(metric),
+        *list_scales(metric),
+    ]
 
 
-def sums_per_unit(metric: Metric, aggregates: Aggregates, column: int) -> Floats:
+def read_sums_per_unit(metric: Metric, aggregates: Aggregates, column: int) -> Floats:
     """Return one sum of each cluster (0 numerator, 1 denominator) over its units.
 
     The shape is that of `read_cluster_sums`. Each time slot counts as one unit.
     """
     clustering, sums = aggregates.clusters, aggregates.cluster_sums[metric.name]
     units = sums[:, 7] if clustering is None or clustering.slots is None else np.ones(len(sums))
-    scale = scales(metric)[column]
+    scale = list_scales(metric)[column]
     return np.stack([sums[:, column] * scale, units, sums[:, 2 + column] * scale, units], axis=1)
 
 
@@ -218,7 +221,7 @@ def compare_clusters(
         ratios = RandomisationTest(y, x, treated, assignments).ratios
         largest = max(m.largest for m in both)
         bare = Comparison(*units, *ratios, min_units=2, largest_share=largest)
-        past = _past(y, x, y0, x0)
+        past = _predict_from_past(y, x, y0, x0)
         if rule.adjust == "cuped" and past is not None:
             y, prefix = y - past, "cuped_"
         test = RandomisationTest(y, x, treated, assignments, within)
@@ -232,7 +235,7 @@ def compare_clusters(
         # Its standard error and degrees of freedom are those of t by clusters.
         by_t = effects.compare(control, treatment, rule.alpha, prefix + METHOD)
     except Refusal as refusal:
-        return comparison.refuse_comparison(*units, comparison.reason_from_refusal(refusal))
+        return comparison.refuse_comparison(*units, comparison.translate_refusal(refusal))
     (low, high), p_value = test.interval(rule.alpha), test.p_value()
     lift = comparison.none_if_refused(lambda: test.lift(rule.alpha))
     draws = comparison.Draws(len(assignments.treated), randomisation.SEED)
@@ -248,7 +251,7 @@ def compare_clusters(
     )
 
 
-def _past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
+def _predict_from_past(y: Floats, x: Floats, y0: Floats, x0: Floats) -> Floats | None:
     """Return what past values predict of each cluster; None without a past.
 
     Both variants share one slope, so that it is the same for every assignment.
@@ -316,7 +319,7 @@ def note_clusters(
         if not tests:
             continue
         by_t = [
-            f"{name} p {fmt.p_value(two_sided(row.effect.statistic, row.effect.df))} "
+            f"{name} p {fmt.format_p_value(compute_p_value(row.effect.statistic, row.effect.df))} "
             f"({row.effect.df:.1f} df)"
             for name, row in rows.items()
             if row.effect is not None
@@ -331,7 +334,7 @@ def note_clusters(
         yield (
             f"P-values and intervals of {variant} are of {drawn} assignments{within}: the rule "
             f"{why}. An interval has the effects that this test does not reject. By t with the "
-            f"clusters' degrees of freedom, which does not decide: {fmt.listing(by_t)}."
+            f"clusters' degrees of freedom, which does not decide: {fmt.join_items(by_t)}."
         )
         if experiment.inference.family != "none" and least * goals > experiment.alpha:
             yield (

@@ -21,7 +21,7 @@ from abeval.inference.comparison import (
 )
 from abeval.inference.looks import InformationByDay, build_looks
 from abeval.inference.other_kinds import compare_catalogue, compare_quantiles, compare_resampled
-from abeval.metrics.definition import Metric, scales
+from abeval.metrics.definition import Metric, list_scales
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
 
@@ -50,7 +50,7 @@ class Analysis:
 
         They are in the metric's own unit.
         """
-        return self.aggregates.find_moments(metric.name, slice_name, cell, scales(metric))
+        return self.aggregates.find_moments(metric.name, slice_name, cell, list_scales(metric))
 
 
 def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
@@ -71,7 +71,7 @@ def compare_all(analysis: Analysis, permutations: int = 1000) -> Comparisons:
 def _compare_catalogues(analysis: Analysis, permutations: int) -> dict[Key, Comparison]:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     catalogue = [metric for metric in analysis.metrics if metric.kind == "catalogue"]
-    metrics = [metric for metric in catalogue if _refusal(metric, analysis) is None]
+    metrics = [metric for metric in catalogue if _find_refusal(metric, analysis) is None]
     compared: dict[Key, Comparison] = {}
     for variant in experiment.treatments if metrics else ():
         pair = aggregates.incidence(experiment.control), aggregates.incidence(variant)
@@ -83,7 +83,7 @@ def _compare_catalogues(analysis: Analysis, permutations: int) -> dict[Key, Comp
 def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     """Compare two variants on one metric, by the method for its kind."""
     aggregates = analysis.aggregates
-    why = _refusal(metric, analysis)
+    why = _find_refusal(metric, analysis)
     if why is not None:
         return refuse_comparison(*arms.units(aggregates), why)
     rule = build_rule(analysis, metric, arms)
@@ -100,7 +100,7 @@ def compare(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     segment = analysis.experiment.inference.stratify_by
     if segment is not None and metric.is_mean_or_ratio:
         return _compare_cells(analysis, metric, SEGMENT + segment, arms, rule)
-    comparison = means.compare_within(metric, metric_moments(analysis, metric), arms, rule)
+    comparison = means.compare_within(metric, select_metric_moments(analysis, metric), arms, rule)
     # Skewed values are adjusted by their own past alone: three covariates have no known product.
     if not metric.covariates or comparison.is_skewed:
         return comparison
@@ -113,12 +113,12 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
     It is adjusted by its own pre-period value, and divided by control's mean denominator so that
     the ratio's margin applies. Averages of a quality and ratios with a target have no such total.
     """
-    moments, aggregates = metric_moments(analysis, metric), analysis.aggregates
+    moments, aggregates = select_metric_moments(analysis, metric), analysis.aggregates
     control = means.pool_pair(moments, arms).control
     if metric.source.is_average or metric.has_target or control is None:
         return refuse_comparison(*arms.units(aggregates), "denominator_moved")
     if aggregates.clusters is not None:
-        top, below = (clustered.sums_per_unit(metric, aggregates, column) for column in (0, 1))
+        top, below = (clustered.read_sums_per_unit(metric, aggregates, column) for column in (0, 1))
         first = aggregates.clusters.variant == [*analysis.experiment.variants].index(arms.control)
         # Scale to control's mean denominator, so that the ratio's margin applies.
         top[:, [0, 2]] *= below[first, 1].sum() / below[first, 0].sum()
@@ -126,14 +126,14 @@ def compare_total(analysis: Analysis, metric: Metric, arms: Arms) -> Comparison:
         return clustered.compare_clusters(top, analysis.experiment, aggregates, arms, rule)
     base = float(control.mean[1])
     totals = [
-        {name: per_unit(variant_moments, base) for name, variant_moments in arm.items()}
+        {name: drop_denominator(variant_moments, base) for name, variant_moments in arm.items()}
         for arm in moments
     ]
     mean = replace(metric, kind="mean", per=None, unit="", covariates=(), test=None)
     return means.compare_within(mean, totals, arms, build_rule(analysis, metric, arms))
 
 
-def per_unit(moments: Moments, base: float = 1.0) -> Moments:
+def drop_denominator(moments: Moments, base: float = 1.0) -> Moments:
     """Replace the denominator by 1 and scale the numerator by 1 / base.
 
     Turns moments of (y, x, y0, x0, z) into moments of (y / base, 1, y0, 1, z), and (y, x) into (y /
@@ -148,7 +148,7 @@ def per_unit(moments: Moments, base: float = 1.0) -> Moments:
     return Moments(moments.n, moments.mean * factor + ones, comoment, moments.effective, third)
 
 
-def metric_moments(analysis: Analysis, metric: Metric) -> MomentsByPeriod:
+def select_metric_moments(analysis: Analysis, metric: Metric) -> MomentsByPeriod:
     """Return moments of all units, with its cap if the metric has one."""
     is_capped = metric.name in analysis.aggregates.caps
     return analysis.moments(metric, CAPPED if is_capped else WHOLE)
@@ -171,12 +171,14 @@ def build_rule(analysis: Analysis, metric: Metric, arms: Arms) -> Rule:
     experiment, inference = analysis.experiment, analysis.experiment.inference
     aggregates, information = analysis.aggregates, None
     if inference.looks == "group_sequential":
-        information = _information_by_day(analysis, metric, arms)
+        information = _estimate_information_by_day(analysis, metric, arms)
     looks = build_looks(experiment, arms.units(aggregates), aggregates.days, information)
     return Rule(experiment.alpha, inference.relative, inference.adjust, looks, inference.resample)
 
 
-def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> InformationByDay | None:
+def _estimate_information_by_day(
+    analysis: Analysis, metric: Metric, arms: Arms
+) -> InformationByDay | None:
     """Return the information on a metric's effect up to the end of each day.
 
     Days of one unit are treated as independent. This never understates new information, so the
@@ -195,12 +197,12 @@ def _information_by_day(analysis: Analysis, metric: Metric, arms: Arms) -> Infor
     def information_until(count: int) -> float:
         by_day = [pool_moments(analysis.moments(source, DAY, day)) for day in days[:count]]
         by_arm = [[of_day[name] for of_day in by_day if name in of_day] for name in arms]
-        return _information(metric if adds_up else None, by_arm)
+        return _estimate_information(metric if adds_up else None, by_arm)
 
     return InformationByDay(days, information_until)
 
 
-def _information(metric: Metric | None, arms: Sequence[Sequence[Moments]]) -> float:
+def _estimate_information(metric: Metric | None, arms: Sequence[Sequence[Moments]]) -> float:
     """Return 1 / variance of the effect of unit-days; without a metric, from their numbers."""
     if not all(arms):
         return 0.0
@@ -220,7 +222,7 @@ def _information(metric: Metric | None, arms: Sequence[Sequence[Moments]]) -> fl
     return scale**2 / variance if variance > 0 else 0.0
 
 
-def _refusal(metric: Metric, analysis: Analysis) -> Reason | None:
+def _find_refusal(metric: Metric, analysis: Analysis) -> Reason | None:
     """Return why a metric cannot be compared in any variant; None if it can."""
     aggregates, inference = analysis.aggregates, analysis.experiment.inference
     if metric.name in aggregates.refused:

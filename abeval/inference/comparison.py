@@ -156,15 +156,15 @@ class Comparison:
             exact = special_tests.compare_counts(self.rare, level, is_share=True)
             return Interval(exact.low, exact.high)
         if self.permuted is not None:
-            return skewed.interval(self.permuted, level)
+            return skewed.compute_difference_interval(self.permuted, level)
         if self.randomisation_test is not None:
             return self.randomisation_test.interval(level)
         if self.effect is None:
             raise TypeError("a comparison without an effect has no interval")
         low, high = self.sides or (self.effect, self.effect)
         return Interval(
-            effects.interval(low.difference, low.se, low.df, level).low,
-            effects.interval(high.difference, high.se, high.df, level).high,
+            effects.compute_interval(low.difference, low.se, low.df, level).low,
+            effects.compute_interval(high.difference, high.se, high.df, level).high,
         )
 
     @property
@@ -197,7 +197,7 @@ Key = tuple[str, str]
 Comparisons = Mapping[Key, Comparison]
 
 
-def adjusted_p_values(
+def adjust_p_values(
     comparisons: Comparisons, method: multiplicity.Method = "holm"
 ) -> dict[Key, float]:
     """Adjust the p-values of the comparisons that have one, over all of them."""
@@ -211,7 +211,7 @@ def refuse_comparison(units_control: int, units: int, reason: Reason) -> Compari
     return Comparison(units_control, units, reason=reason)
 
 
-def reason_from_refusal(refusal: Refusal) -> Reason:
+def translate_refusal(refusal: Refusal) -> Reason:
     """Translate a refusal of the statistics into a reason of the result."""
     # The result calls this reason otherwise.
     if refusal.reason == "zero_denominator":
@@ -273,12 +273,12 @@ def add_permutation_test(bare: Comparison, values: Skewed, method: str, rule: Ru
         Refusal: `zero_variance`.
     """
     fixed = skewed.effect(values, rule.alpha)._replace(method=method)
-    control, treatment = skewed.variances(values)
+    control, treatment = skewed.estimate_variances(values)
     spread = Spread(control, treatment, -control)
     # The difference that has their p-value in a normal test reads the look.
-    normal = fixed._replace(difference=skewed.normal_score(values) * fixed.se)
+    normal = fixed._replace(difference=skewed.convert_test_to_z(values) * fixed.se)
     effect, level, boundary = adjust_to_look(normal, rule.looks, rule.alpha, spread[:2])
-    low, high = skewed.interval(values, level)
+    low, high = skewed.compute_difference_interval(values, level)
     lift = none_if_refused(lambda: skewed.lift(values, level))
     return replace(
         bare,

@@ -19,14 +19,14 @@ from abeval.inference.looks import (
     Looks,
     PlannedLooks,
     build_looks,
-    next_look,
+    find_next_look,
 )
 from abeval.inference.means_and_ratios import MIN_PERIOD_UNITS, find_comparable_periods
-from abeval.inference.trust.rows import expected_days
+from abeval.inference.trust.rows import list_expected_days
 from abeval.logs.accounting import DayRows, parse_other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import SplitPeriods
-from abeval.metrics.definition import CATALOGUE, Metric, row_values, unit_terms
+from abeval.metrics.definition import CATALOGUE, Metric, list_row_values, list_unit_terms
 from abeval.metrics.row_text import list_columns
 from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, Row, VariantInfo
 from abeval.results import format as fmt
@@ -55,7 +55,7 @@ def add_questions(experiment: Experiment, aggregates: Aggregates) -> Experiment:
     return experiment.model_copy(update={"questions": [*questions]})
 
 
-def experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
+def build_experiment_info(experiment: Experiment, aggregates: Aggregates) -> ExperimentInfo:
     """Build the record of the experiment as analysed."""
     period, before = experiment.period, experiment.pre_period
     return ExperimentInfo(
@@ -83,7 +83,7 @@ def experiment_info(experiment: Experiment, aggregates: Aggregates) -> Experimen
     )
 
 
-def metric_info(metric: Metric) -> MetricInfo:
+def build_metric_info(metric: Metric) -> MetricInfo:
     """Build the record of a metric's definition."""
     margin = metric.margin
     return MetricInfo(
@@ -102,7 +102,7 @@ def metric_info(metric: Metric) -> MetricInfo:
     )
 
 
-def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
+def count_left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut, ...]:
     """Count, by variant, what metric definitions leave out or count as 0."""
     return tuple(
         LeftOut(metric.name, variant, what, count, is_zero and what in dict(metric.lacking))
@@ -112,7 +112,7 @@ def left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[LeftOut
     )
 
 
-def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> dict[str, float]:
+def find_partial_days(experiment: Experiment, days: Sequence[DayRows]) -> dict[str, float]:
     """Find what share the log has of its first and last day, if it lacks over an hour of it.
 
     A site may be quiet at night, so the other days tell when a day begins and ends.
@@ -137,7 +137,7 @@ def partial_days(experiment: Experiment, days: Sequence[DayRows]) -> dict[str, f
     return {day: max(0.0, 1 - lack) for day, lack in lacking.items()}
 
 
-def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
+def account_for_rows(aggregates: Aggregates) -> tuple[Account, ...]:
     """Count the rows of each log: read, used, and left out by reason."""
     # A reason without rows would only be noise.
     accounts, rows = [], [row_count for row_count in aggregates.row_counts if row_count.rows]
@@ -149,12 +149,14 @@ def accounting(aggregates: Aggregates) -> tuple[Account, ...]:
     return tuple(accounts)
 
 
-def ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
+def list_ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
     """Build a record for each period with a constant split; none if it never changed."""
     return tuple(Ramp(p.start, p.end, p.shares, p.weights) for p in split_periods)
 
 
-def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> tuple[str, ...]:
+def write_analysis_notes(
+    analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
+) -> tuple[str, ...]:
     """Write the notes on how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     return (
@@ -174,7 +176,7 @@ def notes(analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]) -> 
 
 def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[str]:
     """Note the logs of the file that no metric or segment reads."""
-    read = {value.log for metric in metrics for value in row_values(metric)}
+    read = {value.log for metric in metrics for value in list_row_values(metric)}
     texts = [*experiment.row_segments.values(), *experiment.cuts.values()]
     reads_items = any("category" in m.needs or m.source is CATALOGUE for m in metrics)
     table = experiment.unit_table
@@ -183,7 +185,7 @@ def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iter
         "units": table is None or bool(table.segments or "units" in read),
         **{OUTCOME + log: log in read for log in experiment.logs.events},
     }
-    used["units"] |= any(unit_terms(metric) for metric in metrics)
+    used["units"] |= any(list_unit_terms(metric) for metric in metrics)
     unused = {
         name: log for name, log in experiment.logs.logs_by_name.items() if not used.get(name, True)
     }
@@ -191,7 +193,7 @@ def _note_unused_logs(experiment: Experiment, metrics: Sequence[Metric]) -> Iter
         paths = {n: f" ({', '.join(log.paths)})" if log.paths else "" for n, log in unused.items()}
         labels = [f"[logs.{name}]{of_log}" for name, of_log in paths.items()]
         them = "it" if len(labels) == 1 else "them"
-        yield f"Not used: {fmt.listing(labels)}: no metric, segment or covariate reads {them}."
+        yield f"Not used: {fmt.join_items(labels)}: no metric, segment or covariate reads {them}."
 
 
 def _note_winners_curse(
@@ -211,7 +213,7 @@ def _note_winners_curse(
             continue
         errors = decisions.type_s_m(effect.difference, effect.se, analysis.experiment.alpha)
         if errors.power < _ENOUGH_POWER:
-            lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+            lift = fmt.format_lift(row.lift, row.lift_low, row.lift_high)
             size = f" of {lift.point}" if lift else ""
             yield (
                 f"Winner's curse: {row.metric} of {row.variant} is significant by little. If its "
@@ -240,7 +242,7 @@ def _note_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[st
     elif experiment.logs.exposures is not None:
         units = "exposed units, zeros included"
     names = [metric.name for metric in metrics if metric.presence_terms is not None]
-    by_known = f"; {fmt.listing(names)} by those with a value" if names else ""
+    by_known = f"; {fmt.join_items(names)} by those with a value" if names else ""
     yield f"Metrics per unit divide by {units}{by_known}."
     if len(metrics) * len(experiment.treatments) > 1:
         after = f"after {family.capitalize()} over goals × variants"
@@ -251,7 +253,7 @@ def _note_plan(experiment: Experiment, metrics: Sequence[Metric]) -> Iterator[st
         )
     count = sum(metric.role == "guardrail" for metric in metrics)
     if count > 1:
-        side = fmt.percent(experiment.alpha / 2)
+        side = fmt.format_percent(experiment.alpha / 2)
         stops = "unadjusted" if family == "none" else f"after Holm over the {count}"
         yield (
             f"To ship, each of the {count} guardrails has to hold, at {side} one-sided without a "
@@ -274,13 +276,16 @@ def _note_validity(experiment: Experiment) -> str:
     return (
         "Intervals and p-values are valid at every look, however often you look, from "
         f"{START_UNITS} units in each variant on, once a metric's standard error is "
-        f"{fmt.percent(START_PRECISION)} of its value or less; {plan}."
+        f"{fmt.format_percent(START_PRECISION)} of its value or less; {plan}."
     )
 
 
 def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     """Note what the logs lack, and rows that are not compared."""
-    now, early = schedule(experiment, aggregates), early_end(experiment, aggregates)
+    now, early = (
+        build_look_schedule(experiment, aggregates),
+        describe_early_end(experiment, aggregates),
+    )
     # At a planned look the days to come are no loss.
     if early and not (now.look and now.on_plan):
         yield f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
@@ -292,7 +297,7 @@ def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
         names = [*parse_other_variants(aggregates.facts)]
         texts = [repr(name) for name in names[:_NAMED]]
         texts += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
-        names_text = f": {fmt.listing(texts)}" if texts else ""
+        names_text = f": {fmt.join_items(texts)}" if texts else ""
         yield (
             f"{uncompared_rows:,} {log} of variants that the experiment does not name are not "
             f"compared{names_text}."
@@ -312,26 +317,26 @@ def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
             )
 
 
-def early_end(experiment: Experiment, aggregates: Aggregates) -> str:
+def describe_early_end(experiment: Experiment, aggregates: Aggregates) -> str:
     """Say on which day the log ends; empty if it covers the period."""
-    progress = schedule(experiment, aggregates)
+    progress = build_look_schedule(experiment, aggregates)
     if progress.day is None or progress.days is None or progress.day >= progress.days:
         return ""
     return f"the log ends on {progress.last}, day {progress.day} of {progress.days}"
 
 
-def schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
+def build_look_schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:
     """Return the day of the experiment and the number of this look."""
     days, looks = [day_rows.day for day_rows in aggregates.days], _looks(experiment, aggregates)
     day: tuple[str | None, int | None, int | None] = None, None, None
     if days:
-        planned = expected_days(experiment, days)
+        planned = list_expected_days(experiment, days)
         so_far = sum(date <= days[-1] for date in planned)
         day = days[-1], so_far, None if experiment.period is None else len(planned)
     if not isinstance(looks, PlannedLooks):
         return Schedule(*day)
     return Schedule(
-        *day, len(looks.shares), looks.total_looks, looks.planned, next_look(experiment, looks)
+        *day, len(looks.shares), looks.total_looks, looks.planned, find_next_look(experiment, looks)
     )
 
 
@@ -346,13 +351,13 @@ def _note_look(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
     """Note which of the planned looks this is."""
     looks = _looks(experiment, aggregates)
     if isinstance(looks, PlannedLooks):
-        shares = [fmt.percent(share) for share in looks.shares]
+        shares = [fmt.format_percent(share) for share in looks.shares]
         if looks.planned:
             yield f"This is look {len(shares)} of {looks.total_looks}, at {shares[-1]} of the plan."
             return
         yield (
             f"This look, at {shares[-1]} of the plan, is not a planned one: its boundary is valid "
-            f"only if the looks so far were at {fmt.listing(shares)}."
+            f"only if the looks so far were at {fmt.join_items(shares)}."
         )
 
 
@@ -374,7 +379,7 @@ def _note_split_changes(experiment: Experiment, aggregates: Aggregates) -> Itera
             and (units := sum(split_period.units.get(name, 0) for name in arms))
         }
         if counts:
-            days = fmt.listing([*counts])
+            days = fmt.join_items([*counts])
             yield (
                 f"{arms.treatment}: {sum(counts.values()):,} units of the split periods from "
                 f"{days} are not compared, because {arms.treatment} or {arms.control} has fewer "
@@ -413,6 +418,7 @@ def _note_small_arms(analysis: Analysis) -> Iterator[str]:
         if 0 < small < _SMALL_ARM and large > _UNEVEN * small:
             yield (
                 f"{variant} and {experiment.control} have uneven numbers of units, and the smaller "
-                f"has {small:,}: if their values are skewed, tests of {fmt.listing(names)} reject "
+                f"has {small:,}: if their values are skewed, tests of {fmt.join_items(names)} "
+                f"reject "
                 "about 6 % here, instead of 5 %."
             )

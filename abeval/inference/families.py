@@ -62,7 +62,7 @@ def check_range(metric: Metric, comparison: Comparison, alpha: float) -> InRange
     return InRange(estimate.value, interval, 1.0 if is_inside else beyond.p_value, holds)
 
 
-def uncorrected_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float | None:
+def find_uncorrected_p_value(metric: Metric, comparison: Comparison, alpha: float) -> float | None:
     """Return the p-value of a row before correction; None without a test."""
     if metric.within is not None:
         value = check_range(metric, comparison, alpha)
@@ -131,11 +131,11 @@ def _gain_direction(metric: Metric) -> decisions.Direction:
     return "increase" if metric.direction.sign == 1 else "decrease"
 
 
-def goal_p_values(
+def adjust_goal_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
     """Adjust the p-values of goals over goals × variants."""
-    family = _uncorrected_p_values(experiment, metrics, comparisons, "goal")
+    family = _collect_uncorrected_p_values(experiment, metrics, comparisons, "goal")
     method = experiment.inference.family
     if not family or method == "none":
         return family
@@ -148,21 +148,23 @@ def goal_p_values(
             for keys in goals:
                 uncorrected = [family[key] for key in keys]
                 changed += multiplicity.dunnett_p_values(
-                    uncorrected, *_dunnett_loadings(keys, comparisons)
+                    uncorrected, *_compute_dunnett_loadings(keys, comparisons)
                 ).tolist()
             changed = [min(1.0, len(goals) * p) for p in changed]
         case "weighted":
-            changed = multiplicity.adjust_weighted(p_values, weights(experiment, names)).tolist()
+            changed = multiplicity.adjust_weighted(
+                p_values, list_goal_weights(experiment, names)
+            ).tolist()
         case _:
             changed = multiplicity.adjust(p_values, method).tolist()
     return dict(zip(family, changed, strict=True))
 
 
-def guardrail_p_values(
+def adjust_guardrail_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons
 ) -> dict[Key, float]:
     """Adjust the p-values of a variant's guardrails by Holm."""
-    p_values = _uncorrected_p_values(experiment, metrics, comparisons, "guardrail")
+    p_values = _collect_uncorrected_p_values(experiment, metrics, comparisons, "guardrail")
     if experiment.inference.family == "none":
         return p_values
     for variant in experiment.treatments:
@@ -172,7 +174,7 @@ def guardrail_p_values(
     return p_values
 
 
-def _uncorrected_p_values(
+def _collect_uncorrected_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons, role: Role
 ) -> dict[Key, float]:
     """Map (metric, variant) to the p-value before correction, for metrics of one role.
@@ -180,7 +182,7 @@ def _uncorrected_p_values(
     Rows without a test are left out.
     """
     p_values = {
-        (metric.name, variant): uncorrected_p_value(
+        (metric.name, variant): find_uncorrected_p_value(
             metric, comparisons[metric.name, variant], experiment.alpha
         )
         for metric in metrics
@@ -190,7 +192,7 @@ def _uncorrected_p_values(
     return {key: p_value for key, p_value in p_values.items() if p_value is not None}
 
 
-def weights(experiment: Experiment, names: Iterable[str]) -> list[float]:
+def list_goal_weights(experiment: Experiment, names: Iterable[str]) -> list[float]:
     """Return the weight of each goal in a weighted family."""
     stated = {choice.name: choice.weight for choice in experiment.metrics}
     return [stated.get(name) or 1.0 for name in names]
@@ -200,7 +202,9 @@ def _group_by_goal(family: Mapping[Key, float]) -> list[list[Key]]:
     return [list(keys) for _, keys in groupby(family, key=itemgetter(0))]
 
 
-def _dunnett_loadings(keys: Sequence[Key], comparisons: Comparisons) -> tuple[list[float], float]:
+def _compute_dunnett_loadings(
+    keys: Sequence[Key], comparisons: Comparisons
+) -> tuple[list[float], float]:
     """Return the correlation of each difference with control, and the least df."""
     loadings, dfs = [], []
     for comparison in (comparisons[key] for key in keys):
@@ -215,17 +219,19 @@ def _dunnett_loadings(keys: Sequence[Key], comparisons: Comparisons) -> tuple[li
     return loadings, min(dfs)
 
 
-def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[FamilyInterval]:
+def estimate_family_intervals(
+    analysis: Analysis, comparisons: Comparisons
+) -> Iterator[FamilyInterval]:
     """Yield intervals of goals that agree with the adjusted p-values.
 
     There are none with repeated looks.
     """
     experiment = analysis.experiment
-    family = _uncorrected_p_values(experiment, analysis.metrics, comparisons, "goal")
+    family = _collect_uncorrected_p_values(experiment, analysis.metrics, comparisons, "goal")
     if not family or experiment.inference.looks != "fixed":
         return
     by_name = {metric.name: metric for metric in analysis.metrics}
-    for (name, variant), level in _levels(experiment, family, comparisons).items():
+    for (name, variant), level in _compute_interval_levels(experiment, family, comparisons).items():
         # The lift again, at an error rate of its own.
         at_level = replace(analysis, experiment=experiment.model_copy(update={"alpha": level}))
         arms = Arms(experiment.control, variant)
@@ -234,7 +240,7 @@ def family_intervals(analysis: Analysis, comparisons: Comparisons) -> Iterator[F
         yield FamilyInterval(name, variant, 1 - level, *ends, lift.lift_low, lift.lift_high)
 
 
-def _levels(
+def _compute_interval_levels(
     experiment: Experiment, family: Mapping[Key, float], comparisons: Comparisons
 ) -> dict[Key, float]:
     """Return the error rate of each goal's interval."""
@@ -245,9 +251,9 @@ def _levels(
         goals = _group_by_goal(family)
         levels: list[float | None] = []
         for keys in goals:
-            shared = _dunnett_loadings(keys, comparisons)
+            shared = _compute_dunnett_loadings(keys, comparisons)
             levels += [multiplicity.dunnett_level(alpha / len(goals), *shared)] * len(keys)
     else:
-        shares = weights(experiment, [name for name, _ in family])
+        shares = list_goal_weights(experiment, [name for name, _ in family])
         levels = multiplicity.interval_levels(list(family.values()), method, alpha, shares)
     return {key: level for key, level in zip(family, levels, strict=True) if level is not None}

@@ -12,12 +12,12 @@ from abeval.experiment.sections import Family
 from abeval.inference import clustered, context, scorecard, segments, spreads
 from abeval.inference.aa import replay_scorecard
 from abeval.inference.compare import Analysis, compare, compare_all
-from abeval.inference.comparison import Arms, adjusted_p_values
-from abeval.inference.families import family_intervals
-from abeval.inference.trust.checks import find_untrusted_metrics, trust_checks
-from abeval.inference.trust.groups import moved_denominators
-from abeval.inference.trust.influence import influences
-from abeval.inference.trust.split import moved_segments, split_days, split_places
+from abeval.inference.comparison import Arms, adjust_p_values
+from abeval.inference.families import estimate_family_intervals
+from abeval.inference.trust.checks import find_untrusted_metrics, run_trust_checks
+from abeval.inference.trust.groups import find_moved_denominators
+from abeval.inference.trust.influence import measure_influences
+from abeval.inference.trust.split import find_moved_segments, split_days, split_places
 from abeval.inference.verdict import decide
 from abeval.inference.worth import compute_worth
 from abeval.logs.placing import find_enrollment_periods
@@ -42,16 +42,19 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
 
     # Check whether log, split and tests can be trusted, and what that takes from the rows.
     aa = replay_scorecard(analysis, comparisons)
-    trust = trust_checks(analysis, aa)
-    moved, denominators = moved_segments(experiment, trust), moved_denominators(analysis, trust)
+    trust = run_trust_checks(analysis, aa)
+    moved, denominators = (
+        find_moved_segments(experiment, trust),
+        find_moved_denominators(analysis, trust),
+    )
     ranged = {metric.name for metric in metrics if metric.within is not None}
     totals = {key: moves.total for key, moves in denominators.items() if key[0] not in ranged}
     doubts = find_untrusted_metrics(analysis, trust, aa)
 
     # Correct p-values over goals and over guardrails, give each row its status, and decide.
-    rows = scorecard.scorecard(analysis, comparisons, doubts, totals)
-    infos = tuple(context.metric_info(metric) for metric in metrics)
-    early = context.early_end(experiment, aggregates)
+    rows = scorecard.build_scorecard(analysis, comparisons, doubts, totals)
+    infos = tuple(context.build_metric_info(metric) for metric in metrics)
+    early = context.describe_early_end(experiment, aggregates)
     verdicts = decide(
         trust,
         rows,
@@ -63,7 +66,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
 
     return Result(
         schema_version=SCHEMA_VERSION,
-        experiment=context.experiment_info(experiment, aggregates),
+        experiment=context.build_experiment_info(experiment, aggregates),
         verdicts=verdicts,
         trust=trust,
         scorecard=rows,
@@ -74,37 +77,41 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
             for name in experiment.segment_names
             for row in scorecard.slice_rows(analysis, SEGMENT + name, moved)
         ),
-        left_out=context.left_out(metrics, aggregates),
-        accounting=context.accounting(aggregates),
-        notes=tuple(mask_secrets(note) for note in context.notes(analysis, comparisons, rows)),
-        adjustments=tuple(scorecard.adjustments(analysis, comparisons)),
-        segment_tests=segments.segment_tests(analysis),
-        segment_contrasts=tuple(segments.segment_contrasts(analysis, moved)),
-        boundaries=tuple(scorecard.boundaries(comparisons)),
-        family_intervals=tuple(family_intervals(analysis, comparisons)),
+        left_out=context.count_left_out(metrics, aggregates),
+        accounting=context.account_for_rows(aggregates),
+        notes=tuple(
+            mask_secrets(note) for note in context.write_analysis_notes(analysis, comparisons, rows)
+        ),
+        adjustments=tuple(scorecard.list_adjustments(analysis, comparisons)),
+        segment_tests=segments.test_segment_effects(analysis),
+        segment_contrasts=tuple(segments.contrast_segments(analysis, moved)),
+        boundaries=tuple(scorecard.list_boundaries(comparisons)),
+        family_intervals=tuple(estimate_family_intervals(analysis, comparisons)),
         aa=() if aa is None else aa.metrics,
-        ramps=context.ramps(find_enrollment_periods(experiment, aggregates.enrollments)),
-        influence=influences(analysis),
+        ramps=context.list_ramps(find_enrollment_periods(experiment, aggregates.enrollments)),
+        influence=measure_influences(analysis),
         split_days=split_days(analysis),
         split_places=split_places(analysis),
         cuts=tuple(segments.cut_rows(analysis)),
         cut_splits=tuple(segments.cut_splits(analysis)),
         without_cuts=tuple(segments.list_metrics_without_cuts(analysis)),
-        spreads=tuple(spreads.spreads(analysis)),
-        quantile_effects=tuple(spreads.quantile_effects(analysis)),
-        unit_aucs=tuple(spreads.unit_aucs(analysis)),
-        catalogue_uses=tuple(spreads.catalogue_uses(analysis)),
-        ranges=tuple(scorecard.ranges(analysis, comparisons)),
+        spreads=tuple(spreads.build_distributions(analysis)),
+        quantile_effects=tuple(spreads.compare_value_quantiles(analysis)),
+        unit_aucs=tuple(spreads.count_units_by_auc(analysis)),
+        catalogue_uses=tuple(spreads.measure_catalogue_use(analysis)),
+        ranges=tuple(scorecard.list_range_rows(analysis, comparisons)),
         cluster_costs=tuple(clustered.compute_cluster_costs(metrics, aggregates)),
         slot_quarters=tuple(
-            clustered.slot_quarters(metrics, experiment.switchback, aggregates, experiment.alpha)
+            clustered.compare_slot_quarters(
+                metrics, experiment.switchback, aggregates, experiment.alpha
+            )
         ),
-        schedule=context.schedule(experiment, aggregates),
+        schedule=context.build_look_schedule(experiment, aggregates),
         worth=tuple(compute_worth(analysis, rows)),
     )
 
 
-def pairwise(
+def compare_variant_pairs(
     experiment: Experiment, metrics: Sequence[Metric], metric: Metric, aggregates: Aggregates
 ) -> Pairwise:
     """Compare every two variants on a metric, p-values adjusted over all pairs."""
@@ -114,8 +121,8 @@ def pairwise(
         (base, variant): compare(analysis, metric, Arms(base, variant))
         for base, variant in combinations(experiment.variants, 2)
     }
-    family = _pairwise_family(experiment.inference.family)
-    p_values = {} if family == "none" else adjusted_p_values(comparisons, family)
+    family = _choose_pair_correction(experiment.inference.family)
+    p_values = {} if family == "none" else adjust_p_values(comparisons, family)
     values: dict[str, float | None] = dict.fromkeys(experiment.variants)
     pairs = []
     for (base, variant), comparison in comparisons.items():
@@ -142,12 +149,12 @@ def pairwise(
         family=family,
         alpha=experiment.alpha,
         pairs=tuple(pairs),
-        trust=trust_checks(analysis),
+        trust=run_trust_checks(analysis),
         questions=tuple(experiment.questions),
     )
 
 
-def _pairwise_family(family: Family) -> Literal["none"] | Method:
+def _choose_pair_correction(family: Family) -> Literal["none"] | Method:
     """Choose the correction for all pairs of variants on one metric."""
     if family == "dunnett":
         return "holm"

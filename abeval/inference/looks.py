@@ -10,10 +10,10 @@ import numpy as np
 from scipy import special
 
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import Period, moment
+from abeval.experiment.sections import Period, convert_to_datetime
 from abeval.logs.accounting import DayRows
 from abeval.stats import effects, sequential
-from abeval.stats.distributions import two_sided, two_sided_quantile
+from abeval.stats.distributions import compute_p_value, two_sided_quantile
 from abeval.stats.records import Effect, Refusal
 
 # A look up to this share of the information late still counts as planned.
@@ -79,7 +79,7 @@ class AlwaysValidLooks(NamedTuple):
         units = self.units_control, self.units
         if min(units) < START_UNITS:
             raise Refusal("before_first_look", f"a variant has fewer than {START_UNITS} units")
-        error = relative_error(effect, variances, units)
+        error = estimate_relative_error(effect, variances, units)
         if error > START_PRECISION:
             raise Refusal("before_first_look", f"the standard error is {error:.0%} of the value")
         planned = self.planned_units
@@ -88,8 +88,8 @@ class AlwaysValidLooks(NamedTuple):
     def critical(self, information: float, level: float) -> tuple[float, ...]:
         """Return the critical |z| of this look."""
         if self.planned_units is None:
-            return (sequential.critical_from_start(max(information, 1.0), level),)
-        return (sequential.critical_of_sequence(information, level),)
+            return (sequential.find_bound_from_start(max(information, 1.0), level),)
+        return (sequential.find_sequence_bound(information, level),)
 
     def adjust_effect(self, effect: Effect, information: float, alpha: float) -> EffectAtLook:
         """Replace the interval and p-value by a confidence sequence's."""
@@ -97,10 +97,10 @@ class AlwaysValidLooks(NamedTuple):
         follow = sequential.confidence_sequence if planned else sequential.look_from_start
         look = follow(effect.difference, effect.se, information, alpha)
         half = (look.high - effect.difference) / effect.se
-        level = two_sided(half, effect.df)
+        level = compute_p_value(half, effect.df)
         z = effect.difference / effect.se
         boundary = LookBoundary(information, z, half, abs(z) >= half, self)
-        valid = _valid(effect, "always_valid", look.low, look.high, look.p_value)
+        valid = _replace_interval(effect, "always_valid", look.low, look.high, look.p_value)
         return EffectAtLook(valid, level, boundary)
 
 
@@ -138,11 +138,11 @@ class PlannedLooks(NamedTuple):
         z = -float(special.ndtri(effect.p_value / 2)) if effect.p_value > 0 else _WIDEST
         critical = self.critical(information, alpha)[-1]
         level = 2 * float(special.ndtr(-critical))
-        ends = effects.interval(effect.difference, effect.se, effect.df, level)
+        ends = effects.compute_interval(effect.difference, effect.se, effect.df, level)
         p = sequential.repeated_p_value(z, self.fractions, self.spending, spent_at=self.shares)
         signed = z if effect.difference >= 0 else -z
         boundary = LookBoundary(information, signed, critical, z >= critical, self)
-        valid = _valid(effect, "group_sequential", *ends, p.value)
+        valid = _replace_interval(effect, "group_sequential", *ends, p.value)
         return EffectAtLook(valid, level, boundary)
 
 
@@ -156,7 +156,7 @@ class InformationByDay(NamedTuple):
     until: Callable[[int], float]
 
 
-def _valid(effect: Effect, name: str, low: float, high: float, p_value: float) -> Effect:
+def _replace_interval(effect: Effect, name: str, low: float, high: float, p_value: float) -> Effect:
     method = f"{name}_{effect.method.removesuffix('_t')}"
     return effect._replace(low=low, high=high, p_value=p_value, method=method)
 
@@ -181,9 +181,9 @@ def build_looks(
     if inference.planned_units:
         share = sum(units) / inference.planned_units
     elif days:
-        share = _share(experiment.period, _day_end(max(day.day for day in days)))
+        share = _share(experiment.period, _find_day_end(max(day.day for day in days)))
     now = min(1.0, share)
-    planned = planned_fractions(experiment)
+    planned = list_planned_fractions(experiment)
     before = [share for share in planned if share < now - _NEAR]
     on_plan = any(now - _NEAR <= share <= now for share in planned)
     # Without information by day, it is taken to grow evenly with the plan.
@@ -191,7 +191,7 @@ def build_looks(
     total = information.until(len(information.days)) if information and before else 0.0
     if information and total > 0:
         listed = [day for day in days if day.day in information.days]
-        ends = [0.0, *_shares_at_day_ends(experiment, listed, now)]
+        ends = [0.0, *_list_day_end_shares(experiment, listed, now)]
         fractions = [_interpolate(information, ends, share) / total for share in before]
     shares, kept = keep_informative_looks(before, fractions)
     return PlannedLooks((*shares, now), (*kept, 1.0), inference.spending, on_plan, len(planned))
@@ -205,7 +205,9 @@ def _interpolate(information: InformationByDay, ends: Sequence[float], share: fl
     return so_far + part * (information.until(last + 1) - so_far) if part else so_far
 
 
-def _shares_at_day_ends(experiment: Experiment, days: Sequence[DayRows], now: float) -> list[float]:
+def _list_day_end_shares(
+    experiment: Experiment, days: Sequence[DayRows], now: float
+) -> list[float]:
     """Return the share of the plan reached by each day's end.
 
     In units if the plan has them, else in time.
@@ -213,10 +215,10 @@ def _shares_at_day_ends(experiment: Experiment, days: Sequence[DayRows], now: fl
     if experiment.inference.planned_units is not None:
         units = list(accumulate(day.new_units for day in days))
         return [now * float(n) / float(units[-1]) for n in units]
-    return [min(1.0, _share(experiment.period, _day_end(day.day))) for day in days]
+    return [min(1.0, _share(experiment.period, _find_day_end(day.day))) for day in days]
 
 
-def _day_end(day: str) -> datetime:
+def _find_day_end(day: str) -> datetime:
     return datetime.fromisoformat(day) + timedelta(days=1)
 
 
@@ -232,16 +234,19 @@ def keep_informative_looks(
     return [share for share, _ in kept], [fraction for _, fraction in kept]
 
 
-def planned_fractions(experiment: Experiment) -> Sequence[float]:
+def list_planned_fractions(experiment: Experiment) -> Sequence[float]:
     """Return the shares of the plan at the planned looks; the last is 1."""
     looks, period = experiment.inference.planned_looks or [], experiment.period
-    shares = [look if isinstance(look, float) else _share(period, moment(look)) for look in looks]
+    shares = [
+        look if isinstance(look, float) else _share(period, convert_to_datetime(look))
+        for look in looks
+    ]
     return sorted({*shares, 1.0})
 
 
-def next_look(experiment: Experiment, looks: Looks | None) -> str | None:
+def find_next_look(experiment: Experiment, looks: Looks | None) -> str | None:
     """Return the next planned look: its local day, or a number of units."""
-    shares, period = planned_fractions(experiment), experiment.period
+    shares, period = list_planned_fractions(experiment), experiment.period
     if not isinstance(looks, PlannedLooks) or shares[-1] <= looks.shares[-1]:
         return None
     share = next(planned_share for planned_share in shares if planned_share > looks.shares[-1])
@@ -275,7 +280,9 @@ def adjust_to_look(
     return looks.adjust_effect(effect, looks.information(effect, variances), alpha)
 
 
-def critical_values(looks: Looks | None, information: float, level: float) -> tuple[float, ...]:
+def list_critical_values(
+    looks: Looks | None, information: float, level: float
+) -> tuple[float, ...]:
     """Return the |z| at which each look so far rejects; the last is this look.
 
     `information` is in the unit of `LookBoundary`. `level` is two-sided, over all looks together.
@@ -283,7 +290,9 @@ def critical_values(looks: Looks | None, information: float, level: float) -> tu
     return (two_sided_quantile(level),) if looks is None else looks.critical(information, level)
 
 
-def relative_error(effect: Effect, variances: tuple[float, float], units: tuple[int, int]) -> float:
+def estimate_relative_error(
+    effect: Effect, variances: tuple[float, float], units: tuple[int, int]
+) -> float:
     """Return the standard error of an effect over the metric's mean value.
 
     It is no smaller than if both variants varied as the larger one does.

@@ -19,10 +19,10 @@ from abeval.inference.comparison import (
     Comparison,
     Rule,
     lift_reason,
-    reason_from_refusal,
     refuse_comparison,
+    translate_refusal,
 )
-from abeval.metrics.definition import Metric, rounding
+from abeval.metrics.definition import Metric, find_rounding_step
 from abeval.stats import adjustment, means, proportions
 from abeval.stats.moments import Moments, weigh_strata
 from abeval.stats.records import Adjusted, Estimate, Refusal
@@ -80,7 +80,10 @@ def compare_within(
         # Split periods cannot be weighed where an exact test would judge.
         pooled_moments = pool_moments([moments[index] for index in indices])
         can_be_weighed = (
-            special_tests.rare(pooled_moments[arms.control], pooled_moments[arms.treatment]) is None
+            special_tests.count_rare_successes(
+                pooled_moments[arms.control], pooled_moments[arms.treatment]
+            )
+            is None
         )
     if not can_be_weighed:
         control, treatment = (0 if arm is None else arm.n for arm in pair)
@@ -88,7 +91,7 @@ def compare_within(
     strata = cells
     if strata is None and len(indices) > 1:
         both = [(moments[p][arms.control], moments[p][arms.treatment]) for p in indices]
-        strata = Strata(both, period_weights(moments, indices))
+        strata = Strata(both, weigh_split_periods(moments, indices))
     return compare_moments(metric, *pair, rule, strata)
 
 
@@ -120,7 +123,7 @@ def compare_moments(
     except special_tests.TooSkewed as refusal:
         return replace(bare, reason="too_skewed", units_needed=refusal.units_needed)
     except Refusal as refusal:
-        return replace(bare, reason=reason_from_refusal(refusal))
+        return replace(bare, reason=translate_refusal(refusal))
 
 
 def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
@@ -136,7 +139,7 @@ def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
     if not metric.is_mean_or_ratio:
         return comparison.add_difference(bare, control, treatment, method, rule)
     # Exact tests have no correction for looks.
-    counts = special_tests.rare(*arms) if rule.looks is None else None
+    counts = special_tests.count_rare_successes(*arms) if rule.looks is None else None
     if counts is not None:
         effect = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
         lift = comparison.none_if_refused(lambda: proportions.exact_lift(*counts, rule.alpha))
@@ -260,15 +263,17 @@ def build_strata(cells: Sequence[MomentsByPeriod], arms: Arms) -> Strata:
             for by_variant in period_cells
         ]
         # Merge the smallest stratum with the next, until all are large enough.
-        pairs.sort(key=_smaller)
-        while len(pairs) > 1 and _smaller(pairs[0]) < _MIN_STRATUM:
+        pairs.sort(key=_count_fewest_units)
+        while len(pairs) > 1 and _count_fewest_units(pairs[0]) < _MIN_STRATUM:
             (first, second), rest = pairs[:2], pairs[2:]
-            pairs = sorted([(first[0] + second[0], first[1] + second[1]), *rest], key=_smaller)
+            pairs = sorted(
+                [(first[0] + second[0], first[1] + second[1]), *rest], key=_count_fewest_units
+            )
         strata += pairs
     return Strata(strata, adjusts=True)
 
 
-def _smaller(pair: tuple[Moments, Moments]) -> int:
+def _count_fewest_units(pair: tuple[Moments, Moments]) -> int:
     return min(arm.n for arm in pair)
 
 
@@ -282,7 +287,7 @@ def _estimate(metric: Metric, moments: Moments) -> Estimate:
     exact = estimate(metric, moments)
     mean, spread = abs(float(moments.mean[1])), exact.variance * moments.n
     # A rounded value is off by half a step at most, the sum of m by some √m of it.
-    noise = (0.75 * rounding(metric)) ** 2 * max(1.0, mean) / mean / mean
+    noise = (0.75 * find_rounding_step(metric)) ** 2 * max(1.0, mean) / mean / mean
     alike = spread <= min(noise, (_ALIKE * exact.value) ** 2)
     return exact._replace(variance=0.0) if alike else exact
 
@@ -290,7 +295,7 @@ def _estimate(metric: Metric, moments: Moments) -> Estimate:
 def _choose_method(metric: Metric, *arms: Moments) -> str:
     """Choose the id of the test at a fixed horizon."""
     methods = {"mean": "welch_t", "auc": "influence_t"}
-    return methods.get(metric.kind) or means.method_of_ratio(*arms)
+    return methods.get(metric.kind) or means.name_ratio_method(*arms)
 
 
 def find_usable_periods(moments: MomentsByPeriod, arms: Arms) -> list[int]:
@@ -302,7 +307,7 @@ def find_usable_periods(moments: MomentsByPeriod, arms: Arms) -> list[int]:
     ]
 
 
-def period_weights(moments: MomentsByPeriod, indices: Sequence[int]) -> list[float]:
+def weigh_split_periods(moments: MomentsByPeriod, indices: Sequence[int]) -> list[float]:
     """Return each split period's share of all units."""
     sizes = [
         sum(variant_moments.n for variant_moments in moments[index].values()) for index in indices
@@ -316,7 +321,7 @@ def pool_pair(moments: MomentsByPeriod, arms: Arms) -> Pair:
     if len(indices) < 2:
         by_variant = moments[indices[0]] if indices else {}
         return Pair(by_variant.get(arms.control), by_variant.get(arms.treatment))
-    shares = period_weights(moments, indices)
+    shares = weigh_split_periods(moments, indices)
     return Pair(
         *(weigh_strata([moments[index][name] for index in indices], shares) for name in arms)
     )

@@ -15,11 +15,11 @@ from abeval.inference.comparison import (
     Draws,
     Rule,
     lift_reason,
-    reason_from_refusal,
     refuse_comparison,
+    translate_refusal,
 )
 from abeval.inference.means_and_ratios import find_comparable_periods
-from abeval.metrics.definition import Metric, scales
+from abeval.metrics.definition import Metric, list_scales
 from abeval.metrics.row_text import evaluate
 from abeval.stats import catalogue, quantiles, resampling
 from abeval.stats.catalogue import Functional, Incidence
@@ -38,7 +38,7 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     if not by_variant.keys() >= set(arms):
         return refuse_comparison(*units, "empty_denominator")
     control, treatment = (by_variant[name] for name in arms)
-    scale = scales(metric)[0]
+    scale = list_scales(metric)[0]
     bare = Comparison(*units, control.value * scale, treatment.value * scale)
     try:
         pairs = zip((control, treatment), units, strict=True)
@@ -49,7 +49,7 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
         )
         return comparison.combine_one_sided(low, high)
     except Refusal as refusal:
-        return replace(bare, reason=reason_from_refusal(refusal))
+        return replace(bare, reason=translate_refusal(refusal))
 
 
 def _scale_quantile(quantile: Quantile, units: int, scale: float) -> quantiles.SidedEstimate:
@@ -90,7 +90,7 @@ def _build_catalogue_comparison(
     units: tuple[int, int], result: catalogue.CatalogueComparison | Refusal
 ) -> Comparison:
     if isinstance(result, Refusal):
-        return refuse_comparison(*units, reason_from_refusal(result))
+        return refuse_comparison(*units, translate_refusal(result))
     effect, lift = result.effect, result.lift
     return Comparison(
         *units,
@@ -108,7 +108,9 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
     """Compare two variants by resampling sub-buckets of units."""
     parts = metric.parts or (metric,)
     indices, shares = _weigh_periods(aggregates, arms)
-    control, treatment = sums = [_sums(parts, aggregates, name, indices) for name in arms]
+    control, treatment = sums = [
+        _stack_bucket_sums(parts, aggregates, name, indices) for name in arms
+    ]
     # Columns of a split period: units, then y and x of each part.
     width = 1 + 2 * len(parts)
     units = int(control[:, ::width].sum()), int(treatment[:, ::width].sum())
@@ -116,7 +118,7 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
         return refuse_comparison(*units, "no_units")
     if any((_weigh_sums(buckets.sum(axis=0), shares)[2::2] == 0).any() for buckets in sums):
         return refuse_comparison(*units, "empty_denominator")
-    statistic = _statistic(metric, shares)
+    statistic = _build_statistic(metric, shares)
     values = [float(statistic(buckets.sum(axis=0))) for buckets in sums]
     if not np.isfinite(values).all():
         return refuse_comparison(*units, "not_finite")
@@ -135,7 +137,7 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
             draws=draws,
         )
     except Refusal as refusal:
-        return replace(bare, reason=reason_from_refusal(refusal))
+        return replace(bare, reason=translate_refusal(refusal))
 
 
 def _weigh_periods(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:
@@ -161,11 +163,11 @@ def _weigh_sums(sums: Floats, shares: Sequence[float]) -> Floats:
     return np.asarray(np.einsum("...kc,k->...c", apart / apart[..., :1], np.asarray(shares)))
 
 
-def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
+def _build_statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
     """Build the metric as a function of the sums of its parts."""
     parts = metric.parts or (metric,)
     text = metric.function or metric.name
-    factors = [scales(part)[0] / scales(part)[1] for part in parts]
+    factors = [list_scales(part)[0] / list_scales(part)[1] for part in parts]
 
     def evaluate_sums(sums: Floats) -> Floats:
         with np.errstate(all="ignore"):
@@ -179,7 +181,7 @@ def _statistic(metric: Metric, shares: Sequence[float]) -> resampling.Statistic:
     return evaluate_sums
 
 
-def _sums(
+def _stack_bucket_sums(
     parts: Sequence[Metric], aggregates: Aggregates, variant: str, indices: Sequence[int]
 ) -> Floats:
     """Return units and each part's sums by sub-bucket, split periods side by side.

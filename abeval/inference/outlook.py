@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference import looks as look_plan
 from abeval.inference.compare import Analysis, build_rule, compare
 from abeval.inference.comparison import Arms, Comparison
-from abeval.inference.families import weights
+from abeval.inference.families import list_goal_weights
 from abeval.inference.looks import AlwaysValidLooks, Looks, PlannedLooks
 from abeval.inference.means_and_ratios import estimate, find_comparable_periods, pool_pair
 from abeval.logs.placing import list_planned_splits
@@ -70,12 +70,12 @@ class Growth(NamedTuple):
             >>> Growth([100.0, 150.0], [1.0, 2.0], [4.0, 1.0]).after(2)
             Horizon(units=150.0, value=2.0, sd=2.0)
         """
-        units = self._interpolate(self.units, days, design.value_at)
+        units = self._interpolate(self.units, days, design.predict_total)
         # Information is units over relative variance.
         gathered = [n / v for n, v in zip(self.units, self.spreads, strict=True)]
-        information = self._interpolate(gathered, days, design.information_at)
+        information = self._interpolate(gathered, days, design.predict_information)
         sizes = [abs(value) for value in self.values]
-        value = self._interpolate(sizes, days, design.value_at if self.is_total else _last)
+        value = self._interpolate(sizes, days, design.predict_total if self.is_total else _last)
         sd = math.sqrt(units / information * self._split_factor(units, days)) * value
         return Horizon(units, math.copysign(value, self.values[-1]), sd)
 
@@ -110,7 +110,7 @@ MOST_DAYS = 1_000.0
 MOST_UNITS = 1e10
 
 
-def detectable(
+def solve_detectable_effect(
     se: float, control: float, critical: float, treated: float, power: float = POWER
 ) -> float:
     """Return the smallest relative effect, or margin, found with this power.
@@ -123,35 +123,35 @@ def detectable(
             which is planned for no effect.
         power: Probability of finding the effect, or of proving that the margin holds.
     """
-    error = design.mde_from_se(se, power=power, critical=critical) / abs(control)
+    error = design.compute_mde(se, power=power, critical=critical) / abs(control)
     # e² = error² (1 + e treated)
     grows = error**2 * treated
     return (grows + math.sqrt(grows**2 + 4 * error**2)) / 2
 
 
-def _error_shown(comparison: Comparison, alpha: float) -> float | None:
+def _infer_standard_error(comparison: Comparison, alpha: float) -> float | None:
     """Return the standard error implied by a row's interval at this look."""
     effect = comparison.effect
     if effect is None:
         return None
-    se = (effect.high - effect.low) / 2 / _critical_now(comparison, alpha)
+    se = (effect.high - effect.low) / 2 / _find_critical_value(comparison, alpha)
     return se if 0 < se < math.inf else None
 
 
-def _critical_now(comparison: Comparison, alpha: float) -> float:
+def _find_critical_value(comparison: Comparison, alpha: float) -> float:
     """Return the critical value of abs(z) at this look, for a two-sided level."""
     boundary = comparison.boundary
     looks, information = (None, 1.0) if boundary is None else (boundary.looks, boundary.information)
-    return look_plan.critical_values(looks, information, alpha)[-1]
+    return look_plan.list_critical_values(looks, information, alpha)[-1]
 
 
-def treated_part(experiment: Experiment, metric: Metric, variant: str) -> float:
+def compute_treated_share(experiment: Experiment, metric: Metric, variant: str) -> float:
     """Return the treatment's share of a row's variance, for `detectable`."""
-    control, treatment = shares(experiment, variant)
+    control, treatment = find_latest_shares(experiment, variant)
     return 0.0 if metric.role == "guardrail" or control == 0 else control / (control + treatment)
 
 
-def detectable_now(
+def estimate_detectable_lift(
     experiment: Experiment,
     metrics: Sequence[Metric],
     metric: Metric,
@@ -159,11 +159,13 @@ def detectable_now(
     comparison: Comparison,
 ) -> float | None:
     """Return the smallest lift a row's test could detect; None without a lift."""
-    se, control = _error_shown(comparison, experiment.alpha), comparison.control
+    se, control = _infer_standard_error(comparison, experiment.alpha), comparison.control
     if se is None or not control or comparison.lift is None:
         return None
-    critical = _critical_now(comparison, _compute_level(experiment, metrics, metric))
-    return detectable(se, control, critical, treated_part(experiment, metric, variant))
+    critical = _find_critical_value(comparison, _compute_level(experiment, metrics, metric))
+    return solve_detectable_effect(
+        se, control, critical, compute_treated_share(experiment, metric, variant)
+    )
 
 
 def _compute_level(experiment: Experiment, metrics: Sequence[Metric], metric: Metric) -> float:
@@ -179,12 +181,14 @@ def _compute_level(experiment: Experiment, metrics: Sequence[Metric], metric: Me
     tests = len(goals) * variants
     match family:
         case "dunnett":
-            pairs = [shares(experiment, name) for name in experiment.treatments]
+            pairs = [find_latest_shares(experiment, name) for name in experiment.treatments]
             loadings = [math.sqrt(treated / (treated + control)) for control, treated in pairs]
             return multiplicity.dunnett_level(alpha * variants / tests, loadings)
         case "weighted":
-            total_weight = variants * sum(weights(experiment, [goal.name for goal in goals]))
-            return alpha * weights(experiment, [metric.name])[0] / total_weight
+            total_weight = variants * sum(
+                list_goal_weights(experiment, [goal.name for goal in goals])
+            )
+            return alpha * list_goal_weights(experiment, [metric.name])[0] / total_weight
         case "by":
             # Benjamini-Yekutieli compares the smallest p with alpha / (m · Σ 1/i).
             return alpha / tests / sum(1 / rank for rank in range(1, tests + 1))
@@ -227,7 +231,7 @@ class Outlook(NamedTuple):
     @property
     def shares(self) -> tuple[float, float]:
         """Return the shares of all units in control, and in the variant."""
-        return shares(self.experiment, self.variant)
+        return find_latest_shares(self.experiment, self.variant)
 
     @property
     def margin(self) -> float | None:
@@ -255,25 +259,25 @@ class Outlook(NamedTuple):
 
     def horizon_at(self, size: float) -> Horizon:
         """Predict units, control's value and its sd at a size."""
-        grown_units, grown_value, _ = self._grown(size)
+        grown_units, grown_value, _ = self._project_growth(size)
         units, value = self.units * grown_units, self.control * grown_value
         between = sum(1 / share for share in self.shares)
         return Horizon(units, value, self.error(size) * abs(value) * math.sqrt(units / between))
 
     def error(self, size: float, effect: float = 0.0) -> float:
         """Return the standard error of a relative effect of `effect`, at a size."""
-        *_, information = self._grown(size)
+        *_, information = self._project_growth(size)
         se = self.se / abs(self.control) / math.sqrt(information)
-        treated = treated_part(self.experiment, self.metric, self.variant)
+        treated = compute_treated_share(self.experiment, self.metric, self.variant)
         return se * math.sqrt(1 + effect * treated)
 
     def detectable(self, size: float, power: float = POWER) -> float:
         """Return the relative effect, or margin, that this test finds at a size."""
-        *_, information = self._grown(size)
+        *_, information = self._project_growth(size)
         se = self.se / math.sqrt(information)
         critical = self.critical(size, self.level)[-1]
-        treated = treated_part(self.experiment, self.metric, self.variant)
-        return detectable(se, self.control, critical, treated, power)
+        treated = compute_treated_share(self.experiment, self.metric, self.variant)
+        return solve_detectable_effect(se, self.control, critical, treated, power)
 
     def size_for(self, effect: float, power: float = POWER, start: float | None = None) -> float:
         """Return the days, or without time the units, after which an effect is found.
@@ -284,7 +288,7 @@ class Outlook(NamedTuple):
             Refusal: `not_applicable` if it is more than a plan may have.
         """
         most = MOST_UNITS if self.growth is None else MOST_DAYS
-        return smallest(
+        return seek_smallest_number(
             lambda size: self.detectable(size, power) <= effect, start or self.size, most
         )
 
@@ -292,9 +296,9 @@ class Outlook(NamedTuple):
         """Return the critical |z| of each look up to a size."""
         looks, information = self.looks_at(size), self.information
         if isinstance(looks, AlwaysValidLooks):
-            units, _, grown = self._grown(size)
+            units, _, grown = self._project_growth(size)
             information *= grown if looks.planned_units is None else units
-        return look_plan.critical_values(looks, information, level)
+        return look_plan.list_critical_values(looks, information, level)
 
     def looks_at(self, size: float) -> Looks | None:
         """Return the looks up to a size; beyond the plan, those up to its end."""
@@ -302,13 +306,13 @@ class Outlook(NamedTuple):
         if not isinstance(looks, PlannedLooks) or size == self.size:
             return looks
         share = min(1.0, looks.shares[-1] * size / self.size)
-        before = [at for at in look_plan.planned_fractions(self.experiment) if at < share]
-        *_, total = self._grown(size)
-        gathered = [self._grown(size * at / share)[2] / total for at in before]
+        before = [at for at in look_plan.list_planned_fractions(self.experiment) if at < share]
+        *_, total = self._project_growth(size)
+        gathered = [self._project_growth(size * at / share)[2] / total for at in before]
         shares, fractions = look_plan.keep_informative_looks(before, gathered)
         return looks._replace(shares=(*shares, share), fractions=(*fractions, 1.0))
 
-    def _grown(self, size: float) -> tuple[float, float, float]:
+    def _project_growth(self, size: float) -> tuple[float, float, float]:
         """Return units, value and information at a size, divided by those of the log."""
         self.check()
         if self.growth is None or size == self.size:
@@ -323,7 +327,7 @@ class Outlook(NamedTuple):
             raise Refusal(self.refusal, f"{self.metric.name} cannot be planned")
 
 
-def smallest(enough: Callable[[float], bool], start: float, most: float) -> float:
+def seek_smallest_number(enough: Callable[[float], bool], start: float, most: float) -> float:
     """Seek the smallest number that is enough, from one that is near.
 
     Raises:
@@ -349,24 +353,26 @@ def build_outlooks(
 ) -> list[Outlook]:
     """Build the outlooks of all rows that can be planned."""
     return [
-        _outlook(analysis, metric, variant, growths.get(metric.name))
+        _build_outlook(analysis, metric, variant, growths.get(metric.name))
         for metric in analysis.metrics
         if metric.is_mean_or_ratio or metric.role != "diagnostic"
         for variant in variants
     ]
 
 
-def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | None) -> Outlook:
+def _build_outlook(
+    analysis: Analysis, metric: Metric, variant: str, growth: Growth | None
+) -> Outlook:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     arms, dates = Arms(experiment.control, variant), list_dates(aggregates)
     units = float(sum(aggregates.units.values()))
-    level = _compute_level(experiment, chosen_metrics(experiment), metric)
+    level = _compute_level(experiment, list_scorecard_metrics(experiment), metric)
     looks = build_rule(analysis, metric, arms).looks
     size = float(len(dates) or units)
     bare = Outlook(experiment, metric, variant, size, units, level, looks)
     try:
         comparison, control, se = _compare_or_estimate(analysis, metric, arms)
-        se *= _planned_split_factor(aggregates, arms, bare.shares)
+        se *= _compute_split_factor(aggregates, arms, bare.shares)
     except Refusal as refusal:
         return bare._replace(refusal=refusal.reason)
     information = 1.0
@@ -379,8 +385,10 @@ def _outlook(analysis: Analysis, metric: Metric, variant: str, growth: Growth | 
             information = (looks.units_control + looks.units) / planned
     if dates:
         has_slots = experiment.switchback is not None
-        growth = _entries(aggregates, dates) if has_slots or growth is None else growth
-        growth = growth._replace(splits=_splits(aggregates, arms, dates[: len(growth.units)]))
+        growth = _build_entry_growth(aggregates, dates) if has_slots or growth is None else growth
+        growth = growth._replace(
+            splits=_compare_split_variances(aggregates, arms, dates[: len(growth.units)])
+        )
     return bare._replace(control=control, se=se, information=information, growth=growth)
 
 
@@ -391,7 +399,7 @@ def _compare_or_estimate(
     if metric.kind == "catalogue" or metric.name in analysis.aggregates.refused:
         raise Refusal("not_applicable", "it depends on how many items are shown")
     comparison = compare(analysis, metric, arms)
-    se, control = _error_shown(comparison, analysis.experiment.alpha), comparison.control
+    se, control = _infer_standard_error(comparison, analysis.experiment.alpha), comparison.control
     if se is None or control is None:
         if not metric.is_mean_or_ratio:
             raise Refusal("not_applicable", "it has no standard error")
@@ -407,7 +415,7 @@ def _compare_or_estimate(
     return comparison, control, se
 
 
-def _planned_split_factor(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
+def _compute_split_factor(aggregates: Aggregates, arms: Arms, shares: tuple[float, float]) -> float:
     """Return the factor from the observed split's standard error to the plan's."""
     if min(shares) == 0:
         raise Refusal("not_applicable", "the latest split gives a variant no units")
@@ -426,7 +434,7 @@ def list_dates(aggregates: Aggregates) -> list[str]:
     return [str(day) for day in np.arange(days.min(), days.max() + _DAY)] if days.size else []
 
 
-def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
+def _build_entry_growth(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
     """Build growth from entries alone, for metrics whose days do not add up."""
     new = {day_rows.day: day_rows.new_units for day_rows in aggregates.days}
     entered = [float(n) for n in np.cumsum([new.get(day, 0) for day in dates])]
@@ -439,7 +447,9 @@ def _entries(aggregates: Aggregates, dates: Sequence[str]) -> Growth:
     return Growth(entered, [1.0] * len(dates), [1.0] * len(dates))
 
 
-def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[float]:
+def _compare_split_variances(
+    aggregates: Aggregates, arms: Arms, dates: Sequence[str]
+) -> list[float]:
     """Return the variance by each day's split over that by the latest one."""
     compared = find_comparable_periods(aggregates, arms)
     periods = [aggregates.split_periods[index] for index in compared]
@@ -451,7 +461,7 @@ def _splits(aggregates: Aggregates, arms: Arms, dates: Sequence[str]) -> list[fl
     return [inverse_shares[index] / inverse_shares[-1] for index in indices]
 
 
-def shares(experiment: Experiment, variant: str) -> tuple[float, float]:
+def find_latest_shares(experiment: Experiment, variant: str) -> tuple[float, float]:
     """Return the shares of control and of a variant in the latest split."""
     weights = list_planned_splits(experiment)[-1].weights
     total = sum(weights.values())

@@ -20,8 +20,8 @@ from abeval.experiment.sections import Family
 from abeval.inference import outlook
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import none_if_refused
-from abeval.inference.families import weights
-from abeval.inference.looks import PlannedLooks, next_look, planned_fractions
+from abeval.inference.families import list_goal_weights
+from abeval.inference.looks import PlannedLooks, find_next_look, list_planned_fractions
 from abeval.inference.outlook import MOST_DAYS, POWER, Growth, Outlook
 from abeval.results.power import DecisionPlan, MetricOutlook, Plan, Plans, PowerOutlook
 from abeval.stats.records import Bools, Floats, Refusal
@@ -60,7 +60,7 @@ def plan(analysis: Analysis, growths: Mapping[str, Growth], target: Target) -> P
     bare = [_plan(row, target) for row in outlooks]
     pairs = zip(bare, outlooks, strict=True)
     plans = tuple(_add_clusters(bare_plan, row, analysis, target.power) for bare_plan, row in pairs)
-    decision = _decision_plan(analysis, outlooks, target)
+    decision = _plan_decision(analysis, outlooks, target)
     return Plans(experiment.alpha, target.power, experiment.inference.looks, plans, decision)
 
 
@@ -101,8 +101,8 @@ def _add_clusters(plan: Plan, row: Outlook, analysis: Analysis, power: float) ->
     if not (effect := row.margin or plan.mde):
         return plan
     critical = row.critical(row.size, row.level)[-1]
-    now = outlook.detectable(row.se, row.control, critical, 0.0, power)
-    treated = outlook.treated_part(row.experiment, row.metric, row.variant)
+    now = outlook.solve_detectable_effect(row.se, row.control, critical, 0.0, power)
+    treated = outlook.compute_treated_share(row.experiment, row.metric, row.variant)
     needed = len(clustering.variant) * now**2 * (1 + effect * treated) / effect**2
     return replace(plan, mde=effect, clusters=needed)
 
@@ -159,18 +159,18 @@ class _DecisionCase(NamedTuple):
         rule = DecisionRule(
             experiment.alpha,
             experiment.inference.family,
-            weights(experiment, [row.metric.name for row in self.goals]),
+            list_goal_weights(experiment, [row.metric.name for row in self.goals]),
             cache(partial(first.critical, size)),
             looks.fractions if isinstance(looks, PlannedLooks) else (1.0,),
         )
-        return odds(gains, margins, rule, self.steps[: len(rule.fractions)])
+        return simulate_odds(gains, margins, rule, self.steps[: len(rule.fractions)])
 
     def ships(self, size: float, effect: float) -> float:
         """Return how often it ships, with the same effect on every goal."""
         return self.odds(size, *[effect] * len(self.goals)).ship
 
 
-def _decision_plan(
+def _plan_decision(
     analysis: Analysis, outlooks: Sequence[Outlook], target: Target
 ) -> DecisionPlan | None:
     """Plan the verdict; None without a goal."""
@@ -179,7 +179,7 @@ def _decision_plan(
     guardrails = [row for row in outlooks if row.metric.role == "guardrail"]
     if not goals:
         return None
-    looks = len(planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
+    looks = len(list_planned_fractions(experiment)) if inference.looks == "group_sequential" else 1
     bare = DecisionPlan(
         goals=len(goals),
         guardrails=len(guardrails),
@@ -190,8 +190,8 @@ def _decision_plan(
     )
     control, treatment = outlooks[0].shares
     shared = treatment / (control + treatment)
-    correlation = _correlation([*goals, *guardrails], analysis.aggregates)
-    steps = draws(correlation, len(experiment.treatments), shared, looks)
+    correlation = _correlate_estimates([*goals, *guardrails], analysis.aggregates)
+    steps = draw_steps(correlation, len(experiment.treatments), shared, looks)
     try:
         return _fill_decision_plan(
             bare, _DecisionCase(experiment, goals, guardrails, steps), target
@@ -206,11 +206,15 @@ def _fill_decision_plan(bare: DecisionPlan, case: _DecisionCase, target: Target)
     if effect is None:
         size = first.days_to_size(target.days)
         if case.ships(size, _LARGEST) >= power:
-            effect = outlook.smallest(lambda e: case.ships(size, e) >= power, 0.1, _LARGEST)
+            effect = outlook.seek_smallest_number(
+                lambda e: case.ships(size, e) >= power, 0.1, _LARGEST
+            )
     else:
         most = outlook.MOST_UNITS if first.growth is None else MOST_DAYS
         ships = partial(case.ships, effect=effect)
-        size = outlook.smallest(lambda size: ships(size) >= power, first.days_to_size(None), most)
+        size = outlook.seek_smallest_number(
+            lambda size: ships(size) >= power, first.days_to_size(None), most
+        )
     none, days = case.odds(size), bare.days if first.growth is None else size
     sized = replace(bare, units=first.horizon_at(size).units, days=days)
     sized = replace(sized, ship_none=none.ship, stop_none=none.stop)
@@ -221,7 +225,7 @@ def _fill_decision_plan(bare: DecisionPlan, case: _DecisionCase, target: Target)
     return replace(sized, mde=effect, ship=ship, ship_one=ship_one)
 
 
-def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
+def _correlate_estimates(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     """Correlate the estimates over sub-buckets, each in its good direction.
 
     A metric without sums by bucket is taken as independent of the others.
@@ -240,7 +244,9 @@ def _correlation(outlooks: Sequence[Outlook], aggregates: Aggregates) -> Floats:
     return correlation
 
 
-def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: int = 0) -> Floats:
+def draw_steps(
+    correlation: Floats, variants: int, shared: float, looks: int, seed: int = 0
+) -> Floats:
     """Draw standard normal steps of the estimates.
 
     Returns shape (looks, DRAWS, variants, metrics). `correlation` is of the metrics, goals first,
@@ -256,7 +262,7 @@ def draws(correlation: Floats, variants: int, shared: float, looks: int, seed: i
     return np.asarray((normal @ root.T).reshape(looks, DRAWS, variants, len(correlation)))
 
 
-def odds(
+def simulate_odds(
     gains: Sequence[float], margins: Sequence[float], rule: DecisionRule, steps: Floats
 ) -> Odds:
     """Simulate how often the first variant is shipped, and how often it is stopped.
@@ -272,12 +278,12 @@ def odds(
     for look, fraction in enumerate(fractions):
         z = paths[look] / np.sqrt(fraction)
         z[:, 0, :goals] += np.asarray(gains) * np.sqrt(fraction)
-        proven = _family(np.abs(z[:, :, :goals]).reshape(DRAWS, variants * goals), rule, look)
+        proven = _test_family(np.abs(z[:, :, :goals]).reshape(DRAWS, variants * goals), rule, look)
         proven_goals = proven[:, :goals]
         better = proven_goals & (z[:, 0, :goals] > 0)
         harmed = (proven_goals & (z[:, 0, :goals] < 0)).any(axis=1)
         reach = np.asarray(margins) * np.sqrt(fraction)
-        held, worse = _guardrails(z[:, 0, goals:], reach, rule, look)
+        held, worse = _test_guardrails(z[:, 0, goals:], reach, rule, look)
         stop = harmed | worse
         ship = better.any(axis=1) & held & ~stop
         # 1 where it is shipped, 2 where it is stopped.
@@ -285,17 +291,19 @@ def odds(
     return Odds(float((ended == 1).mean()), float((ended == 2).mean()))
 
 
-def _guardrails(z: Floats, margins: Floats, rule: DecisionRule, look: int) -> tuple[Bools, Bools]:
+def _test_guardrails(
+    z: Floats, margins: Floats, rule: DecisionRule, look: int
+) -> tuple[Bools, Bools]:
     """Tell whether all guardrails hold, and whether any is worse (Holm)."""
     held = z > rule.critical(rule.alpha)[look] - margins
     family: Family = "none" if rule.family == "none" else "holm"
-    proven = _family(np.abs(z), rule._replace(family=family), look)
+    proven = _test_family(np.abs(z), rule._replace(family=family), look)
     better = proven & (z > 0)
     worse = proven & (z < 0) & ~held
     return np.asarray((held | better).all(axis=1)), np.asarray(worse.any(axis=1))
 
 
-def _family(z: Floats, rule: DecisionRule, look: int) -> Bools:
+def _test_family(z: Floats, rule: DecisionRule, look: int) -> Bools:
     """Tell which tests of a family reject, shape (draws, tests).
 
     Hommel is simulated as Hochberg, and Dunnett as Holm, which reject no more than they do.
@@ -329,7 +337,7 @@ def _family(z: Floats, rule: DecisionRule, look: int) -> Bools:
     return back
 
 
-def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOutlook:
+def predict_power(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOutlook:
     """Predict what goals and guardrails can detect, now and after more days."""
     experiment = analysis.experiment
     judging = [metric for metric in analysis.metrics if metric.role != "diagnostic"]
@@ -339,12 +347,12 @@ def power_outlook(analysis: Analysis, growths: Mapping[str, Growth]) -> PowerOut
     if experiment.period is not None:
         start, end = experiment.period.bounds
         planned = (end - start) / timedelta(days=1)
-    rows = tuple(_metric_outlook(row, planned) for row in outlooks)
-    look = next_look(experiment, outlooks[0].looks if outlooks else None)
+    rows = tuple(_predict_metric_power(row, planned) for row in outlooks)
+    look = find_next_look(experiment, outlooks[0].looks if outlooks else None)
     return PowerOutlook(experiment.alpha, POWER, rows, planned_days=planned, next_look=look)
 
 
-def _metric_outlook(row: Outlook, planned: float | None) -> MetricOutlook:
+def _predict_metric_power(row: Outlook, planned: float | None) -> MetricOutlook:
     name, variant = row.metric.name, row.variant
     days = None if row.growth is None else row.size
     try:
@@ -358,12 +366,14 @@ def _metric_outlook(row: Outlook, planned: float | None) -> MetricOutlook:
     if days is None:
         return MetricOutlook(name, None, mde, (), target, None, "no_time", variant, units)
     # One day alone does not say how the log goes on.
-    seen = {at: none_if_refused(partial(row.detectable, at)) for at in _curve_days(days, planned)}
+    seen = {
+        at: none_if_refused(partial(row.detectable, at)) for at in _list_curve_days(days, planned)
+    }
     points = tuple((at, effect) for at, effect in seen.items() if effect)
     return MetricOutlook(name, days, mde, points, target, size, None, variant, units)
 
 
-def _curve_days(days: float, planned: float | None) -> list[float]:
+def _list_curve_days(days: float, planned: float | None) -> list[float]:
     """List days for the curve, with today and the planned end."""
     step = max(1, math.ceil(_AHEAD * days / _POINTS))
     ends = [] if planned is None else [planned]

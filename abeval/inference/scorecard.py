@@ -8,14 +8,14 @@ from abeval.experiment.model import Experiment
 from abeval.inference import families, outlook
 from abeval.inference.compare import Analysis, build_rule
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Reason, Rule
-from abeval.inference.context import partial_days
+from abeval.inference.context import find_partial_days
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.site import compute_site_lifts
-from abeval.metrics.definition import Metric, scales
+from abeval.metrics.definition import Metric, list_scales
 from abeval.results import Adjustment, Boundary, RangeRow, Row, SliceRow, Status
 
 
-def scorecard(
+def build_scorecard(
     analysis: Analysis,
     comparisons: Comparisons,
     doubts: Mapping[str, Reason],
@@ -50,11 +50,11 @@ def build_rows(
 ) -> Iterator[Row]:
     """Yield the rows by their numbers alone, before trust checks overrule them."""
     plan, alpha = (experiment, metrics, comparisons), experiment.alpha
-    p_values = families.goal_p_values(*plan) | families.guardrail_p_values(*plan)
+    p_values = families.adjust_goal_p_values(*plan) | families.adjust_guardrail_p_values(*plan)
     for metric, variant in ((m, v) for m in metrics for v in experiment.treatments):
         key = metric.name, variant
         comparison, p_adjusted = comparisons[key], p_values.get(key)
-        uncorrected = families.uncorrected_p_value(metric, comparison, alpha)
+        uncorrected = families.find_uncorrected_p_value(metric, comparison, alpha)
         p_value = uncorrected if p_adjusted is None else p_adjusted
         status = families.decide_status(metric, comparison, p_value, alpha)
         draws = comparison.draws
@@ -68,9 +68,9 @@ def build_rows(
             p_adjusted=p_adjusted,
             method=comparison.effect and comparison.effect.method,
             status=status,
-            reason=_row_reason(metric, comparison, status, (uncorrected, p_value), alpha),
+            reason=_find_row_reason(metric, comparison, status, (uncorrected, p_value), alpha),
             units_needed=comparison.units_needed,
-            mde=outlook.detectable_now(experiment, metrics, metric, variant, comparison),
+            mde=outlook.estimate_detectable_lift(experiment, metrics, metric, variant, comparison),
             lift_method=comparison.lift and comparison.lift.method,
             draws=draws and draws.number,
             seed=draws and draws.seed,
@@ -78,7 +78,7 @@ def build_rows(
         )
 
 
-def _row_reason(
+def _find_row_reason(
     metric: Metric,
     comparison: Comparison,
     status: Status,
@@ -116,7 +116,7 @@ def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Ite
     Rows of segments that the treatment may have moved say so, unless they have another reason.
     """
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    partial = partial_days(experiment, aggregates.days) if name == DAY else {}
+    partial = find_partial_days(experiment, aggregates.days) if name == DAY else {}
     rule = Rule(experiment.alpha, experiment.inference.relative)
     segment = name.removeprefix(SEGMENT)
     for metric in analysis.metrics:
@@ -139,7 +139,7 @@ def slice_rows(analysis: Analysis, name: str, moved: Container[str] = ()) -> Ite
                 )
 
 
-def boundaries(comparisons: Comparisons) -> Iterator[Boundary]:
+def list_boundaries(comparisons: Comparisons) -> Iterator[Boundary]:
     """Yield the boundary of each row that has several looks."""
     for (metric, variant), comparison in comparisons.items():
         at_look = comparison.boundary
@@ -154,7 +154,7 @@ def boundaries(comparisons: Comparisons) -> Iterator[Boundary]:
             )
 
 
-def ranges(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
+def list_range_rows(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
     """Yield the value of each guardrail that has bounds, with its interval."""
     for metric, variant in analysis.rows:
         comparison = comparisons[metric.name, variant]
@@ -173,7 +173,7 @@ def ranges(analysis: Analysis, comparisons: Comparisons) -> Iterator[RangeRow]:
             )
 
 
-def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjustment]:
+def list_adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjustment]:
     """Yield what variance reduction and capping changed, row by row."""
     for metric, variant in analysis.rows:
         caps = analysis.aggregates.caps.get(metric.name)
@@ -185,7 +185,7 @@ def adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[Adjust
         # The row as it would be without capping, covariates and strata.
         moments = analysis.moments(metric)
         plain = compare_within(metric, moments, arms, replace(rule, adjust="none")).numbers
-        scale, below = scales(metric)
+        scale, below = list_scales(metric)
         kinds = ("cap", caps), (rule.adjust, adjusted)
         yield Adjustment(
             metric=metric.name,

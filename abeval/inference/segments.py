@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from abeval.aggregates.cuts import CUT, MIX, WITHIN, influence_step
+from abeval.aggregates.cuts import CUT, MIX, WITHIN, compute_influence_step
 from abeval.aggregates.sums import OUTSIDE, SEGMENT, MomentsByPeriod, pool_moments
 from abeval.inference import comparison
 from abeval.inference import means_and_ratios as means
@@ -21,10 +21,10 @@ from abeval.inference.comparison import (
     Arms,
     Comparison,
     Rule,
-    reason_from_refusal,
     refuse_comparison,
+    translate_refusal,
 )
-from abeval.metrics.definition import Metric, no_cuts, splits_by_cut
+from abeval.metrics.definition import Metric, explain_no_cuts, splits_by_cut
 from abeval.results import SegmentContrast, SegmentTest
 from abeval.results.effects import CutRow, CutSplit, NoCut
 from abeval.results.trust import Untested
@@ -71,7 +71,7 @@ class _SegmentCells(NamedTuple):
         return values is not None and sum(value.variance for value in values) > 0
 
 
-def _every_segment(analysis: Analysis, names: Iterable[str]) -> Iterator[_SegmentCells]:
+def _list_segment_cells(analysis: Analysis, names: Iterable[str]) -> Iterator[_SegmentCells]:
     """Yield the cells of some segments."""
     rows = [(m, v) for m, v in analysis.rows if m.role != "diagnostic" and m.is_mean_or_ratio]
     for segment in names:
@@ -88,10 +88,10 @@ def _every_segment(analysis: Analysis, names: Iterable[str]) -> Iterator[_Segmen
             yield cells
 
 
-def segment_tests(analysis: Analysis) -> tuple[SegmentTest, ...]:
+def test_segment_effects(analysis: Analysis) -> tuple[SegmentTest, ...]:
     """Test in every segment whether its cells share one effect (Holm)."""
     alpha = analysis.experiment.alpha
-    segments = _every_segment(analysis, analysis.experiment.segment_names)
+    segments = _list_segment_cells(analysis, analysis.experiment.segment_names)
     tests = [test for cells in segments if (test := _test(cells, alpha)) is not None]
     adjusted = multiplicity.adjust([test.p_value for test in tests], "holm")
     reversals = multiplicity.adjust([test.reversal_p_value for test in tests], "holm")
@@ -109,7 +109,7 @@ def _test(cells: _SegmentCells, alpha: float) -> SegmentTest | None:
     try:
         numbers = [(cell.effect.difference, cell.effect.se, cell.df) for cell in compared]
         same = heterogeneity.cochran(*zip(*numbers, strict=True))
-        same_lift = _same_lift(cells, compared)
+        same_lift = _test_same_lift(cells, compared)
         # The mix is that of all units: small cells count as one.
         small = [means.pool_cells([*cells.small.values()])] if cells.small else []
         all_cells = [*compared, *_compare_cells(cells, small, alpha)]
@@ -132,7 +132,7 @@ def _test(cells: _SegmentCells, alpha: float) -> SegmentTest | None:
         within=shift.within,
         mix=shift.mix,
         mix_p_value=shift.mix_p_value,
-        reversal_p_value=_reversal(cells, all_cells, shift),
+        reversal_p_value=_test_reversal(cells, all_cells, shift),
         reversed=False,
     )
 
@@ -161,7 +161,7 @@ def _compare_cells(
     return compared
 
 
-def _same_lift(
+def _test_same_lift(
     cells: _SegmentCells, compared: Sequence[_ComparedCell]
 ) -> heterogeneity.Heterogeneity | None:
     """Test whether all cells share one lift; None if a lift is undefined."""
@@ -180,7 +180,7 @@ def _same_lift(
         return None
 
 
-def _reversal(
+def _test_reversal(
     cells: _SegmentCells, compared: Sequence[_ComparedCell], shift: composition.MixShift
 ) -> float:
     """Return the p-value of Simpson's paradox: opposite signs within and overall."""
@@ -199,7 +199,7 @@ def _mix(cells: _SegmentCells, compared: Sequence[_ComparedCell]) -> composition
     chosen = [cell.moments for cell in compared]
     total = means.pool_cells(chosen)
     indices = means.find_usable_periods(total, cells.arms) if len(total) > 1 else [0]
-    shares = means.period_weights(total, indices)
+    shares = means.weigh_split_periods(total, indices)
     totals, units = [], []
     for name in cells.arms:
         n = [total[index][name].n for index in indices]
@@ -223,14 +223,14 @@ def _mix(cells: _SegmentCells, compared: Sequence[_ComparedCell]) -> composition
     return composition.mix_shift(*values, *totals, *units)
 
 
-def segment_contrasts(analysis: Analysis, moved: Container[str]) -> Iterator[SegmentContrast]:
+def contrast_segments(analysis: Analysis, moved: Container[str]) -> Iterator[SegmentContrast]:
     """Compare the effect in each cell with that in all other cells.
 
     Segments that the treatment `moved` are left out.
     """
     names = (name for name in analysis.experiment.segment_names if name not in moved)
-    for cells in _every_segment(analysis, names):
-        yield from _contrasts(cells, analysis.experiment.alpha)
+    for cells in _list_segment_cells(analysis, names):
+        yield from _contrast_cells(cells, analysis.experiment.alpha)
 
 
 def find_interactions(
@@ -242,10 +242,10 @@ def find_interactions(
     contrast says all. Also returns what is too skewed for its units.
     """
     contrasts, untested = list[SegmentContrast](), list[Untested]()
-    for cells in _every_segment(analysis, others):
+    for cells in _list_segment_cells(analysis, others):
         cells.large.pop(OUTSIDE, None)
         untested += _refuse_skewed(cells)
-        found = [*_contrasts(cells, analysis.experiment.alpha)]
+        found = [*_contrast_cells(cells, analysis.experiment.alpha)]
         contrasts += found[-1:] if len(found) == 2 else found
     adjusted = multiplicity.adjust([contrast.p_value for contrast in contrasts], "holm")
     pairs = zip(contrasts, adjusted.tolist(), strict=True)
@@ -280,7 +280,7 @@ def _refuse_skewed(cells: _SegmentCells) -> Iterator[Untested]:
             )
 
 
-def _contrasts(cells: _SegmentCells, alpha: float) -> Iterator[SegmentContrast]:
+def _contrast_cells(cells: _SegmentCells, alpha: float) -> Iterator[SegmentContrast]:
     """Compare each large cell with the other large cells."""
     large = {cell: moments for cell, moments in cells.large.items() if cells.varies(moments)}
     if len(large) < 2:
@@ -318,7 +318,7 @@ def cut_rows(analysis: Analysis) -> Iterator[CutRow]:
     """Yield every metric's effect in each cell of a cut (Holm over cells)."""
     for cut in analysis.experiment.cuts:
         for metric, variant in analysis.rows:
-            if no_cuts(metric) is None:
+            if explain_no_cuts(metric) is None:
                 yield from _cut_rows(analysis, cut, metric, variant)
 
 
@@ -326,9 +326,11 @@ def _cut_rows(analysis: Analysis, cut: str, metric: Metric, variant: str) -> Ite
     arms = Arms(analysis.experiment.control, variant)
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     compared = {(cut, cell): _compare_in(analysis, metric, CUT + cut, cell, arms) for cell in cells}
-    p_values, shares = comparison.adjusted_p_values(compared), np.full((2, len(cells)), None)
+    p_values, shares = comparison.adjust_p_values(compared), np.full((2, len(cells)), None)
     if splits_by_cut(metric):
-        below = np.array([totals.denominator for totals in _totals(analysis, cut, metric, arms)])
+        below = np.array(
+            [totals.denominator for totals in _sum_cell_totals(analysis, cut, metric, arms)]
+        )
         total = below.sum(axis=1, keepdims=True)
         shares = below / total if below.size and np.all(total > 0) else shares
     for (key, result), of_cell in zip(compared.items(), shares.T.tolist(), strict=True):
@@ -377,7 +379,9 @@ def _fill_units(moments: Moments, units: int) -> Moments:
     return moments + Moments(units - moments.n, mean, np.zeros((k, k)), third=third)
 
 
-def _totals(analysis: Analysis, cut: str, metric: Metric, arms: Arms) -> list[composition.Totals]:
+def _sum_cell_totals(
+    analysis: Analysis, cut: str, metric: Metric, arms: Arms
+) -> list[composition.Totals]:
     """Return numerators and denominators of both variants in every cell."""
     cells = analysis.aggregates.cells(metric.name, CUT + cut)
     sums = np.zeros((2, 2, len(cells)))
@@ -403,12 +407,12 @@ def _split_by_cut(analysis: Analysis, cut: str, metric: Metric, variant: str) ->
     bare = CutSplit(metric.name, variant, cut, cells)
     if analysis.aggregates.split_periods:
         return replace(bare, reason="split_changed")
-    control, treatment = _totals(analysis, cut, metric, arms)
+    control, treatment = _sum_cell_totals(analysis, cut, metric, arms)
     try:
         shift = composition.parts(control, treatment)
     except Refusal as refusal:
-        return replace(bare, reason=reason_from_refusal(refusal))
-    step, why = influence_step(control, treatment), None
+        return replace(bare, reason=translate_refusal(refusal))
+    step, why = compute_influence_step(control, treatment), None
     fields: dict[str, Any] = {}
     for name, kind, value in (("within", WITHIN, shift.within), ("mix", MIX, shift.mix)):
         fields[name] = value
@@ -416,7 +420,7 @@ def _split_by_cut(analysis: Analysis, cut: str, metric: Metric, variant: str) ->
         try:
             effect = _part(analysis, value, moments, arms)
         except Refusal as refusal:
-            why = why or reason_from_refusal(refusal)
+            why = why or translate_refusal(refusal)
         else:
             fields[f"{name}_low"], fields[f"{name}_high"] = effect.low, effect.high
             fields[f"{name}_p_value"] = effect.p_value
@@ -438,7 +442,7 @@ def list_metrics_without_cuts(analysis: Analysis) -> Iterator[NoCut]:
     """List metrics that have no effects by cut, and why."""
     if not analysis.experiment.cuts:
         return
-    reasons = {metric.name: no_cuts(metric) for metric in analysis.metrics}
+    reasons = {metric.name: explain_no_cuts(metric) for metric in analysis.metrics}
     yield from (NoCut(name, why) for name, why in reasons.items() if why is not None)
     if not any(row.slice.startswith(CUT) for row in analysis.aggregates.moments):
         reason = "there are only sums of units, and a cut needs the rows of the impressions"

@@ -9,7 +9,7 @@ from abeval.aggregates.sums import (
     map_moments,
     pool_moments,
 )
-from abeval.inference.compare import Analysis, build_rule, metric_moments
+from abeval.inference.compare import Analysis, build_rule, select_metric_moments
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key, none_if_refused
 from abeval.inference.means_and_ratios import compare_within, pool_pair
 from abeval.metrics.definition import Metric
@@ -69,7 +69,7 @@ def _dilute_ratio(analysis: Analysis, metric: Metric, variant: str, rest: Rest) 
     """Compare a ratio with the rest added to every unit's numerator and denominator."""
     arms = Arms(analysis.experiment.control, variant)
     moments = map_moments(
-        metric_moments(analysis, metric), lambda exposed: exposed.shift(*rest.means.tolist())
+        select_metric_moments(analysis, metric), lambda exposed: exposed.shift(*rest.means.tolist())
     )
     compared = compare_within(metric, moments, arms, build_rule(analysis, metric, arms))
     lift, effect = compared.lift, compared.effect

@@ -56,7 +56,7 @@ class Rare(NamedTuple):
     treatment: Count
 
 
-def rare(control: Moments, treatment: Moments) -> Rare | None:
+def count_rare_successes(control: Moments, treatment: Moments) -> Rare | None:
     """Count successes if both arms are 0s and 1s and few of either; else None.
 
     Moments are of (y, x) over units; x is 1 for every unit of a mean.
@@ -65,10 +65,10 @@ def rare(control: Moments, treatment: Moments) -> Rare | None:
     if first is None or second is None:
         return None
     fewest = min(min(count.successes, count.units - count.successes) for count in (first, second))
-    return Rare(first, second) if fewest < few(first.units, second.units) else None
+    return Rare(first, second) if fewest < choose_few_limit(first.units, second.units) else None
 
 
-def few(*sizes: float) -> int:
+def choose_few_limit(*sizes: float) -> int:
     """Return the number of successes or failures below which they are few."""
     return FEW_UNEVEN if max(sizes) > UNEVEN * min(sizes) else FEW
 
@@ -178,7 +178,7 @@ def find_skewed_by_moments(
     shares = shares or [n / sum(units) for n in units]
     compared = skewed.strata(control, treatment, shares, is_ratio, theta)
     arms, terms = (*control, *treatment), (0, 1) if is_ratio else (0,)
-    return _if_needed(compared, lambda: has_shares(*(arm.pick(*terms) for arm in arms)))
+    return _keep_if_skewed(compared, lambda: has_shares(*(arm.pick(*terms) for arm in arms)))
 
 
 def find_skewed_by_skewness(
@@ -205,11 +205,11 @@ def find_skewed_by_skewness(
     if is_ratio:
         df = satterthwaite([value.variance for value in values], [value.df for value in values])
     stratum = Stratum(1.0, *spreads)
-    return _if_needed(Skewed(control, treatment, (stratum,), scaled, df), lambda: are_shares)
+    return _keep_if_skewed(Skewed(control, treatment, (stratum,), scaled, df), lambda: are_shares)
 
 
-def _if_needed(compared: Skewed, are_shares: Callable[[], bool]) -> Skewed | None:
-    skewness = abs(skewed.skewness(compared))
+def _keep_if_skewed(compared: Skewed, are_shares: Callable[[], bool]) -> Skewed | None:
+    skewness = abs(skewed.measure_skewness(compared))
     # How many times as many units three moments would need.
     times = (skewness / MOST) ** 2
     if times > 1:
@@ -218,6 +218,8 @@ def _if_needed(compared: Skewed, are_shares: Callable[[], bool]) -> Skewed | Non
         needed = min(control, compared.units - control) * times
         step = 10 ** (math.floor(math.log10(needed)) - 1)
         raise TooSkewed(math.ceil(needed / step) * step)
-    at_effects = skewness <= LIMIT and skewed.skewness_at_effects(compared) > LIMIT_AT_EFFECTS
+    at_effects = (
+        skewness <= LIMIT and skewed.measure_skewness_at_effects(compared) > LIMIT_AT_EFFECTS
+    )
     # Shares have few successes where they are skewed: the exact test judges those.
     return compared if skewness > LIMIT or (at_effects and not are_shares()) else None

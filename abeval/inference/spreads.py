@@ -9,7 +9,7 @@ import numpy as np
 from abeval.aggregates.wanted import COMPARED, CURVE, set_level, spread_metrics, spread_title
 from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms
-from abeval.metrics.definition import Metric, scales
+from abeval.metrics.definition import Metric, list_scales
 from abeval.results import effects
 from abeval.results.effects import AucBin, CatalogueUse, Distribution, QuantileEffect, UnitAucs
 from abeval.stats.catalogue import coverage, gini
@@ -19,19 +19,19 @@ _BINS = 20
 _JUDGED = "judged"
 
 
-def spreads(analysis: Analysis) -> Iterator[Distribution]:
+def build_distributions(analysis: Analysis) -> Iterator[Distribution]:
     """Yield the distribution of each value in each variant that has it."""
     quantiles = analysis.aggregates.quantiles
     for spread, variant in product(_find_collected_spreads(analysis), analysis.experiment.variants):
         curve = [quantiles[set_level(spread, level).name].get(variant) for level in CURVE]
         points = [point for point in curve if point is not None]
         if points:
-            values = tuple(point.value * scales(spread)[0] for point in points)
+            values = tuple(point.value * list_scales(spread)[0] for point in points)
             name = spread_title(spread)
             yield Distribution(name, spread.unit, variant, points[0].events, CURVE, values)
 
 
-def quantile_effects(analysis: Analysis) -> Iterator[QuantileEffect]:
+def compare_value_quantiles(analysis: Analysis) -> Iterator[QuantileEffect]:
     """Compare the quantiles of each value with control's, as quantile metrics are."""
     experiment = analysis.experiment
     for spread, variant, level in product(
@@ -55,7 +55,7 @@ def _find_collected_spreads(analysis: Analysis) -> Iterator[Metric]:
             yield spread
 
 
-def unit_aucs(analysis: Analysis) -> Iterator[UnitAucs]:
+def count_units_by_auc(analysis: Analysis) -> Iterator[UnitAucs]:
     """Count units by their own AUC, and those without one; none without GAUC."""
     least = analysis.experiment.privacy.min_units or 1
     for variant in analysis.experiment.variants:
@@ -107,7 +107,7 @@ _STEPS = 20
 _POINTS = 50
 
 
-def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
+def measure_catalogue_use(analysis: Analysis) -> Iterator[CatalogueUse]:
     """Yield how each variant uses the catalogue; nothing without such a metric."""
     aggregates, reach = analysis.aggregates, analysis.aggregates.reach
     if not reach.items or not aggregates.catalogue_size:
@@ -124,7 +124,7 @@ def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
         unit_counts = sorted(
             {*(-(-fewest * step // _STEPS) for step in range(1, _STEPS + 1)), variant_units}
         )
-        shares, of_impressions = lorenz(impressions)
+        shares, of_impressions = compute_lorenz_curve(impressions)
         yield CatalogueUse(
             variant=variant,
             items=size,
@@ -140,13 +140,13 @@ def catalogue_uses(analysis: Analysis) -> Iterator[CatalogueUse]:
         )
 
 
-def lorenz(impressions: Floats) -> tuple[Floats, Floats]:
+def compute_lorenz_curve(impressions: Floats) -> tuple[Floats, Floats]:
     """Return the Lorenz curve: shares of items and of impressions (Lorenz 1905).
 
     At most 51 points, from 0 to 1. Each is exact, at a whole number of items.
 
     Example:
-        >>> shares, of_impressions = lorenz(np.array([6.0, 1.0, 0.0, 3.0]))
+        >>> shares, of_impressions = compute_lorenz_curve(np.array([6.0, 1.0, 0.0, 3.0]))
         >>> shares.tolist(), of_impressions.tolist()
         ([0.0, 0.25, 0.5, 0.75, 1.0], [0.0, 0.0, 0.1, 0.4, 1.0])
     """

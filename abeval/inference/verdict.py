@@ -41,7 +41,7 @@ class _VerdictInput(NamedTuple):
         return fmt.quote_name(self.metric(row).display_name or row.metric)
 
     def effect(self, row: Row) -> fmt.FormattedEffect:
-        return fmt.effect(row, self.metric(row).unit)
+        return fmt.format_row_effect(row, self.metric(row).unit)
 
 
 def decide(
@@ -93,7 +93,7 @@ def decide(
         )
         for most in (_MOST_ROWS, 1, 0):
             case = _VerdictInput(goals, guardrails, failed, by_name, moved or {}, compared, most)
-            decision, clause, own_notes = _decision(case)
+            decision, clause, own_notes = _decide_on_variant(case)
             own_notes += notes * (not failed)
             verdict = codes.build_verdict(variant, decision, clause, own_notes)
             if len(verdict.sentence.split()) <= MOST_WORDS:
@@ -121,28 +121,34 @@ def count_names(names: Sequence[str], noun: str, most: int = 2) -> str:
     """
     more = len(names) - most
     if more <= 0:
-        return fmt.listing(names)
+        return fmt.join_items(names)
     counted = f"{more} {'more ' * bool(most)}{noun}{'s' * (more > 1)}"
-    return fmt.listing([*names[:most], counted])
+    return fmt.join_items([*names[:most], counted])
 
 
-def _decision(case: _VerdictInput) -> tuple[Decision, str, list[str]]:
+def _decide_on_variant(case: _VerdictInput) -> tuple[Decision, str, list[str]]:
     """Decide on a variant, say what the decision rests on, and what to bear in mind."""
     if case.failed:
-        return "do_not_trust", _do_not_trust(case), _also_failed(case)
-    gains = _gains(case)
-    harms = [_harm(case, row) for row in (*case.goals, *case.guardrails) if row.status == "worse"]
+        return "do_not_trust", _do_not_trust(case), _note_other_failures(case)
+    gains = _name_gains(case)
+    harms = [
+        _describe_harm(case, row)
+        for row in (*case.goals, *case.guardrails)
+        if row.status == "worse"
+    ]
     if harms:
         harmed = count_names(harms, "worse metric", max(case.most - bool(gains), 1))
         return "do_not_ship", harmed + f", although {gains} got better" * bool(gains), []
     moved = [_explain_moved_ratio(case, row) for row in case.goals if _is_moved(row)]
     if gains and all(row.status in HELD for row in case.guardrails):
-        return "ship", *_ship(case, moved)
+        return "ship", *_explain_ship_decision(case, moved)
     if not case.goals:
         return "keep_running", "no metric is a goal, so there is nothing to decide on", []
     if not gains:
         return "keep_running", _open_goals(case), []
-    waiting = [_waiting(case, row) for row in case.guardrails if row.status not in HELD]
+    waiting = [
+        _explain_open_guardrail(case, row) for row in case.guardrails if row.status not in HELD
+    ]
     least = count_names(waiting, "open guardrail", max(case.most - 1, 1))
     return "keep_running", f"{gains}, but {least}", moved[: case.most]
 
@@ -154,12 +160,12 @@ def _do_not_trust(case: _VerdictInput) -> str:
     return fmt.clip(f"{codes.check_name(first.name)}: {sentence}", 14 + 8 * case.most)
 
 
-def _also_failed(case: _VerdictInput) -> list[str]:
+def _note_other_failures(case: _VerdictInput) -> list[str]:
     rest = [check.name for check in case.failed[1:]]
     return [f"{count_names(rest, 'check', case.most)} also failed"] if rest else []
 
 
-def _ship(case: _VerdictInput, moved: Sequence[str]) -> tuple[str, list[str]]:
+def _explain_ship_decision(case: _VerdictInput, moved: Sequence[str]) -> tuple[str, list[str]]:
     names = [case.name(row) for row in case.guardrails]
     held = f"guardrails held ({', '.join(names)})"
     if len(names) > _MOST_ROWS:
@@ -170,14 +176,14 @@ def _ship(case: _VerdictInput, moved: Sequence[str]) -> tuple[str, list[str]]:
     if open_goals:
         verb = "is" if len(open_goals) == 1 else "are"
         notes.append(f"{count_names(open_goals, 'goal', case.most)} {verb} not shown to be better")
-    return _gains(case) + f", {held}" * bool(names), [*notes, *moved[: case.most]]
+    return _name_gains(case) + f", {held}" * bool(names), [*notes, *moved[: case.most]]
 
 
 # Reasons of an unclear row that say more than its interval.
 _HAS_WORDS = ("denominator_moved", "not_after_correction")
 
 
-def _gains(case: _VerdictInput) -> str:
+def _name_gains(case: _VerdictInput) -> str:
     """Name the goals that are better; empty where none is."""
     better = [_describe_row(case, row) for row in case.goals if row.status == "better"]
     return count_names(better, "goal", case.most) if better else ""
@@ -212,7 +218,7 @@ def _explain_moved_ratio(case: _VerdictInput, row: Row) -> str:
     return f"{_describe_row(case, row)} cannot decide: {moved}"
 
 
-def _harm(case: _VerdictInput, row: Row) -> str:
+def _describe_harm(case: _VerdictInput, row: Row) -> str:
     """Describe a worse row: worse only, or beyond its margin."""
     text, metric = _describe_row(case, row), case.metric(row)
     if metric.within is not None:
@@ -224,28 +230,28 @@ def _harm(case: _VerdictInput, row: Row) -> str:
     harm = sorted(sign * end for end in ends if end is not None)
     if metric.margin is None or row.role != "guardrail" or len(harm) < 3:
         return f"{text} is worse"
-    margin = _margin(metric)
+    margin = _format_margin(metric)
     if harm[0] > metric.margin:
         return f"{_name_row(case, row)} {_describe_move(case, row)}, all beyond the {margin} margin"
     likely = "likely but not proven" if harm[1] > metric.margin else "not ruled out"
     return f"{text} is worse, and a loss beyond its {margin} margin is {likely}"
 
 
-def _margin(metric: MetricInfo) -> str | None:
+def _format_margin(metric: MetricInfo) -> str | None:
     """Write the margin in words; None if there is none."""
     if metric.margin is None:
         return None
-    return fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
+    return fmt.format_margin(metric.margin, bool(metric.margin_relative), metric.unit)
 
 
-def _waiting(case: _VerdictInput, row: Row) -> str:
+def _explain_open_guardrail(case: _VerdictInput, row: Row) -> str:
     """Say why a guardrail has not passed yet."""
     if _is_moved(row):
         return _explain_moved_ratio(case, row)
     if not case.effect(row) or row.status != "unclear":
-        return f"{_name_row(case, row)} {_no_number(case, row)}"
+        return f"{_name_row(case, row)} {_explain_no_number(case, row)}"
     metric = case.metric(row)
-    margin = _margin(metric)
+    margin = _format_margin(metric)
     still = "has no margin" if margin is None else f"could still break its {margin} margin"
     if metric.within is not None:
         still = f"could still lie outside {fmt.format_range(*metric.within)}"
@@ -272,7 +278,8 @@ def _open_goals(case: _VerdictInput) -> str:
             subject, predicate = _describe_settled_goal(case, row)
             others.setdefault(predicate, []).append(subject)
     settled = [
-        f"{count_names(names, 'goal', max(case.most, 1))} {_agree(predicate, len(names))}"
+        f"{count_names(names, 'goal', max(case.most, 1))} "
+        f"{_conjugate_predicate(predicate, len(names))}"
         for predicate, names in others.items()
     ]
     return ", ".join([*spans, *_describe_chance(case, chance), *settled])
@@ -285,7 +292,7 @@ def _describe_chance(case: _VerdictInput, rows: Sequence[Row]) -> Iterator[str]:
         way = "lower" if (row.difference or 0) < 0 else "higher"
         yield (
             f"{case.name(row)} looks {way} ({case.effect(row).estimate}), but not after correcting "
-            f"for {case.compared} comparisons (p {fmt.p_value(row.p_adjusted)})"
+            f"for {case.compared} comparisons (p {fmt.format_p_value(row.p_adjusted)})"
         )
     elif rows:
         lower = sum((row.difference or 0) < 0 for row in rows)
@@ -296,7 +303,7 @@ def _describe_chance(case: _VerdictInput, rows: Sequence[Row]) -> Iterator[str]:
         yield f"{text}; none survives correction for {case.compared} comparisons"
 
 
-def _agree(predicate: str, count: int) -> str:
+def _conjugate_predicate(predicate: str, count: int) -> str:
     """Make a verb agree with several subjects."""
     plural = {"has": "have", "is": "are", "does": "do"}
     verb, _, rest = predicate.partition(" ")
@@ -310,10 +317,10 @@ def _describe_settled_goal(case: _VerdictInput, row: Row) -> tuple[str, str]:
         return subject, f"cannot decide: {case.moved.get((row.metric, row.variant), '')}"
     if case.effect(row) and row.status in HELD:
         return _describe_row(case, row), f"is {codes.describe_code(row.status)}"
-    return case.name(row), _no_number(case, row)
+    return case.name(row), _explain_no_number(case, row)
 
 
-def _no_number(case: _VerdictInput, row: Row) -> str:
+def _explain_no_number(case: _VerdictInput, row: Row) -> str:
     """Say why a row has no number to judge, as a predicate."""
     what = {"too_little_data": "has too little data", "untrusted": "is not to be trusted"}
     why = f" ({codes.describe_code(row.reason)})" if row.reason else ""

@@ -6,7 +6,7 @@ from zoneinfo import ZoneInfo
 
 from abeval.aggregates.sums import pool_moments
 from abeval.inference.compare import Analysis
-from abeval.inference.context import partial_days
+from abeval.inference.context import find_partial_days
 from abeval.metrics.definition import ColumnTerm, Metric, RowTerm
 from abeval.results.analysis import Worth
 from abeval.results.effects import Row
@@ -61,7 +61,7 @@ def count_days(analysis: Analysis) -> float | None:
         start = experiment.period.bounds[0].replace(tzinfo=ZoneInfo(experiment.timezone))
         if str(start.date()) == days[0].day:
             days[0] = days[0]._replace(first_ms=round(start.timestamp() * 1000))
-    partial = partial_days(experiment, days)
+    partial = find_partial_days(experiment, days)
     return sum(partial.get(day.day, 1.0) for day in days)
 
 

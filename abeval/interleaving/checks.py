@@ -13,7 +13,7 @@ from abeval.inference.trust.finding import RawCheck, TrustCheck, apply_threshold
 from abeval.interleaving.log import InterleavedLog
 from abeval.results import Check
 from abeval.results import format as fmt
-from abeval.stats.interleaving import symmetry
+from abeval.stats.interleaving import check_symmetry
 from abeval.stats.records import Floats
 
 # Checks of the log that compare no variants: every unit sees all rankers.
@@ -72,27 +72,27 @@ def _declare_draft_checks(log: InterleavedLog) -> tuple[TrustCheck, ...]:
         ),
         TrustCheck(
             "draft:first_places",
-            lambda _: _fair(log, firsts),
+            lambda _: _test_fairness(log, firsts),
             calm="first places: {shares} (p {p} by unit, if the draft is fair)",
             remedy="look at how the service draws who drafts first",
         ),
         TrustCheck(
             "draft:slots",
-            lambda _: _fair(log, drafted["slots"]),
+            lambda _: _test_fairness(log, drafted["slots"]),
             absent=_NO_DRAFT,
             calm="places in lists: {shares} (p {p} by unit, if the draft is fair)",
             remedy="look for items that were added or dropped after the draft",
         ),
         TrustCheck(
             "draft:positions",
-            lambda _: _fair(log, drafted["places"]),
+            lambda _: _test_fairness(log, drafted["places"]),
             absent=_NO_DRAFT,
             calm="sums of positions: {shares} (p {p} by unit, if the draft is fair)",
             remedy="look for items that were moved after the draft",
         ),
         TrustCheck(
             "draft:lengths",
-            lambda _: _fair(log, lengths, longer),
+            lambda _: _test_fairness(log, lengths, longer),
             absent="no ranker begins such a list",
             calm=(
                 "items of the lists that it begins: {shares} (p {p} by unit, if lists are cut "
@@ -139,7 +139,7 @@ def _declare_row_checks(log: InterleavedLog) -> tuple[TrustCheck, ...]:
         ),
         TrustCheck(
             "bots",
-            lambda _: _bots(log),
+            lambda _: _measure_machine_shares(log),
             limits=("rows_fail",),
             absent="without times, units cannot be checked one by one",
             calm="units that no person can be make {shares}",
@@ -156,7 +156,7 @@ def _share(count: int, total: int) -> RawCheck:
     return RawCheck(count / max(total, 1), slots={"count": count, "of": total})
 
 
-def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> RawCheck:
+def _test_fairness(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> RawCheck:
     """Test by unit whether rankers get equal sums (Bonferroni over rankers)."""
     tested = sums if centred is None else centred
     nets = tested - tested.mean(axis=1, keepdims=True)
@@ -164,13 +164,15 @@ def _fair(log: InterleavedLog, sums: Floats, centred: Floats | None = None) -> R
     nets[np.abs(nets) < 1e-9 * np.abs(tested).max(initial=0)] = 0
     # The nets of two rankers are opposite: one test says it all.
     several = nets.T if len(nets.T) > 2 else nets.T[1:]
-    p_value = min(1.0, len(several) * min(map(symmetry, several)))
+    p_value = min(1.0, len(several) * min(map(check_symmetry, several)))
     shares = sums.sum(axis=0) / max(sums.sum(), 1)
     texts = [f"{n} {share:.2%}" for n, share in zip(log.rankers, shares.tolist(), strict=True)]
-    return RawCheck(p_value, slots={"shares": fmt.listing(texts), "p": fmt.p_value(p_value)})
+    return RawCheck(
+        p_value, slots={"shares": fmt.join_items(texts), "p": fmt.format_p_value(p_value)}
+    )
 
 
-def _bots(log: InterleavedLog) -> RawCheck | None:
+def _measure_machine_shares(log: InterleavedLog) -> RawCheck | None:
     """Report the share of impressions and clicks by units that act like machines."""
     cells = read_audit(log.aggregates, "machine")
     rows = {name: [*cell.values()] for name, cell in cells.items() if name != "gap"}
@@ -178,5 +180,5 @@ def _bots(log: InterleavedLog) -> RawCheck | None:
         name: sum(row.y for row in same) / max(sum(row.x for row in same), 1)
         for name, same in rows.items()
     }
-    text = fmt.listing([f"{share:.2%} of {name}" for name, share in shares.items()])
+    text = fmt.join_items([f"{share:.2%} of {name}" for name, share in shares.items()])
     return RawCheck(max(shares.values()), slots={"shares": text}) if shares else None

@@ -13,10 +13,10 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.audits import audit_sums
-from abeval.aggregates.collect import unit_counts
+from abeval.aggregates.collect import count_units_by_variant
 from abeval.engines.sql import Engine, fetch_int, literal, query, quote, read_int, write_case
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.metrics import IMPRESSIONS, known_metrics, named_metrics
+from abeval.experiment.metrics import IMPRESSIONS, find_metrics_by_name, list_available_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AssignmentRule, Interleaving
 from abeval.logs import accounting
@@ -24,8 +24,8 @@ from abeval.logs.mapping import name_raw_column
 from abeval.logs.prepare import Prepared, name_outcome_relation, prepare
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
-from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm, RowValue, scales
-from abeval.stats.interleaving import Wins, position_weights
+from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm, RowValue, list_scales
+from abeval.stats.interleaving import Wins, weigh_positions
 from abeval.stats.records import Floats
 
 _CLICKS, _DWELL = "clicks_per_user", "dwell_per_user"
@@ -108,16 +108,20 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
     of_rows = [metric for metric in metrics if metric.per_unit is None]
     # Rows are numbered for events only: it takes a sort.
     numbered = of_rows != metrics
-    engine.table("interleaved", _interleaved_sql(run, settings, schema, of_rows, numbered))
+    engine.table("interleaved", _write_list_impressions(run, settings, schema, of_rows, numbered))
     weight, per_step = _weight(engine, settings)
-    sums = _sum_credit(engine, rankers, prepared, _credited_sql(of_rows, settings, weight))
-    credit = {m.name: sums[f"v_{i}"] * scales(m)[0] * per_step for i, m in enumerate(of_rows)}
-    actions = {m.name: sums[f"v_all_{i}"] * scales(m)[0] for i, m in enumerate(of_rows)}
+    sums = _sum_credit(
+        engine, rankers, prepared, _write_impression_credit(of_rows, settings, weight)
+    )
+    credit = {m.name: sums[f"v_{i}"] * list_scales(m)[0] * per_step for i, m in enumerate(of_rows)}
+    actions = {m.name: sums[f"v_all_{i}"] * list_scales(m)[0] for i, m in enumerate(of_rows)}
     list_wins = _list_wins(engine, rankers, of_rows)
     for metric in (metric for metric in metrics if metric.per_unit is not None):
-        events = _sum_credit(engine, rankers, prepared, _events_sql(engine, metric, schema, weight))
-        credit[metric.name] = events["v_0"] * scales(metric)[0] * per_step
-        actions[metric.name] = events["v_all_0"] * scales(metric)[0]
+        events = _sum_credit(
+            engine, rankers, prepared, _write_event_credit(engine, metric, schema, weight)
+        )
+        credit[metric.name] = events["v_0"] * list_scales(metric)[0] * per_step
+        actions[metric.name] = events["v_all_0"] * list_scales(metric)[0]
     (row,) = engine.rows(query("interleaving/lists"))
     names = ("lists", "shown", "repeats", "holes", "alike", "teamless")
     counts = dict(zip(names, map(read_int, row), strict=True))
@@ -133,14 +137,14 @@ def read_lists(run: Run, settings: Interleaving) -> InterleavedLog:
         drafted=drafted,
         list_wins=list_wins,
         counts=counts,
-        aggregates=_aggregates(run, prepared),
+        aggregates=_collect_aggregates(run, prepared),
         refused=refused,
     )
 
 
 def _select_credited(experiment: Experiment) -> Iterator[Metric]:
     """Yield the metrics to credit: the file's metrics, and clicks."""
-    by_name, chosen = known_metrics(experiment), named_metrics(experiment)
+    by_name, chosen = list_available_metrics(experiment), find_metrics_by_name(experiment)
     if not experiment.metrics:
         chosen = [by_name[name] for name in (_CLICKS, _DWELL)]
     if not any(metric.role == "goal" for metric in chosen):
@@ -179,7 +183,7 @@ def _check(schema: LogSchema, settings: Interleaving) -> None:
         )
 
 
-def _interleaved_sql(
+def _write_list_impressions(
     run: Run, settings: Interleaving, schema: LogSchema, metrics: Sequence[Metric], numbered: bool
 ) -> str:
     """Return the SQL of listed impressions with team, credit and agreement."""
@@ -195,7 +199,9 @@ def _interleaved_sql(
         *(f"{schema.component(m.value, '')} as v_{i}" for i, m in enumerate(metrics) if m.value),
         f"{'1.0e0' if credit is None else credit} as credit",
     ]
-    team = write_case(f"({_team(run.engine, settings, rankers)})", {n: literal(n) for n in rankers})
+    team = write_case(
+        f"({_write_team(run.engine, settings, rankers)})", {n: literal(n) for n in rankers}
+    )
     same = " and ".join(f"r_{i} = position" for i in range(len(ranks))) or "false"
     # Only items that all agree on from the top: further below, which of two items comes first
     # depends on the draft, and leaving one of them out would favour a ranker.
@@ -221,7 +227,7 @@ def _interleaved_sql(
     """
 
 
-def _team(engine: Engine, settings: Interleaving, rankers: Sequence[str]) -> str:
+def _write_team(engine: Engine, settings: Interleaving, rankers: Sequence[str]) -> str:
     """Return the SQL of an item's ranker: as logged, else by the rule."""
     if settings.team is not None:
         return "own_team"
@@ -252,14 +258,14 @@ def _weight(engine: Engine, settings: Interleaving) -> tuple[str, float]:
     if settings.debias:
         table = engine.arrays(query("interleaving/places"))
         clicks, shown = np.ma.filled(table["clicks"], 0), np.asarray(table["shown"])
-        weights = position_weights(clicks, shown).tolist()
+        weights = weigh_positions(clicks, shown).tolist()
         bias = zip(np.asarray(table["position"]).tolist(), weights, strict=True)
         cases = " ".join(f"when {position} then {weight!r}" for position, weight in bias)
         factors.append(f"case position {cases} else 0 end" if cases else "0")
     return " * ".join(factors), (1 / _STEPS if factors else 1.0)
 
 
-def _credited_sql(metrics: Sequence[Metric], settings: Interleaving, weight: str) -> str:
+def _write_impression_credit(metrics: Sequence[Metric], settings: Interleaving, weight: str) -> str:
     """Return the SQL of each impression's credit and of the draft."""
     worth = [f"v_{i}" for i in range(len(metrics))]
     # A draft balances places; what other methods balance is credit.
@@ -317,7 +323,7 @@ def _list_wins(
     return {(m.name, *pair): Wins(*won) for ((_, m), pair), won in zip(pairs, triples, strict=True)}
 
 
-def _events_sql(engine: Engine, metric: Metric, schema: LogSchema, weight: str) -> str:
+def _write_event_credit(engine: Engine, metric: Metric, schema: LogSchema, weight: str) -> str:
     """Credit events to the unit's last impression of the item before them."""
     per_unit = metric.per_unit
     values = () if per_unit is None else per_unit.values
@@ -364,11 +370,11 @@ def _count_redrafted(
     return read_int(row[0]), read_int(row[1])
 
 
-def _aggregates(run: Run, prepared: Prepared) -> Aggregates:
+def _collect_aggregates(run: Run, prepared: Prepared) -> Aggregates:
     counted = accounting.count_log_rows(prepared, run.engine)
     accounting.check_all_counted(prepared, counted)
     return Aggregates(
-        units=unit_counts(run.experiment, prepared.assignment.units),
+        units=count_units_by_variant(run.experiment, prepared.assignment.units),
         row_counts=counted,
         days=accounting.list_days(prepared),
         facts=accounting.count_facts(prepared),

@@ -10,7 +10,7 @@ from abeval.errors import ExperimentError, mask_secrets
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
 from abeval.inference.comparison import LARGE_UNIT_SHARE
-from abeval.inference.context import accounting, experiment_info
+from abeval.inference.context import account_for_rows, build_experiment_info
 from abeval.inference.verdict import MOST_QUESTIONS, MOST_WORDS, count_names
 from abeval.interleaving.checks import run_checks
 from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
@@ -38,20 +38,22 @@ def analyze_lists(experiment: Experiment, inputs: Inputs) -> InterleavingResult:
         log = read_lists(run, settings)
         run.step("inference")
         checks = run_checks(run.experiment, settings, log)
-        info = experiment_info(run.experiment, log.aggregates)
+        info = build_experiment_info(run.experiment, log.aggregates)
     units = sum(log.aggregates.units.values())
     rows = _judge_rows(experiment, log, any(check.status == "fail" for check in checks))
     return InterleavingResult(
         experiment=replace(info, variants=tuple(replace(v, units=units) for v in info.variants)),
         method=settings.method,
-        verdicts=tuple(_verdict(experiment, name, rows, checks) for name in experiment.treatments),
+        verdicts=tuple(
+            _judge_ranker(experiment, name, rows, checks) for name in experiment.treatments
+        ),
         preferences=rows,
         trust=tuple(replace(check, message=mask_secrets(check.message)) for check in checks),
         units=units,
         lists=log.counts["lists"],
         alike=log.counts["alike"],
-        accounting=accounting(log.aggregates),
-        notes=tuple(map(mask_secrets, _notes(settings, log))),
+        accounting=account_for_rows(log.aggregates),
+        notes=tuple(map(mask_secrets, _write_notes(settings, log))),
     )
 
 
@@ -108,15 +110,17 @@ def _plan(
         seen = interleaving.preference(base_credit, ranker_credit, alpha)
     except Refusal as refusal:
         return replace(bare, reason=refusal.reason)
-    now = interleaving.units_needed(seen, alpha, power, 1.0) / seen.units
+    now = interleaving.plan_preference_units(seen, alpha, power, 1.0) / seen.units
     effect = sought or math.sqrt(now)
     return replace(
         bare,
         baseline=seen.value,
         sd=seen.se * math.sqrt(len(actions)),
         mde=effect,
-        units=interleaving.units_needed(seen, alpha, power, effect) * len(actions) / seen.units,
-        units_test=interleaving.units_in_test(actions, effect, alpha, power),
+        units=interleaving.plan_preference_units(seen, alpha, power, effect)
+        * len(actions)
+        / seen.units,
+        units_test=interleaving.plan_test_units(actions, effect, alpha, power),
     )
 
 
@@ -126,17 +130,17 @@ def _judge_rows(
     """Adjust p-values of goals over metrics and pairs, and set statuses."""
     names = [experiment.control, *experiment.treatments]
     pairs = [(m, *pair) for m in log.metrics for pair in combinations(names, 2)]
-    rows = [_row(log, *pair, experiment.alpha) for pair in pairs]
+    rows = [_build_row(log, *pair, experiment.alpha) for pair in pairs]
     goals = [i for i, row in enumerate(rows) if row.role == "goal" and row.p_value is not None]
     p_values = multiplicity.adjust([rows[i].p_value or 0.0 for i in goals]).tolist()
     for i, p_value in zip(goals, p_values, strict=True):
         rows[i] = replace(rows[i], p_adjusted=p_value)
     if failed:
         return tuple(replace(r, status="untrusted", reason="failed_trust_check") for r in rows)
-    return tuple(replace(row, status=_status(row, experiment.alpha)) for row in rows)
+    return tuple(replace(row, status=_choose_status(row, experiment.alpha)) for row in rows)
 
 
-def _status(row: PreferenceRow, alpha: float) -> Status:
+def _choose_status(row: PreferenceRow, alpha: float) -> Status:
     p_value = row.p_value if row.p_adjusted is None else row.p_adjusted
     if p_value is None or row.preference is None:
         return "too_little_data"
@@ -145,12 +149,12 @@ def _status(row: PreferenceRow, alpha: float) -> Status:
     return "better" if (row.preference > 0) == (row.direction == "increase") else "worse"
 
 
-def _row(
+def _build_row(
     log: InterleavedLog, metric: Metric, base: str, ranker: str, alpha: float
 ) -> PreferenceRow:
     credit = log.credit[metric.name]
     base_credit, ranker_credit = (credit[:, log.rankers.index(name)] for name in (base, ranker))
-    units = interleaving.wins(base_credit, ranker_credit)
+    units = interleaving.count_wins(base_credit, ranker_credit)
     lists = log.list_wins.get((metric.name, base, ranker))
     credited = int(((base_credit != 0) | (ranker_credit != 0)).sum())
     row = PreferenceRow(
@@ -173,7 +177,7 @@ def _row(
     except Refusal as refusal:
         return replace(row, reason=refusal.reason)
     # A preference of exactly 0 would need infinitely many units.
-    needed = interleaving.units_needed(estimate, alpha) if estimate.value else None
+    needed = interleaving.plan_preference_units(estimate, alpha) if estimate.value else None
     numbers = {n: getattr(estimate, n) for n in ("low", "high", "se", "p_value", "method")}
     much = estimate.largest > LARGE_UNIT_SHARE
     return replace(
@@ -181,7 +185,7 @@ def _row(
     )
 
 
-def _verdict(
+def _judge_ranker(
     experiment: Experiment, name: str, rows: Sequence[PreferenceRow], checks: Sequence[Check]
 ) -> Verdict:
     """Decide on a ranker, as the verdict of an A/B test does."""
@@ -210,7 +214,7 @@ def _verdict(
     return build("keep_running", text, notes)
 
 
-def _notes(settings: Interleaving, log: InterleavedLog) -> Iterator[str]:
+def _write_notes(settings: Interleaving, log: InterleavedLog) -> Iterator[str]:
     yield (
         "A preference is the difference of what users' actions are worth to two rankers, over the "
         "sum of both: it says which ranker users prefer, not how much a metric would move."
@@ -231,5 +235,5 @@ def _notes(settings: Interleaving, log: InterleavedLog) -> Iterator[str]:
         events = metric.source.events
         yield f"{metric.name}: {events} belong to the last impression of their item before them."
     for name, columns in log.refused.items():
-        yield f"{name} is not credited: the log has no {fmt.listing(columns)}."
+        yield f"{name} is not credited: the log has no {fmt.join_items(columns)}."
     yield from log.aggregates.notes

@@ -13,10 +13,10 @@ from abeval.experiment.problems import find_meant_variant
 from abeval.logs import checks
 from abeval.logs import unit_arrays as arrays
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.placing import REASONS, lookup
+from abeval.logs.placing import REASONS, look_up_values
 from abeval.logs.prepare import Prepared, name_outcome_relation
 from abeval.logs.shape import UNITS
-from abeval.stats.faults import early_hours
+from abeval.stats.faults import measure_clock_lag
 
 
 class LogRows(NamedTuple):
@@ -44,19 +44,19 @@ class DayRows(NamedTuple):
 def count_log_rows(prepared: Prepared, engine: Engine) -> list[LogRows]:
     """Count the rows of each log: those used, and those set aside, by reason."""
     schema = prepared.schema
-    logs = [(schema.impressions.log, _impressions(prepared))]
+    logs = [(schema.impressions.log, _count_impressions(prepared))]
     if schema.clicks is not None:
-        logs.append(("clicks", _clicks(engine)))
+        logs.append(("clicks", _count_clicks(engine)))
     if schema.table is not None:
-        logs.append((UNITS, _units(engine)))
-    logs += [(name, _outcomes(name, engine)) for name in schema.outcomes]
+        logs.append((UNITS, _count_unit_rows(engine)))
+    logs += [(name, _count_outcomes(name, engine)) for name in schema.outcomes]
     return [LogRows(log, reason, count) for log, rows in logs for reason, count in rows]
 
 
 def check_some_left(experiment: Experiment, prepared: Prepared, engine: Engine) -> None:
     """Raise `LogError` with the reasons if no impression is left to analyse."""
     if not prepared.days.in_period.any():
-        counts = _impressions(prepared)
+        counts = _count_impressions(prepared)
         raise checks.make_nothing_left_error(prepared.schema, counts, experiment.timezone, engine)
 
 
@@ -71,7 +71,7 @@ def check_all_counted(prepared: Prepared, row_counts: Sequence[LogRows]) -> None
         )
 
 
-def _impressions(prepared: Prepared) -> list[tuple[str, int]]:
+def _count_impressions(prepared: Prepared) -> list[tuple[str, int]]:
     """Count impressions: used in the period, used before it, then set aside."""
     used, reasons = list[int](), Counter({"null_unit": sum(prepared.cells.nameless)})
     for kind, rows in zip(prepared.cells.kinds, _count_rows_per_kind(prepared), strict=True):
@@ -108,7 +108,7 @@ def _count_rows_per_reason(prepared: Prepared, in_period: bool) -> list[int]:
     return [*map(int, np.bincount(code, cells.sums["c_1"][rows], len(REASONS) + 1))]
 
 
-def _clicks(engine: Engine) -> list[tuple[str, int]]:
+def _count_clicks(engine: Engine) -> list[tuple[str, int]]:
     rows = engine.rows(query("audit/click_accounting"))
     used = sum(read_int(clicks) for reason, clicks, _ in rows if reason is None)
     duplicates = sum(read_int(copies) for *_, copies in rows)
@@ -118,7 +118,7 @@ def _clicks(engine: Engine) -> list[tuple[str, int]]:
     return [(USED, used), *([("duplicate", duplicates)] if duplicates else []), *set_aside]
 
 
-def _units(engine: Engine) -> list[tuple[str, int]]:
+def _count_unit_rows(engine: Engine) -> list[tuple[str, int]]:
     """Count rows of the table of units by what became of them."""
     counts = Counter[str]()
     for reason, units, duplicates in engine.rows(query("audit/unit_accounting")):
@@ -127,7 +127,7 @@ def _units(engine: Engine) -> list[tuple[str, int]]:
     return [(reason, rows) for reason, rows in counts.items() if rows]
 
 
-def _outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
+def _count_outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     """Count rows of an outcome log by what became of them."""
     _show_outcomes(engine, name)
     used, reasons = Counter[str](), Counter[str]()
@@ -157,7 +157,7 @@ def find_early_clocks(row_counts: Sequence[LogRows], engine: Engine) -> dict[str
         _show_outcomes(engine, log)
         early = {read_int(n): read_int(rows) for n, rows in engine.rows(query("audit/early_rows"))}
         # Facts are whole numbers, and zones differ by half hours.
-        facts[EARLY + log] = round(2 * early_hours(early))
+        facts[EARLY + log] = round(2 * measure_clock_lag(early))
         ((first, last, days),) = engine.rows(query("audit/times_of_day"))
         # Clocks are put forward and back by an hour; days are written as midnights of some zone.
         if days is not None and read_int(days) > 1 and read_int(last) - read_int(first) <= _HOUR_MS:
@@ -217,7 +217,7 @@ def count_expected_variants(prepared: Prepared) -> list[tuple[str | None, str, s
     chosen = np.flatnonzero(np.array(compared)[first_variant])
     names = [*logged.names, None]
     return [
-        (day_text(day), str(names[variant]), names[rule], count)
+        (format_day(day), str(names[variant]), names[rule], count)
         for day, variant, rule, count in arrays.count_combinations(
             first_day[chosen], first_variant[chosen], expected[chosen]
         )
@@ -248,17 +248,17 @@ def list_days(prepared: Prepared) -> list[DayRows]:
     last[of_days] = np.maximum.reduceat(cells.last_ms[groups.order], groups.start)
     columns = (units, new, impressions, first, last)
     return [
-        DayRows(str(day_text(low + number)), *row)
+        DayRows(str(format_day(low + number)), *row)
         for number, row in enumerate(zip(*(column.tolist() for column in columns), strict=True))
         if row[0]
     ]
 
 
-def day_text(day: int) -> str | None:
+def format_day(day: int) -> str | None:
     """Write a day since 1970 as ISO text; None for no day.
 
     Example:
-        >>> day_text(20_000)
+        >>> format_day(20_000)
         '2024-10-04'
     """
     return None if day == arrays.NO_DAY else str(np.datetime64(day, "D"))
@@ -281,7 +281,7 @@ def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str
     cell = arrays.find_rows(cells.counts & cells.in_period)
     candidate_index = assignment.candidate_index[cells.unit[cell]]
     outside_variant = np.where(elsewhere, assignment.variant, arrays.NONE)
-    code = lookup(outside_variant, candidate_index)
+    code = look_up_values(outside_variant, candidate_index)
     sums = np.bincount(code[code != arrays.NONE], cells.sums["c_1"][cell][code != arrays.NONE])
     for variant, count in enumerate(sums.astype(np.int64).tolist()):
         rows[assignment.logged.names[variant]] += count

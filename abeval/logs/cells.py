@@ -83,7 +83,7 @@ def write_hashed_cells(engine: Engine, schema: LogSchema, cells: str) -> str:
         "unit_hash": write_unit_hash(engine, schema, "unit_id"),
         # A second hash tells whether two units share the first by chance.
         "second_hash": f"cast({engine.hash64(['unit_id', '1'])} % {2**31} as int)",
-        "kind_hash": engine.hash64(_kind_columns(schema)),
+        "kind_hash": engine.hash64(_list_kind_columns(schema)),
     }
     return f"select *, {', '.join(f'{sql} as {n}' for n, sql in columns.items())} from {cells}"
 
@@ -95,7 +95,7 @@ def write_unit_hash(engine: Engine, schema: LogSchema, unit: str) -> str:
     return f"cast({unit} as bigint)" if is_row else engine.hash64([unit])
 
 
-def _kind_columns(schema: LogSchema) -> list[str]:
+def _list_kind_columns(schema: LogSchema) -> list[str]:
     """List the columns whose values cells of one kind share."""
     return ["phase", "variant", "is_exposed", *(quote(f"s_{name}") for name in schema.segments)]
 
@@ -108,7 +108,7 @@ def read_cells(engine: Engine, schema: LogSchema, bucket: str | None = None) -> 
     Raises:
         LogError: Two units, or two kinds, have the same hash.
     """
-    kind_sql = ", ".join(["kind_hash", *_kind_columns(schema)])
+    kind_sql = ", ".join(["kind_hash", *_list_kind_columns(schema)])
     rows = engine.rows(
         f"select {kind_sql}, max(case when unit_id is not null then set_aside end) as reason, "
         "cast(sum(case when unit_id is null then c_1 else 0 end) as bigint) as nameless "

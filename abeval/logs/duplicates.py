@@ -14,7 +14,7 @@ import numpy as np
 from abeval.engines.sql import Engine, fetch_int, query, quote, read_int
 from abeval.experiment.sections import Cleaning
 from abeval.logs.mapping import EVENT_IDS, LogColumns, list_compared_columns, tells_events_apart
-from abeval.logs.views import copies_column, write_click
+from abeval.logs.views import name_copies_column, write_click
 
 _MOST_POSITIONS = 62
 """Number of positions that fit a set of bits in a signed 64-bit number."""
@@ -163,7 +163,7 @@ def _separate_repeats(
 
     `first_rows` has the row of each event that stays, and the number of its `copies`.
     """
-    event = None if duplicate_key else _event_key(log)
+    event = None if duplicate_key else _find_event_key(log)
     if event is not None:
         found = _match_repeats(engine, log, event, event, f"{quote(event[0])} is not null", facts)
         # An id of which most rows are repetitions is that of a list or a page.
@@ -181,7 +181,7 @@ def _separate_repeats(
     return _match_repeats(engine, log, key, identity, is_identified, facts)
 
 
-def _event_key(log: LogColumns) -> list[str] | None:
+def _find_event_key(log: LogColumns) -> list[str] | None:
     """Return the event's id with its unit, list and item; None without an id."""
     ids = [column for column in log.types if column.lower() in EVENT_IDS]
     ids = [log.mapped["impression_id"]] if "impression_id" in log else ids
@@ -218,7 +218,7 @@ def _match_repeats(
     same = " and ".join(f"r.{quote(c)} is not distinct from k.{quote(c)}" for c in key)
     engine.view("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
     engine.table("first_rows", _write_first_rows(log, identity))
-    copies = f"select sum({copies_column(log)} - 1) from first_rows"
+    copies = f"select sum({name_copies_column(log)} - 1) from first_rows"
     return _Found(same, fetch_int(engine, copies))
 
 
@@ -240,7 +240,7 @@ def _write_first_rows(log: LogColumns, identity: Sequence[str]) -> str:
         f"select * from (select *, row_number() over (partition by {_quote_list(identity)} "
         f"order by {', '.join(order)}) as {rank_column}, count(*) over (partition "
         f"by {_quote_list(identity)}) "
-        f"as {copies_column(log)} from repeated_rows) where {rank_column} = 1"
+        f"as {name_copies_column(log)} from repeated_rows) where {rank_column} = 1"
     )
 
 

@@ -15,7 +15,7 @@ import duckdb
 
 from abeval.engines import sources
 from abeval.engines.duckdb_connection import NO_EXTENSIONS, log_errors, open_database
-from abeval.engines.sources import Files, partitions
+from abeval.engines.sources import Files, find_partition_columns
 from abeval.engines.text_files import write_file_list
 from abeval.experiment.sources import LogSource
 
@@ -42,7 +42,7 @@ def count_rows_by_file(log: str, files: Files) -> dict[str, int | None]:
         return {}
     rows: dict[str, int | None] = dict.fromkeys(files.empty, 0)
     if files.kind == "parquet":
-        with _reader(log, files) as connection:
+        with _open_reader(log, files) as connection:
             read = (
                 "select file_name, num_rows from "
                 f"parquet_file_metadata({write_file_list(files.read)})"
@@ -82,7 +82,7 @@ _OPTIONS = {"csv": "skip = 0, comment = ''", "json": "sample_size = -1"}
 def read_file_columns(log: str, files: Files) -> Mapping[str, Types]:
     """Read the columns of each file, in lower case, with their types."""
     columns, called = dict[str, Types](), _PARQUET_TYPES if files.kind == "parquet" else _TEXT_TYPES
-    with _reader(log, files) as connection:
+    with _open_reader(log, files) as connection:
         for file in dict.fromkeys(files.read):
             options = [_OPTIONS.get(files.kind, ""), "hive_partitioning = false", files.dialect]
             read = (
@@ -92,14 +92,14 @@ def read_file_columns(log: str, files: Files) -> Mapping[str, Types]:
             columns[file] = {
                 **{name.lower(): called.get(kind, kind) for name, kind, *_ in described},
                 # A folder such as day=2026-09-14 gives its files a column.
-                **{name.lower(): "partition" for name in partitions([file])},
+                **{name.lower(): "partition" for name in find_partition_columns([file])},
             }
     return columns
 
 
 def find_columns_without_nulls(files: Sequence[str]) -> frozenset[str]:
     """Find the columns of Parquet files without a null, by their footers."""
-    with _database(os.getpid()).cursor() as connection:
+    with _open_process_database(os.getpid()).cursor() as connection:
         rows = connection.execute(
             f"select lower(path_in_schema) from parquet_metadata({write_file_list(files)}) "
             "group by all "
@@ -111,16 +111,16 @@ def find_columns_without_nulls(files: Sequence[str]) -> frozenset[str]:
 
 
 @contextmanager
-def _reader(log: str, files: Files) -> Iterator[duckdb.DuckDBPyConnection]:
+def _open_reader(log: str, files: Files) -> Iterator[duckdb.DuckDBPyConnection]:
     """Open a connection that reads what files say of themselves."""
     what = f"{log} cannot be read from {Path(files.read[0]).parent}"
-    database = _database(os.getpid())
+    database = _open_process_database(os.getpid())
     with log_errors(what, "check that the files are complete"), database.cursor() as connection:
         yield connection
 
 
 @cache
-def _database(process: int) -> duckdb.DuckDBPyConnection:
+def _open_process_database(process: int) -> duckdb.DuckDBPyConnection:
     """Open one database for a process, not for its forks."""
     # Opening a database costs more than reading the footers of a file.
     # Files change between two analyses, so nothing of them is cached.
@@ -133,8 +133,8 @@ def _database(process: int) -> duckdb.DuckDBPyConnection:
 
 def _close(process: int) -> None:
     if process == os.getpid():
-        _database(process).close()
-        _database.cache_clear()
+        _open_process_database(process).close()
+        _open_process_database.cache_clear()
 
 
 _SHOWN = 5
@@ -163,7 +163,7 @@ class FileFacts:
     has_types: bool = True
 
 
-def file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
+def read_file_facts(log: str, source: LogSource, folder: Path) -> FileFacts:
     """Read the footers of Parquet files, or all lines of short text files."""
     if not source.paths:
         return FileFacts()
@@ -215,7 +215,7 @@ def describe_files_with_type(facts: FileFacts, column: str, kind: str) -> str:
     return f" in {_name_files(files)}" if files else ""
 
 
-def lacking_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
+def list_partial_columns(facts: FileFacts, read: Sequence[str]) -> list[str]:
     """List the columns that are read, but that some files lack."""
     return [column for column in read if column.lower() in facts.lacking]
 
@@ -230,7 +230,7 @@ def write_file_notes(
     if facts.empty:
         count = "1 file" if len(facts.empty) == 1 else f"{len(facts.empty):,} files"
         yield f"The {log} have {count} without a byte: {_name_files(facts.empty)}."
-    for column in lacking_columns(facts, read):
+    for column in list_partial_columns(facts, read):
         lack = facts.lacking[column.lower()]
         yield (
             f"{len(lack):,} of {len(facts.files):,} files of the {log} lack the column {column!r}, "

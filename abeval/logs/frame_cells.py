@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.engines.builders import sub_bucket_sql
+from abeval.engines.builders import write_sub_bucket
 from abeval.engines.frames import find_column, has_all_values, read_numbers, read_texts
 from abeval.engines.sql import is_number, quote
 from abeval.experiment.model import Experiment
@@ -18,7 +18,7 @@ from abeval.logs import unit_arrays as arrays
 from abeval.logs.cells import IN_PERIOD, LogCells, RowClass
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
-from abeval.metrics.definition import Metric, RowTerm, row_terms
+from abeval.metrics.definition import Metric, RowTerm, list_row_terms
 
 
 def read_frame_cells(run: Run, schema: LogSchema, metrics: Sequence[Metric]) -> LogCells | None:
@@ -34,7 +34,7 @@ def read_frame_cells(run: Run, schema: LogSchema, metrics: Sequence[Metric]) -> 
     shared = {schema.components["1"]: 1, schema.clicks_component: 0}
     has = schema.needs_met(experiment.unit)
     computable = (metric for metric in metrics if metric.needs <= has)
-    terms = {schema.component(t, ""): t for metric in computable for t in row_terms(metric)}
+    terms = {schema.component(t, ""): t for metric in computable for t in list_row_terms(metric)}
     if texts is None or units is None or {*terms, *shared} != {*schema.components.values()}:
         return None
     sums = dict[str, NDArray[np.integer]]()
@@ -84,7 +84,7 @@ def _read_units(run: Run, frame: Any, schema: LogSchema) -> _Units | None:  # no
         return None
     columns = [f"{engine.hash64([quote(unit)])} as unit_hash"]
     if experiment.trust.aa_runs:
-        columns.append(f"{sub_bucket_sql(engine, experiment.salt, quote(unit))} as bucket")
+        columns.append(f"{write_sub_bucket(engine, experiment.salt, quote(unit))} as bucket")
     read = engine.arrays(f"select {', '.join(columns)} from {log.raw}")
     order = np.argsort(hashes := read["unit_hash"].astype(np.int64))
     if len(arrays.run_starts(hashes[order])) < len(hashes):

@@ -15,7 +15,7 @@ from abeval.experiment.sources import (
     IDS,
     OUTCOME,
     LogSource,
-    canonical_columns,
+    list_canonical_columns,
 )
 from abeval.logs.files import FileFacts, Types, describe_files_with_type, describe_mixed_id
 
@@ -165,7 +165,9 @@ def map_columns(
         LogError: A mapped column does not exist, or has an unsuitable type.
     """
     file_columns = {**({} if unit is None else {"unit_id": unit}), **source.columns}
-    default_columns = {name: name for name in canonical_columns(log) if name not in file_columns}
+    default_columns = {
+        name: name for name in list_canonical_columns(log) if name not in file_columns
+    }
     if unit is None:
         default_columns.pop("unit_id", None)
     # Reversed, so that the first of columns that differ in case wins.
@@ -249,7 +251,7 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
     if kind == NO_TYPE:
         return None
     if canonical == "ts":
-        return _time_problem(kind, source)
+        return _find_time_problem(kind, source)
     if canonical in IDS and not (WHOLE.match(kind) or _TEXT.match(kind)):
         why = ": 123 and 123.0 would be two different ids" if FRACTION.match(kind) else ""
         return f"but {canonical} must be a whole number or text{why}"
@@ -260,7 +262,7 @@ def _type_problem(canonical: str, kind: str, source: LogSource) -> str | None:
     return None
 
 
-def _time_problem(kind: str, source: LogSource) -> str | None:
+def _find_time_problem(kind: str, source: LogSource) -> str | None:
     is_timestamp = kind.startswith("TIMESTAMP")
     if source.ts_zone is not None and not is_timestamp:
         return "so ts_zone, which is for times of day without a zone, has no meaning: remove it"

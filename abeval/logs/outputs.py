@@ -11,10 +11,10 @@ from itertools import combinations
 from pathlib import Path
 from typing import NamedTuple
 
-from abeval.engines.sources import files_of_log, list_logs
+from abeval.engines.sources import list_log_files, list_logs
 from abeval.errors import ExperimentError
 from abeval.experiment.model import Experiment
-from abeval.files import real
+from abeval.files import resolve_path
 
 
 class RunInput(NamedTuple):
@@ -30,7 +30,7 @@ class RunInput(NamedTuple):
 
     def would_have(self, file: Path) -> bool:
         """Tell whether the next run would read a file."""
-        root, target = real(self.path), real(file)
+        root, target = resolve_path(self.path), resolve_path(file)
         below = target.relative_to(root).as_posix() if target.is_relative_to(root) else ""
         return bool(below) and fnmatch(below, self.pattern.replace("**/", "*"))
 
@@ -43,15 +43,17 @@ def check_apart(reads: Sequence[RunInput], writes: Sequence[tuple[str, Path]]) -
     """
     hint = "name another file or folder"
     for (first_name, first), (second_name, second) in combinations(writes, 2):
-        if not _marks(first).isdisjoint(_marks(second)):
+        if not _identify_file(first).isdisjoint(_identify_file(second)):
             raise ExperimentError(
                 f"{first_name} and {second_name} would write the same file: {second}", hint
             )
     files = [read for read in reads if not read.pattern and not _is_device(read.path)]
-    reads_by_mark = {mark: read for read in files for mark in _marks(read.path)}
+    reads_by_mark = {mark: read for read in files for mark in _identify_file(read.path)}
     for name, file in writes:
         # Writing db.wal would also replace a part of the database db.
-        marks = _marks(file) | _marks(Path(_COMPANION.sub("", str(real(file)))))
+        marks = _identify_file(file) | _identify_file(
+            Path(_COMPANION.sub("", str(resolve_path(file))))
+        )
         replaced = next((reads_by_mark[mark] for mark in marks if mark in reads_by_mark), None)
         if replaced is not None:
             raise ExperimentError(f"{name} would replace {replaced.name}: {replaced.path}", hint)
@@ -72,7 +74,7 @@ def list_reads(experiment: Experiment) -> list[RunInput]:
     ]
     for log, source in list_logs(experiment).items():
         name = f"the log {log}"
-        reads += [RunInput(name, Path(f)) for f in files_of_log(log, source, experiment.folder)]
+        reads += [RunInput(name, Path(f)) for f in list_log_files(log, source, experiment.folder)]
         for path in source.paths:
             # A glob or folder may hold more files by the next run.
             reads += find_matching_reads(name, experiment.folder, path)
@@ -100,9 +102,9 @@ def find_matching_reads(name: str, folder: Path, path: str) -> Iterator[RunInput
         yield RunInput(name, folder / path)
 
 
-def _marks(file: Path) -> set[object]:
+def _identify_file(file: Path) -> set[object]:
     """Return what identifies a file: its real path in lower case, and its inode."""
-    target = real(file)
+    target = resolve_path(file)
     marks: set[object] = {str(target).casefold()}
     with suppress(OSError, ValueError):
         status = target.stat()

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.assignment import SLOTS, Assignment
-from abeval.engines.builders import local_ms
+from abeval.engines.builders import convert_to_local_ms
 from abeval.engines.sql import Engine, write_index
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import moment
+from abeval.experiment.sections import convert_to_datetime
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import checks, units
 from abeval.logs import unit_arrays as arrays
@@ -82,12 +82,12 @@ def list_planned_splits(experiment: Experiment) -> list[PlannedSplit]:
     plans = [PlannedSplit(None, first)]
     for split in experiment.schedule:
         weights = {name: split.weights[name] for name in first}
-        if _shares(weights) != _shares(plans[-1].weights):
-            plans.append(PlannedSplit(moment(split.start), weights))
+        if _normalise_weights(weights) != _normalise_weights(plans[-1].weights):
+            plans.append(PlannedSplit(convert_to_datetime(split.start), weights))
     return plans
 
 
-def _shares(weights: Mapping[str, float]) -> dict[str, float]:
+def _normalise_weights(weights: Mapping[str, float]) -> dict[str, float]:
     total = sum(weights.values())
     # Rounded, so that weights 1:1 and 50:50 are one split.
     return {name: round(weight / total, 12) for name, weight in weights.items()}
@@ -98,7 +98,7 @@ def _count_enrollments(
 ) -> list[Enrollment]:
     """Count the units that entered in each scheduled split, hour and variant."""
     has_time = first_ms != arrays.NO_FIRST
-    local = local_ms(first_ms[has_time], experiment.timezone)
+    local = convert_to_local_ms(first_ms[has_time], experiment.timezone)
     starts = [plan.start for plan in list_planned_splits(experiment)[1:] if plan.start is not None]
     names = [*experiment.variants]
     hours = arrays.count_combinations(
@@ -186,7 +186,9 @@ def number_split_periods(
     starts = [datetime.fromisoformat(split_period.start) for split_period in split_periods[1:]]
     has_time = first_ms != arrays.NO_FIRST
     number = np.zeros(len(first_ms), dtype=np.int16)
-    number[has_time] = _count_passed(local_ms(first_ms[has_time], experiment.timezone), starts)
+    number[has_time] = _count_passed(
+        convert_to_local_ms(first_ms[has_time], experiment.timezone), starts
+    )
     return number
 
 
@@ -254,7 +256,7 @@ class UnitAssignment:
     split_periods: SplitPeriods
 
 
-def lookup(values: arrays.Codes, indices: arrays.Codes) -> arrays.Codes:
+def look_up_values(values: arrays.Codes, indices: arrays.Codes) -> arrays.Codes:
     """Look values up by index; the index NONE gives NONE."""
     # Index -1 is the last entry, which is the appended NONE.
     return np.append(values, arrays.NONE)[indices]
@@ -286,7 +288,7 @@ def assign_units(run: Run, schema: LogSchema, cells: LogCells) -> UnitAssignment
     chosen = arrays.find_rows(is_analysed)
     candidate_index = units.find_hash_indices(cells.hashes, logged.hashes)
     # Analysed units are numbered in the order of their hashes.
-    unit_index = lookup(
+    unit_index = look_up_values(
         np.where(is_analysed, np.cumsum(is_analysed) - 1, arrays.NONE), candidate_index
     )
     arms = units.find_name_indices(logged.names, experiment.variants)
@@ -382,7 +384,8 @@ def find_exposed_units(engine: Engine, seen: ObservedUnits) -> ObservedUnits:
     renumbered = np.array([names.index(name) for name in seen.names])
     seen_index = units.find_hash_indices(hashes, seen.hashes)
     of_log = (
-        lookup(lookup(renumbered, codes), seen_index) for codes in (seen.low, seen.high, seen.first)
+        look_up_values(look_up_values(renumbered, codes), seen_index)
+        for codes in (seen.low, seen.high, seen.first)
     )
     is_named = exposed[0] != arrays.NONE
     low, high, first = (

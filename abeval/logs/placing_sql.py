@@ -1,7 +1,7 @@
 """Write the variant of each unit as SQL, for statements that run elsewhere."""
 
 from abeval.assignment import Assignment, Plan
-from abeval.engines.builders import rule_sql, sub_bucket_sql
+from abeval.engines.builders import write_rule_variant, write_sub_bucket
 from abeval.engines.sql import count_rows, literal, query
 from abeval.errors import ExperimentError
 from abeval.logs.run import Run
@@ -56,7 +56,7 @@ def write_assigned_units(run: Run, schema: LogSchema, is_whole: bool) -> str:
       case when {unit} in (
         select unit_id from logged_cells where set_aside is null and not in_period
       ) then 0 else 1 end as is_new,
-      {sub_bucket_sql(engine, experiment.salt, unit)} as sub_bucket
+      {write_sub_bucket(engine, experiment.salt, unit)} as sub_bucket
     from {base} where {variant} in ({names}) {once}
     """
 
@@ -71,7 +71,7 @@ def _write_assigned_variant(run: Run) -> str:
     if rule is None:
         weights = {name: variant.weight for name, variant in experiment.variants.items()}
         rule = Plan(Assignment(experiment.salt, weights)).rule()
-    sql = rule_sql(rule, _ID)
+    sql = write_rule_variant(rule, _ID)
     if sql is None:
         raise ExperimentError("the hash of [assignment] has no form in SQL", "log the variant")
     return sql

@@ -11,24 +11,24 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from zoneinfo import ZoneInfo
 
-from abeval.engines.builders import sub_bucket_sql
+from abeval.engines.builders import write_sub_bucket
 from abeval.engines.sql import Engine, literal, query, quote
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
-from abeval.experiment.sections import moment
+from abeval.experiment.sections import convert_to_datetime
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
 from abeval.logs.cells import LogCells, read_cells, sum_unit_days, write_hashed_cells
 from abeval.logs.coarser import NAMES, find_coarser_ids
 from abeval.logs.duplicates import Repeats, find_repeats
-from abeval.logs.files import FileFacts, lacking_columns
+from abeval.logs.files import FileFacts, list_partial_columns
 from abeval.logs.frame_cells import read_frame_cells
 from abeval.logs.mapping import CLICK_KEYS, EVENT_IDS, LogColumns
 from abeval.logs.placing import UnitAssignment, assign_units
 from abeval.logs.run import Run, extract_reason, list_file_notes, open_logs
 from abeval.logs.shape import LogSchema, build_schema, list_columns_read
 from abeval.logs.unit_arrays import NO_LAST, UnitDays
-from abeval.metrics.definition import Metric, event_terms, row_terms, row_values
+from abeval.metrics.definition import Metric, list_event_terms, list_row_terms, list_row_values
 
 _IDS = ("impression_id", "request_id", "item_id", "position")
 _UNIT = "unit_id"
@@ -85,7 +85,7 @@ def _write_clicks(run: Run, schema: LogSchema, join: Sequence[str]) -> None:
     if schema.clicks is None or source is None:
         return
     run.step("clicks")
-    clicks = views.clicks_view(source, schema.clicks, engine, join)
+    clicks = views.write_clicks_view(source, schema.clicks, engine, join)
     engine.table("untied_clicks" if _UNIT in join else "click_log", clicks)
     if _UNIT in join:
         engine.table("click_log", query("1_log/last_touch"))
@@ -121,17 +121,17 @@ def _write_outcomes(
         )
     experiment, engine = run.experiment, run.engine
     # No metric counts from the exposure on, so no outcome log is read.
-    if not any(row_values(metric) for metric in metrics):
+    if not any(list_row_values(metric) for metric in metrics):
         return {}
-    engine.view("unit_entry", views.entry_view(experiment, schema, engine))
-    covered = {"impressions": _covered_impressions(experiment, schema, cells)}
+    engine.view("unit_entry", views.write_entry_view(experiment, schema, engine))
+    covered = {"impressions": _find_impression_coverage(experiment, schema, cells)}
     for name, outcome in schema.outcomes.items():
         run.step(name)
-        engine.view("outcome_log", views.outcome_view(experiment, name, outcome, engine))
+        engine.view("outcome_log", views.write_outcome_view(experiment, name, outcome, engine))
         engine.table(name_outcome_relation(name), query("3_rows/outcomes"))
         ((last,),) = engine.rows(f"select max(time_ms) from {name_outcome_relation(name)}")
         until = experiment.logs.events[name].until
-        end = last if until is None else local_ms(moment(until), experiment)
+        end = last if until is None else convert_to_epoch_ms(convert_to_datetime(until), experiment)
         covered[name] = find_covered_until(experiment, None if end is None else int(end))
     return covered
 
@@ -141,14 +141,16 @@ def name_outcome_relation(name: str) -> str:
     return f"outcomes_{name}"
 
 
-def _covered_impressions(experiment: Experiment, schema: LogSchema, cells: LogCells) -> int | None:
+def _find_impression_coverage(
+    experiment: Experiment, schema: LogSchema, cells: LogCells
+) -> int | None:
     times = cells.last_ms[cells.last_ms != NO_LAST]
     last = int(times.max()) if len(times) else None
     log = schema.impressions
     if last is not None and log.find_type("ts") == "DATE":
         # The day that it names ends when the local day does.
         day = datetime.fromtimestamp(last / 1000, UTC) + timedelta(days=1)
-        last = local_ms(day, experiment)
+        last = convert_to_epoch_ms(day, experiment)
     return find_covered_until(experiment, last)
 
 
@@ -160,12 +162,12 @@ def find_covered_until(experiment: Experiment, last_ms: int | None) -> int | Non
     end = datetime(last.year, last.month, last.day) + timedelta(days=1)
     if experiment.period is not None:
         end = min(end, experiment.period.bounds[1])
-    end_ms = local_ms(end, experiment)
+    end_ms = convert_to_epoch_ms(end, experiment)
     # A log that stops within an hour of midnight, or of the period's end, is taken to reach it.
     return end_ms if last_ms >= end_ms - _HOUR_MS else last_ms
 
 
-def local_ms(local: datetime, experiment: Experiment) -> int:
+def convert_to_epoch_ms(local: datetime, experiment: Experiment) -> int:
     """Convert a local time of the experiment to milliseconds since 1970 UTC."""
     return round(local.replace(tzinfo=ZoneInfo(experiment.timezone)).timestamp() * 1000)
 
@@ -226,7 +228,7 @@ def prepare(
     run.step("reading the logs")
     # Columns that are chosen once the log's are known need not be named anywhere.
     reads = None if extra else f"{experiment!r} {metrics!r} {EVENT_IDS} {NAMES}"
-    of_rows = {value.log for metric in metrics for value in row_values(metric)}
+    of_rows = {value.log for metric in metrics for value in list_row_values(metric)}
     outcomes = [OUTCOME + log for log in experiment.logs.events if log in of_rows]
     opened = open_logs(run, outcomes, reads)
     name = experiment.logs.rows_name
@@ -235,7 +237,9 @@ def prepare(
     kept = [*(extra(log) if callable(extra) else extra), *find_coarser_ids(experiment, log)]
     schema = build_schema(experiment, metrics, opened.columns, kept)
     # Only columns that this analysis reads matter: others may be missing.
-    lacking = lacking_columns(opened.files[name], list_columns_read(experiment, metrics, schema))
+    lacking = list_partial_columns(
+        opened.files[name], list_columns_read(experiment, metrics, schema)
+    )
     run.step("duplicates")
     repeats = find_repeats(engine, log, experiment.cleaning)
     join = choose_click_join(experiment, schema)
@@ -253,7 +257,7 @@ def prepare(
         if units_read or read or schema.outcomes or schema.table is not None:
             assignment = replace(assignment, units=units.write_units(run, schema, assignment.units))
             # A table of the columns that are read; a view where none are.
-            run.engine.view("logged_impressions", views.analysed_view(schema))
+            run.engine.view("logged_impressions", views.write_analysed_view(schema))
             if read:
                 run.step("impressions")
             # Several queries read the rows: the log is filtered once for all of them.
@@ -289,22 +293,22 @@ def prepare(
 def write_views(run: Run, schema: LogSchema, join: Sequence[str]) -> None:
     """Create the views and tables up to `logged`, each after what it reads."""
     experiment, engine = run.experiment, run.engine
-    engine.view("experiment", views.experiment_view(experiment))
+    engine.view("experiment", views.write_experiment_view(experiment))
     names = ", ".join(f"({literal(name)})" for name in experiment.variants)
     engine.view("variants", f"select * from (values {names}) as v (variant)")
-    engine.view("periods", views.periods_view(experiment))
-    engine.view("named_impressions", views.impressions_view(experiment, schema, engine, join))
+    engine.view("periods", views.write_periods_view(experiment))
+    engine.view("named_impressions", views.write_impressions_view(experiment, schema, engine, join))
     engine.view("seen" if experiment.switchback is None else "dated", query("1_log/seen"))
     if experiment.switchback is not None:
         engine.table("slots", query("1_log/slots"))
         engine.view("seen", query("1_log/switched"))
     if schema.items is not None:
-        engine.table("items", views.items_view(schema.items))
+        engine.table("items", views.write_items_view(schema.items))
     if schema.exposures is not None:
-        engine.view("exposures", views.exposures_view(experiment, schema.exposures, engine))
+        engine.view("exposures", views.write_exposures_view(experiment, schema.exposures, engine))
         engine.table("exposed", query("1_log/exposed"))
     _write_clicks(run, schema, join)
-    engine.view("logged", views.logged_view(experiment, schema))
+    engine.view("logged", views.write_logged_view(experiment, schema))
 
 
 _FEW = 100_000
@@ -332,7 +336,7 @@ def show_sums(run: Run, schema: LogSchema, are_units: bool) -> None:
     """
     engine = run.engine
     engine.view("logged_sums", query(f"2_units/logged_{'rows' if are_units else 'sums'}"))
-    engine.view("timed_sums", views.sums_view(run.experiment, schema, engine))
+    engine.view("timed_sums", views.write_sums_view(run.experiment, schema, engine))
     engine.view("dated_sums", query("2_units/dated_sums"))
 
 
@@ -341,7 +345,7 @@ def _read_cells(run: Run, schema: LogSchema) -> LogCells:
     experiment, engine = run.experiment, run.engine
     # Of a table of units, a draw of each row costs less in the pass than looking its unit up later.
     is_dealt = experiment.is_unit_table and experiment.trust.aa_runs
-    bucket = sub_bucket_sql(engine, experiment.salt, "unit_id") if is_dealt else None
+    bucket = write_sub_bucket(engine, experiment.salt, "unit_id") if is_dealt else None
     return read_cells(engine, schema, bucket)
 
 
@@ -363,7 +367,7 @@ def _list_row_columns(
         scores = views.score_columns(schema) if any(source.scored for source in sources) else []
         read = [*(c for source in sources for c in source.reads), *scores, *schema.events.values()]
     if keeps_extra and (read or cuts):
-        read += views.plain_columns(schema)
+        read += views.list_plain_columns(schema)
     if cuts:
         cut_columns = (quote(views.cut_name(name)) for name in cuts)
         read += ["in_period", *cut_columns, *schema.components.values()]
@@ -380,7 +384,7 @@ def find_faulty_expression(
         return error
     for text, name in schema.blends.items():
         score_schema = replace(schema, scores={text: name})
-        seen = views.impressions_view(experiment, score_schema, engine, ())
+        seen = views.write_impressions_view(experiment, score_schema, engine, ())
         if _fails(f"select max({name}) from ({seen}) as s", engine):
             models = [m for m, column in schema.model_scores.items() if column == name]
             return make_expression_error(f"models.{models[0]}.score: {text!r}", error)
@@ -389,7 +393,7 @@ def find_faulty_expression(
         return error
     for where, text, column, only in _list_expressions(experiment, metrics, schema):
         # By itself: a wrong type makes every query of all expressions fail.
-        logged = views.logged_view(experiment, only)
+        logged = views.write_logged_view(experiment, only)
         sums = (
             f"select cast(sum({column}) as bigint) as v from ({logged}) as logged "
             "group by unit_id, in_period, day"
@@ -435,8 +439,8 @@ def _list_expressions(
     sql = {column: sql for sql, column in (*schema.components.items(), *schema.events.items())}
     for metric in (m for m in metrics if m.needs <= has):
         # Those that quantiles rank first: their sums wrap what the user wrote.
-        ranked = ((term, schema.event) for term in event_terms(metric))
-        summed = ((term, schema.component) for term in row_terms(metric))
+        ranked = ((term, schema.event) for term in list_event_terms(metric))
+        summed = ((term, schema.component) for term in list_row_terms(metric))
         for term, column_of in (*ranked, *summed):
             for column in dict.fromkeys(column_of(term, v) for v in experiment.variants):
                 only = replace(none, components={**count_component, sql[column]: column})

@@ -15,9 +15,9 @@ from abeval.experiment.problems import suggest_name
 from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import OUTCOME, OWN_TABLE, ROW_UNIT, LogSource, Span
 from abeval.logs import checks
-from abeval.logs.files import FileFacts, file_facts, write_file_notes
+from abeval.logs.files import FileFacts, read_file_facts, write_file_notes
 from abeval.logs.mapping import LogColumns, map_columns
-from abeval.progress import Step, silent
+from abeval.progress import Step, ignore_step
 
 if TYPE_CHECKING:
     import duckdb
@@ -90,7 +90,7 @@ class Run:
     experiment: Experiment
     engine: Engine
     frames: Mapping[str, object] = field(default_factory=dict)
-    step: Step = silent
+    step: Step = ignore_step
 
 
 @contextmanager
@@ -131,7 +131,7 @@ def open_run(
         ]
         # SQL of the user runs later; it must not reach other files.
         engine.confine([*sources, *extra_sources])
-        yield Run(experiment, engine, frames, step or silent)
+        yield Run(experiment, engine, frames, step or ignore_step)
 
 
 _LOGS = ("impressions", "units", "clicks", "items", "exposures")
@@ -171,19 +171,19 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
         if not rows[log] and (is_untyped or log in ("impressions", "units")):
             of_days = "" if read is not None else " and [period]: rows of other days are not read"
             raise LogError(
-                f"the {_frame_name(log)} have no rows", f"check logs.{log}.path{of_days}"
+                f"the {_name_frame(log)} have no rows", f"check logs.{log}.path{of_days}"
             )
         # Items have no unit, and clicks need not have one.
         unit_column = source.columns.get("unit_id", experiment.unit).lower()
         lacks = log == "clicks" and unit_column not in {column.lower() for column in types}
         lacks |= log == "items" or experiment.unit == ROW_UNIT
-        framed = _frame_name(log) in run.frames
-        files[log] = FileFacts() if framed else file_facts(log, source, experiment.folder)
+        framed = _name_frame(log) in run.frames
+        files[log] = FileFacts() if framed else read_file_facts(log, source, experiment.folder)
         mapped = map_columns(log, source, types, None if lacks else experiment.unit, files[log])
         mapped = _find_seconds(run.engine, mapped)
         if mapped.may_have_days and not mapped.has_seconds and _has_only_days(run.engine, mapped):
             mapped = replace(mapped, types={**types, mapped.mapped["ts"]: "DATE"})
-            notes.append(f"All times of the {_frame_name(log)} are midnights: they are days.")
+            notes.append(f"All times of the {_name_frame(log)} are midnights: they are days.")
         columns[log] = mapped
         check_all_read(log, read, files[log])
         notes += of_log
@@ -249,7 +249,7 @@ def list_file_notes(opened: LogViews, lacking: Mapping[str, Sequence[str]]) -> I
     """
     for log, facts in opened.files.items():
         mapped = [*opened.columns[log].mapped.values()]
-        yield from write_file_notes(_frame_name(log), facts, lacking.get(log, mapped), mapped)
+        yield from write_file_notes(_name_frame(log), facts, lacking.get(log, mapped), mapped)
 
 
 def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int | None, int, list[str]]:
@@ -267,15 +267,15 @@ def open_log(run: Run, log: str, reads: str | None = None) -> tuple[int | None, 
     raw = name_relation("raw", log)
     rows = raw if is_plain else name_relation("log", log)
     # A query may read [tables] only.
-    if _frame_name(log) in run.frames or source.table or source.paths or source.query is None:
+    if _name_frame(log) in run.frames or source.table or source.paths or source.query is None:
         _add_log(run, log, rows, source, reads if is_plain else None)
     else:
         rows = ""
     read = left = engine.count(rows) if rows else 0
-    blank, the = engine.blank_rows(rows), f"The {_frame_name(log)} are"
+    blank, the = engine.blank_rows(rows), f"The {_name_frame(log)} are"
     span = engine.read_span(rows)
-    notes = [*_describe_span(_frame_name(log), span)]
-    notes += _describe_blank_rows(_frame_name(log), blank)
+    notes = [*_describe_span(_name_frame(log), span)]
+    notes += _describe_blank_rows(_name_frame(log), blank)
     if source.where is not None:
         kept = raw if source.query is None else name_relation("kept", log)
         left = _filter(run, log, source.where, rows, kept)
@@ -333,7 +333,7 @@ def _describe_blank_rows(name: str, rows: int) -> list[str]:
 def _add_log(
     run: Run, log: str, relation: str, source: LogSource, reads: str | None = None
 ) -> None:
-    frame = run.frames.get(_frame_name(log))
+    frame = run.frames.get(_name_frame(log))
     if frame is None:
         limited = source.map_unit(run.experiment.unit).limit_to(_find_span(run.experiment, log))
         run.engine.add_log(relation, limited, reads)
@@ -341,7 +341,7 @@ def _add_log(
         run.engine.add_frame(relation, frame, source, reads)
 
 
-def _frame_name(log: str) -> str:
+def _name_frame(log: str) -> str:
     """Return the name of a log's frame; of an outcome log, its own name."""
     return log.removeprefix(OUTCOME)
 

@@ -19,11 +19,11 @@ from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ROW_UNIT
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, make_missing_column_error, name_raw_column
 from abeval.metrics import definition
 from abeval.metrics.row_text import (
-    column_text,
-    expression_problem,
+    find_expression_problem,
     is_plain,
     list_columns,
     replace_plain_columns,
+    write_column_expression,
 )
 
 IMPRESSIONS, UNITS = "impressions", "units"
@@ -134,7 +134,7 @@ class LogSchema:
     @property
     def clicks_component(self) -> str:
         """Return the summed column that counts clicks."""
-        return self.components[_summed_sql(_CLICKED)]
+        return self.components[_write_summand(_CLICKED)]
 
     @property
     def scored_components(self) -> list[str]:
@@ -142,7 +142,7 @@ class LogSchema:
 
         Empty if no metric reads a score.
         """
-        served = (_summed_sql(_SCORED, score) for score in dict.fromkeys(self.score_of.values()))
+        served = (_write_summand(_SCORED, score) for score in dict.fromkeys(self.score_of.values()))
         # Columns of scores are not read just to count them.
         return [self.components[sql] for sql in served if sql in self.components]
 
@@ -166,20 +166,20 @@ class LogSchema:
         """Return the summed column of a term in one variant."""
         if isinstance(term, definition.ColumnTerm):
             return term.column
-        return self.components[_summed_sql(term, self.score_of.get(variant))]
+        return self.components[_write_summand(term, self.score_of.get(variant))]
 
     def event(self, term: definition.RowTerm, variant: str) -> str:
         """Return the column of the impressions with a term's values, in one variant."""
-        return self.events[value_sql(term, self.score_of.get(variant))]
+        return self.events[write_row_value(term, self.score_of.get(variant))]
 
     def row_value(self, value: definition.RowValue) -> str:
         """Return the column of a log with what its rows are worth to their units."""
         of_log = self.table if value.log == UNITS else self.outcomes.get(value.log)
-        return (self.events if of_log is None else of_log.values)[value_sql(value)]
+        return (self.events if of_log is None else of_log.values)[write_row_value(value)]
 
     def covariate(self, term: definition.UnitTerm) -> str | None:
         """Return the column of a covariate of the units' table; None without one."""
-        return None if self.table is None else self.table.covariates[_summed_sql(term)]
+        return None if self.table is None else self.table.covariates[_write_summand(term)]
 
 
 def build_schema(
@@ -199,15 +199,15 @@ def build_schema(
     log, schema = logs[experiment.logs.rows_name], _find_scores(experiment, logs)
     canonical = UNIT_COLUMNS if experiment.is_unit_table else EXPRESSION_COLUMNS
     computable = [m for m in metrics if m.needs <= schema.needs_met(experiment.unit)]
-    ranked = [term for metric in computable for term in definition.event_terms(metric)]
-    values = [value for metric in computable for value in definition.row_values(metric)]
+    ranked = [term for metric in computable for term in definition.list_event_terms(metric)]
+    values = [value for metric in computable for value in definition.list_row_values(metric)]
     own_values = [value for value in values if value.log == IMPRESSIONS]
     segments_and_cuts = {**experiment.row_segments, **experiment.cuts}
-    terms = [term for metric in computable for term in definition.row_terms(metric)]
+    terms = [term for metric in computable for term in definition.list_row_terms(metric)]
     read: list[definition.RowTerm | definition.RowValue] = [*terms, *ranked, *own_values]
     texts = [term.expression for term in read]
     texts += [
-        str(column_text(name))
+        str(write_column_expression(name))
         for metric in computable
         if metric.source.sql is not None
         for name in metric.source.reads
@@ -217,14 +217,14 @@ def build_schema(
     extra = [*list_own_columns([*schema.blends], log, SCORE_COLUMNS), *extra]
     label_sql = write_texts(segments_and_cuts, canonical)
     served = list(dict.fromkeys(map(schema.score_of.get, experiment.variants)))
-    ranks = [value_sql(term, score) for term in ranked for score in served]
+    ranks = [write_row_value(term, score) for term in ranked for score in served]
     is_scored = any("score" in metric.needs for metric in computable)
-    scored = [_summed_sql(_SCORED, score) for score in schema.score_of.values() if is_scored]
-    sums = [_summed_sql(term, score) for term in terms for score in served]
+    scored = [_write_summand(_SCORED, score) for score in schema.score_of.values() if is_scored]
+    sums = [_write_summand(term, score) for term in terms for score in served]
     return replace(
         schema,
         # The first, `c_1`, counts impressions: others read it by this name.
-        components=_number_columns("c", ["1", _summed_sql(_CLICKED), *scored, *sums]),
+        components=_number_columns("c", ["1", _write_summand(_CLICKED), *scored, *sums]),
         # The impressions have nothing of a segment that is known from the exposure.
         segments={
             name: label_sql.get(name, "cast('' as varchar)") for name in experiment.unit_values
@@ -233,7 +233,7 @@ def build_schema(
         cuts={name: label_sql[name] for name in experiment.cuts},
         own_columns=own_columns,
         kept_columns=_add_extra_columns(own_columns, extra, log),
-        events=_number_columns("v", [*ranks, *map(value_sql, own_values)]),
+        events=_number_columns("v", [*ranks, *map(write_row_value, own_values)]),
         outcomes={
             name: _build_computed(logs[OUTCOME + name], _OUTCOME_COLUMNS, of_log)
             for name in experiment.logs.events
@@ -246,7 +246,7 @@ def build_schema(
             UNIT_COLUMNS,
             [value for value in values if value.log == UNITS],
             experiment.unit_table.segments,
-            [term for metric in computable for term in definition.unit_terms(metric)],
+            [term for metric in computable for term in definition.list_unit_terms(metric)],
         ),
     )
 
@@ -281,9 +281,9 @@ def _build_computed(
     return ComputedColumns(
         log,
         list_own_columns(texts, log, canonical),
-        _number_columns("v", map(value_sql, values)),
+        _number_columns("v", map(write_row_value, values)),
         write_texts(segments, canonical),
-        _number_columns("u", map(_summed_sql, terms)),
+        _number_columns("u", map(_write_summand, terms)),
     )
 
 
@@ -335,7 +335,7 @@ def _score_problem(text: str, log: LogColumns) -> str | None:
     kind = log.types.get(_as_logged(text, log))
     if kind is not None:
         return None if is_number(kind) else f"column {text!r} is {kind}, but a score is a number"
-    problem = expression_problem(text)
+    problem = find_expression_problem(text)
     if problem is not None or list_columns(text) == (text.lower(),):
         lacks = f"the impressions have no column {text!r}{suggest_near_name(text, log.types)}"
         return (
@@ -371,11 +371,11 @@ def list_columns_read(
     return list(dict.fromkeys([*mapped, *chain(*scores.values()), *schema.own_columns]))
 
 
-def value_columns(
+def find_quantile_columns(
     schema: LogSchema, experiment: Experiment, metric: definition.Metric
 ) -> dict[str, str]:
     """Find the column that a quantile ranks, for each variant."""
-    (value,) = definition.event_terms(metric)
+    (value,) = definition.list_event_terms(metric)
     return {variant: schema.event(value, variant) for variant in experiment.variants}
 
 
@@ -444,7 +444,7 @@ def write_texts(texts: Mapping[str, str], canonical: Collection[str]) -> dict[st
 
 
 @cache
-def _summed_sql(term: definition.RowTerm | definition.UnitTerm, score: str | None = None) -> str:
+def _write_summand(term: definition.RowTerm | definition.UnitTerm, score: str | None = None) -> str:
     """Write a term as a whole number of each row, 0 without a finite value."""
     text = write_view_expression(term.expression, score, _find_canonical_columns(term))
     if term.resolution is None:
@@ -457,7 +457,9 @@ _NEVER_NULL = re.compile(r'[0-9]+|"click"|coalesce\("\w+", [0-9]+\)')
 """SQL over the views' columns that has a value in every row."""
 
 
-def value_sql(term: definition.RowTerm | definition.RowValue, score: str | None = None) -> str:
+def write_row_value(
+    term: definition.RowTerm | definition.RowValue, score: str | None = None
+) -> str:
     """Write a term as a whole number of each row, null for nothing."""
     text = write_view_expression(term.expression, score, _find_canonical_columns(term))
     # Distinct values are counted, not added: they may be of any type.

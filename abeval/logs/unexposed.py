@@ -17,7 +17,7 @@ from abeval.logs.cells import IN_PERIOD, LogCells
 from abeval.logs.placing import (
     UnitAssignment,
     find_observed_units,
-    lookup,
+    look_up_values,
     number_split_periods,
 )
 from abeval.logs.run import Run
@@ -60,7 +60,7 @@ def find_unexposed(run: Run, cells: LogCells, assignment: UnitAssignment) -> Une
     unexposed = [k.set_aside == "not_exposed" and k.phase == IN_PERIOD for k in cells.kinds]
     rows = np.flatnonzero(np.array(unexposed, dtype=bool)[cells.kind])
     is_never = assignment.candidate_index == arrays.NONE
-    variant = lookup(assignment.units.variant.astype(np.int64), assignment.unit_index)
+    variant = look_up_values(assignment.units.variant.astype(np.int64), assignment.unit_index)
     never = rows[is_never[cells.unit[rows]]]
     if len(never):
         hashes, of_never, unknown = _find_variants(run, cells, never)
@@ -98,7 +98,7 @@ def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> dict[str, in
     is logged with what is shown then. Of these rows `ms` is the median distance, and `grain` the
     seconds to which exposures are written, 0 if they are as fine as impressions.
     """
-    exposed_ms = lookup(assignment.logged.first_ms, assignment.candidate_index)
+    exposed_ms = look_up_values(assignment.logged.first_ms, assignment.candidate_index)
     exposed_ms = np.where(assignment.candidate_index == arrays.NONE, arrays.NO_FIRST, exposed_ms)
     unexposed = [k.set_aside == "not_exposed" and k.phase == IN_PERIOD for k in cells.kinds]
     rows = np.flatnonzero(np.array(unexposed, dtype=bool)[cells.kind])
@@ -153,4 +153,4 @@ def _find_variants(
         variant = np.where(by_rule | (seen.low == arrays.NONE), expected, variant)
     arms = units.find_name_indices(seen.names, experiment.variants)
     unknown = int((seen.low == arrays.NONE).sum()) if rule is None else 0
-    return seen.hashes, lookup(arms, variant), unknown
+    return seen.hashes, look_up_values(arms, variant), unknown

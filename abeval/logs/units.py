@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from abeval.assignment import SLOTS, SUB_BUCKETS
 from abeval.assignment.draws import Rule
 from abeval.bounds import MAX_SEGMENT_VALUES
-from abeval.engines.builders import rule_sql, sub_bucket_sql
+from abeval.engines.builders import write_rule_variant, write_sub_bucket
 from abeval.engines.sql import Engine, count_rows, literal, query, quote, write_index
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
@@ -107,7 +107,7 @@ def draw_numbers(
     return _compute_unit_values(engine, engine.hash60(experiment.salt, _ID), hashes)
 
 
-def sub_buckets(
+def assign_sub_buckets(
     engine: Engine, experiment: Experiment, hashes: arrays.Integers, cells: LogCells | None = None
 ) -> SubBuckets:
     """Return the sub-bucket of each unit, from its cells if they have it."""
@@ -115,7 +115,7 @@ def sub_buckets(
         return cells.sub_bucket[find_hash_indices(hashes, cells.hashes)]
     if cells is not None and cells.are_numbered:
         # Numbers need no rows of the frame.
-        drawn = f"cast({sub_bucket_sql(engine, experiment.salt, 'number')} as smallint) as drawn"
+        drawn = f"cast({write_sub_bucket(engine, experiment.salt, 'number')} as smallint) as drawn"
         rows = f"range(1, {len(cells.hashes) + 1}) as r (number)"
         return engine.compute(f"select {drawn} from {rows}")["drawn"][hashes - 1].astype(np.int16)
     return (draw_numbers(engine, experiment, hashes) // SLOTS % SUB_BUCKETS).astype(np.int16)
@@ -125,7 +125,7 @@ def apply_rule(
     engine: Engine, rule: Rule, hashes: arrays.Integers, names: Sequence[str]
 ) -> arrays.Codes:
     """Find the variant that a rule gives each unit, as an index, or `NONE`."""
-    expected = rule_sql(rule, _ID)
+    expected = write_rule_variant(rule, _ID)
     if expected is not None:
         return _compute_unit_values(
             engine, f"coalesce({write_index(f'({expected})', names)}, {arrays.NONE})", hashes
@@ -165,7 +165,7 @@ def write_units(run: Run, schema: LogSchema, units: arrays.Units) -> arrays.Unit
         f"{write_code_names('p.arm', [*experiment.variants])} as variant",
         *("p.stretch", "p.is_new", "p.crossover"),
         f"nullif(p.entered_ms, {arrays.NO_FIRST}) as first_ms",
-        f"{sub_bucket_sql(engine, experiment.salt, 'n.logged_id')} as sub_bucket",
+        f"{write_sub_bucket(engine, experiment.salt, 'n.logged_id')} as sub_bucket",
         *(f"{write_code_names(f'p.{name}', names)} as {name}" for name, names in segments.items()),
         *(f"p.{name}" for name in units.covariates),
     ]
@@ -259,7 +259,7 @@ def _find_exposure_segments(
 def _add_unit_table(run: Run, table: ComputedColumns, units: arrays.Units) -> arrays.Units:
     """Add to units what their table says; 0 and empty without a row in it."""
     engine = run.engine
-    engine.view("unit_log", views.unit_log_view(run.experiment, table))
+    engine.view("unit_log", views.write_unit_log_view(run.experiment, table))
     engine.table("described_rows", query("3_rows/described_rows"))
     texts = (quote(f"s_{name}") for name in table.segments)
     columns = [

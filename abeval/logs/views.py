@@ -81,7 +81,7 @@ def write_time_ms(log: LogColumns, engine: Engine, time: str | None = None) -> s
         return "cast(null as bigint)"
     value, source = time or quote(log.mapped["ts"]), log.source
     if source.time_unit is None:
-        stamp = _timestamp(log, value)
+        stamp = _write_timestamp(log, value)
         if source.ts_zone is not None:
             stamp = engine.utc_time(stamp, source.ts_zone)
         return engine.epoch_ms(stamp)
@@ -90,7 +90,7 @@ def write_time_ms(log: LogColumns, engine: Engine, time: str | None = None) -> s
     return f"case when {value} between {first} and {last} then cast({value} as bigint) end {scale}"
 
 
-def _timestamp(log: LogColumns, value: str) -> str:
+def _write_timestamp(log: LogColumns, value: str) -> str:
     """Write a time as a timestamp without a zone."""
     if log.find_type("ts") == "TIMESTAMPTZ_NS":
         # DuckDB has no cast from this type to a timestamp without a zone.
@@ -108,7 +108,7 @@ def write_valid_time(experiment: Experiment, log: LogColumns) -> str:
     value = write_column(log, "ts")
     if experiment.period is not None or not log.find_type("ts").startswith(("TIMESTAMP", "DATE")):
         return value
-    time = _timestamp(log, value)
+    time = _write_timestamp(log, value)
     return (
         f"case when {time} >= timestamp '0002-01-01' and {time} < timestamp '9999-01-01' "
         f"then {value} end"
@@ -146,7 +146,7 @@ def write_score(sql: str) -> str:
     return f"case when abs({value}) < 1e300 then {value} end"
 
 
-def _position(log: LogColumns, source: ImpressionLog) -> str:
+def _write_position(log: LogColumns, source: ImpressionLog) -> str:
     """Write the position, counted from 1."""
     if "position" not in log:
         return "cast(null as bigint)"
@@ -155,7 +155,7 @@ def _position(log: LogColumns, source: ImpressionLog) -> str:
     return f"{whole_number} + {1 - source.first_position}"
 
 
-def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
+def _write_dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
     """Write the dwell in whole milliseconds; a negative one is unknown."""
     if "dwell" not in log:
         return "cast(null as bigint)"
@@ -169,7 +169,7 @@ def _dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
     return f"case when {is_valid} then {value} end"
 
 
-def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
+def _write_click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
     """Write the three columns that tie a click to its impression.
 
     Unused ones are 0, or `last`.
@@ -179,7 +179,7 @@ def _click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[s
     return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]
 
 
-def copies_column(log: LogColumns) -> str:
+def name_copies_column(log: LogColumns) -> str:
     """Name the column that counts the copies of a row."""
     return quote(log.make_unused_name("copies"))
 
@@ -187,16 +187,16 @@ def copies_column(log: LogColumns) -> str:
 def _write_distinct_rows(log: LogColumns, rows: str, drop: bool = True) -> str:
     """Write rows of one event once, with the number of their copies."""
     if not drop:
-        return f"select *, 1 as {copies_column(log)} from {rows}"
+        return f"select *, 1 as {name_copies_column(log)} from {rows}"
     same = list_compared_columns(log)
     columns = [quote(c) if c in same else f"min({quote(c)}) as {quote(c)}" for c in log.types]
     return (
-        f"select {', '.join(columns)}, count(*) as {copies_column(log)} from {rows} "
+        f"select {', '.join(columns)}, count(*) as {name_copies_column(log)} from {rows} "
         f"group by {', '.join(map(quote, same))}"
     )
 
 
-def experiment_view(experiment: Experiment) -> str:
+def write_experiment_view(experiment: Experiment) -> str:
     """Write one row of the settings that queries read."""
     clicks, turns = experiment.logs.clicks, experiment.switchback
     attribution = "null" if clicks is None else round(clicks.attribution_hours * 3_600_000)
@@ -210,7 +210,7 @@ def experiment_view(experiment: Experiment) -> str:
     """
 
 
-def periods_view(experiment: Experiment) -> str:
+def write_periods_view(experiment: Experiment) -> str:
     """Write one row of the local bounds of period and pre-period, or null."""
     columns = list[str]()
     for name, period in (("period", experiment.period), ("before", experiment.pre_period)):
@@ -222,7 +222,7 @@ def periods_view(experiment: Experiment) -> str:
     return f"select {', '.join(columns)}"
 
 
-def impressions_view(
+def write_impressions_view(
     experiment: Experiment, schema: LogSchema, engine: Engine, join: Sequence[str]
 ) -> str:
     """Write every impression under canonical names, with local time and hour.
@@ -241,10 +241,10 @@ def impressions_view(
         f"{time} as own_ts",
         *(f"{write_column(log, n)} as {n}" for n in ("impression_id", "request_id", "item_id")),
         f"{write_variant(experiment, write_cast(log, 'variant', 'varchar'))} as variant",
-        f"{_position(log, source)} as position",
+        f"{_write_position(log, source)} as position",
         f"{write_cast(log, 'category', 'varchar')} as own_category",
         f"{write_click(log)} as own_click",
-        f"{_dwell_ms(log, source)} as own_dwell_ms",
+        f"{_write_dwell_ms(log, source)} as own_dwell_ms",
         f"{write_cast(log, 'propensity', 'double')} as propensity",
         *(f"{write_cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
         *(
@@ -253,7 +253,7 @@ def impressions_view(
             if text not in schema.blends
         ),
         *write_own_columns(log, schema.kept_columns),
-        *_click_keys(log, join, ms if "unit_id" in join else "0"),
+        *_write_click_keys(log, join, ms if "unit_id" in join else "0"),
     ]
     # What is local already needs no conversion, which is much faster.
     is_local = log.find_type("ts") == "TIMESTAMP" and (source.ts_zone or "UTC") == zone
@@ -261,7 +261,7 @@ def impressions_view(
     if is_local:
         columns.append(f"{time} as ts")
     else:
-        ts = engine.local_time("time_ms", _zone(experiment, log))
+        ts = engine.local_time("time_ms", _choose_zone(experiment, log))
         timed, rows = f", timed as (select *, {ts} as ts from named)", "timed"
     slots = list[str]()
     if turns is not None:
@@ -272,9 +272,9 @@ def impressions_view(
         since = f"{at} - {turns.slot_ms} * {number} as since_ms"
         slots = [f"{schema.segments['design.cluster']} as cluster", f"{number} as slot", since]
     derived = [
-        f"{_hour(experiment, log, engine)} as hour_ts",
+        f"{_write_hour(experiment, log, engine)} as hour_ts",
         *slots,
-        *_blended_scores(schema),
+        *_write_blended_scores(schema),
         write_not_compared(experiment, schema),
     ]
     return f"""
@@ -284,7 +284,7 @@ def impressions_view(
     """
 
 
-def _blended_scores(schema: LogSchema) -> list[str]:
+def _write_blended_scores(schema: LogSchema) -> list[str]:
     """Write the scores that are expressions, over canonical columns."""
     # The category of an item log comes later.
     as_named = {"category": "own_category"}
@@ -292,7 +292,7 @@ def _blended_scores(schema: LogSchema) -> list[str]:
     return [f"{write_score(f'({sql[text]})')} as {name}" for text, name in schema.blends.items()]
 
 
-def _zone(experiment: Experiment, log: LogColumns) -> str:
+def _choose_zone(experiment: Experiment, log: LogColumns) -> str:
     """Return the zone in which local times are wanted."""
     # A DATE is a local day already; converting it could move it.
     return "UTC" if log.find_type("ts") == "DATE" else experiment.timezone
@@ -301,25 +301,25 @@ def _zone(experiment: Experiment, log: LogColumns) -> str:
 def _is_counted_in_utc(experiment: Experiment, log: LogColumns) -> bool:
     """Tell whether hours are first counted in UTC, and then become local."""
     # Converting each hour of a unit, not each impression, takes a third off the pass over the log.
-    bounds = _bounds(experiment)
+    bounds = _list_period_bounds(experiment)
     is_converted = log.find_type("ts") != "DATE" and log.source.ts_zone in (None, "UTC")
     return bool(bounds) and is_converted and has_whole_hours(experiment.timezone, *bounds)
 
 
-def _bounds(experiment: Experiment) -> list[datetime]:
+def _list_period_bounds(experiment: Experiment) -> list[datetime]:
     """List the local times at which periods begin or end."""
     periods = (experiment.period, experiment.pre_period)
     return sorted({bound for period in periods if period is not None for bound in period.bounds})
 
 
-def _hour(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
+def _write_hour(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     """Write the hour of an impression, in UTC or local."""
     if _is_counted_in_utc(experiment, log):
         utc = engine.local_time("time_ms", "UTC")
         is_number = log.source.time_unit is not None
-        return f"date_trunc('hour', {utc if is_number else _timestamp(log, 'own_ts')})"
+        return f"date_trunc('hour', {utc if is_number else _write_timestamp(log, 'own_ts')})"
     hour = "date_trunc('hour', ts)"
-    for bound in _bounds(experiment):
+    for bound in _list_period_bounds(experiment):
         if bound.minute or bound.second or bound.microsecond:
             time = f"timestamp {literal(str(bound))}"
             # A bound of the period within an hour divides it, so that no cell is in two phases.
@@ -327,7 +327,7 @@ def _hour(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     return hour
 
 
-def sums_view(experiment: Experiment, schema: LogSchema, engine: Engine) -> str:
+def write_sums_view(experiment: Experiment, schema: LogSchema, engine: Engine) -> str:
     """Write the sums of the log with their local hour."""
     log, ts = schema.impressions, "hour_ts"
     if _is_counted_in_utc(experiment, log):
@@ -380,7 +380,7 @@ def score_columns(schema: LogSchema) -> list[str]:
     return list(dict.fromkeys(schema.score_of.values()))
 
 
-def _kept_columns(schema: LogSchema) -> list[str]:
+def _list_kept_columns(schema: LogSchema) -> list[str]:
     """List the columns of scores, and the log's own."""
     return [
         *schema.scores.values(),
@@ -399,13 +399,13 @@ def cut_name(name: str) -> str:
     return f"k_{name}"
 
 
-def plain_columns(schema: LogSchema) -> list[str]:
+def list_plain_columns(schema: LogSchema) -> list[str]:
     """List the columns of the impressions except times and sums."""
     plain = [name for name in _LOGGED if name not in ("unit_id", "ts", "variant")]
-    return [*plain, *_kept_columns(schema)]
+    return [*plain, *_list_kept_columns(schema)]
 
 
-def logged_view(experiment: Experiment, schema: LogSchema) -> str:
+def write_logged_view(experiment: Experiment, schema: LogSchema) -> str:
     """Write every impression with click, dwell, components, segments and cuts.
 
     Components are `c_…`, segments `s_…`, cuts `k_…`. Components that could fail are computed only
@@ -419,7 +419,7 @@ def logged_view(experiment: Experiment, schema: LogSchema) -> str:
     )
     columns = [
         *([] if schema.exposures is None else ["is_exposed"]),
-        *_kept_columns(schema),
+        *_list_kept_columns(schema),
         *(f"{sql} as {name}" for name, sql in segments_and_cuts),
         # Rows that are set aside form cells of their own, whose number of rows alone is read.
         *(
@@ -440,7 +440,7 @@ def logged_view(experiment: Experiment, schema: LogSchema) -> str:
         before = "in_period and i.time_ms < e.first_ms"
         exposed = [f"e.unit_id is not null and not coalesce({before}, false) as is_exposed"]
         counts += " and is_exposed"
-    category, item_join = _category(schema, _reads_category(schema))
+    category, item_join = _write_category(schema, _reads_category(schema))
     return f"""
     with joined as (
       select i.*, {category.format("own_category")} as category, {clicked} as click,
@@ -457,14 +457,14 @@ def logged_view(experiment: Experiment, schema: LogSchema) -> str:
     """
 
 
-def analysed_view(schema: LogSchema) -> str:
+def write_analysed_view(schema: LogSchema) -> str:
     """Write the impressions of analysed units, by their number in `unit_names`."""
     logged_columns = [f"i.{name}" for name in _LOGGED if name not in ("unit_id", "category")]
     computed = [*_part_columns(schema), *schema.components.values(), *schema.events.values()]
-    category, item_join = _category(schema, not _reads_category(schema))
+    category, item_join = _write_category(schema, not _reads_category(schema))
     return f"""
     select n.unit_id, {category.format("category")} as category,
-      {", ".join([*logged_columns, *_kept_columns(schema), *computed])}
+      {", ".join([*logged_columns, *_list_kept_columns(schema), *computed])}
     from logged i join unit_names n on i.unit_id = n.logged_id {item_join}
     where i.counts
     """
@@ -477,7 +477,7 @@ def _reads_category(schema: LogSchema) -> bool:
     return any(quote("category") in sql for sql in texts)
 
 
-def _category(schema: LogSchema, is_joined: bool) -> tuple[str, str]:
+def _write_category(schema: LogSchema, is_joined: bool) -> tuple[str, str]:
     """Write the category, and the join of the item log where it is needed."""
     if not (is_joined and schema.has_item_categories):
         return "i.{}", ""
@@ -488,13 +488,15 @@ _PART = "design.part"
 """Segment of the part of a slot: a quarter, or why it is set aside."""
 
 
-def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]) -> str:
+def write_clicks_view(
+    source: ClickLog, log: LogColumns, engine: Engine, join: Sequence[str]
+) -> str:
     """Write clicks under canonical names, exact duplicates once."""
     columns = [
-        f"{copies_column(log)} as copies",
+        f"{name_copies_column(log)} as copies",
         f"{write_time_ms(log, engine)} as time_ms",
-        f"{_dwell_ms(log, source)} as dwell_ms",
-        *_click_keys(log, join),
+        f"{_write_dwell_ms(log, source)} as dwell_ms",
+        *_write_click_keys(log, join),
     ]
     return f"""
     with once as ({_write_distinct_rows(log, "raw_clicks")})
@@ -502,7 +504,7 @@ def clicks_view(source: ClickLog, log: LogColumns, engine: Engine, join: Sequenc
     """
 
 
-def items_view(log: LogColumns) -> str:
+def write_items_view(log: LogColumns) -> str:
     """Write one row per item, with its first category by name."""
     item = write_column(log, "item_id")
     return f"""
@@ -511,7 +513,7 @@ def items_view(log: LogColumns) -> str:
     """
 
 
-def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
+def write_exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     """Write exposures under canonical names, with the segments that they tell."""
     unit, values = write_column(log, "unit_id"), experiment.known_from("exposure")
     canonical_columns = [
@@ -530,12 +532,12 @@ def exposures_view(experiment: Experiment, log: LogColumns, engine: Engine) -> s
     """
 
 
-def unit_log_view(experiment: Experiment, table: ComputedColumns) -> str:
+def write_unit_log_view(experiment: Experiment, table: ComputedColumns) -> str:
     """Write the rows of the units' table, with one column of each kind."""
     log = table.log
     canonical_columns = [
         f"{write_column(log, 'unit_id')} as unit_id",
-        f"{copies_column(log)} as copies",
+        f"{name_copies_column(log)} as copies",
         *write_own_columns(log, table.own_columns),
     ]
     columns = [
@@ -552,7 +554,7 @@ def unit_log_view(experiment: Experiment, table: ComputedColumns) -> str:
     """
 
 
-def outcome_view(
+def write_outcome_view(
     experiment: Experiment, name: str, outcome: ComputedColumns, engine: Engine
 ) -> str:
     """Write the rows of an outcome log under canonical names, with their worth."""
@@ -572,7 +574,7 @@ def outcome_view(
         ms = f"case when date_trunc('day', {time}) = {time} then {end_ms} else {ms} end"
     columns = [
         f"{write_column(log, 'unit_id')} as logged_id",
-        f"{copies_column(log)} as copies",
+        f"{name_copies_column(log)} as copies",
         f"{ms} as time_ms",
         *own_ts,
         *write_own_columns(log, outcome.own_columns),
@@ -590,7 +592,7 @@ def outcome_view(
     """
 
 
-def entry_view(experiment: Experiment, schema: LogSchema, engine: Engine) -> str:
+def write_entry_view(experiment: Experiment, schema: LogSchema, engine: Engine) -> str:
     """Write when each analysed unit was exposed: logged, UTC and local day."""
     log = schema.impressions if schema.exposures is None else schema.exposures
     zone, exposed = experiment.timezone, "first_ms"

@@ -21,23 +21,25 @@ _ENTRY_POINTS = "abeval.metrics"
 """Group of entry points of other packages, functions that add metrics."""
 
 
-def builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric]:
+def load_builtin_metrics(long_seconds: float, gap_minutes: float) -> dict[str, Metric]:
     """Return every built-in metric by name.
 
     Example:
-        >>> builtin_metrics(30, 30)["ctr"].formula
+        >>> load_builtin_metrics(30, 30)["ctr"].formula
         'Σ clicks / Σ impressions'
     """
     thresholds = {"long_seconds": long_seconds, "gap_minutes": gap_minutes}
     # Logs have dwell in milliseconds.
     thresholds["long_ms"] = round(long_seconds * 1000)
-    return {name: _metric(name, entry, thresholds) for name, entry in _TABLE["metrics"].items()}
+    return {
+        name: _build_metric(name, entry, thresholds) for name, entry in _TABLE["metrics"].items()
+    }
 
 
-def dwell_quantile(level: float) -> Metric:
+def build_dwell_quantile(level: float) -> Metric:
     """Build the metric of a quantile of dwell over clicks."""
     entry = {**_TABLE["metrics"]["dwell_p50"], "level": level}
-    return _metric(f"dwell_p{round(100 * level)}", entry, {})
+    return _build_metric(f"dwell_p{round(100 * level)}", entry, {})
 
 
 def find_added_metrics(names: Iterable[str]) -> Mapping[str, Metric]:
@@ -65,9 +67,9 @@ def read_entry_points() -> None:
         pass
 
 
-def _metric(name: str, entry: Mapping[str, Any], thresholds: Mapping[str, float]) -> Metric:
+def _build_metric(name: str, entry: Mapping[str, Any], thresholds: Mapping[str, float]) -> Metric:
     """Build a metric from its table in `builtin.toml`."""
-    terms = {key: _term(entry[key], thresholds) for key in ("value", "per") if key in entry}
+    terms = {key: _build_term(entry[key], thresholds) for key in ("value", "per") if key in entry}
     left_out = entry.get("left_out", {}).items()
     fields = {
         "kind": "ratio" if "per" in entry else "mean",
@@ -77,12 +79,12 @@ def _metric(name: str, entry: Mapping[str, Any], thresholds: Mapping[str, float]
         "needs": frozenset(entry["needs"]),
         "source": _SOURCES[entry.get("source", "unit_day")],
         "direction": Direction(**entry.get("direction", {})),
-        "left_out": tuple((text, _term(term, thresholds)) for text, term in left_out),
+        "left_out": tuple((text, _build_term(term, thresholds)) for text, term in left_out),
     }
     return Metric(name, **fields)
 
 
-def _term(entry: str | Mapping[str, Any], thresholds: Mapping[str, float]) -> Term:
+def _build_term(entry: str | Mapping[str, Any], thresholds: Mapping[str, float]) -> Term:
     """Build a term from its name, or from its table."""
     table = _TABLE["terms"][entry] if isinstance(entry, str) else entry
     if "column" in table:

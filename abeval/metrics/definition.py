@@ -181,7 +181,7 @@ CATALOGUE = Source(
 )
 
 
-def events_source(log: str) -> Source:
+def build_events_source(log: str) -> Source:
     """Build the source of a log's events since exposure.
 
     A funnel has several logs: its source has an empty name.
@@ -442,20 +442,20 @@ class Metric:
         return self.direction.toward is not None or self.within is not None
 
 
-def no_cuts(metric: Metric) -> str | None:
+def explain_no_cuts(metric: Metric) -> str | None:
     """Return why a metric has no value in a part of the traffic; None if it has."""
     # Days of several cells overlap, so their counts do not add up.
-    if metric.source.no_cuts is None and ColumnTerm("c_days") in value_terms(metric):
+    if metric.source.no_cuts is None and ColumnTerm("c_days") in list_value_terms(metric):
         return "a day may have impressions of several cells"
     return metric.source.no_cuts
 
 
 def splits_by_cut(metric: Metric) -> bool:
     """Tell whether a difference splits into changes within cells and of the mix."""
-    return metric.kind == "ratio" and metric.source == UNIT_DAY and no_cuts(metric) is None
+    return metric.kind == "ratio" and metric.source == UNIT_DAY and explain_no_cuts(metric) is None
 
 
-def rounding(metric: Metric) -> float:
+def find_rounding_step(metric: Metric) -> float:
     """Return the rounding step of the numerator's values; 0 if exact.
 
     A smaller spread of values may be rounding noise.
@@ -469,49 +469,49 @@ def rounding(metric: Metric) -> float:
             return 0.0
 
 
-def row_terms(metric: Metric) -> tuple[RowTerm, ...]:
+def list_row_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """List the terms of a metric that are summed over impressions."""
     counted = (term for _, term in (*metric.left_out, *metric.lacking))
     value = None if metric.kind == "quantile" else metric.value
     terms = (value, metric.per, *counted, *(metric.presence_terms or ()), *metric.covariates)
     direct_terms = tuple(term for term in terms if isinstance(term, RowTerm))
-    return (*direct_terms, *(term for part in metric.parts for term in row_terms(part)))
+    return (*direct_terms, *(term for part in metric.parts for term in list_row_terms(part)))
 
 
-def value_terms(metric: Metric) -> tuple[Term, ...]:
+def list_value_terms(metric: Metric) -> tuple[Term, ...]:
     """Return the metric's numerator, and its denominator if it is a ratio."""
     return tuple(term for term in (metric.value, metric.per) if term is not None)
 
 
-def scales(metric: Metric) -> tuple[float, float]:
+def list_scales(metric: Metric) -> tuple[float, float]:
     """Return the value of 1 in the integer sums of numerator and denominator."""
     value, per = (1.0 if term is None else term.scale for term in (metric.value, metric.per))
     return value, per
 
 
-def covariate_scales(metric: Metric) -> tuple[float, ...]:
+def list_covariate_scales(metric: Metric) -> tuple[float, ...]:
     """Return the scales of y, x, the covariates and the newness flag.
 
     The covariates are the metric's own earlier sums first, then the further ones.
     """
-    terms = (*value_terms(metric), *metric.covariates)
-    return (*scales(metric), *(term.scale for term in terms), 1.0)
+    terms = (*list_value_terms(metric), *metric.covariates)
+    return (*list_scales(metric), *(term.scale for term in terms), 1.0)
 
 
-def event_terms(metric: Metric) -> tuple[RowTerm, ...]:
+def list_event_terms(metric: Metric) -> tuple[RowTerm, ...]:
     """Return the value that a quantile ranks; none for other kinds."""
     if metric.kind == "quantile" and isinstance(metric.value, RowTerm):
         return (metric.value,)
     return ()
 
 
-def row_values(metric: Metric) -> tuple[RowValue, ...]:
+def list_row_values(metric: Metric) -> tuple[RowValue, ...]:
     """List the row values that a metric, or a part of it, is computed from."""
     per_unit = metric.per_unit
     direct = () if per_unit is None else (*per_unit.values, *per_unit.nulls, *per_unit.presence)
-    return (*direct, *(value for part in metric.parts for value in row_values(part)))
+    return (*direct, *(value for part in metric.parts for value in list_row_values(part)))
 
 
-def unit_terms(metric: Metric) -> tuple[UnitTerm, ...]:
+def list_unit_terms(metric: Metric) -> tuple[UnitTerm, ...]:
     """List the covariates of a metric that are in the table of units."""
     return tuple(term for term in metric.covariates if isinstance(term, UnitTerm))

@@ -60,7 +60,7 @@ def parse_expression(text: str) -> exp.Expr:
         >>> parse_expression("price * Click").sql()
         'price * click'
     """
-    problem = expression_problem(text)
+    problem = find_expression_problem(text)
     if problem is not None:
         raise ExperimentError(f"expression {problem}")
     tree = parse_tree(text)
@@ -71,7 +71,7 @@ def parse_expression(text: str) -> exp.Expr:
 
 
 @lru_cache(maxsize=4096)
-def expression_problem(text: str) -> str | None:
+def find_expression_problem(text: str) -> str | None:
     """Return why `text` is no row-level scalar expression; None if it is."""
     quoted = repr(text if len(text) <= 200 else f"{text[:200]}…")
     if not text.strip():
@@ -82,7 +82,11 @@ def expression_problem(text: str) -> str | None:
         tree = parse_tree(text)
         # An operator without an operand parses, but its written form does not.
         parse_tree(tree.sql(dialect="duckdb", identify=True))
-        wrong = "is nested too deeply" if _depth(tree) > _DEEPEST else _wrong_part(tree)
+        wrong = (
+            "is nested too deeply"
+            if _measure_depth(tree) > _DEEPEST
+            else _describe_wrong_part(tree)
+        )
     except RecursionError:
         wrong = "is nested too deeply"
     except SqlglotError as error:
@@ -130,7 +134,7 @@ def parse_select(text: str) -> exp.Query:
     return trees[0]
 
 
-def _depth(tree: exp.Expr) -> int:
+def _measure_depth(tree: exp.Expr) -> int:
     # Level by level, for recursion would fail on the trees to be refused.
     depth, level = 0, [tree]
     while level:
@@ -143,7 +147,7 @@ def _place(error: SqlglotError) -> str:
     return f": look at character {first['col']}, `{first['highlight']}`" if first else ""
 
 
-def _wrong_part(tree: exp.Expr) -> str | None:
+def _describe_wrong_part(tree: exp.Expr) -> str | None:
     """Describe the first part of an expression that is not allowed."""
     for kind, what in _FORBIDDEN:
         node = tree.find(kind)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from abeval.metrics.definition import Metric, event_terms, row_terms
+from abeval.metrics.definition import Metric, list_event_terms, list_row_terms
 from abeval.stats.records import Floats
 
 if TYPE_CHECKING:
@@ -59,24 +59,24 @@ def replace_plain_columns(text: str, name: Callable[[str], str]) -> str:
     return _COLUMN.sub(lambda column: name(column[0]), text)
 
 
-def expression_problem(text: str) -> str | None:
+def find_expression_problem(text: str) -> str | None:
     """Return why `text` is no row-level scalar expression; None if it is."""
     if len(text) <= _LONGEST and is_plain(text):
         return None
     from abeval.metrics import expressions
 
-    return expressions.expression_problem(text)
+    return expressions.find_expression_problem(text)
 
 
-def column_text(name: object) -> object:
+def write_column_expression(name: object) -> object:
     """Return the expression for a column, quoted if necessary.
 
     Example:
-        >>> column_text("spent"), column_text('a"b; drop')
+        >>> write_column_expression("spent"), write_column_expression('a"b; drop')
         ('spent', '"a""b; drop"')
     """
     is_word = not isinstance(name, str) or re.fullmatch(r"(?a)[a-zA-Z]\w*", name)
-    if not name or (is_word and expression_problem(str(name)) is None):
+    if not name or (is_word and find_expression_problem(str(name)) is None):
         return name
     # SQL doubles a quote within a quoted name.
     escaped = str(name).replace('"', '""')
@@ -98,19 +98,19 @@ def list_columns(text: str) -> tuple[str, ...]:
     return tuple(expressions.list_columns(expressions.parse_expression(text)))
 
 
-def over_columns(text: str, columns: Iterable[str]) -> str | None:
+def write_over_columns(text: str, columns: Iterable[str]) -> str | None:
     """Write an expression over a log's own columns; None if it lacks one.
 
     Example:
-        >>> over_columns("0.3 * new + 0.7 * Base", ["new", "base"])
+        >>> write_over_columns("0.3 * new + 0.7 * Base", ["new", "base"])
         '0.3e0 * "new" + 0.7e0 * "base"'
-        >>> over_columns("score A", ["score A"]), over_columns("new", ["base"])
+        >>> write_over_columns("score A", ["score A"]), write_over_columns("new", ["base"])
         ('"score A"', None)
     """
     by_lower = {column.lower(): column for column in columns}
     if text.lower() in by_lower:
         return '"' + by_lower[text.lower()].replace('"', '""') + '"'
-    if expression_problem(text) is not None or not {*list_columns(text)} <= by_lower.keys():
+    if find_expression_problem(text) is not None or not {*list_columns(text)} <= by_lower.keys():
         return None
     from abeval.metrics.expressions import replace_columns
 
@@ -152,11 +152,11 @@ _MAY = "metrics by name, numbers, + - * / and parentheses, pow, abs, sqrt, exp, 
 _LONGEST = 1000
 
 
-def function_problem(text: str) -> str | None:
+def find_function_problem(text: str) -> str | None:
     """Return why `text` is no function of metrics; None if it is.
 
     Example:
-        >>> function_problem("ctr * dwell_per_click"), function_problem("sum(ctr)")
+        >>> find_function_problem("ctr * dwell_per_click"), find_function_problem("sum(ctr)")
         (None, "'sum(ctr)' contains `SUM(ctr)`; it may contain metrics by name, numbers, + - * / \
 and parentheses, pow, abs, sqrt, exp, ln")
     """
@@ -202,20 +202,22 @@ def evaluate(text: str, values: Mapping[str, Floats]) -> Floats:
         return values[text]
     from abeval.metrics.expressions import parse_tree
 
-    return _value(parse_tree(text), values)
+    return _evaluate_node(parse_tree(text), values)
 
 
-def _value(node: "exp.Expr", values: Mapping[str, Floats]) -> Floats:
+def _evaluate_node(node: "exp.Expr", values: Mapping[str, Floats]) -> Floats:
     kind = type(node).__name__
     if kind == "Paren":
-        return _value(node.this, values)
+        return _evaluate_node(node.this, values)
     if kind == "Column":
         return values[node.name]
     if kind == "Literal":
         return np.asarray(float(node.name))
     if kind in _TWO:
-        return _TWO[kind](_value(node.this, values), _value(node.expression, values))
-    return _ONE[kind](_value(node.this, values))
+        return _TWO[kind](
+            _evaluate_node(node.this, values), _evaluate_node(node.expression, values)
+        )
+    return _ONE[kind](_evaluate_node(node.this, values))
 
 
 def _is_known(node: "exp.Expr") -> bool:
@@ -227,23 +229,23 @@ def _is_known(node: "exp.Expr") -> bool:
     return kind in _LEAVES or kind in _TWO or kind in _ONE
 
 
-def _columns_of_metric(metric: Metric) -> frozenset[str]:
+def _list_metric_columns(metric: Metric) -> frozenset[str]:
     """List the columns that a metric depends on, in lower case.
 
     Example:
-        >>> from abeval.metrics.builtin import builtin_metrics
-        >>> builtin = builtin_metrics(30, 30)
-        >>> sorted(_columns_of_metric(builtin["ctr"]))
+        >>> from abeval.metrics.builtin import load_builtin_metrics
+        >>> builtin = load_builtin_metrics(30, 30)
+        >>> sorted(_list_metric_columns(builtin["ctr"]))
         ['click']
-        >>> sorted(_columns_of_metric(builtin["sessions_per_user"]))
+        >>> sorted(_list_metric_columns(builtin["sessions_per_user"]))
         ['day', 'in_period', 'time_ms', 'ts', 'unit']
     """
-    terms = (*row_terms(metric), *event_terms(metric))
+    terms = (*list_row_terms(metric), *list_event_terms(metric))
     texts = {column.lower() for term in terms for column in list_columns(term.expression)}
-    parts = (_columns_of_metric(part) for part in metric.parts)
+    parts = (_list_metric_columns(part) for part in metric.parts)
     return frozenset(texts).union(metric.needs, metric.source.reads, *parts)
 
 
-def reading(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:
+def list_dependent_metrics(metrics: Iterable[Metric], columns: Collection[str]) -> tuple[str, ...]:
     """List the metrics that read any of these columns."""
-    return tuple(m.name for m in metrics if not _columns_of_metric(m).isdisjoint(columns))
+    return tuple(m.name for m in metrics if not _list_metric_columns(m).isdisjoint(columns))

@@ -14,11 +14,11 @@ from abeval.experiment.load import make_source
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
 from abeval.experiment.sources import ROW_UNIT
-from abeval.files import real
+from abeval.files import resolve_path
 from abeval.logs.mapping import LogColumns, name_raw_column
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.stats.off_policy import Policy, Rows, unsupported_share
+from abeval.stats.off_policy import Policy, Rows, sum_unsupported_share
 from abeval.stats.records import Integers
 
 
@@ -103,7 +103,7 @@ def read_policy_log(
     if unusable := fetch_int(engine, odd):
         what = f"reward column {reward!r}: {unusable} impressions have no usable value"
         raise LogError(what, "a reward is a number of at least 0; write 0 if nothing was earned")
-    engine.table("policy", _policy_sql(engine, experiment, choice))
+    engine.table("policy", _write_policy_query(engine, experiment, choice))
     if choice.table is not None:
         _check_table(engine)
     for name in ("policy_items", "policy_units"):
@@ -126,12 +126,12 @@ def _check_columns(log: LogColumns, choice: PolicyChoice, columns: Mapping[str, 
             raise LogError(f"column {column!r} is {kind}, but a {what} must be a number")
 
 
-def _policy_sql(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> str:
+def _write_policy_query(engine: Engine, experiment: Experiment, choice: PolicyChoice) -> str:
     """Return the SQL of the policy: `position, item_id, probability`."""
     if choice.table is None:
         return query("offline_policy/empirical_policy")
     if isinstance(choice.table, str | Path):
-        path = str(real(experiment.folder / choice.table))
+        path = str(resolve_path(experiment.folder / choice.table))
         engine.add_log("raw_policy", make_source({"path": path}))
     else:
         engine.add_frame("raw_policy", choice.table)
@@ -174,7 +174,7 @@ def _fetch_log(engine: Engine, source: str, choice: PolicyChoice, clustered: boo
         raise LogError(f"no impression of variant {source!r} has an item_id")
     position = used["position"].to_numpy(dtype=np.int64)
     positions, context = np.unique(position, return_inverse=True)
-    policy, unsupported = _policy(engine, positions, context) if is_whole else (None, None)
+    policy, unsupported = _encode_policy(engine, positions, context) if is_whole else (None, None)
     columns = ("reward", "propensity", "evaluation")
     reward, logging, evaluation = (
         used[name].to_numpy(dtype=np.float64, na_value=np.nan) for name in columns
@@ -192,7 +192,7 @@ def _fetch_log(engine: Engine, source: str, choice: PolicyChoice, clustered: boo
     )
 
 
-def _policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Policy, float]:
+def _encode_policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Policy, float]:
     """Return the policy as codes, and its share on items without support."""
     cells = engine.frame(query("offline_policy/policy_support"))
     # A position that is never in the log is not a context.
@@ -201,5 +201,5 @@ def _policy(engine: Engine, positions: Integers, context: Integers) -> tuple[Pol
     p = there["probability"].to_numpy(dtype=np.float64)
     # A position weighs by its share of the log's impressions.
     share = (np.bincount(context) / context.size)[where]
-    unsupported = 1.0 if there.empty else unsupported_share(p, there["times"].to_numpy(), share)
+    unsupported = 1.0 if there.empty else sum_unsupported_share(p, there["times"].to_numpy(), share)
     return Policy(where, there["item_no"].to_numpy(dtype=np.int64), p), unsupported

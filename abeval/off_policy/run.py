@@ -58,7 +58,7 @@ class OffPolicyOptions:
         yield from (("dros", x) for x in self.shrink)
 
 
-def off_policy(
+def evaluate_policy(
     run: Run,
     source: str,
     choice: PolicyChoice,
@@ -75,7 +75,7 @@ def off_policy(
     run.step("estimating")
     options = options or OffPolicyOptions()
     support, refusal = _support(log, options.min_ess)
-    answers = _answers(log, refusal, experiment.alpha, options)
+    answers = _estimate_policy_values(log, refusal, experiment.alpha, options)
     realised = None if log.target is None else _estimate_realised(log.target, experiment.alpha)
     return OffPolicyResult(
         experiment=experiment.name,
@@ -84,9 +84,9 @@ def off_policy(
         alpha=experiment.alpha,
         support=support,
         realised=realised,
-        rows=tuple(_row(name, answer, realised) for name, answer in answers.items()),
+        rows=tuple(_build_row(name, answer, realised) for name, answer in answers.items()),
         set_aside=log.set_aside,
-        notes=tuple(_notes(log, support, choice)),
+        notes=tuple(_write_notes(log, support, choice)),
     )
 
 
@@ -96,7 +96,7 @@ def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | 
     try:
         if log.policy is not None:
             estimators.check_policy(log.policy, log.context)
-        weights = estimators.importance_weights(rows.logging, rows.evaluation)
+        weights = estimators.compute_importance_weights(rows.logging, rows.evaluation)
         diagnostics = estimators.diagnose(rows.reward, weights, rows.clusters, log.unsupported)
         estimators.check_support(diagnostics, min_ess)
     except Refusal as why:
@@ -107,7 +107,7 @@ def _support(log: PolicyLog, min_ess: float) -> tuple[Support | None, Refusal | 
     return Support(**diagnostics._asdict(), reason=reason, message=message), refusal
 
 
-def _answers(
+def _estimate_policy_values(
     log: PolicyLog, refusal: Refusal | None, alpha: float, options: OffPolicyOptions
 ) -> _Answers:
     """Estimate the value by every estimator; predictions are cross-fitted."""
@@ -138,7 +138,7 @@ def _answers(
     return answers
 
 
-def _row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) -> OffPolicyRow:
+def _build_row(name: str, answer: PolicyValue | Refusal, realised: Realised | None) -> OffPolicyRow:
     if isinstance(answer, Refusal):
         hint = _NO_PROPENSITY if answer.reason == "invalid_propensity" else ""
         return OffPolicyRow(estimator=name, reason=answer.reason, message=f"{answer}{hint}")
@@ -166,11 +166,11 @@ def _estimate_realised(target: pd.DataFrame, alpha: float) -> Realised | None:
     except Refusal:
         return None
     se = math.sqrt(mean.variance)
-    low, high = effects.interval(mean.value, se, mean.df, alpha)
+    low, high = effects.compute_interval(mean.value, se, mean.df, alpha)
     return Realised(mean.value, se, low, high, mean.units)
 
 
-def _notes(log: PolicyLog, support: Support | None, choice: PolicyChoice) -> Iterator[str]:
+def _write_notes(log: PolicyLog, support: Support | None, choice: PolicyChoice) -> Iterator[str]:
     if choice.to is not None and log.target is not None:
         impressions = int(log.target["impressions"].sum())
         yield (

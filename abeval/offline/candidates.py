@@ -90,7 +90,7 @@ def write_units(engine: Engine, sql: str) -> Units:
     return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
 
 
-def cutoff_columns(texts: Iterable[str]) -> list[str]:
+def write_cutoff_columns(texts: Iterable[str]) -> list[str]:
     """Write named cut-offs of a row as columns `k_1`, …, which `write_cutoffs` reads."""
     return [f"{write_finite(f'({text})')} as k_{i}" for i, text in enumerate(texts, start=1)]
 

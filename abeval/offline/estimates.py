@@ -94,7 +94,7 @@ class Estimates:
         key = (model, traffic, metric.id)
         # Rows, pairs and curves all ask for the same values.
         if key not in self._known:
-            self._known[key] = self._cell(model, traffic, metric)
+            self._known[key] = self._estimate_cell(model, traffic, metric)
         return self._known[key]
 
     def columns(self, model: str, traffic: str, metric: OfflineMetric) -> MetricValues:
@@ -134,8 +134,8 @@ class Estimates:
         above = sum((column.above for column in columns), np.zeros(1)) / len(columns)
         return estimate(MetricValues(above, columns[0].below), self.masks[traffic], self.alpha)
 
-    def _cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
-        reason = self._refusal(model, metric)
+    def _estimate_cell(self, model: str, traffic: str, metric: OfflineMetric) -> Cell:
+        reason = self._find_refusal(model, metric)
         if reason is not None:
             return Cell(Value(None, reason=reason))
         mask = self.masks[traffic]
@@ -148,7 +148,7 @@ class Estimates:
             return Cell(Value(None, reason=values))
         return Cell(values.estimate(int(mask.sum()), self.alpha), values.counted, values)
 
-    def _refusal(self, model: str, metric: OfflineMetric) -> str | None:
+    def _find_refusal(self, model: str, metric: OfflineMetric) -> str | None:
         """Return the reason why a metric has no value for a model; None if it has one."""
         sums, definition = self._sums, metric.definition
         if model not in sums.models:
@@ -164,7 +164,7 @@ class Estimates:
         if definition.above in HISTORY and not sums.has_history:
             return "no_history"
         family, columns = definition.family, sums.models[model].columns
-        # `run_models` does not sum these of scores that would overflow the sums.
+        # `sum_models` does not sum these of scores that would overflow the sums.
         if family in ("point", "regression") and (family, "rows", UNCUT) not in columns:
             return "scores_too_large"
         # An error relative to a relevance of 0 is undefined.
@@ -265,9 +265,9 @@ def evaluate_parts(
         calibration=tuple(
             curve_bin
             for entry in every.values()
-            for curve_bin in _calibration(entry, scoring.alpha)
+            for curve_bin in _build_calibration_bins(entry, scoring.alpha)
         ),
-        notes=(*notes, *_notes(sums, scoring.policy.unjudged == "drop")),
+        notes=(*notes, *_note_unusual_scores(sums, scoring.policy.unjudged == "drop")),
         judged=tuple(
             replay.JudgedShare(model, part_name, model_sums.items, model_sums.unjudged)
             for part_name, entry in every.items()
@@ -329,7 +329,7 @@ def find_elbow(points: Sequence[tuple[int, float]]) -> int | None:
     return best if away[best] > 1e-9 else None
 
 
-def _notes(sums: Sums, is_condensed: bool) -> Iterator[str]:
+def _note_unusual_scores(sums: Sums, is_condensed: bool) -> Iterator[str]:
     """Note unusual scores and relevance, and how much of the lists nobody judged."""
     if any(model.lowest_grade < 0 for model in sums.models.values()):
         yield "metrics of lists count relevance below 0 as none; errors and pairs have it as it is"
@@ -361,7 +361,7 @@ def _describe_judged(model: ModelSums, is_condensed: bool) -> str:
     return f"nobody judged {share:.1%} of the {model.items:,} listed items, which {fate}"
 
 
-def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:
+def _build_calibration_bins(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:
     names = sums.units.names
     for model, curve in ((model, model_sums.curve) for model, model_sums in sums.models.items()):
         if curve is None or not curve["rows"].size:
@@ -373,7 +373,7 @@ def _calibration(sums: Sums, alpha: float) -> Iterator[replay.CalibrationBin]:
         columns = (column.tolist() for column in (*(key[first] for key in keys), *counts))
         bins = zip(*columns, strict=True)
         for traffic, kind, number, rows, clicks, predicted in bins:
-            low, high = proportions.interval(proportions.Count(clicks, rows), alpha)
+            low, high = proportions.compute_share_interval(proportions.Count(clicks, rows), alpha)
             yield replay.CalibrationBin(
                 model=model,
                 traffic=names[traffic],

@@ -15,7 +15,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Engine, count_rows, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
-from abeval.metrics.row_text import over_columns
+from abeval.metrics.row_text import write_over_columns
 from abeval.offline import candidates, metrics
 from abeval.offline.candidates import Accounts, Candidates, ItemNumber, RequestNumber, Units
 from abeval.offline.estimates import SumPart, evaluate_parts
@@ -24,7 +24,7 @@ from abeval.offline.expressions import (
     check_part,
     explain_failures,
     has_columns,
-    row_sql,
+    write_row_expression,
 )
 from abeval.offline.inference import compute_metric_values
 from abeval.offline.inputs import Frames, Inputs, check_numbers, read_inputs
@@ -35,8 +35,8 @@ from abeval.offline.metrics import (
     Scoring,
     Unjudged,
 )
-from abeval.offline.sums import Sums, run_models
-from abeval.progress import silent
+from abeval.offline.sums import Sums, sum_models
+from abeval.progress import ignore_step
 from abeval.results.replay import ReplayResult
 from abeval.views import view
 
@@ -64,7 +64,7 @@ class Evaluation:
 
         Values are means over the requests of the unit, NaN where the metric leaves all of them out.
         """
-        return {model: self._columns(model, weights=False) for model in self.sums.models}
+        return {model: self._build_unit_frame(model, weights=False) for model in self.sums.models}
 
     @cached_property
     def weights(self) -> Mapping[str, pd.DataFrame]:
@@ -72,7 +72,7 @@ class Evaluation:
 
         A metric of requests is Σ value·weight / Σ weight over units.
         """
-        return {model: self._columns(model, weights=True) for model in self.sums.models}
+        return {model: self._build_unit_frame(model, weights=True) for model in self.sums.models}
 
     def values(self, model: str | None = None) -> dict[str, float | None]:
         """Return metric → value of a model, by default the first.
@@ -116,7 +116,7 @@ class Evaluation:
     def _repr_html_(self) -> str:
         return self.result._repr_html_()
 
-    def _columns(self, model: str, *, weights: bool) -> pd.DataFrame:
+    def _build_unit_frame(self, model: str, *, weights: bool) -> pd.DataFrame:
         import pandas as pd
 
         sums, of_metric = self.sums.models[model], {}
@@ -138,7 +138,7 @@ def _choose_scoring(
     return metrics.choose_scoring(options, alpha, unjudged)
 
 
-def _engine(scoring: Scoring) -> closing[DuckDBEngine]:
+def _open_engine(scoring: Scoring) -> closing[DuckDBEngine]:
     """Open an engine, unless a metric needs vectors of items."""
     if any(metric.definition.variant == "vectors" for metric in scoring.metrics):
         what = "ild[vectors] needs the item log of an experiment"
@@ -164,7 +164,7 @@ def _evaluate(
     result, sums = evaluate_parts(
         sum_part,
         scoring,
-        silent,
+        ignore_step,
         name="offline evaluation",
         control=next(iter(models)),
         notes=notes,
@@ -227,7 +227,7 @@ def evaluate(
     scoring = _choose_scoring(options, alpha, unjudged)
     given = read_inputs(runs, truth)
     _check_models(given.runs)
-    with _engine(scoring) as engine:
+    with _open_engine(scoring) as engine:
         # The frames are in memory, and no expression of the caller may open a file.
         engine.confine([])
         frames = Frames(engine, columns or {})
@@ -299,7 +299,7 @@ class _Lists:
         numbered = candidates.number_sources(self.other_sources, self.item)
         history, listable = numbered.get("history"), numbered.get("catalogue")
         judged = Candidates(lists, history, listable, cutoffs=cutoff_values)
-        sums = run_models(engine, judged, units, scoring, silent)
+        sums = sum_models(engine, judged, units, scoring, ignore_step)
         # A part by columns of the runs can empty every list, though the truth has units.
         check_part(part, len(sums.models))
         return sums, accounts
@@ -311,26 +311,28 @@ def _find_part_source(engine: Engine, part: Expression, models: Iterable[str]) -
     It is `truth` where both have the columns.
     """
     truth = engine.columns("truth_frame")
-    if over_columns(part.text, truth) is not None:
+    if write_over_columns(part.text, truth) is not None:
         return "truth"
     columns = [engine.columns(f"run_{i}_frame") for i, _ in enumerate(models)]
-    if all(over_columns(part.text, run_columns) is not None for run_columns in columns):
+    if all(write_over_columns(part.text, run_columns) is not None for run_columns in columns):
         return "run"
     every = dict(truth)
     for run_columns in columns:
         every |= run_columns
     # This refuses a column that no frame has; below are columns that only some have.
-    row_sql(f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,")
+    write_row_expression(
+        f"where {part.name!r}: {part.text!r}", part.text, every, "truth, as every run,"
+    )
     what = f"where {part.name!r}: {part.text!r} reads columns that truth and the runs have in part"
     raise LogError(what, "name columns of the truth alone, or columns that every run has")
 
 
-def _where(part: Expression | None, columns: Mapping[str, str], called: str) -> str:
+def _write_where(part: Expression | None, columns: Mapping[str, str], called: str) -> str:
     """Write the condition of a part over a frame's columns; without a part, nothing."""
     if part is None:
         return ""
     what = f"where {part.name!r}: {part.text!r}"
-    return f" where {row_sql(what, part.text, columns, called)}"
+    return f" where {write_row_expression(what, part.text, columns, called)}"
 
 
 def _write_named_cutoffs(
@@ -338,10 +340,10 @@ def _write_named_cutoffs(
 ) -> str:
     """Write named cut-offs over a frame's columns."""
     sql = (
-        row_sql(f"k {cutoff.name!r}: {cutoff.text!r}", cutoff.text, columns, called)
+        write_row_expression(f"k {cutoff.name!r}: {cutoff.text!r}", cutoff.text, columns, called)
         for cutoff in cutoffs
     )
-    return "".join(f", {column}" for column in candidates.cutoff_columns(sql))
+    return "".join(f", {column}" for column in candidates.write_cutoff_columns(sql))
 
 
 def _write_judgements(
@@ -354,7 +356,7 @@ def _write_judgements(
     grade = candidates.write_finite("grade") if "grade" in columns else "1.0e0"
     select = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
     named = _write_named_cutoffs(cutoffs, columns, "truth")
-    return f"{select}{named} from truth_frame{_where(part, columns, 'truth')}"
+    return f"{select}{named} from truth_frame{_write_where(part, columns, 'truth')}"
 
 
 def _write_truth(
@@ -405,7 +407,7 @@ def _write_list(
     # Row numbers are slow, and only one order of ties needs them.
     position = "row_number() over ()" if "position" in item.tie else "cast(null as bigint)"
     list_sql = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
-    list_sql += _where(part, columns, model)
+    list_sql += _write_where(part, columns, model)
     sql, repeated = candidates.write_listed_candidates(engine, number, list_sql, request, item)
     unusable = candidates.read_counts(
         engine,
@@ -464,7 +466,7 @@ def evaluate_log(
     # A model may have any name, which need not be one of a column.
     of_model = {model: f"m_{i}" for i, model in enumerate(model_scores)}
     mapped, by = columns or JudgedColumns(), scoring.policy.ties
-    with _engine(scoring) as engine:
+    with _open_engine(scoring) as engine:
         _open_log(engine, log, mapped)
 
         def sum_part(part_scoring: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
@@ -481,7 +483,9 @@ def evaluate_log(
             sql = candidates.write_shown_candidates(of_model)
             points = candidates.write_shown_points(of_model)
             judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)
-            return run_models(engine, judged, units, part_scoring, silent), accounts + rows.accounts
+            return sum_models(
+                engine, judged, units, part_scoring, ignore_step
+            ), accounts + rows.accounts
 
         return _evaluate(model_scores, sum_part, scoring)
 
@@ -525,7 +529,7 @@ def _write_candidate_rows(
     # Only columns can be checked before; of an expression the engine finds what fails.
     plain = [name for name in scores if name in has]
     check_numbers(engine, "the log", "raw_log", [columns.relevance, *plain])
-    sql = [row_sql(f"scores: {text!r}", text, has, "the log") for text in scores]
+    sql = [write_row_expression(f"scores: {text!r}", text, has, "the log") for text in scores]
     models = [f"{candidates.write_finite(text)} as m_{i}" for i, text in enumerate(sql)]
     # Row numbers are slow, and only one order of ties needs them.
     if scoring.policy.ties == "position":
@@ -534,7 +538,7 @@ def _write_candidate_rows(
     # Whole numbers stay as they are, which is less to keep.
     if has[columns.relevance] not in candidates.WHOLE_TYPES:
         grade = candidates.write_finite(grade)
-    rows = "raw_log" + _where(part, has, "the log")
+    rows = "raw_log" + _write_where(part, has, "the log")
     candidates.name_rows(
         engine,
         f"select {unit} as unit_id, {quote(request)} as request_id, "

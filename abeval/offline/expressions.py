@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from abeval.bounds import MAX_CUTOFF
 from abeval.errors import ExperimentError, LogError, QueryError
-from abeval.metrics.row_text import expression_problem, list_columns, over_columns
+from abeval.metrics.row_text import find_expression_problem, list_columns, write_over_columns
 from abeval.results.replay import POOLED
 
 
@@ -27,7 +27,7 @@ def _check(option: str, name: str, text: str, taken: Sequence[str]) -> Expressio
         )
     if name in taken:
         raise ExperimentError(f"{option}: {name!r} means something else", "choose another name")
-    problem = expression_problem(text) if isinstance(text, str) else f"{text!r} is no text"
+    problem = find_expression_problem(text) if isinstance(text, str) else f"{text!r} is no text"
     if problem is not None:
         raise ExperimentError(f"{option} {name!r}: expression {problem}")
     return Expression(name, text)
@@ -110,14 +110,14 @@ def has_columns(columns: Iterable[str]) -> str:
     return f"it has: {', '.join(columns)}"
 
 
-def row_sql(what: str, text: str, columns: Mapping[str, str], called: str) -> str:
+def write_row_expression(what: str, text: str, columns: Mapping[str, str], called: str) -> str:
     """Write an expression over the columns of a frame; refuse one that reads others."""
-    if (sql := over_columns(text, columns)) is not None:
+    if (sql := write_over_columns(text, columns)) is not None:
         return sql
     # Imported here: only errors need it.
     from abeval.experiment.problems import suggest_near_name
 
-    problem = expression_problem(text)
+    problem = find_expression_problem(text)
     if problem is not None:
         raise ExperimentError(f"{what}: expression {problem}", has_columns(columns))
     lower = {column.lower() for column in columns}

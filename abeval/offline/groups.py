@@ -16,7 +16,7 @@ from abeval.offline.metrics import OfflineMetric
 from abeval.offline.sums import SCALE, Sums
 from abeval.results.replay import POOLED
 from abeval.stats import effects
-from abeval.stats.catalogue import coverage_of_sets, spread_of_sets
+from abeval.stats.catalogue import measure_evenness, rarefy_coverage
 from abeval.stats.records import Effect, Floats, Integers, Refusal
 from abeval.stats.resampling import jackknife_se
 
@@ -293,13 +293,13 @@ class ListedItems:
         )
         items, listed = lists.shape[1], np.count_nonzero(lists, axis=1)
         size = max(self.catalogue, items)
-        gini, entropy = spread_of_sets(lists, items, ["gini", "entropy"])
+        gini, entropy = measure_evenness(lists, items, ["gini", "entropy"])
         with np.errstate(divide="ignore", invalid="ignore"):
             cosine = (np.einsum("ij,ij->i", weight, weight) - own_pairs) / (total * (total - 1))
         return {
             "coverage": listed / self.catalogue,
             # Rarefied to the units of the smallest variant (Hurlbert 1971).
-            "coverage_equal": coverage_of_sets(held, units, np.minimum(self.equal, units), size),
+            "coverage_equal": rarefy_coverage(held, units, np.minimum(self.equal, units), size),
             # An item in no list is as far from each other one as that has lists.
             "gini": (items * gini + size - items) / size,
             "gini_listed": (items * gini + listed - items) / listed,

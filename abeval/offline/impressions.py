@@ -12,8 +12,8 @@ from abeval.metrics.definition import Metric, Need, RowTerm
 from abeval.offline.candidates import (
     UNIT_GROUPS,
     Units,
-    cutoff_columns,
     name_rows,
+    write_cutoff_columns,
     write_finite,
     write_units,
 )
@@ -91,7 +91,7 @@ def check_relevance(schema: LogSchema, relevance: str) -> None:
             )
 
 
-def _grade(experiment: Experiment, schema: LogSchema, relevance: Relevance) -> str:
+def _write_grade(experiment: Experiment, schema: LogSchema, relevance: Relevance) -> str:
     """Return SQL of the grade of an impression."""
     if relevance.metric is not None and relevance.metric.value is not None:
         column = schema.component(relevance.metric.value, experiment.control)
@@ -134,7 +134,7 @@ def write_impressions(
     item = "item_id" if "item_id" in schema.impressions else "position"
     request = "request_id" if "request_id" in schema.impressions else "unit_id"
     keys = ["unit_id", f"{request} as request_id", f"{item} as item_id", "position", "category"]
-    own_k = cutoff_columns(
+    own_k = write_cutoff_columns(
         write_view_expression(cutoff.text, None, PART_COLUMNS) for cutoff in cutoffs
     )
     select, source = f"select {', '.join([*keys, *scores, *own_k])}", "impressions"
@@ -144,7 +144,7 @@ def write_impressions(
             "impressions left join (select unit_id as of_unit, item_id as of_item, similarity "
             "from similar_items) as s on unit_id = of_unit and item_id = of_item"
         )
-    grade = _grade(experiment, schema, relevance)
+    grade = _write_grade(experiment, schema, relevance)
     name_rows(engine, f"{select}, {grade} as grade from {source} where {where}")
     # Only units with a row in a part are units of it.
     seen = "" if part is None else f" semi join (select unit_id from impressions where {where}) i"

@@ -115,7 +115,7 @@ def estimate(columns: MetricValues, mask: Bools, alpha: float) -> Value:
         return Value(value, reason="too_few_units")
     few = _count_few(columns, mask)
     if few is not None:
-        return Value(value, *proportions.interval(few, alpha))
+        return Value(value, *proportions.compute_share_interval(few, alpha))
     try:
         moments = _correct_columns(moments, columns)
         spread = means.estimate_smooth(moments, make_smooth(columns.form, 0, moments.n))
@@ -142,7 +142,7 @@ def add_interval(value: float, se: float, df: float, alpha: float) -> Value:
     """
     if se <= _ROUNDING * abs(value):
         return Value(value, reason="zero_variance")
-    return Value(value, *effects.interval(value, se, df, alpha))
+    return Value(value, *effects.compute_interval(value, se, df, alpha))
 
 
 def _count_few(columns: MetricValues, mask: Bools) -> Count | None:
@@ -178,7 +178,7 @@ def compare(control: MetricValues, model: MetricValues, mask: Bools, alpha: floa
         moments = _correct_columns(moments, control, model)
         first = make_smooth(control.form, 0, moments.n)
         second = make_smooth(model.form, size, moments.n)
-        return means.paired_difference(moments, first, second, alpha)
+        return means.compare_within_units(moments, first, second, alpha)
     except Refusal as refusal:
         return _REASONS.get(refusal.reason, refusal.reason)
 
@@ -198,7 +198,7 @@ def make_smooth(form: Form, at: int, units: int) -> means.Smooth:
         if form == "total":
             return float(mean[at]) * units, np.eye(1, mean.size, at)[0] * units
         if form in ("entropy", "information"):
-            value, slope = _entropy(mean, at)
+            value, slope = _divide_by_entropy(mean, at)
             return (value, slope) if form == "entropy" else (1 - value, -slope)
         if form == "explained":
             return _explain_spread(mean, at)
@@ -212,7 +212,7 @@ def make_smooth(form: Form, at: int, units: int) -> means.Smooth:
     return evaluate
 
 
-def _entropy(mean: Floats, at: int) -> tuple[float, Floats]:
+def _divide_by_entropy(mean: Floats, at: int) -> tuple[float, Floats]:
     """Divide log loss by the entropy of the click rate, with the derivative.
 
     It is the normalised entropy of He et al. (2014).

@@ -75,7 +75,7 @@ def read_inputs(runs: object, truth: object) -> Inputs:
             return Inputs(of_lines, lines)
         truth = _read_trec(path, "truth")
     elif isinstance(truth, Mapping):
-        truth = _frame_dicts(truth, "truth", "grade")
+        truth = _convert_dicts_to_frame(truth, "truth", "grade")
     return Inputs({model: _run(model, run) for model, run in runs_by_model.items()}, truth)
 
 
@@ -102,10 +102,12 @@ def _is_scores(value: object) -> TypeGuard[Mapping[object, object]]:
 def _run(model: str, run: object) -> object:
     if isinstance(run, str | os.PathLike):
         return _read_trec(Path(run), model)
-    return _frame_dicts(run, model, "score") if isinstance(run, Mapping) else run
+    return _convert_dicts_to_frame(run, model, "score") if isinstance(run, Mapping) else run
 
 
-def _frame_dicts(queries: Mapping[object, object], called: str, value: str) -> pd.DataFrame:
+def _convert_dicts_to_frame(
+    queries: Mapping[object, object], called: str, value: str
+) -> pd.DataFrame:
     """Make a frame of `{query: {item: number}}`; ids of several types become text."""
     import pandas as pd
 
@@ -123,7 +125,7 @@ def _frame_dicts(queries: Mapping[object, object], called: str, value: str) -> p
     return frame
 
 
-def _lines(path: Path) -> Iterator[tuple[int, list[str]]]:
+def _read_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the number and the words of each line that has some."""
     opener = gzip.open if path.suffix == ".gz" else open
     try:
@@ -155,7 +157,7 @@ def _read_trec(path: Path, called: str) -> pd.DataFrame:
     width, value, column = (4, "grade", 3) if called == "truth" else (6, "score", 4)
     ids = list[tuple[str, str]]()
     values = list[float]()
-    for line, words in _lines(path):
+    for line, words in _read_lines(path):
         if len(words) != width:
             what = f"{called}: {path}, line {line} has {len(words)} columns, not {width}"
             raise LogError(what, _FILES)
@@ -165,7 +167,7 @@ def _read_trec(path: Path, called: str) -> pd.DataFrame:
 
 
 def _is_letor(path: Path) -> bool:
-    words = next(islice(_lines(path), 1), (1, [""]))[1]
+    words = next(islice(_read_lines(path), 1), (1, [""]))[1]
     return len(words) > 1 and words[1].startswith("qid:")
 
 
@@ -177,7 +179,7 @@ def _read_letor(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     rows = list[tuple[str, float]]()
-    for line, words in _lines(path):
+    for line, words in _read_lines(path):
         if len(words) < 2 or not words[1].startswith("qid:"):
             raise LogError(f"{path}, line {line} has no qid:", _FILES)
         rows.append((words[1][4:], _number(path, line, "grade", words[0])))
@@ -197,7 +199,7 @@ def _make_line_run(model: str, run: object, path: Path, lines: pd.DataFrame) -> 
     elif isinstance(run, str | os.PathLike):
         # RankLib writes the query and the place before the score.
         file = Path(run)
-        scores = [_number(file, line, "score", words[-1]) for line, words in _lines(file)]
+        scores = [_number(file, line, "score", words[-1]) for line, words in _read_lines(file)]
     else:
         scores = run
     # Anything that has a length and numbers.
@@ -213,7 +215,7 @@ def _make_line_run(model: str, run: object, path: Path, lines: pd.DataFrame) -> 
 def _read_feature(path: Path, start: str) -> list[float]:
     """Read a feature of each line, 0 where a line does not write it."""
     name, values, is_known = f"feature {start[:-1]}", list[float](), False
-    for line, words in _lines(path):
+    for line, words in _read_lines(path):
         text = next((word for word in words[2:] if word.startswith(start)), "")
         is_known |= bool(text)
         values.append(_number(path, line, name, text.removeprefix(start) or "0"))
@@ -309,7 +311,11 @@ class Frames:
                 what = f"columns: {canonical} is said to be `{column}`, which no frame has"
                 raise LogError(what, f"name one of {', '.join(_COLUMNS)} by a column of a frame")
         # Ids that are text in one frame and numbers in another become text in all: they must meet.
-        mixed = {canonical: kinds for canonical in _IDS if len(kinds := self._kinds(canonical)) > 1}
+        mixed = {
+            canonical: kinds
+            for canonical in _IDS
+            if len(kinds := self._group_by_kind(canonical)) > 1
+        }
         for frame in self.added:
             selected = [
                 f"{sql} as {canonical}"
@@ -336,7 +342,7 @@ class Frames:
             notes.append(f"{canonical} is {kinds_text}: compared as text")
         return notes
 
-    def _kinds(self, name: str) -> dict[str, list[str]]:
+    def _group_by_kind(self, name: str) -> dict[str, list[str]]:
         """Return text, or numbers → the frames whose ids are of this kind."""
         kinds: dict[str, list[str]] = {}
         for frame in self.added:
@@ -385,10 +391,10 @@ def check_numbers(engine: Engine, called: str, relation: str, names: Iterable[st
             f"try_cast({column} as double) is null order by 1 limit 7"
         )
         if odd:
-            raise _no_number(called, name, [str(value)[:50] for (value,) in odd])
+            raise _make_number_error(called, name, [str(value)[:50] for (value,) in odd])
 
 
-def _no_number(called: str, name: str, values: Sequence[str]) -> LogError:
+def _make_number_error(called: str, name: str, values: Sequence[str]) -> LogError:
     """Say how to map texts: the letters of ESCI to their gains."""
     what = f"{called}: `{name}` has {values[0]!r}, which is no number"
     gains: Mapping[str, float] = _ESCI if {*values} <= {*_ESCI} else {}

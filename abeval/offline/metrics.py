@@ -186,7 +186,7 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
 
         names = dict.fromkeys(d.name for d in DEFINITIONS.values())
         raise ExperimentError(f"no offline metric is called {text!r}{suggest_name(name, names)}")
-    cut, word = _cutoff(text, k, cutoffs)
+    cut, word = _parse_cutoff(text, k, cutoffs)
     definition = DEFINITIONS.get((name, variant or ""))
     if definition is None:
         lacks = f"{text!r}: there is no definition [{variant}]"
@@ -203,7 +203,9 @@ ndcg@10[lin,list], ndcg@10[exp,list], ndcg@10[bin,k], ndcg@10[lin,ties]
     return OfflineMetric(definition, cut, word)
 
 
-def _cutoff(text: str, k: str | None, cutoffs: Sequence[Expression]) -> tuple[int | None, str]:
+def _parse_cutoff(
+    text: str, k: str | None, cutoffs: Sequence[Expression]
+) -> tuple[int | None, str]:
     """Return the number of a cut-off, negative for one with a name, and this name."""
     if k is None or k.isdecimal():
         return None if k is None else int(k), ""
@@ -221,7 +223,7 @@ def parse_metrics(
     return tuple(dict.fromkeys(parse_metric(text, cutoffs) for text in texts))
 
 
-def default_metrics(
+def list_default_metrics(
     ks: Sequence[int], cutoffs: Sequence[Expression] = ()
 ) -> tuple[OfflineMetric, ...]:
     """Return the default metrics.
@@ -229,7 +231,7 @@ def default_metrics(
     They are those with a cut-off, at each of `ks`, and those of scores.
 
     Example:
-        >>> [m.id for m in default_metrics([5])][:4]
+        >>> [m.id for m in list_default_metrics([5])][:4]
         ['precision@5', 'recall@5', 'recall@5[cap]', 'f1@5']
     """
     ranking, scores, beyond = (
@@ -407,7 +409,7 @@ def choose_scoring(
     ks, compat, names = options.get("k", CUTS), options.get("compat"), options.get("metrics")
     numbers, cutoffs = read_cutoffs(ks)
     if compat is None:
-        metrics, policy = default_metrics(numbers, cutoffs), Policy()
+        metrics, policy = list_default_metrics(numbers, cutoffs), Policy()
     elif compat in PRESETS:
         metrics, policy = PRESETS[compat].metrics(numbers, cutoffs), PRESETS[compat].policy
     else:
@@ -434,7 +436,7 @@ def choose_scoring(
         options.get("threshold"),
         options.get("bins", 10),
         read_parts(options.get("where")),
-        _curve_metrics(names, options.get("curve"), cutoffs),
+        _list_curve_metrics(names, options.get("curve"), cutoffs),
         cutoffs,
     )
 
@@ -443,7 +445,7 @@ def choose_scoring(
 _CURVES = ("precision@1", "recall@1", "map@1[min]", "ndcg@1[lin]")
 
 
-def _curve_metrics(
+def _list_curve_metrics(
     names: Sequence[str] | None, longest: int | None, cutoffs: Sequence[Expression] = ()
 ) -> tuple[OfflineMetric, ...]:
     """Return metrics of requests at every cut-off.
@@ -451,7 +453,7 @@ def _curve_metrics(
     They are those among `names`, or the default ones.
 
     Example:
-        >>> [m.id for m in _curve_metrics(["recall@10", "auc"], 3)]
+        >>> [m.id for m in _list_curve_metrics(["recall@10", "auc"], 3)]
         ['recall@1', 'recall@2', 'recall@3']
     """
     if longest is None:

@@ -17,7 +17,7 @@ from abeval.offline.candidates import Accounts
 from abeval.offline.estimates import evaluate_parts
 from abeval.offline.expressions import Expression, check_part, explain_failures
 from abeval.offline.metrics import EvaluationOptions, Scoring
-from abeval.offline.sums import Sums, run_models
+from abeval.offline.sums import Sums, sum_models
 from abeval.results.replay import ReplayResult
 
 _AT_THRESHOLD = ("precision[threshold]", "recall[threshold]", "f1[threshold]")
@@ -178,7 +178,7 @@ class ReplayRun:
         points = {} if score_models else candidates.write_shown_points(scores)
         numbered = candidates.number_sources(extra_sources, item)
         judged = candidates.Candidates(sql, **numbered, points=points, cutoffs=cutoffs)
-        return run_models(engine, judged, units, scoring, self.run.step), accounts + left_out
+        return sum_models(engine, judged, units, scoring, self.run.step), accounts + left_out
 
     def _write_sources(self) -> dict[str, str]:
         """Return SQL of earlier clicks and of the catalogue, where they are known.

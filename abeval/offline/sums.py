@@ -145,7 +145,7 @@ class Sums:
         return min(self.cutoffs.get(metric.cutoff, [metric.cutoff]))
 
 
-def run_models(
+def sum_models(
     engine: Engine, candidates: Candidates, units: Units, scoring: Scoring, step: Step
 ) -> Sums:
     """Sum every metric of every model per unit.
@@ -417,7 +417,7 @@ def _add_lists(
     _write_cutoffs(engine, ks)
     engine.view("list_values", query("offline/list_values"))
     plain = [m.definition for m in chosen_metrics if m.definition.family == "list"]
-    if values := dict.fromkeys(map(value_sql, plain)):
+    if values := dict.fromkeys(map(write_metric_value, plain)):
         sql = f"select request_id, unit_id, k, {', '.join(values)} from list_values"
         sums.add_cuts(engine, "list", sql, ks)
     if any(metric.definition.family == "cascade" for metric in chosen_metrics):
@@ -432,12 +432,12 @@ def _add_lists(
         sums.add_cuts(engine, "tied", query("offline/tied_ndcg"), ks)
 
 
-def value_sql(definition: Definition) -> str:
+def write_metric_value(definition: Definition) -> str:
     """Return SQL of a metric's value over `list_values`; 0 if divided by 0.
 
     Example:
         >>> from abeval.offline.metrics import DEFINITIONS
-        >>> value_sql(DEFINITIONS["map", "min"])
+        >>> write_metric_value(DEFINITIONS["map", "min"])
         'coalesce(precisions / nullif(1e12 * best, 0), 0) as v_map_min'
     """
     value = definition.above

@@ -23,9 +23,9 @@ def write_report(result: object, path: Path, aa: object = None) -> Path:
     """
     check_page(path)
     # Pages import Jinja, which the terminal does not need.
-    from abeval.report.page import result_html
+    from abeval.report.page import render_result
 
-    return write_text(path, result_html(result, aa))
+    return write_text(path, render_result(result, aa))
 
 
 def check_page(path: Path) -> None:
@@ -51,10 +51,10 @@ def check_page(path: Path) -> None:
 
 def summary_html(result: Record) -> str:
     """Write a result as inline HTML without scripts, for notebooks."""
-    from abeval.report.page import brief, summary
+    from abeval.report.page import render_brief, render_summary
     from abeval.results.study import Study
 
     # A study has no summary of its own: each of its results has one.
     if isinstance(result, Study):
         return "".join(summary_html(part) for part in result.results)
-    return summary(result) if isinstance(result, Result) else brief(result)
+    return render_summary(result) if isinstance(result, Result) else render_brief(result)

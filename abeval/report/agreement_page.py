@@ -35,24 +35,25 @@ _MOST_NEEDS = 4
 
 def tabulate_agreement(result: records.Agreement, show_all: bool) -> Tables:
     """Tabulate conclusions and goals; with `show_all`, every pair, model and cause."""
-    conclusions, bills = conclusion_lines(result), bill_tables(result)
+    conclusions, bills = write_conclusions(result), tabulate_gaps(result)
     if show_all:
-        others = _pair_table(result), *_traffics_part(result), _causes(result)
+        others = _tabulate_pairs(result), *_tabulate_traffics(result), _tabulate_causes(result)
         return Tables((*conclusions, *bills, *tables.drop_empty(*others)), result.notes)
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
     absent = [cause.name for cause in result.causes if cause.status == "not found"]
     lines = {
         "Checked, and no cause": dict.fromkeys(map(codes.describe_code, absent)),
-        f"{fmt.count(len({c.name for c in missing}))} causes cannot be checked without": needs,
+        f"{fmt.format_count(len({c.name for c in missing}))} causes cannot be checked "
+        f"without": needs,
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
-    summary = (f"{lead}: {fmt.listing(list(items))}" for lead, items in lines.items() if items)
-    goals = tables.drop_empty(standing_table(result))
+    summary = (f"{lead}: {fmt.join_items(list(items))}" for lead, items in lines.items() if items)
+    goals = tables.drop_empty(tabulate_standings(result))
     return Tables((*conclusions, *bills, *goals, *summary), result.notes)
 
 
-def bill_tables(result: records.Agreement) -> Iterator[TextTable]:
+def tabulate_gaps(result: records.Agreement) -> Iterator[TextTable]:
     """Tabulate the promised and the measured lift, and the share of each cause."""
     several = len(result.explanations) > 1
     for gap in filter(None, (explanation.sized_gap for explanation in result.explanations)):
@@ -60,15 +61,15 @@ def bill_tables(result: records.Agreement) -> Iterator[TextTable]:
             f"What was promised and what came{f', {gap.variant}' * several}",
             f"the lift of {gap.metric} that {'past experiments' if gap.predictor else _ORDER} "
             f"promised{f' by {gap.predictor}' * bool(gap.predictor)}, and what each cause "
-            f"took of it, with {fmt.level(result.alpha)} intervals.",
+            f"took of it, with {fmt.format_level(result.alpha)} intervals.",
             gap.steps,
             ("part", lambda step: step[0]),
             ("points", lambda step: fmt.format_interval(step[1], "+.1%"), "number"),
-            ("p", lambda step: fmt.format_optional(step[2], fmt.p_value), "number"),
+            ("p", lambda step: fmt.format_optional(step[2], fmt.format_p_value), "number"),
         )
 
 
-def standing_table(result: records.Agreement) -> TextTable:
+def tabulate_standings(result: records.Agreement) -> TextTable:
     """Tabulate offline metrics against goals, goals of one standing in one row."""
     goals = (row for row in result.rows if row.role == "goal")
     groups = group_rows(goals, lambda row: (row.offline, row.variant, row.standing))
@@ -79,13 +80,14 @@ def standing_table(result: records.Agreement) -> TextTable:
 
     return table(
         "Offline against goals",
-        f"the difference on control's traffic beside the lift online{_directions(result)}.",
+        f"the difference on control's traffic beside the lift "
+        f"online{_describe_directions(result)}.",
         groups.values(),
         ("offline", lambda rows: rows[0].offline),
         ("variant", lambda rows: rows[0].variant, "extra"),
         (
             "difference",
-            lambda rows: fmt.number(rows[0].difference, _SIGNED) or fmt.MISSING,
+            lambda rows: fmt.format_number(rows[0].difference, _SIGNED) or fmt.MISSING,
             "number",
         ),
         ("offline it", lambda rows: _describe_movement(rows[0].offline_strength), "extra"),
@@ -104,9 +106,9 @@ def conclude_variants(result: records.Agreement) -> tuple[VerdictLine, ...]:
             # Only the colours of these two decisions fit; nothing is decided here.
             {"agree": "ship", "conflict": "draft"}.get(explanation.standing, ""),
             f"offline and online {_describe_standing(explanation)}".upper(),
-            f"{_sides(row)} {_tally(result, explanation.variant)}",
+            f"{_describe_sides(row)} {_count_standings(result, explanation.variant)}",
             colour_index,
-            *_why_and_next(result, row),
+            *_explain_and_recommend(result, row),
         )
         for colour_index, explanation in enumerate(result.explanations, 1)
         for row in (rows[explanation.variant, explanation.offline, explanation.online],)
@@ -120,16 +122,16 @@ def _describe_standing(explanation: records.Explanation) -> str:
     return _STANDING_WORDS[explanation.standing].partition(":")[0]
 
 
-def conclusion_lines(result: records.Agreement) -> Iterator[str]:
+def write_conclusions(result: records.Agreement) -> Iterator[str]:
     """Write the conclusions, then trust and guardrails, as lines of text."""
     for conclusion in conclude_variants(result):
         before = f"{conclusion.variant}: " if len(result.explanations) > 1 else ""
         yield from tables.write_verdict_lines(conclusion, before)
-    for name, sentence in trust_lines(result):
+    for name, sentence in write_trust_and_guardrails(result):
         yield f"{name}: {sentence}"
 
 
-def trust_lines(result: records.Agreement) -> Iterator[tuple[str, str]]:
+def write_trust_and_guardrails(result: records.Agreement) -> Iterator[tuple[str, str]]:
     """Report failed checks that affect goals, and how guardrails moved online."""
     # The same check may be named for several variants.
     for message in dict.fromkeys(cause.message for cause in result.causes if cause.name == "trust"):
@@ -140,18 +142,18 @@ def trust_lines(result: records.Agreement) -> Iterator[tuple[str, str]]:
         for row in result.rows
         if row.role == "guardrail"
     ]
-    yield "Guardrails", f"online {fmt.listing([*dict.fromkeys(lifts)])}." if lifts else "none."
+    yield "Guardrails", f"online {fmt.join_items([*dict.fromkeys(lifts)])}." if lifts else "none."
 
 
-def _directions(result: records.Agreement) -> str:
+def _describe_directions(result: records.Agreement) -> str:
     """Name the offline metrics for which higher is not better."""
     metrics = dict.fromkeys(row.offline for row in result.rows)
-    names = group_rows(metrics, lambda metric: codes.direction_words(find_direction(metric)))
+    names = group_rows(metrics, lambda metric: codes.describe_direction(find_direction(metric)))
     names.pop("higher is better", None)
-    return "".join(f"; {direction} for {fmt.listing(same)}" for direction, same in names.items())
+    return "".join(f"; {direction} for {fmt.join_items(same)}" for direction, same in names.items())
 
 
-def _sides(row: records.AgreementRow) -> str:
+def _describe_sides(row: records.AgreementRow) -> str:
     return (
         f"On control's traffic {row.offline} "
         f"{_describe_movement(row.offline_strength)} offline ({_format_difference(row)}); "
@@ -165,15 +167,15 @@ def _describe_movement(strength: float | None) -> str:
     return "is better" if strength > 0 else "is worse"
 
 
-def _tally(result: records.Agreement, variant: str) -> str:
+def _count_standings(result: records.Agreement, variant: str) -> str:
     """Count the standings of all pairs of an offline metric and a goal."""
     goal_rows = [row for row in result.rows if row.variant == variant and row.role == "goal"]
     counts = Counter(_STANDING_WORDS[row.standing].partition(":")[0] for row in goal_rows)
-    tally = fmt.listing([f"{count} {word}" for word, count in counts.most_common()])
+    tally = fmt.join_items([f"{count} {word}" for word, count in counts.most_common()])
     return f"Of {len(goal_rows)} pairs of an offline metric and a goal, {tally}." if tally else ""
 
 
-def _why_and_next(result: records.Agreement, row: records.AgreementRow) -> tuple[str, str]:
+def _explain_and_recommend(result: records.Agreement, row: records.AgreementRow) -> tuple[str, str]:
     """Explain the conclusion by its first cause, and recommend a next step."""
     causes = [cause for cause in result.causes if cause.variant == row.variant]
     first = next((cause for cause in causes if cause.status == "found"), None)
@@ -202,21 +204,22 @@ def _why_and_next(result: records.Agreement, row: records.AgreementRow) -> tuple
     if not needs:
         return why, f"Decide by the online result; {row.offline} did not predict it."
     more = [f"{len(needs) - _MOST_NEEDS} more"] if len(needs) > _MOST_NEEDS else []
-    missing = fmt.listing([*needs[:_MOST_NEEDS], *more])
+    missing = fmt.join_items([*needs[:_MOST_NEEDS], *more])
     why = f"cannot be known yet: {why[:-1]}, and {len(causes) - checked} need what is missing."
     return why, f"Decide by the online result. To know why, add {missing}, and run again."
 
 
-def _traffics_part(result: records.Agreement) -> tuple[TextTable, ...]:
+def _tabulate_traffics(result: records.Agreement) -> tuple[TextTable, ...]:
     """Tabulate models by traffic, the logged difference and off-policy backtests."""
-    return (*_matrix(result), *tables.drop_empty(_backtests(result)))
+    return (*_tabulate_matrix(result), *tables.drop_empty(_tabulate_backtests(result)))
 
 
-def _pair_table(result: records.Agreement) -> TextTable:
+def _tabulate_pairs(result: records.Agreement) -> TextTable:
     """Pair offline and online metrics."""
     return table(
         "Offline against online",
-        f"offline on control's traffic, online as lift, with {fmt.level(result.alpha)} intervals.",
+        f"offline on control's traffic, online as lift, with {fmt.format_level(result.alpha)} "
+        f"intervals.",
         result.rows,
         *("offline", "online"),
         ("variant", lambda row: row.variant, "extra"),
@@ -235,7 +238,7 @@ def _format_value(row: records.Backtest | records.Evidence | records.MatrixCell)
     return fmt.format_interval((row.value, row.low, row.high), ".4f")
 
 
-def _matrix(result: records.Agreement) -> Iterator[TextTable]:
+def _tabulate_matrix(result: records.Agreement) -> Iterator[TextTable]:
     if not result.matrix:
         return
     traffics = list(dict.fromkeys(cell.traffic for cell in result.matrix))
@@ -251,7 +254,11 @@ def _matrix(result: records.Agreement) -> Iterator[TextTable]:
     )
 
     def part(name: str) -> Column[records.Decomposition]:
-        return name, lambda row: fmt.format_interval(tables.interval(row, name), _SIGNED), "number"
+        return (
+            name,
+            lambda row: fmt.format_interval(tables.read_interval(row, name), _SIGNED),
+            "number",
+        )
 
     yield table(
         "Logged difference",
@@ -263,7 +270,7 @@ def _matrix(result: records.Agreement) -> Iterator[TextTable]:
     )
 
 
-def _backtests(result: records.Agreement) -> TextTable:
+def _tabulate_backtests(result: records.Agreement) -> TextTable:
     return table(
         "Off-policy backtest",
         "one variant estimated from the log of the other, against what happened.",
@@ -272,12 +279,12 @@ def _backtests(result: records.Agreement) -> TextTable:
         ("to", lambda row: row.target),
         "estimator",
         ("estimate", _format_value, "number"),
-        ("realised", lambda row: fmt.number(row.realised, ".4f") or fmt.MISSING, "number"),
-        ("z", lambda row: fmt.number(row.z, "+.2f") or fmt.MISSING, "number"),
+        ("realised", lambda row: fmt.format_number(row.realised, ".4f") or fmt.MISSING, "number"),
+        ("z", lambda row: fmt.format_number(row.z, "+.2f") or fmt.MISSING, "number"),
     )
 
 
-def _causes(result: records.Agreement) -> TextTable:
+def _tabulate_causes(result: records.Agreement) -> TextTable:
     return table(
         "Causes",
         "found ones first, by the share of the gap that they account for.",
@@ -285,7 +292,7 @@ def _causes(result: records.Agreement) -> TextTable:
         ("cause", lambda cause: cause.name),
         ("variant", lambda cause: cause.variant, "extra"),
         "status",
-        ("p", lambda cause: fmt.format_optional(cause.p_adjusted, fmt.p_value), "number"),
+        ("p", lambda cause: fmt.format_optional(cause.p_adjusted, fmt.format_p_value), "number"),
         ("gap", _share_of_gap, "number"),
         ("what was seen", lambda cause: cause.message, "words"),
     )
@@ -293,7 +300,7 @@ def _causes(result: records.Agreement) -> TextTable:
 
 def _share_of_gap(cause: records.Cause) -> str:
     """Write the share of the gap that a cause explains; empty if unknown."""
-    return fmt.format_optional(cause.accounts_for, fmt.percent)
+    return fmt.format_optional(cause.accounts_for, fmt.format_percent)
 
 
 _STATIONS = ("control's traffic", "its own traffic", "online")
@@ -302,7 +309,7 @@ _MAX_LINES = 8
 """Most offline metrics in a slope chart: the one of the conclusion, then the clearest."""
 
 
-def _slope_view(
+def _draw_slopes(
     result: records.Agreement, explanation: records.Explanation, colour_index: int
 ) -> FigureView:
     """Draw offline metrics from control's traffic over the variant's own to the effect online."""
@@ -317,30 +324,30 @@ def _slope_view(
         for row in rows[:_MAX_LINES]
         for elsewhere in [{other.traffic: other.strength for other in row.others}]
     }
-    axis = fig.effect_axis([1.5, -1.5, *(end for ends in drawn.values() for end in ends)])
+    axis = fig.build_effect_axis([1.5, -1.5, *(end for ends in drawn.values() for end in ends)])
     room = 0.05 * (axis["range"][1] - axis["range"][0])
     for offline, strengths in drawn.items():
         points = [(x, y) for x, y in zip(_STATIONS, strengths, strict=True) if y is not None]
         is_concluded = offline == explanation.offline
-        tone = fig.colour(colour_index) if is_concluded else fig.GREY
+        tone = fig.choose_colour(colour_index) if is_concluded else fig.GREY
         # A name beside another one could not be read.
         is_free = all(abs(points[0][1] - y) > room for y in named)
         named += [points[0][1]] * is_free
         traces.append(
-            fig.scatter(
+            fig.draw_trace(
                 [f"{offline}, {x}: {y:+.2f}" for x, y in points],
                 x=[x for x, _ in points],
                 y=[y for _, y in points],
                 mode="lines+markers+text",
-                text=[fig.label(offline) * is_free] + [""] * (len(points) - 1),
+                text=[fig.escape_label(offline) * is_free] + [""] * (len(points) - 1),
                 textposition="middle left",
                 cliponaxis=False,
-                name=fig.label(offline),
+                name=fig.escape_label(offline),
                 line={"color": tone, "width": 3 if is_concluded else 1.5},
                 marker={"color": tone, "size": 9 if is_concluded else 6},
             )
         )
-    figure = fig.figure(
+    figure = fig.lay_out_figure(
         [*reversed(traces)],
         300,
         {"l": 130, "t": 16},
@@ -351,8 +358,8 @@ def _slope_view(
             "tickvals": [*_STATIONS],
             "ticktext": [name.replace(" traffic", "<br>traffic") for name in _STATIONS],
         },
-        yaxis={**axis, **fig.axis("half-widths of the interval"), "side": "right"},
-        shapes=[fig.line_at("y", at, dash="dot") for at in (-1, 1)],
+        yaxis={**axis, **fig.build_axis("half-widths of the interval"), "side": "right"},
+        shapes=[fig.draw_line_across("y", at, dash="dot") for at in (-1, 1)],
     )
     figure["layout"]["margin"]["r"] = 70
     count = sum(row.standing == "conflict" for row in rows)
@@ -364,7 +371,7 @@ def _slope_view(
     return FigureView(title, takeaway, figure, ("slope", explanation.variant))
 
 
-def _bill_view(gap: records.Gap, colour_index: int) -> FigureView:
+def _draw_gap(gap: records.Gap, colour_index: int) -> FigureView:
     """Draw what was promised, what each cause took or gave, and what came, as a waterfall."""
     steps = gap.steps
     bars = [(name, tables.rescale(100, *points)) for name, points, _ in steps]
@@ -372,33 +379,35 @@ def _bill_view(gap: records.Gap, colour_index: int) -> FigureView:
     bases = [0.0, *(sum(values[:i]) for i in range(1, len(bars) - 1)), 0.0]
     ends = zip(bases, bars, strict=True)
     reached = [base + end for base, (_, points) in ends for end in points if end is not None]
-    tone = fig.colour(colour_index)
+    tone = fig.choose_colour(colour_index)
     texts = [fmt.format_interval(points, "+.1%") for _, points, _ in steps]
     labels = [
-        f"{fig.label(name)}<br>{fmt.typographic(text.partition(' ')[0])}"
+        f"{fig.escape_label(name)}<br>{fmt.typeset_numbers(text.partition(' ')[0])}"
         for (name, _), text in zip(bars, texts, strict=True)
     ]
-    trace = fig.scatter(
+    trace = fig.draw_trace(
         [f"{name}: {text}" for (name, _), text in zip(bars, texts, strict=True)],
         x=values,
         y=labels,
         orientation="h",
         base=bases,
-        error_x=fig.error_bars([ends for _, ends in bars], fig.GREY, 1.4),
+        error_x=fig.draw_error_bars([ends for _, ends in bars], fig.GREY, 1.4),
         width=[0.55] * len(bars),
         marker={"color": [tone, *[fig.GREY] * (len(bars) - 2), tone]},
     )
     # From the top down: beside their bars the names have room on a phone.
     causes = {"type": "category", "autorange": "reversed", "automargin": True, "showgrid": False}
-    axis = fig.effect_axis(reached, "%")
+    axis = fig.build_effect_axis(reached, "%")
     height, margin = 108 + 48 * len(bars), {"l": 12, "t": 16}
     bar_trace = trace | {"type": "bar"}
-    figure = fig.figure([bar_trace], height, margin, showlegend=False, xaxis=axis, yaxis=causes)
+    figure = fig.lay_out_figure(
+        [bar_trace], height, margin, showlegend=False, xaxis=axis, yaxis=causes
+    )
     title = f"From the promised to the measured lift of {gap.metric}, {gap.variant}"
     return FigureView(title, "What each cause gave or took.", figure, ("bill", gap.variant))
 
 
-def standing_lines(study: Study) -> tuple[str, ...]:
+def write_standings(study: Study) -> tuple[str, ...]:
     """Write one line per variant: do its offline and online results agree?"""
     # A draft, or a test that failed its checks, concludes nothing.
     if study.agreement is None or study.questions or not study.trusted:
@@ -407,13 +416,13 @@ def standing_lines(study: Study) -> tuple[str, ...]:
     return tuple(
         f"{f'{explanation.variant}: ' * (len(agreement.explanations) > 1)}"
         f"{explanation.offline} offline and {explanation.online} online "
-        f"{_STANDING_WORDS[explanation.standing]}{_first_cause(agreement, explanation)}."
-        f"{_promise(explanation)}"
+        f"{_STANDING_WORDS[explanation.standing]}{_name_first_cause(agreement, explanation)}."
+        f"{_describe_promise(explanation)}"
         for explanation in agreement.explanations
     )
 
 
-def _promise(explanation: records.Explanation) -> str:
+def _describe_promise(explanation: records.Explanation) -> str:
     """Write the promised lift, the measured lift and the largest cause."""
     if (gap := explanation.sized_gap) is None:
         return ""
@@ -424,7 +433,7 @@ def _promise(explanation: records.Explanation) -> str:
     return f" Promised{gap.basis} {gap.promised:+.1%}, came {gap.came:+.1%}{first}."
 
 
-def _first_cause(agreement: records.Agreement, explanation: records.Explanation) -> str:
+def _name_first_cause(agreement: records.Agreement, explanation: records.Explanation) -> str:
     """Name the first cause of a conflict, with its share of the gap."""
     if explanation.standing != "conflict":
         return ""
@@ -449,30 +458,30 @@ def _first_cause(agreement: records.Agreement, explanation: records.Explanation)
         "much of the gap they explain (Holm-adjusted p)."
     ),
 )
-def _causes_part(study: Study) -> Iterator[Block]:
+def _build_causes_part(study: Study) -> Iterator[Block]:
     """Show offline beside online, the bill of their gap, every cause, and the rest closed."""
     result = study.agreement
     if result is None:
         return
     sentences = [conclusion.sentence for conclusion in conclude_variants(result)]
     for i, explanation in enumerate(result.explanations, 1):
-        bill = [_bill_view(gap, i)] if (gap := explanation.sized_gap) else []
-        yield Beside((_slope_view(result, explanation, i), *bill))
+        bill = [_draw_gap(gap, i)] if (gap := explanation.sized_gap) else []
+        yield Beside((_draw_slopes(result, explanation, i), *bill))
     formatters = {"share_of_gap": _share_of_gap, "number": _format_value}
-    yield assets.block("causes.html", sentences=sentences, result=result, **formatters)
+    yield assets.render_block("causes.html", sentences=sentences, result=result, **formatters)
     # The bill is a table too, where it is not first on the page.
-    bills = tuple(bill_tables(result)) if study.analysis is not None else ()
+    bills = tuple(tabulate_gaps(result)) if study.analysis is not None else ()
     for name, blocks in (
         ("The bill as a table", bills),
-        (f"All {len(result.rows)} pairs of metrics", tables.drop_empty(_pair_table(result))),
-        ("Models by traffic", _traffics_part(result)),
-        ("Clicks by position", tuple(_position_views(result))),
+        (f"All {len(result.rows)} pairs of metrics", tables.drop_empty(_tabulate_pairs(result))),
+        ("Models by traffic", _tabulate_traffics(result)),
+        ("Clicks by position", tuple(_draw_position_rates(result))),
     ):
         if blocks:
             yield Closed(name, (*blocks,))
 
 
-def _position_views(agreement: records.Agreement) -> Iterator[Block]:
+def _draw_position_rates(agreement: records.Agreement) -> Iterator[Block]:
     """Compare click rates of the variants by position."""
     rates = tuple(dict.fromkeys(agreement.positions))
     if not rates:
@@ -482,11 +491,11 @@ def _position_views(agreement: records.Agreement) -> Iterator[Block]:
         for variant, same in group_rows(rates, lambda rate: rate.variant).items()
     }
     up = {"ticksuffix": "%", "rangemode": "tozero"}
-    figure = fig.lines(series, "position", "CTR", {"tickformat": "d"}, up)
+    figure = fig.draw_lines(series, "position", "CTR", {"tickformat": "d"}, up)
     first = min(rate.position for rate in rates)
-    on_top = [f"{r.variant} {_percent(r)[0]}" for r in rates if r.position == first]
+    on_top = [f"{r.variant} {_format_rate(r)[0]}" for r in rates if r.position == first]
     text = (
-        f"At position {first}: {fmt.listing(on_top)}. Where the variants differ at each "
+        f"At position {first}: {fmt.join_items(on_top)}. Where the variants differ at each "
         "position, the items are better; where one shows more on top, the place helps it."
     )
     yield FigureView("CTR by position", text, figure, ("position", "ctr"))
@@ -494,14 +503,15 @@ def _position_views(agreement: records.Agreement) -> Iterator[Block]:
 
 def _rate_point(rate: records.PositionRate, impressions: int) -> fig.Point:
     text = (
-        f"position {fmt.count(rate.position)}, impressions {fmt.count(rate.impressions)}, "
+        f"position {fmt.format_count(rate.position)}, impressions "
+        f"{fmt.format_count(rate.impressions)}, "
         f"share {tables.format_share(rate.impressions, impressions)}, "
-        f"clicks {fmt.count(rate.clicks)}, CTR {' '.join(_percent(rate))}"
+        f"clicks {fmt.format_count(rate.clicks)}, CTR {' '.join(_format_rate(rate))}"
     )
     ends = tables.rescale(100, rate.ctr, rate.low, rate.high)
     return fig.Point(rate.position, 100 * rate.ctr, text, ends)
 
 
-def _percent(rate: records.PositionRate) -> tuple[str, str]:
-    value, interval = fmt.estimate(*tables.rescale(100, rate.ctr, rate.low, rate.high))
+def _format_rate(rate: records.PositionRate) -> tuple[str, str]:
+    value, interval = fmt.format_estimate(*tables.rescale(100, rate.ctr, rate.low, rate.high))
     return f"{value}%", interval

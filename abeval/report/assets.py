@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup, escape
 
-from abeval.report.tables import ROLES, decisive_p, format_lift, format_margin, full
+from abeval.report.tables import (
+    ROLES,
+    choose_decisive_p,
+    format_lift,
+    format_margin,
+    write_all_digits,
+)
 from abeval.results import MetricInfo, codes
 from abeval.results import format as fmt
 
@@ -92,11 +98,11 @@ _HERE = Path(__file__).parent
 _UNSAFE = "<>&\u2028\u2029"
 
 
-def island(json_text: str) -> Markup:
+def escape_json(json_text: str) -> Markup:
     r"""Escape JSON so that it is safe inside a script element.
 
     Example:
-        >>> print(island('{"a": "</script>"}'))
+        >>> print(escape_json('{"a": "</script>"}'))
         {"a": "\u003c/script\u003e"}
     """
     # A replacement of each is many times as fast as one `translate`.
@@ -105,7 +111,7 @@ def island(json_text: str) -> Markup:
     return Markup(json_text)  # noqa: S704 (escaped above)
 
 
-def policy(scripts: Sequence[str]) -> str:
+def write_security_policy(scripts: Sequence[str]) -> str:
     """Write a content-security policy that allows only these scripts, by hash."""
     digests = (_encode(hashlib.sha256(script.encode()).digest()) for script in scripts)
     hashes = " ".join(f"'sha256-{digest}'" for digest in digests) or "'none'"
@@ -116,26 +122,27 @@ def policy(scripts: Sequence[str]) -> str:
 
 
 @cache
-def plotly() -> str:
+def read_plotly() -> str:
     """Read plotly.js, the build with the basic traces."""
-    return gzip.decompress(_plotly_file()).decode()
+    return gzip.decompress(_read_plotly_gzip()).decode()
 
 
-def _plotly_file() -> bytes:
+def _read_plotly_gzip() -> bytes:
+    """Read the compressed script of Plotly that comes with abeval."""
     # The file is compressed already, because this takes longer than all the rest of a page.
     return (_HERE / "plotly" / "plotly-basic.min.js.gz").read_bytes()
 
 
-def text(name: str) -> str:
+def read_asset(name: str) -> str:
     """Read a file in this folder."""
     return (_HERE / name).read_text(encoding="utf-8")
 
 
-def slug(*names: str) -> str:
+def write_page_id(*names: str) -> str:
     """Write names as an id of the page; different names get different ids.
 
     Example:
-        >>> slug("daily", "a b"), slug("daily", "a-b")
+        >>> write_page_id("daily", "a b"), write_page_id("daily", "a-b")
         ('daily-a.20.b', 'daily-a.2d.b')
     """
     # Replacing all signs alike would give `a b` and `a-b` one id.
@@ -153,14 +160,14 @@ _MEASURED = re.compile(
 )
 
 
-def said(text: str) -> Markup:
+def isolate_numbers(text: str) -> Markup:
     """Isolate the numbers of a sentence from names written right to left.
 
     Example:
-        >>> print(said("a<b +1%"))
+        >>> print(isolate_numbers("a<b +1%"))
         a&lt;b <bdi>+1%</bdi>
     """
-    escaped = str(escape(fmt.typographic(text)))
+    escaped = str(escape(fmt.typeset_numbers(text)))
     # Beside Arabic or Hebrew a browser would move the sign to the other end.
     html = _MEASURED.sub(lambda number: f"<bdi>{number[0]}</bdi>", escaped)
     return Markup(html)  # noqa: S704 (escaped above)
@@ -168,37 +175,37 @@ def said(text: str) -> Markup:
 
 def render(template: str, **values: object) -> str:
     """Fill a template; escape values and remove marks of writing direction."""
-    return _DIRECTIONS.sub("\ufffd", _environment().get_template(template).render(**values))
+    return _DIRECTIONS.sub("\ufffd", _build_environment().get_template(template).render(**values))
 
 
-def block(template: str, **values: object) -> Markup:
+def render_block(template: str, **values: object) -> Markup:
     """Fill a template, as a block of a part."""
     return Markup(render(template, **values))  # noqa: S704 (the template escapes)
 
 
-def macro(template: str, name: str, *values: object) -> Markup:
+def fill_macro(template: str, name: str, *values: object) -> Markup:
     """Fill a macro of a template, such as a small drawing."""
-    drawn: Markup = getattr(_environment().get_template(template).module, name)(*values)
+    drawn: Markup = getattr(_build_environment().get_template(template).module, name)(*values)
     return drawn
 
 
-def render_page(template: str, *, draws: bool, **values: object) -> str:
+def render_page(template: str, *, has_figures: bool, **values: object) -> str:
     """Write a page with its styles, scripts and policy; Plotly if it has figures."""
-    boot = "".join(text(name) for name in ("choose.js", "long.js", "boot.js"))
+    boot = "".join(read_asset(name) for name in ("choose.js", "long.js", "boot.js"))
     page = render(
         template,
         # Plotly is large: a page without figures does without it.
-        policy=policy((plotly(), boot) if draws else (boot,)),
-        style=Markup(text("tokens.css") + text("style.css")),  # noqa: S704 (our own file)
+        policy=write_security_policy((read_plotly(), boot) if has_figures else (boot,)),
+        style=Markup(read_asset("tokens.css") + read_asset("style.css")),  # noqa: S704 (our own file)
         boot=Markup(boot),  # noqa: S704 (our own files)
-        plotly=_encode(_plotly_file()) if draws else "",
+        plotly=_encode(_read_plotly_gzip()) if has_figures else "",
         **values,
     )
     return pack(page)
 
 
 @cache
-def _environment() -> "jinja2.Environment":
+def _build_environment() -> "jinja2.Environment":
     # The tables of a terminal fill no template.
     import jinja2
 
@@ -209,24 +216,28 @@ def _environment() -> "jinja2.Environment":
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    by_name = (said, full, slug, decisive_p, format_lift)
-    environment.filters |= {function.__name__: function for function in by_name} | {
+    environment.filters |= {
+        "said": isolate_numbers,
+        "full": write_all_digits,
+        "slug": write_page_id,
+        "decisive_p": choose_decisive_p,
+        "format_lift": format_lift,
         # The page's script unpacks it.
         "packed_url": lambda text: f"data:application/gzip;base64,{_compress(text)}",
-        "metric_note": _metric_note,
-        "num": fmt.typographic,
+        "metric_note": _write_metric_note,
+        "num": fmt.typeset_numbers,
         "name": lambda text: escape(text).replace("_", Markup("_<wbr>")),
-        "count": lambda number: fmt.typographic(fmt.count(number)),
-        "p": fmt.p_value,
+        "count": lambda number: fmt.typeset_numbers(fmt.format_count(number)),
+        "p": fmt.format_p_value,
         "capitalize_first": fmt.capitalize_first,
         "words": codes.describe_code,
-        "direction": codes.direction_words,
+        "direction": codes.describe_direction,
         "moment": lambda text: text.removesuffix(" 00:00:00"),
         "margin": lambda metric: format_margin(metric).removeprefix("margin "),
-        "level": fmt.level,
+        "level": fmt.format_level,
         "several": lambda rows: len({row.variant for row in rows}) > 1,
         "tone": lambda row: _TONES.get(row.status, "plain"),
-        "sig": lambda value: "" if value is None else fmt.typographic(f"{value:.3g}"),
+        "sig": lambda value: "" if value is None else fmt.typeset_numbers(f"{value:.3g}"),
     }
     environment.globals["role_titles"] = ROLES
     environment.tests["numeric"] = lambda text: _NUMBER.fullmatch(text) is not None
@@ -236,7 +247,7 @@ def _environment() -> "jinja2.Environment":
 _TONES = {"better": "good", "non_inferior": "good", "worse": "bad", "untrusted": "bad"}
 
 
-def _metric_note(metric: MetricInfo) -> str:
+def _write_metric_note(metric: MetricInfo) -> str:
     """Write unit and direction, as shown under a metric's name."""
     unit = f"{metric.unit}, " if metric.unit and metric.unit not in fmt.RATE_UNITS else ""
-    return f"{unit}{codes.direction_words(metric.direction)}"
+    return f"{unit}{codes.describe_direction(metric.direction)}"

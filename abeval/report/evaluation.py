@@ -3,16 +3,16 @@
 from collections.abc import Iterator, Sequence
 
 from abeval.report.replay_page import (
-    curves,
+    choose_main_traffic,
+    group_curves,
     list_metrics,
-    main_traffic,
     pair_with_baseline,
     quote_metrics,
     split_id,
     tabulate_parts,
 )
 from abeval.report.tables import REASON_COLUMN, Kind, Part, Tables, TextTable, table
-from abeval.report.terminal import tables_text
+from abeval.report.terminal import write_tables
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.replay import PairRow, ReplayResult, ReplayRow
@@ -35,25 +35,32 @@ _SURE = "*"
 
 def evaluation_text(result: ReplayResult) -> str:
     """Write the evaluation in at most about 40 lines."""
-    return tables_text(_tabulate_evaluation(result))
+    return write_tables(_tabulate_evaluation(result))
 
 
 def _tabulate_evaluation(result: ReplayResult) -> Tables:
     """Tabulate what was judged, metrics by model, and clear differences."""
-    traffic, metrics = main_traffic(result), _choose_metrics(result)
+    traffic, metrics = choose_main_traffic(result), _choose_metrics(result)
     rows = {(r.metric, r.model): r for r in result.rows if r.traffic == traffic}
     pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in metrics]
     parts: list[Part] = [_describe_judged(result, [*rows.values()])]
     if len(result.models) == 1:
         name = result.models[0].name
-        parts.append(_one_model(result, [rows[metric, name] for metric in metrics]))
+        parts.append(_tabulate_single_model(result, [rows[metric, name] for metric in metrics]))
     else:
-        parts += [_values(result, metrics, rows, pairs), *_differences(result, pairs)]
+        parts += [
+            _tabulate_values(result, metrics, rows, pairs),
+            *_tabulate_differences(result, pairs),
+        ]
     parts.extend(tabulate_parts(result, quote_metrics(metrics)[:_MAX_BREAKDOWNS]))
-    parts += [f"{name}. {text}" for name, text, c in curves(result) if c[0].traffic == traffic]
+    parts += [
+        f"{name}. {text}" for name, text, c in group_curves(result) if c[0].traffic == traffic
+    ]
     if hidden := len(list_metrics(result)) - len(metrics):
         parts.append(f"{hidden} more metrics: to_frame(); a page of all: report(path)")
-    counted = [f"{codes.describe_code(what)} {fmt.count(n)}" for what, n in result.accounting if n]
+    counted = [
+        f"{codes.describe_code(what)} {fmt.format_count(n)}" for what, n in result.accounting if n
+    ]
     left_out = (f"left out or merged: {'; '.join(counted)}",) if counted else ()
     return Tables(tuple(parts), (*left_out, *result.notes))
 
@@ -79,45 +86,50 @@ def _describe_judged(result: ReplayResult, rows: Sequence[ReplayRow]) -> str:
     requests = max((coverage.requests for coverage in result.coverage), default=0)
     pairs = max((coverage.rows for coverage in result.coverage), default=0)
     scored = "; ".join(
-        f"{c.model} has scores for {fmt.percent(c.scored_requests / c.requests)}"
+        f"{c.model} has scores for {fmt.format_percent(c.scored_requests / c.requests)}"
         for c in result.coverage
         if c.scored_requests < c.requests
     )
-    totals = f"{fmt.count(requests)} requests of {fmt.count(units)} units, {fmt.count(pairs)} items"
+    totals = (
+        f"{fmt.format_count(requests)} requests of {fmt.format_count(units)} units, "
+        f"{fmt.format_count(pairs)} items"
+    )
     return f"Judged: {totals} in them; {scored or 'every model has scores for all requests'}."
 
 
-def _one_model(result: ReplayResult, rows: Sequence[ReplayRow]) -> TextTable:
-    level = fmt.level(result.alpha)
+def _tabulate_single_model(result: ReplayResult, rows: Sequence[ReplayRow]) -> TextTable:
+    level = fmt.format_level(result.alpha)
     return table(
         "Values",
         f"of {result.models[0].name}, by unit.",
         rows,
         "metric",
-        ("value", _value, "number"),
-        (f"{level} interval", lambda row: fmt.estimate(row.value, row.low, row.high)[1]),
+        ("value", _format_value, "number"),
+        (f"{level} interval", lambda row: fmt.format_estimate(row.value, row.low, row.high)[1]),
         REASON_COLUMN,
     )
 
 
-def _value(row: ReplayRow | None) -> str:
+def _format_value(row: ReplayRow | None) -> str:
     return fmt.MISSING if row is None or row.value is None else f"{row.value:.4g}"
 
 
-def _values(
+def _tabulate_values(
     result: ReplayResult,
     metrics: Sequence[str],
     rows: dict[tuple[str, str], ReplayRow],
     pairs: Sequence[PairRow],
 ) -> TextTable:
     """Tabulate values by metric and model; many models become rows."""
-    sure = {(pair.metric, pair.model) for pair in pairs if _surety(pair) > 0}
+    sure = {(pair.metric, pair.model) for pair in pairs if _measure_distance_from_zero(pair) > 0}
     names = [model.name for model in result.models]
 
     def cell(metric: str, model: str) -> str:
-        return f"{_SURE if (metric, model) in sure else ''} {_value(rows.get((metric, model)))}"
+        return (
+            f"{_SURE if (metric, model) in sure else ''} {_format_value(rows.get((metric, model)))}"
+        )
 
-    lead = f"{_SURE} the {fmt.level(result.alpha)} interval of the difference excludes zero."
+    lead = f"{_SURE} the {fmt.format_level(result.alpha)} interval of the difference excludes zero."
     if len(names) <= _MODELS:
         head, lines = ("metric", *names), [(m, *(cell(m, n) for n in names)) for m in metrics]
     else:
@@ -127,10 +139,14 @@ def _values(
     return TextTable("Values", lead, head, tuple(lines), ("name", *numbers))
 
 
-def _differences(result: ReplayResult, pairs: Sequence[PairRow]) -> Iterator[Part]:
+def _tabulate_differences(result: ReplayResult, pairs: Sequence[PairRow]) -> Iterator[Part]:
     """Tabulate the differences that exclude zero, the clearest first."""
-    sure = sorted((p for p in pairs if _surety(p) > 0), key=_surety, reverse=True)
-    first, level = pair_with_baseline(result)[0][0], fmt.level(result.alpha)
+    sure = sorted(
+        (p for p in pairs if _measure_distance_from_zero(p) > 0),
+        key=_measure_distance_from_zero,
+        reverse=True,
+    )
+    first, level = pair_with_baseline(result)[0][0], fmt.format_level(result.alpha)
     if not sure:
         yield f"No difference from {first} has an interval that excludes zero."
         return
@@ -142,13 +158,13 @@ def _differences(result: ReplayResult, pairs: Sequence[PairRow]) -> Iterator[Par
         "model",
         (
             f"difference [{level} interval]",
-            lambda p: fmt.difference(p.difference, p.low, p.high).text,
+            lambda p: fmt.format_difference(p.difference, p.low, p.high).text,
         ),
-        ("p", lambda pair: fmt.p_value(pair.p_value)),
+        ("p", lambda pair: fmt.format_p_value(pair.p_value)),
     )
 
 
-def _surety(pair: PairRow) -> float:
+def _measure_distance_from_zero(pair: PairRow) -> float:
     """Return an interval's distance from zero, in its widths; 0 if it has zero."""
     # In units of the width, so that metrics of different scales can be ranked together.
     low, high = pair.low or 0.0, pair.high or 0.0

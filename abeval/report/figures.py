@@ -14,7 +14,7 @@ from abeval.report import assets
 from abeval.report.tables import Record, TextTable
 from abeval.results import MetricInfo
 from abeval.results.analysis import ExperimentInfo
-from abeval.results.format import Interval, typographic
+from abeval.results.format import Interval, typeset_numbers
 from abeval.results.record import group_rows
 from abeval.results.study import Study
 
@@ -106,13 +106,13 @@ class FigureView(NamedTuple):
     @property
     def anchor(self) -> str:
         """Return its address on the page."""
-        return assets.slug(*self.key)
+        return assets.write_page_id(*self.key)
 
     @property
     def island(self) -> Markup:
         """Return its JSON."""
         text = json.dumps(self.figure, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        return assets.island(_round_fractions(text))
+        return assets.escape_json(_round_fractions(text))
 
     @property
     def key_text(self) -> str:
@@ -134,66 +134,66 @@ def _round_fractions(json_text: str) -> str:
     return _DIGITS.sub(lambda m: m[0] if m[0][0] == '"' else f"{float(m[0]):.4g}", json_text)
 
 
-def colour_indices(info: ExperimentInfo) -> dict[str, int]:
+def number_variants(info: ExperimentInfo) -> dict[str, int]:
     """Number the variants, control first, so that each has one colour on a page."""
     treatment_names = (variant.name for variant in info.variants if variant.name != info.control)
     return {name: index for index, name in enumerate((info.control, *treatment_names))}
 
 
-def faint(tone: str) -> str:
+def fade_colour(tone: str) -> str:
     """Make a colour of `COLOURS` faint, as the fill of a band.
 
     Example:
-        >>> faint("#0072B2")
+        >>> fade_colour("#0072B2")
         'rgba(0,114,178,0.16)'
     """
     return f"rgba({','.join(str(int(tone[i : i + 2], 16)) for i in (1, 3, 5))},0.16)"
 
 
-def colour(index: int) -> str:
+def choose_colour(index: int) -> str:
     """Return the colour of a line or variant; index 0 is control's alone.
 
     Example:
-        >>> colour(0) == colour(6), colour(1) == colour(6)
+        >>> choose_colour(0) == choose_colour(6), choose_colour(1) == choose_colour(6)
         (False, True)
     """
     return COLOURS[index if index == 0 else 1 + (index - 1) % (len(COLOURS) - 1)]
 
 
-def symbol(index: int) -> str:
+def choose_symbol(index: int) -> str:
     """Return the symbol of a line or variant."""
     # There are more symbols than colours: variants that share a colour differ in it.
     return SYMBOLS[index % len(SYMBOLS)]
 
 
-def label(text: str) -> str:
+def escape_label(text: str) -> str:
     """Escape text from the user; Plotly reads it as a kind of HTML.
 
     Example:
-        >>> label("a<b")
+        >>> escape_label("a<b")
         'a&lt;b'
     """
     return html.escape(text, quote=False)
 
 
-def error_bars(values: Sequence[Interval], colour: str, thickness: float) -> dict[str, object]:
+def draw_error_bars(values: Sequence[Interval], colour: str, thickness: float) -> dict[str, object]:
     """Draw intervals as error bars; an unbounded end has no bar."""
     return {
         "type": "data",
         "symmetric": False,
-        "array": [_length(value, high) for value, _, high in values],
-        "arrayminus": [_length(low, value) for value, low, _ in values],
+        "array": [_measure_bar(value, high) for value, _, high in values],
+        "arrayminus": [_measure_bar(low, value) for value, low, _ in values],
         "color": colour,
         "thickness": thickness,
         "width": 0,
     }
 
 
-def _length(low: float | None, high: float | None) -> float | None:
+def _measure_bar(low: float | None, high: float | None) -> float | None:
     return None if low is None or high is None else max(high - low, 0.0)
 
 
-def _axis_range(ends: Sequence[float], room: float) -> list[float] | None:
+def _span_axis(ends: Sequence[float], room: float) -> list[float] | None:
     """Span an axis over all ends and zero, with `room` as a share of it."""
     if not ends:
         return None
@@ -203,7 +203,7 @@ def _axis_range(ends: Sequence[float], room: float) -> list[float] | None:
     return [low - space, high + space]
 
 
-def figure(
+def lay_out_figure(
     traces: Sequence[Trace],
     height: int = 300,
     margin: dict[str, int] | None = None,
@@ -214,13 +214,13 @@ def figure(
     return {"data": traces, "layout": {**LAYOUT, **size, **layout}}
 
 
-def scatter(texts: Sequence[str] | None = None, **entries: object) -> Trace:
+def draw_trace(texts: Sequence[str] | None = None, **entries: object) -> Trace:
     """Draw points or a line; `texts` are the labels of the points."""
     if texts is None:
         return {"type": "scatter", **entries}
     # Names of the user go in as data: inside a template, `%{x}` in a name would be replaced.
     hover = {
-        "customdata": [label(typographic(text)) for text in texts],
+        "customdata": [escape_label(typeset_numbers(text)) for text in texts],
         "hovertemplate": "%{customdata}<extra></extra>",
     }
     return {"type": "scatter", **hover, **entries}
@@ -239,7 +239,7 @@ def list_ends(series: Mapping[str, Sequence[Spot]]) -> Iterable[float | None]:
     return (end for spots in series.values() for spot in spots for end in spot.value)
 
 
-def forest(
+def draw_forest(
     names: Sequence[str],
     series: Mapping[str, Sequence[Spot]],
     xaxis: Mapping[str, object],
@@ -251,21 +251,27 @@ def forest(
     """
     count, places = len(series), order or {name: i for i, name in enumerate(series)}
     traces = [
-        scatter(
+        draw_trace(
             [spot.text for spot in spots],
             x=[spot.value[0] for spot in spots],
             # Series share a row: each is shifted a little so that none covers another.
             y=[spot.row + (i - (count - 1) / 2) * 0.7 / count for spot in spots],
-            error_x=error_bars([spot.value for spot in spots], colour(places[name]), 1.4),
+            error_x=draw_error_bars(
+                [spot.value for spot in spots], choose_colour(places[name]), 1.4
+            ),
             mode="markers",
-            name=label(name),
-            marker={"color": colour(places[name]), "size": 7, "symbol": symbol(places[name])},
+            name=escape_label(name),
+            marker={
+                "color": choose_colour(places[name]),
+                "size": 7,
+                "symbol": choose_symbol(places[name]),
+            },
         )
         for i, (name, spots) in enumerate(series.items())
     ]
-    rows = {"tickvals": list(range(len(names))), "ticktext": [label(name) for name in names]}
+    rows = {"tickvals": list(range(len(names))), "ticktext": [escape_label(name) for name in names]}
     ends = [len(names) - 0.4, -0.6]
-    return figure(
+    return lay_out_figure(
         traces,
         96 + len(names) * (12 + 3 * count),
         {"l": 12, "b": 36},
@@ -289,7 +295,7 @@ Series = Mapping[str, Sequence[Point]]
 """Name of a line → its points."""
 
 
-def lines(
+def draw_lines(
     series: Series,
     across: str,
     up: str,
@@ -310,57 +316,63 @@ def lines(
     traces: list[Trace] = []
     for i, (name, points) in enumerate(series.items()):
         colour_index = i if order is None else order.get(name, i)
-        tone, mark = colour(colour_index), symbol(colour_index)
+        tone, mark = choose_colour(colour_index), choose_symbol(colour_index)
         x_intervals = [(point.x, point.interval) for point in points if point.interval is not None]
         intervals = [ends for _, ends in x_intervals]
         bars: dict[str, object] = {}
         if intervals and shape == "band":
-            area = band([x for x, _ in x_intervals], intervals, tone, f"{name}, interval")
+            area = fill_band([x for x, _ in x_intervals], intervals, tone, f"{name}, interval")
             # A legend of lines alone leaves the figure its height.
             traces.append(area | {"showlegend": False})
         elif intervals:
-            bars = {"error_y": error_bars(intervals, tone, 1.4)}
+            bars = {"error_y": draw_error_bars(intervals, tone, 1.4)}
         marks = [f"{mark}-open" if point.hollow else mark for point in points]
-        trace = scatter(
-            x=[label(p.x) if isinstance(p.x, str) else p.x for p in points],
+        trace = draw_trace(
+            x=[escape_label(p.x) if isinstance(p.x, str) else p.x for p in points],
             y=[point.y for point in points],
             **bars,
             mode=mode,
-            name=label(name),
+            name=escape_label(name),
             line={"color": tone, "width": 1.8, "dash": "dot" if i % 2 else "solid"},
             marker={"color": tone, "size": 6, "symbol": marks if len(set(marks)) > 1 else mark},
             texts=[f"{name}, {point.text}" for point in points],
         )
         traces.append(trace)
-    bottom = {**axis(label(across), 6, showgrid=False, separatethousands=True), **(xaxis or {})}
+    bottom = {
+        **build_axis(escape_label(across), 6, showgrid=False, separatethousands=True),
+        **(xaxis or {}),
+    }
     if bottom.get("type") == "date" and "tickvals" not in bottom:
         bottom["tickvals"] = choose_days(str(p.x) for points in series.values() for p in points)
-    left = value_axis(label(up), **(yaxis or {}))
+    left = build_value_axis(escape_label(up), **(yaxis or {}))
     if is_effect:
-        bounds, arrows = frame([point for points in series.values() for point in points])
+        bounds, arrows = frame_points([point for points in series.values() for point in points])
         left |= EFFECT_AXIS
         if bounds is not None:
-            left |= {"range": bounds, **_signed_ticks(bounds, str(left.get("ticksuffix", "")))}
+            left |= {
+                "range": bounds,
+                **_label_effect_ticks(bounds, str(left.get("ticksuffix", ""))),
+            }
         traces += arrows
     options = {"showlegend": len(series) > 1, **layout}
-    return figure(traces, xaxis=bottom, yaxis=left, **options)
+    return lay_out_figure(traces, xaxis=bottom, yaxis=left, **options)
 
 
 _WIDEST = 4.0
 """Times the median reach of intervals that an axis goes; what reaches further is cut."""
 
 
-def farthest(reaches: Sequence[float]) -> float:
+def choose_axis_reach(reaches: Sequence[float]) -> float:
     """Choose how far an axis reaches, without letting one wide interval decide.
 
     Example:
-        >>> farthest([2.0, 3.0, 5.0]), farthest([2.0, 3.0, 90.0])
+        >>> choose_axis_reach([2.0, 3.0, 5.0]), choose_axis_reach([2.0, 3.0, 90.0])
         (5.0, 12.0)
     """
     return min(max(reaches), _WIDEST * median_low(reaches))
 
 
-def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
+def frame_points(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     """Choose the range of an axis, and mark intervals that leave it by arrows."""
     ends = [
         (point.x, [end for end in (point.y, *point.interval) if end is not None])
@@ -371,8 +383,8 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
         return None, []
     reaches = [max(map(abs, reach)) for _, reach in ends]
     # The first days have wide intervals, which would flatten all others.
-    limit = farthest(reaches) or 1.0
-    bounds = _axis_range([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
+    limit = choose_axis_reach(reaches) or 1.0
+    bounds = _span_axis([max(-limit, min(limit, end)) for _, reach in ends for end in reach], 0.06)
     beyond = [
         (x, side)
         for x, reach in ends
@@ -382,8 +394,8 @@ def frame(points: Sequence[Point]) -> tuple[list[float] | None, list[Trace]]:
     if not beyond or bounds is None:
         return bounds, []
     symbols = [{-1: "triangle-down", 1: "triangle-up"}[side] for _, side in beyond]
-    arrows = scatter(
-        x=[label(x) if isinstance(x, str) else x for x, _ in beyond],
+    arrows = draw_trace(
+        x=[escape_label(x) if isinstance(x, str) else x for x, _ in beyond],
         y=[bounds[side > 0] for _, side in beyond],
         mode="markers",
         marker={"color": GREY, "size": 9, "symbol": symbols},
@@ -405,25 +417,25 @@ def round_up(value: float) -> float:
     return float(f"{step * power:.6g}")
 
 
-def _signed_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
+def _label_effect_ticks(bounds: Sequence[float], suffix: str) -> dict[str, object]:
     """Label an axis of effects at round numbers, zero without a sign.
 
     Example:
-        >>> _signed_ticks((-12.0, 31.0), "%")["ticktext"]
+        >>> _label_effect_ticks((-12.0, 31.0), "%")["ticktext"]
         ['−10%', '0', '+10%', '+20%', '+30%']
     """
     low, high = bounds
     step = round_up((high - low) / 6)
     values = [float(f"{i * step:.6g}") for i in range(ceil(low / step), floor(high / step) + 1)]
-    texts = [typographic(f"{value:+.6g}") + suffix if value else "0" for value in values]
+    texts = [typeset_numbers(f"{value:+.6g}") + suffix if value else "0" for value in values]
     return {"tickvals": values, "ticktext": texts}
 
 
-def log_axis(values: Iterable[float]) -> dict[str, object]:
+def build_log_axis(values: Iterable[float]) -> dict[str, object]:
     """Make a logarithmic axis of positive values, with a tick at 1, 2 and 5 of each power of ten.
 
     Example:
-        >>> log_axis([3.0, 40.0])["ticktext"]
+        >>> build_log_axis([3.0, 40.0])["ticktext"]
         ['2', '5', '10', '20', '50']
     """
     every = list(values)
@@ -433,49 +445,55 @@ def log_axis(values: Iterable[float]) -> dict[str, object]:
     ticks = [s for s in steps if below <= s < 2.5 * max(every)]
     if len(ticks) > _MOST_TICKS:
         ticks = [s for s in ticks if f"{s:e}"[0] == "1"]
-    return {"type": "log", "tickvals": ticks, "ticktext": [typographic(f"{s:,.6g}") for s in ticks]}
+    return {
+        "type": "log",
+        "tickvals": ticks,
+        "ticktext": [typeset_numbers(f"{s:,.6g}") for s in ticks],
+    }
 
 
 _MOST_TICKS = 12
 
 
-def effect_axis(ends: Iterable[float | None], suffix: str = "", title: str = "") -> dict[str, Any]:
+def build_effect_axis(
+    ends: Iterable[float | None], suffix: str = "", title: str = ""
+) -> dict[str, Any]:
     """Make an axis of effects that spans all ends and zero, with round ticks."""
-    bounds = _axis_range([end for end in ends if end is not None], 0.06)
-    ticks = {} if bounds is None else {"range": bounds, **_signed_ticks(bounds, suffix)}
-    return {**EFFECT_AXIS, **axis(label(title)), **ticks}
+    bounds = _span_axis([end for end in ends if end is not None], 0.06)
+    ticks = {} if bounds is None else {"range": bounds, **_label_effect_ticks(bounds, suffix)}
+    return {**EFFECT_AXIS, **build_axis(escape_label(title)), **ticks}
 
 
-def band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:
+def fill_band(x: Sequence[object], ends: Sequence[Interval], tone: str, name: str) -> Trace:
     """Fill the band between the lower and the upper ends of intervals."""
     low, high = [end for _, end, _ in ends], [end for _, _, end in ends]
-    return scatter(
+    return draw_trace(
         # The outline goes forward along the lower ends and back along the upper ones.
         x=[*x, *reversed(x)],
         y=[*low, *reversed(high)],
         fill="toself",
-        fillcolor=faint(tone),
+        fillcolor=fade_colour(tone),
         line={"width": 0},
         mode="lines",
-        name=label(name),
+        name=escape_label(name),
         hoverinfo="skip",
     )
 
 
-def axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
+def build_axis(title: str, standoff: int = 8, **more: object) -> dict[str, object]:
     """Make an axis with a title."""
     font = {"size": LAYOUT["font"]["size"]}
     return {"title": {"text": title, "standoff": standoff, "font": font}, **more}
 
 
-def value_axis(title: str, **more: object) -> dict[str, object]:
+def build_value_axis(title: str, **more: object) -> dict[str, object]:
     """Make an axis of values, with a grid and no line at zero."""
     style = {"gridcolor": GRID, "zeroline": False, "nticks": 7}
     style |= {"separatethousands": True, "automargin": True}
-    return {**axis(title), **style, **more}
+    return {**build_axis(title), **style, **more}
 
 
-def line_at(axis: str, value: float, width: float = 1, dash: str = "dash") -> Trace:
+def draw_line_across(axis: str, value: float, width: float = 1, dash: str = "dash") -> Trace:
     """Draw a line across the figure where an axis (`x` or `y`) has a value."""
     here, across = (value, value), (0, 1)
     if axis == "x":

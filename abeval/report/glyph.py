@@ -8,7 +8,7 @@ from typing import NamedTuple
 from markupsafe import Markup
 
 from abeval.report import assets
-from abeval.report.figures import farthest, round_up
+from abeval.report.figures import choose_axis_reach, round_up
 
 Ends = tuple[float | None, float | None]
 """The ends of an interval, or of where harm begins; None without one."""
@@ -110,25 +110,25 @@ def _log(lift: float) -> float:
     return math.log1p(max(lift, -0.999))
 
 
-def shared_axis(column: Sequence[Mark | None]) -> Axis:
+def choose_mark_axis(column: Sequence[Mark | None]) -> Axis:
     """Choose one axis for all marks, with zero; cut a mark far wider than most.
 
     Example:
         >>> marks = [Mark(0.01, -0.02, reach, "") for reach in (0.04, 0.05, 0.9)]
-        >>> axis = shared_axis(marks)
+        >>> axis = choose_mark_axis(marks)
         >>> axis.low < -0.02, 0.05 < axis.high < 0.9
         (True, True)
     """
     marks = [mark for mark in column if mark]
     if not marks:
         return Axis(-0.01, 0.01)
-    limit = farthest([max(abs(_log(end)) for end in mark.ends) for mark in marks])
+    limit = choose_axis_reach([max(abs(_log(end)) for end in mark.ends) for mark in marks])
     logs = [0.0, *(max(-limit, min(limit, _log(end))) for mark in marks for end in mark.ends)]
     room = 0.04 * (max(logs) - min(logs)) or 0.01
     return Axis(math.expm1(min(logs) - room), math.expm1(max(logs) + room))
 
 
-def sparkline(
+def draw_sparkline(
     values: Sequence[tuple[float, float, float]], colour_index: int, label: str
 ) -> Markup:
     """Draw a cumulative effect as a small line with its band."""
@@ -142,4 +142,4 @@ def sparkline(
 
     band = [*path(1), *reversed(path(2))]
     zero = 28 * top / height
-    return assets.macro("glyph.html", "spark", colour_index, label, band, zero, path(0))
+    return assets.fill_macro("glyph.html", "spark", colour_index, label, band, zero, path(0))

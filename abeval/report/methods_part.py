@@ -26,9 +26,9 @@ class Method(NamedTuple):
 
 
 @cache
-def _methods() -> tuple[Method, ...]:
+def _read_methods() -> tuple[Method, ...]:
     """Read the methods, the prefixes of their codes, and the intervals of a lift."""
-    _, *rows = csv.reader(assets.text("methods.csv").splitlines())
+    _, *rows = csv.reader(assets.read_asset("methods.csv").splitlines())
     return tuple(Method(*row) for row in rows)
 
 
@@ -39,7 +39,7 @@ def describe_method(code: str) -> Method:
         >>> describe_method("cuped_welch_t").words[:40]
         'after subtracting θ·(covariate before − '
     """
-    for method in _methods():
+    for method in _read_methods():
         if code in (method.code, method.code.removesuffix("_t")):
             return method._replace(code=code)
         # A prefix such as `cuped_` describes a step before the method that it stands before.
@@ -55,15 +55,15 @@ def describe_method(code: str) -> Method:
 
 
 @page_part("definition", view="metric", title="Method and SQL", result="", after="replays")
-def _definition_part(study: Study) -> Iterator[MetricBlocks]:
+def _build_definition_part(study: Study) -> Iterator[MetricBlocks]:
     """Say how each metric is computed, judged and summed."""
     if (result := study.analysis) is None:
         return
     ran = {} if study.provenance is None else dict(study.provenance.queries)
-    lifts = {method.code.removeprefix("lift:"): method.words for method in _methods()}
+    lifts = {method.code.removeprefix("lift:"): method.words for method in _read_methods()}
     several = len({row.variant for row in result.scorecard}) > 1
     for metric, rows in group_rows(result.scorecard, lambda row: row.metric).items():
-        html = assets.block(
+        html = assets.render_block(
             "method.html",
             metric=result.info(metric),
             rows=rows,
@@ -80,21 +80,21 @@ def _definition_part(study: Study) -> Iterator[MetricBlocks]:
 
 
 @page_part("methods", view="evidence", title="Methods and settings", short="Methods", after="aa")
-def methods_part(study: Study) -> Iterator[Block]:
+def build_methods_part(study: Study) -> Iterator[Block]:
     """Build the part: settings, how to read it, the file, SQL, versions."""
     result, provenance = study.analysis, study.provenance
     if result is None and provenance is None:
         return
-    yield assets.block(
+    yield assets.render_block(
         "methods.html",
         result=result,
         provenance=provenance,
         alpha=study.alpha,
-        settings=() if result is None else [*_settings(study, result)],
+        settings=() if result is None else [*_list_settings(study, result)],
     )
 
 
-def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
+def _list_settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
     """List the settings of the analysis with their values."""
     info = result.experiment
     yield "alpha", f"{info.alpha:g}"
@@ -105,10 +105,10 @@ def _settings(study: Study, result: Result) -> Iterator[tuple[str, str]]:
     yield "unit", info.unit
     yield "time zone", info.timezone
     if result.aa:
-        yield "A/A replays of the trust check", fmt.count(max(row.runs for row in result.aa))
+        yield "A/A replays of the trust check", fmt.format_count(max(row.runs for row in result.aa))
     if study.aa is not None and study.aa.metrics:
         seed = "" if study.aa.seed is None else f", seed {study.aa.seed}"
-        yield "A/A replays", f"{fmt.count(max(row.runs for row in study.aa.metrics))}{seed}"
+        yield "A/A replays", f"{fmt.format_count(max(row.runs for row in study.aa.metrics))}{seed}"
 
 
 def _describe_decision_rule(row: Row, result: Result) -> str:

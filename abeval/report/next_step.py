@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
-from abeval.report.tables import ROLES, VerdictLine, interval
+from abeval.report.tables import ROLES, VerdictLine, read_interval
 from abeval.results import MetricInfo, Row, Verdict, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -56,7 +56,7 @@ _FOLLOWS = {
 """Word of a step → how the headline of an undecided variant ends."""
 
 
-def best_first(result: Result) -> list[Verdict]:
+def sort_verdicts(result: Result) -> list[Verdict]:
     """List the verdicts, best first."""
     return sorted(result.verdicts, key=lambda verdict: rank(result, verdict))
 
@@ -68,7 +68,7 @@ def sort_rows(result: Result, rows: Iterable[Row]) -> list[Row]:
     """
     roles = [role for role, _, _ in ROLES]
     metrics = list(dict.fromkeys(row.metric for row in result.scorecard))
-    order = {verdict.variant: index for index, verdict in enumerate(best_first(result))}
+    order = {verdict.variant: index for index, verdict in enumerate(sort_verdicts(result))}
 
     def rank_row(row: Row) -> tuple[int, int, int]:
         return roles.index(row.role), metrics.index(row.metric), order.get(row.variant, 0)
@@ -76,33 +76,33 @@ def sort_rows(result: Result, rows: Iterable[Row]) -> list[Row]:
     return sorted(rows, key=rank_row)
 
 
-def verdict_lines(
+def write_verdicts(
     result: Result, outlook: "PowerOutlook | None"
 ) -> tuple[tuple[VerdictLine, ...], str]:
     """Write a line per variant, best first, and once what holds for all of them.
 
     Where the verdicts are the same, there is one line, without a variant.
     """
-    verdicts = best_first(result)
+    verdicts = sort_verdicts(result)
     alike = len({verdict.sentence for verdict in verdicts}) == 1
     common = [] if alike else [n for n in verdicts[0].notes if all(n in v.notes for v in verdicts)]
     lines = tuple(
         VerdictLine(
             verdict.variant,
             verdict.decision,
-            _headline(result, verdict, step.word),
+            _write_headline(result, verdict, step.word),
             codes.write_reason(verdict, common),
             action=step.text,
         )
         for verdict in verdicts
-        for step in [action(result, outlook, verdict)]
+        for step in [recommend_step(result, outlook, verdict)]
     )
     if alike and len(lines) > 1 and len({line.word for line in lines}) == 1:
         return (lines[0]._replace(variant=""),), ""
     return lines, codes.write_notes(common)
 
 
-def _headline(result: Result, verdict: Verdict, step: str) -> str:
+def _write_headline(result: Result, verdict: Verdict, step: str) -> str:
     """Write the decision in capitals, with the caution that belongs to it."""
     word = codes.describe_code(verdict.decision).upper()
     if verdict.decision == "keep_running":
@@ -112,19 +112,19 @@ def _headline(result: Result, verdict: Verdict, step: str) -> str:
     return word + ", NO GUARDRAIL SET" * (verdict.decision == "ship" and not guards)
 
 
-def next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> str:
+def write_next_step(result: Result | None, outlook: "PowerOutlook | None" = None) -> str:
     """Write the recommendation for the best variant."""
     if result is None or not result.verdicts:
         return ""
-    return action(result, outlook, best_first(result)[0]).text
+    return recommend_step(result, outlook, sort_verdicts(result)[0]).text
 
 
-def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> Step:
+def recommend_step(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> Step:
     """Recommend a step for one variant."""
     if empty := [fmt.quote_name(v.name) for v in result.experiment.variants if v.units == 0]:
         why = "were units assigned to it, and how does the log write its name?"
-        return Step("repair", f"Find out why no unit is in {fmt.listing(empty)}: {why}")
-    best, variant = best_first(result)[0], fmt.quote_name(verdict.variant)
+        return Step("repair", f"Find out why no unit is in {fmt.join_items(empty)}: {why}")
+    best, variant = sort_verdicts(result)[0], fmt.quote_name(verdict.variant)
     match verdict.decision:
         case "ship" if verdict.variant != best.variant:
             gains = f"{fmt.quote_name(best.variant)} gains more."
@@ -136,7 +136,7 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
         case "do_not_ship":
             variant_rows = [row for row in result.scorecard if row.variant == verdict.variant]
             worse = [r for r in variant_rows if r.status == "worse" and r.role != "diagnostic"]
-            names = fmt.listing([fmt.quote_name(result.label(row.metric)) for row in worse])
+            names = fmt.join_items([fmt.quote_name(result.label(row.metric)) for row in worse])
             what = f"{names} by segment and day" if names else "what got worse"
             word, rejection = _describe_rejection(result, verdict.variant)
             return Step(word, f"{rejection}. Look at {what} before a new attempt.")
@@ -154,7 +154,7 @@ def action(result: Result, outlook: "PowerOutlook | None", verdict: Verdict) -> 
 
 def _describe_rejection(result: Result, variant: str) -> tuple[str, str]:
     """Recommend not to ship a variant: keep control, unless another one ships."""
-    if best_first(result)[0].decision == "ship":
+    if sort_verdicts(result)[0].decision == "ship":
         return "do_not_ship", f"Do not roll out {fmt.quote_name(variant)}"
     return "keep_control", f"Keep {fmt.quote_name(result.experiment.control)}"
 
@@ -194,7 +194,11 @@ def _settle(outlook: "PowerOutlook | None", result: Result, variant: str) -> Ste
     if row.status == "too_little_data":
         size = f": about {question.size} to see {question.target}" if question.size else ""
         return Step(more, f"{run_on}{size}. {question.name} has too little data.")
-    return _guardrail(question) if row.role == "guardrail" else _goal(question, word, rejection)
+    return (
+        _settle_guardrail(question)
+        if row.role == "guardrail"
+        else _settle_goal(question, word, rejection)
+    )
 
 
 @dataclass(frozen=True)
@@ -227,7 +231,7 @@ class _Question:
     @property
     def target(self) -> str:
         """Write the next smaller effect to look for; empty without an outlook."""
-        return "" if self.ahead is None else fmt.either_way(self.ahead.target)
+        return "" if self.ahead is None else fmt.format_plus_minus(self.ahead.target)
 
     @property
     def size(self) -> str | None:
@@ -285,13 +289,13 @@ class _Question:
         return ", for which this test may run on" * self.has_ended
 
 
-def _goal(question: _Question, word: str, rejection: str) -> Step:
-    seen = f"{fmt.either_way(question.row.mde)} of {question.name}"
+def _settle_goal(question: _Question, word: str, rejection: str) -> Step:
+    seen = f"{fmt.format_plus_minus(question.row.mde)} of {question.name}"
     if question.until and word != "do_not_ship":
         points = question.ahead.points if question.ahead else ()
         # The outlook has points at certain days; the planned end is usually among them.
         at_end = dict(points).get(question.planned_days)
-        then = "" if at_end is None else f", {fmt.either_way(at_end)} at the planned end"
+        then = "" if at_end is None else f", {fmt.format_plus_minus(at_end)} at the planned end"
         more = f" More days bring no {question.clusters}: assign more of them."
         more *= bool(question.clusters)
         return Step("run_on", f"{question.until}: it can detect {seen} so far{then}.{more}")
@@ -319,10 +323,10 @@ def _goal(question: _Question, word: str, rejection: str) -> Step:
 def _list_covariates(result: Result) -> str:
     """List the covariates from before the period, named by their checks."""
     names = [name.split(":")[1] for c in result.trust if (name := c.name).startswith("pre_period:")]
-    return fmt.listing([*dict.fromkeys(map(fmt.quote_name, names))])
+    return fmt.join_items([*dict.fromkeys(map(fmt.quote_name, names))])
 
 
-def _guardrail(question: _Question) -> Step:
+def _settle_guardrail(question: _Question) -> Step:
     metric, name = question.result.info(question.row.metric), question.name
     if metric.within is not None:
         lead = f"{name}: a value outside {fmt.format_range(*metric.within)} is not ruled out."
@@ -330,10 +334,10 @@ def _guardrail(question: _Question) -> Step:
         return Step(word, f"{lead} {_wait(question)}".rstrip())
     if metric.margin is None:
         return Step("define", f"Give {name} a margin: without one it cannot be shown to hold.")
-    margin = fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)
+    margin = fmt.format_margin(metric.margin, bool(metric.margin_relative), metric.unit)
     way = {"increase": "a drop of", "decrease": "a rise of"}.get(metric.direction, "a move away by")
-    worst = _worst(question.row, metric)
-    possible = "" if worst is None else f" ({_margin(worst, metric)} still possible)"
+    worst = _find_largest_loss(question.row, metric)
+    possible = "" if worst is None else f" ({_format_margin(worst, metric)} still possible)"
     lead = f"{name}: {way} more than {margin} is not ruled out{possible}."
     days = None if question.ahead is None else question.ahead.target_days
     if question.until and days is not None and days <= question.planned_days:
@@ -342,7 +346,7 @@ def _guardrail(question: _Question) -> Step:
     if worst is not None:
         # Rounded up to one digit.
         step = 10.0 ** math.floor(math.log10(worst))
-        choices = [f"accept a margin of {_margin(math.ceil(worst / step) * step, metric)}"]
+        choices = [f"accept a margin of {_format_margin(math.ceil(worst / step) * step, metric)}"]
     if question.result.experiment.adjust == "none":
         choices.append("reduce variance (CUPED)")
     choice = fmt.capitalize_first(f"{', '.join(choices)}, or stop" if choices else "stop")
@@ -362,15 +366,15 @@ def _wait(question: _Question) -> str:
     return f"{until}Ruling it out {takes}, if nothing is lost. "
 
 
-def _worst(row: Row, metric: MetricInfo) -> float | None:
+def _find_largest_loss(row: Row, metric: MetricInfo) -> float | None:
     """Return the largest loss that the interval contains, in units of the margin."""
-    _, low, high = interval(row, "lift" if metric.margin_relative else "difference")
+    _, low, high = read_interval(row, "lift" if metric.margin_relative else "difference")
     loss = {"increase": None if low is None else -low, "decrease": high}.get(metric.direction)
     return loss if loss is not None and loss > 0 else None
 
 
-def _margin(size: float, metric: MetricInfo) -> str:
-    return fmt.margin(float(f"{size:.2g}"), bool(metric.margin_relative), metric.unit)
+def _format_margin(size: float, metric: MetricInfo) -> str:
+    return fmt.format_margin(float(f"{size:.2g}"), bool(metric.margin_relative), metric.unit)
 
 
 def describe_size(ahead: "MetricOutlook") -> str | None:
@@ -391,4 +395,4 @@ def describe_size(ahead: "MetricOutlook") -> str | None:
     units = ahead.target_units
     size = f", about {float(f'{units:.2g}'):,.0f} units" if units else ""
     longer = f" ({times:.2g} times as long{size})" if times > 1 else ""
-    return f"{fmt.count(days)} {'day' if days == 1 else 'days'} in all{longer}"
+    return f"{fmt.format_count(days)} {'day' if days == 1 else 'days'} in all{longer}"

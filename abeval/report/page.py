@@ -15,10 +15,10 @@ from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.analysis_page import group_rows_by_role
 from abeval.report.banner import list_verdict_lines
-from abeval.report.next_step import ORDER, next_step, verdict_lines
+from abeval.report.next_step import ORDER, write_next_step, write_verdicts
 from abeval.report.parts import Part, load_parts
-from abeval.report.short import off_policy_value, tabulate
-from abeval.report.tables import TextTable, VerdictLine, rescale, tally, trim
+from abeval.report.short import format_off_policy_value, tabulate
+from abeval.report.tables import TextTable, VerdictLine, rescale, tally_checks, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -26,7 +26,7 @@ from abeval.results.analysis import Result
 from abeval.results.history import HistoryReport
 from abeval.results.interleaving import InterleavingResult
 from abeval.results.off_policy import OffPolicyResult
-from abeval.results.record import Record, csv_text
+from abeval.results.record import Record, write_csv
 from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, build_study
 
@@ -49,21 +49,21 @@ class Panel(NamedTuple):
     is_first: bool
 
 
-def page_html(study: Study) -> str:
+def render_study(study: Study) -> str:
     """Write the page of a study."""
     every = tuple(_build_parts(study))
     parts = tuple(part for part in every if part.view != "metric")
     return assets.render_page(
         "study.html",
-        draws=any(any(fig.list_figures(part.blocks)) for part in every),
+        has_figures=any(any(fig.list_figures(part.blocks)) for part in every),
         study=study,
         asked=codes.open_questions(study.questions),
         parts=parts,
         views=list(dict.fromkeys(part.view for part in parts)),
         panels=_build_panels(study, every),
         title=study.name if study.analysis is None else study.analysis.experiment.display_name,
-        kicker=_kicker(study),
-        downloads=tuple(_downloads(study)),
+        kicker=_write_kicker(study),
+        downloads=tuple(_list_downloads(study)),
     )
 
 
@@ -91,11 +91,11 @@ def _build_panels(study: Study, parts: Sequence[Part]) -> tuple[Panel, ...]:
 def _build_parts(study: Study) -> Iterator[Part]:
     info = None if study.analysis is None else study.analysis.experiment
     placeholders = {
-        "level": fmt.level(study.alpha),
+        "level": fmt.format_level(study.alpha),
         "alpha": f"{study.alpha:g}",
-        "alpha_share": fmt.percent(study.alpha),
+        "alpha_share": fmt.format_percent(study.alpha),
         "unit": info.unit if info else "",
-        "power": fmt.percent(study.outlook.power) if study.outlook else "",
+        "power": fmt.format_percent(study.outlook.power) if study.outlook else "",
     }
     for part in load_parts():
         source = getattr(study, part.result) if part.result else study
@@ -104,7 +104,7 @@ def _build_parts(study: Study) -> Iterator[Part]:
             yield replace(part, lead=part.lead.format(**placeholders), blocks=blocks)
 
 
-def _kicker(study: Study) -> str:
+def _write_kicker(study: Study) -> str:
     if study.analysis is not None:
         return "A/B test report"
     if study.time is not None and study.time.days:
@@ -114,21 +114,21 @@ def _kicker(study: Study) -> str:
     return "A/A replays" if study.agreement is None else "Offline and online"
 
 
-def _downloads(study: Study) -> Iterator[tuple[str, str, str]]:
+def _list_downloads(study: Study) -> Iterator[tuple[str, str, str]]:
     """Yield the name, title and text of each file that the page offers."""
     stem = re.sub(r"[^A-Za-z0-9_-]+", "-", study.name) or "experiment"
     if study.analysis is not None and study.analysis.scorecard:
         yield (f"{stem}.csv", "scorecard (CSV)", study.analysis.to_csv())
     # A table without rows is nothing to download.
     if study.replay is not None and study.replay.rows:
-        csv = csv_text(study.replay.rows, ReplayRow)
+        csv = write_csv(study.replay.rows, ReplayRow)
         yield (f"{stem}-replay.csv", "offline values (CSV)", csv)
     if study.agreement is not None and study.agreement.rows:
-        csv = csv_text(study.agreement.rows, AgreementRow, {"others"})
+        csv = write_csv(study.agreement.rows, AgreementRow, {"others"})
         yield (f"{stem}-agreement.csv", "offline against online (CSV)", csv)
     # The page carries its downloads: windows alone can weigh more than all the rest.
     light_study, left_out = _drop_heavy_rows(study)
-    without = f" without {fmt.listing(left_out)}" if left_out else ""
+    without = f" without {fmt.join_items(left_out)}" if left_out else ""
     yield (f"{stem}.json", f"results{without} (JSON)", light_study.to_compact_json())
 
 
@@ -172,8 +172,8 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
             raise KeyError(f"{figure_key!r}; there are {', '.join(map(repr, self)) or 'none'}")
         # Plotly, which a page does not need, makes a copy that its taker may change.
         view = self._views[figure_key]
-        figure = _saved_figure()(view.figure)
-        title = {"text": fig.label(view.title), "x": 0.01, "y": 0.98, "yanchor": "top"}
+        figure = _define_figure_type()(view.figure)
+        title = {"text": fig.escape_label(view.title), "x": 0.01, "y": 0.98, "yanchor": "top"}
         # On the page the title is a heading: here it needs room of its own.
         top = view.figure["layout"]["margin"]["t"] + _TITLE
         figure.update_layout(title=title, margin={"t": top}, height=figure.layout.height + _TITLE)
@@ -189,41 +189,41 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
         return f"Figures({', '.join(map(repr, self))})"
 
 
-def summary(result: Result) -> str:
+def render_summary(result: Result) -> str:
     """Write the verdict and the scorecard for a notebook's output cell."""
-    lines, shared = verdict_lines(result, None)
+    lines, shared = write_verdicts(result, None)
     return assets.render(
         "summary.html",
         result=result,
         lines=[line._replace(action="") for line in lines],
         shared=shared,
-        said=[*_facts(result), ("Next", next_step(result))],
+        said=[*_list_facts(result), ("Next", write_next_step(result))],
         order=ORDER,
         roles=group_rows_by_role(result),
-        style=_summary_style(),
+        style=_read_summary_style(),
     )
 
 
-def _facts(result: Result) -> Iterator[tuple[str, str]]:
+def _list_facts(result: Result) -> Iterator[tuple[str, str]]:
     """Yield what the numbers are of, and whether they can be trusted."""
     info = result.experiment
-    units = ", ".join(f"{v.name} {fmt.count(v.units)}" for v in info.variants)
+    units = ", ".join(f"{v.name} {fmt.format_count(v.units)}" for v in info.variants)
     yield "Log", "; ".join(filter(None, (result.so_far, f"{info.unit} units: {units}")))
     doubtful = [check.name for check in result.trust if check.status in ("fail", "warn")]
-    names = f": {fmt.listing(doubtful)}" if doubtful else ""
-    yield "Trust", f"{tally(result.trust)}{names}"
+    names = f": {fmt.join_items(doubtful)}" if doubtful else ""
+    yield "Trust", f"{tally_checks(result.trust)}{names}"
 
 
-def brief(result: Record) -> str:
+def render_brief(result: Record) -> str:
     """Write the short tables of a result for a notebook's output cell."""
     source = tabulate(result)
     parts = (trim(part) if isinstance(part, TextTable) else part for part in source.parts)
     items = (*filter(None, [source.draft]), *parts, *source.notes)
-    return assets.render("brief.html", parts=items, style=_summary_style())
+    return assets.render("brief.html", parts=items, style=_read_summary_style())
 
 
-def _summary_style() -> Markup:
-    return Markup(assets.text("tokens.css") + assets.text("summary.css"))  # noqa: S704 (our own file)
+def _read_summary_style() -> Markup:
+    return Markup(assets.read_asset("tokens.css") + assets.read_asset("summary.css"))  # noqa: S704 (our own file)
 
 
 class Section(NamedTuple):
@@ -241,10 +241,10 @@ class Section(NamedTuple):
         lead = f"{table.lead} {more}".strip()
         # The section has the title and lead already. Without rows it has no figures either.
         blocks = (trim(table)._replace(title="", lead="", kinds=()), *figures) if table.rows else ()
-        return cls(assets.slug(table.title.lower()), table.title, lead, blocks)
+        return cls(assets.write_page_id(table.title.lower()), table.title, lead, blocks)
 
 
-def _sections_html(
+def _render_sections(
     kicker: str,
     title: str,
     sentences: Sequence[str],
@@ -254,7 +254,7 @@ def _sections_html(
     """Write a page of sections, verdicts first; empty sections are left out."""
     return assets.render_page(
         "sections.html",
-        draws=any(any(fig.list_figures(section.blocks)) for section in sections),
+        has_figures=any(any(fig.list_figures(section.blocks)) for section in sections),
         kicker=kicker,
         title=title,
         sentences=sentences,
@@ -265,36 +265,36 @@ def _sections_html(
 
 
 @singledispatch
-def result_html(result: object, aa: object = None) -> str:
+def render_result(result: object, aa: object = None) -> str:
     """Write the page of a study or one result; `aa` are its A/A replays."""
-    return page_html(build_study(result, aa))
+    return render_study(build_study(result, aa))
 
 
-@result_html.register
-def _off_policy_html(result: OffPolicyResult, aa: object = None) -> str:
+@render_result.register
+def _render_off_policy(result: OffPolicyResult, aa: object = None) -> str:
     """Write the page of an off-policy evaluation."""
     valued = [row for row in result.rows if row.value is not None]
-    spots = [(r.estimator, (r.value, r.low, r.high), off_policy_value(r)) for r in valued]
+    spots = [(r.estimator, (r.value, r.low, r.high), format_off_policy_value(r)) for r in valued]
     # Two estimators make the headline; the table has all of them.
     worth = [f"Worth by {name}: {text}" for name, _, text in spots if name in ("snips", "dr")]
     real = None if result.realised is None else result.realised.value
     result_tables = tabulate(result)
     estimates, *other_tables = (part for part in result_tables.parts if isinstance(part, TextTable))
-    return _sections_html(
+    return _render_sections(
         "Off-policy evaluation",
         f"{result.experiment}: {estimates.title}",
         worth or [f"The log of {result.source} cannot tell what {result.policy} is worth"],
         Section.build(
             estimates._replace(title="Estimates"),
-            *_intervals(spots, "clicks or reward an impression", real),
+            *_draw_intervals(spots, "clicks or reward an impression", real),
         ),
         *map(Section.build, other_tables),
         Section("doubts", "What cannot be trusted", sentences=result_tables.notes),
     )
 
 
-@result_html.register
-def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
+@render_result.register
+def _render_interleaving(result: InterleavingResult, aa: object = None) -> str:
     """Write the page of an interleaving experiment."""
     result_tables = tabulate(result, show_all=True)
     preferences, *others = (part for part in result_tables.parts if isinstance(part, TextTable))
@@ -307,42 +307,44 @@ def _interleaving_html(result: InterleavingResult, aa: object = None) -> str:
         for r in result.preferences
         if r.preference is not None
     ]
-    axis = fig.effect_axis((end for _, ends, _ in spots for end in ends), "%")
-    return _sections_html(
+    axis = fig.build_effect_axis((end for _, ends, _ in spots for end in ends), "%")
+    return _render_sections(
         " · ".join(filter(None, ("Interleaving", result.experiment.dates))),
         result.experiment.display_name,
         # The banner says the verdicts, which come first.
         [part for part in result_tables.parts if isinstance(part, str)][len(result.verdicts) :],
-        Section.build(preferences, *_intervals(spots, "share of all credit", 0.0, axis)),
+        Section.build(preferences, *_draw_intervals(spots, "share of all credit", 0.0, axis)),
         *map(Section.build, others),
         Section("notes", "How to read it", sentences=result_tables.notes),
         lines=list_verdict_lines(result.verdicts),
     )
 
 
-@result_html.register
-def history_html(result: HistoryReport, aa: object = None) -> str:
+@render_result.register
+def render_history(result: HistoryReport, aa: object = None) -> str:
     """Write the page of a history of experiments."""
-    learned, *sentences = history.sentences(result)
+    learned, *sentences = history.describe_history(result)
     turned = "Effects are turned so that more is better."
     signal = "Signal is the share of true effects in what was measured."
     gained = "Lifts of what was shipped, added up: as measured, and shrunk by the spread of all."
     luck = "To ship what looks best adds up luck too; what is shrunk has less of it."
-    return _sections_html(
+    return _render_sections(
         "History",
         learned,
         sentences,
-        Section.build(history.prediction_table(result), *history.scatters(result), more=turned),
-        Section.build(history.sensitivity_table(result), more=signal),
-        Section("gained", "Gained", f"{gained} {luck}", (*history.forests(result),)),
-        Section.build(history.lasting_table(result)),
-        Section.build(history.launch_table(result), *history.draw_weeks(result)),
+        Section.build(
+            history.tabulate_predictions(result), *history.draw_scatters(result), more=turned
+        ),
+        Section.build(history.tabulate_sensitivity(result), more=signal),
+        Section("gained", "Gained", f"{gained} {luck}", (*history.draw_forests(result),)),
+        Section.build(history.tabulate_lasting_effects(result)),
+        Section.build(history.tabulate_launches(result), *history.draw_weeks(result)),
         Section("notes", "Notes", sentences=tabulate(result).notes),
-        lines=(history.verdict(result),),
+        lines=(history.judge_offline_metrics(result),),
     )
 
 
-def _intervals(
+def _draw_intervals(
     rows: Sequence[tuple[str, fmt.Interval, str]],
     title: str,
     reference: float | None,
@@ -350,9 +352,9 @@ def _intervals(
 ) -> Iterator[fig.FigureView]:
     """Draw values with intervals, one row per name, and maybe a reference line."""
     spots = [fig.Spot(i, ends, f"{name}: {text}") for i, (name, ends, text) in enumerate(rows)]
-    across = {**fig.value_axis(title), **(xaxis or {}), **fig.axis(title)}
-    figure = fig.forest([name for name, *_ in rows], {"estimate": spots}, across)
-    figure["layout"]["shapes"] = [] if reference is None else [fig.line_at("x", reference)]
+    across = {**fig.build_value_axis(title), **(xaxis or {}), **fig.build_axis(title)}
+    figure = fig.draw_forest([name for name, *_ in rows], {"estimate": spots}, across)
+    figure["layout"]["shapes"] = [] if reference is None else [fig.draw_line_across("x", reference)]
     if rows:
         yield fig.FigureView(f"Estimates and intervals, {title}", "", figure, ("drawn",))
 
@@ -362,7 +364,7 @@ _TITLE = 36
 
 
 @cache
-def _saved_figure() -> "type[go.Figure]":
+def _define_figure_type() -> "type[go.Figure]":
     """Make the type of the figures: Plotly's, whose pictures say what they need."""
     import plotly.graph_objects as go
 

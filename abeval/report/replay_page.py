@@ -16,11 +16,11 @@ from abeval.report.tables import (
     Part,
     Tables,
     TextTable,
-    full,
+    render_spans,
     rescale,
-    spans,
     table,
     trim,
+    write_all_digits,
 )
 from abeval.results import codes, replay
 from abeval.results import format as fmt
@@ -58,28 +58,31 @@ def split_id(text: str) -> tuple[str, str, str]:
 def tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
     """Tabulate models on all traffic; with `show_all`, every metric and traffic."""
     metrics, short_metrics = list_metrics(result), _choose_short_metrics(result)
-    traffic_names = traffics(result) if show_all else [main_traffic(result)]
+    traffic_names = list_traffics(result) if show_all else [choose_main_traffic(result)]
     parts: list[Part] = [
         family.table
         for traffic in traffic_names
-        for family in families(result, traffic, metrics if show_all else short_metrics)
+        for family in tabulate_families(result, traffic, metrics if show_all else short_metrics)
     ]
     parts[:0] = () if show_all else _list_reversals(result, short_metrics)
     if not show_all and (hidden := len(metrics) - len(short_metrics)):
         parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
     parts.extend(tabulate_parts(result, quote_metrics(short_metrics)[:_FEW]))
-    parts += [coverage(result), *(f"{name}. {text}" for name, text, _ in curves(result))]
+    parts += [
+        tabulate_coverage(result),
+        *(f"{name}. {text}" for name, text, _ in group_curves(result)),
+    ]
     counts = (f"{codes.describe_code(what)}: {n:,}" for what, n in result.accounting if n)
     return Tables(tuple(parts), (*counts, *result.notes))
 
 
 def _list_reversals(result: ReplayResult, metrics: Sequence[str]) -> Iterator[str]:
     """Report traffic on which at least a quarter of the signs are reversed."""
-    main = main_traffic(result)
+    main = choose_main_traffic(result)
     on_main = [pair for pair in result.pairs if pair.traffic == main]
     signs = {(pair.metric, pair.model): pair.difference or 0.0 for pair in on_main}
     part_names = {part.name for part in result.parts}
-    for traffic in (name for name in traffics(result) if name not in part_names):
+    for traffic in (name for name in list_traffics(result) if name not in part_names):
         pairs = [p for p in result.pairs if p.traffic == traffic and p.metric in metrics]
         # Only intervals that exclude zero have a sign.
         sure = [p for p in pairs if (p.low or 0.0) * (p.high or 0.0) > 0]
@@ -89,7 +92,7 @@ def _list_reversals(result: ReplayResult, metrics: Sequence[str]) -> Iterator[st
             example = next((p for p in reversed_pairs if p.metric == "auc"), reversed_pairs[0])
             yield (
                 f"On {traffic}'s traffic {len(reversed_pairs)} of {len(pairs)} differences have "
-                f"the other sign, such as {example.metric} {_difference(example)}: "
+                f"the other sign, such as {example.metric} {_format_difference(example)}: "
                 "`abeval agree` says why"
             )
 
@@ -101,18 +104,19 @@ def list_metrics(result: ReplayResult) -> list[str]:
 
 def _choose_short_metrics(result: ReplayResult) -> list[str]:
     """Choose the metrics of a short table: the usual ones that have a value."""
-    pooled = main_traffic(result)
+    pooled = choose_main_traffic(result)
     valued = {r.metric for r in result.rows if r.traffic == pooled and r.value is not None}
-    return choose(list_metrics(result), valued)
+    return choose_metrics(list_metrics(result), valued)
 
 
-def choose(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
+def choose_metrics(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     """Choose at most a dozen metrics per cut-off, one definition of each.
 
     They keep the order of the result. Metrics without a value are left out first.
 
     Example:
-        >>> choose(["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
+        >>> choose_metrics(
+        ...     ["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
         ['ndcg@5[exp]', 'ndcg@5[lin]', 'recall@5', 'auc']
     """
     with_value = frozenset(valued)
@@ -164,7 +168,9 @@ def _find_family(metric: str) -> str:
     return _OTHERS.get(name, "Classification")
 
 
-def families(result: ReplayResult, traffic: str, metrics: Sequence[str]) -> Iterator[Family]:
+def tabulate_families(
+    result: ReplayResult, traffic: str, metrics: Sequence[str]
+) -> Iterator[Family]:
     """Tabulate the models on one traffic, a table for each family of metrics."""
     texts = {part.name: f"{part.name} ({part.where})" for part in result.parts}
     where = texts.get(traffic, "all traffic" if traffic == POOLED else f"traffic of {traffic}")
@@ -185,7 +191,7 @@ def tabulate_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[Tex
     """Tabulate each part beside all traffic: differences of two models, or values."""
     if not result.parts:
         return
-    main = main_traffic(result)
+    main = choose_main_traffic(result)
     names = {main: "all" if main in (POOLED, "all") else main}
     names |= {part.name: part.name for part in result.parts}
     rows = {(row.metric, row.model, row.traffic): row for row in result.rows}
@@ -194,7 +200,11 @@ def tabulate_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[Tex
 
     def cell(metric: str, model: str, traffic: str) -> str:
         change = pairs.get((metric, model, traffic))
-        return _difference(change) if change else _value(rows[metric, model, traffic], 4, True)
+        return (
+            _format_difference(change)
+            if change
+            else _format_value(rows[metric, model, traffic], 4, True)
+        )
 
     lines = [
         (*([model] if len(rivals) > 1 else []), metric, *(cell(metric, model, t) for t in names))
@@ -204,20 +214,22 @@ def tabulate_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[Tex
     heads = [*(["model"] if len(rivals) > 1 else []), "metric", *names.values()]
     first, model = rivals[0]
     lead = f"{model} minus {first}, paired by unit" if first and len(rivals) == 1 else "each model"
-    texts = (f"{p.name}: {p.where} ({fmt.count(p.units)} units)" for p in result.parts)
+    texts = (f"{p.name}: {p.where} ({fmt.format_count(p.units)} units)" for p in result.parts)
     description = f"{lead}. {'; '.join(texts)}."
     kinds: list[Kind] = ["number" if head in names.values() else "name" for head in heads]
     yield TextTable("Parts beside the whole", description, tuple(heads), tuple(lines), tuple(kinds))
 
 
-def traffics(result: ReplayResult) -> list[str]:
+def list_traffics(result: ReplayResult) -> list[str]:
     """List the names of traffic: variants, then all together, then the parts."""
     return list(dict.fromkeys(row.traffic for row in result.rows))
 
 
-def main_traffic(result: ReplayResult) -> str:
+def choose_main_traffic(result: ReplayResult) -> str:
     """Choose the traffic of a short table: all together, else the first."""
-    return next((name for name in traffics(result) if name == POOLED), traffics(result)[0])
+    return next(
+        (name for name in list_traffics(result) if name == POOLED), list_traffics(result)[0]
+    )
 
 
 def pair_with_baseline(result: ReplayResult) -> list[tuple[str, str]]:
@@ -247,7 +259,7 @@ def _tabulate_lines(result: ReplayResult, title: str, lines: Sequence[_Line]) ->
         next(iter(names)) if len(names) == 1 else default
         for names, default in ((firsts, "baseline"), (models, "value"))
     )
-    level = fmt.level(result.alpha)
+    level = fmt.format_level(result.alpha)
     lead = f"{model} minus {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
     every = table(
         title,
@@ -255,45 +267,48 @@ def _tabulate_lines(result: ReplayResult, title: str, lines: Sequence[_Line]) ->
         lines,
         "metric",
         ("model", lambda line: line.model if len(models) > 1 else ""),
-        (first, lambda line: _values(line)[0], "number"),
-        (model, lambda line: _values(line)[1], "number"),
-        (f"difference [{level} interval]", lambda line: _difference(line.change)),
-        ("p", lambda line: fmt.p_value(line.change.p_value) if line.change else "", "extra"),
+        (first, lambda line: _format_values(line)[0], "number"),
+        (model, lambda line: _format_values(line)[1], "number"),
+        (f"difference [{level} interval]", lambda line: _format_difference(line.change)),
+        ("p", lambda line: fmt.format_p_value(line.change.p_value) if line.change else "", "extra"),
     )
     return trim(every)
 
 
-def _values(line: _Line) -> tuple[str, ...]:
+def _format_values(line: _Line) -> tuple[str, ...]:
     """Write both values of a line, with decimals that fit the narrowest interval."""
     rows = (line.before, line.value)
     ends = [(row.low, row.high) for row in rows if row is not None and row.low is not None]
-    decimals = max((fmt.interval_places(*bounds) for bounds in ends), default=0)
-    return tuple("" if row is None else _value(row, decimals, bool(ends)) for row in rows)
+    decimals = max((fmt.choose_interval_decimals(*bounds) for bounds in ends), default=0)
+    return tuple("" if row is None else _format_value(row, decimals, bool(ends)) for row in rows)
 
 
-def _value(row: ReplayRow, decimals: int, has_interval: bool) -> str:
-    text, interval = fmt.estimate(row.value, row.low, row.high, decimals)
+def _format_value(row: ReplayRow, decimals: int, has_interval: bool) -> str:
+    text, interval = fmt.format_estimate(row.value, row.low, row.high, decimals)
     note = codes.describe_reason(row.reason)
     number = row.value or 0
     # Plain text is copied into other tables, so it has one digit more than the page.
     plain = f"{number:,.{min(decimals + 1, 12)}f}" if has_interval else f"{number:.4g}"
-    html = spans(value=text, interval=interval, note=note)
+    html = render_spans(value=text, interval=interval, note=note)
     return Cell(note if row.value is None else plain, html, "number")
 
 
-def _difference(change: PairRow | None) -> str:
+def _format_difference(change: PairRow | None) -> str:
     if change is None:
         return ""
-    difference = fmt.difference(change.difference, change.low, change.high)
+    difference = fmt.format_difference(change.difference, change.low, change.high)
     reason = codes.describe_reason(change.reason)
     ends = "" if change.low is None else difference.interval
     text = difference.text if difference and change.low is not None else reason or fmt.MISSING
-    html = spans(estimate=difference.estimate, interval=ends, absolute=reason)
-    exact = f"{full(change.difference)} [{full(change.low)}, {full(change.high)}]"
+    html = render_spans(estimate=difference.estimate, interval=ends, absolute=reason)
+    exact = (
+        f"{write_all_digits(change.difference)} [{write_all_digits(change.low)}, "
+        f"{write_all_digits(change.high)}]"
+    )
     return Cell(text, html, "effect", exact)
 
 
-def coverage(result: ReplayResult) -> TextTable:
+def tabulate_coverage(result: ReplayResult) -> TextTable:
     """Tabulate how much of the log each model has a score for."""
     return table(
         "Coverage",
@@ -301,27 +316,27 @@ def coverage(result: ReplayResult) -> TextTable:
         "that all of them score.",
         result.coverage,
         "model",
-        ("requests", lambda row: _share_text(row.scored_requests, row.requests), "number"),
-        ("units", lambda row: _share_text(row.scored_units, row.units), "number"),
+        ("requests", lambda row: _format_share(row.scored_requests, row.requests), "number"),
+        ("units", lambda row: _format_share(row.scored_units, row.units), "number"),
         (
             "pairs of a request and an item",
-            lambda c: _share_text(c.rows - c.unscored_rows, c.rows),
+            lambda c: _format_share(c.rows - c.unscored_rows, c.rows),
             "number",
         ),
-        ("without a usable score", lambda row: fmt.count(row.unscored_rows), "spare"),
+        ("without a usable score", lambda row: fmt.format_count(row.unscored_rows), "spare"),
     )
 
 
-def _share_text(some: int, total: int) -> str:
+def _format_share(some: int, total: int) -> str:
     """Write a share in per cent and its total."""
     if not total:
         return fmt.MISSING
     # 100 % only if it is all of them: a few missing scores must not be rounded away.
-    share = fmt.percent(1.0) if some == total else f"{min(100 * some / total, 99.99):.2f}%"
-    return f"{share} of {fmt.count(total)}"
+    share = fmt.format_percent(1.0) if some == total else f"{min(100 * some / total, 99.99):.2f}%"
+    return f"{share} of {fmt.format_count(total)}"
 
 
-def curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
+def group_curves(result: ReplayResult) -> Iterator[tuple[str, str, list[replay.Curve]]]:
     """Yield the title, the elbows and the curves of each metric and traffic."""
     groups = group_rows(result.curves, lambda curve: (curve.metric, curve.traffic))
     for (metric, traffic), curve_group in groups.items():
@@ -337,29 +352,29 @@ _SMALLEST, _LARGEST = 3.0, 13.0
 """Smallest and largest diameter of a calibration point, in pixels."""
 
 
-def curve_figure(curves: Sequence[Curve]) -> fig.Figure:
+def draw_curves(curves: Sequence[Curve]) -> fig.Figure:
     """Draw one metric by cut-off, a line per model and a ring at each elbow."""
-    series = {c.model: [point for p in c.points for point in _points(p.k, p)] for c in curves}
+    series = {c.model: [point for p in c.points for point in _list_points(p.k, p)] for c in curves}
     metric = curves[0].metric if curves else ""
-    figure = fig.lines(series, "k", metric, {"tickformat": "d"}, _PLAIN)
+    figure = fig.draw_lines(series, "k", metric, {"tickformat": "d"}, _PLAIN)
     for i, curve in enumerate(curves):
-        ring = {"size": 17, "symbol": "circle-open", "color": fig.colour(i)}
+        ring = {"size": 17, "symbol": "circle-open", "color": fig.choose_colour(i)}
         style = {"mode": "markers", "showlegend": False, "marker": ring}
         for point in (p for p in curve.points if p.k == curve.elbow):
             name, at = f"elbow at {point.k}", {"x": [point.k], "y": [point.value]}
-            figure["data"].append(fig.scatter([name], **at, name=name, **style))
+            figure["data"].append(fig.draw_trace([name], **at, name=name, **style))
     return figure
 
 
 _PLAIN = {"tickformat": "~g"}
 
 
-def _points(x: int | str, row: ReplayRow | replay.CurvePoint) -> Iterator[fig.Point]:
+def _list_points(x: int | str, row: ReplayRow | replay.CurvePoint) -> Iterator[fig.Point]:
     if row.value is not None:
         yield fig.Point(x, row.value, f"{x}: {row.value:.4g}", (row.value, row.low, row.high))
 
 
-def _calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
+def _draw_calibration(bins: Sequence[CalibrationBin]) -> fig.Figure:
     """Draw click rate against mean score by bin; dashed: perfect calibration."""
     series: dict[str, list[fig.Point]] = {b.model: [] for b in bins}
     sizes: dict[str, list[float]] = {b.model: [] for b in bins}
@@ -367,21 +382,21 @@ def _calibration_figure(bins: Sequence[CalibrationBin]) -> fig.Figure:
     for b in filled:
         most = max(other_bin.rows for other_bin in filled if other_bin.model == b.model)
         rate = b.clicks / b.rows
-        text = f"{fmt.count(b.clicks)} clicks in {fmt.count(b.rows)} rows"
+        text = f"{fmt.format_count(b.clicks)} clicks in {fmt.format_count(b.rows)} rows"
         text = f"{text}, {b.mean_score:.4g}: {rate:.4g}"
         series[b.model].append(fig.Point(b.mean_score, rate, text, (rate, b.low, b.high)))
         # By the root, so that the area of a point grows with its rows.
         sizes[b.model].append(_SMALLEST + (_LARGEST - _SMALLEST) * sqrt(b.rows / most))
     end = max((max(b.mean_score, b.clicks / b.rows) for b in filled), default=1.0)
     diagonal = [fig.draw_line((0, end), (0, end))]
-    figure = fig.lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
+    figure = fig.draw_lines(series, "mean score", "clicks / rows", yaxis=_PLAIN, shapes=diagonal)
     # Traces have the order of the series, one for each model.
     for trace, size in zip(figure["data"], sizes.values(), strict=True):
         trace["marker"]["size"] = size
     return figure
 
 
-def _family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
+def _draw_family(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure | None:
     """Draw differences relative to the baseline, by traffic; None without any."""
     rivals = set(pair_with_baseline(result))
     series: dict[str, list[fig.Spot]] = {}
@@ -391,11 +406,11 @@ def _family_figure(result: ReplayResult, metrics: Sequence[str]) -> fig.Figure |
             # Relative, so that metrics of different scales share one axis.
             share = rescale(1 / abs(pair.value_control), pair.difference, pair.low, pair.high)
             name = f"{pair.traffic}, {pair.model}" if len(rivals) > 1 else pair.traffic
-            text = f"{pair.metric}, {name}: {fmt.lift(*share).text}"
+            text = f"{pair.metric}, {name}: {fmt.format_lift(*share).text}"
             spot = fig.Spot(metrics.index(pair.metric), rescale(100, *share), text)
             series.setdefault(name, []).append(spot)
-    across = fig.effect_axis(fig.list_ends(series), "%")
-    return fig.forest(metrics, series, across) if series else None
+    across = fig.build_effect_axis(fig.list_ends(series), "%")
+    return fig.draw_forest(metrics, series, across) if series else None
 
 
 _BINNED = {"mass": "Bins of equal counts", "width": "Bins of equal widths"}
@@ -415,61 +430,69 @@ _CALIBRATION = (
     after="causes",
     lead="The models on the same log.",
 )
-def offline_part(result: ReplayResult) -> Iterator[Block]:
+def build_offline_part(result: ReplayResult) -> Iterator[Block]:
     """Show the models by family, a table and a figure each; the rest is closed."""
     metrics, units = list_metrics(result), {r.traffic: r.units for r in result.rows}
-    every = [family for t in units for family in families(result, t, metrics)]
-    rivals, traffic = pair_with_baseline(result), main_traffic(result)
-    yield assets.block("offline.html", result=result, rivals=rivals, traffics=[*units.items()])
+    every = [family for t in units for family in tabulate_families(result, t, metrics)]
+    rivals, traffic = pair_with_baseline(result), choose_main_traffic(result)
+    yield assets.render_block(
+        "offline.html", result=result, rivals=rivals, traffics=[*units.items()]
+    )
     short_metrics = _choose_short_metrics(result)
     first = next(map(_find_family, short_metrics), "")
     quoted = [name for name in quote_metrics(short_metrics) if _find_family(name) == first]
-    for i, (title, family_metrics, _) in enumerate(families(result, traffic, short_metrics)):
+    for i, (title, family_metrics, _) in enumerate(
+        tabulate_families(result, traffic, short_metrics)
+    ):
         blocks: list[Block] = []
-        if figure := _family_figure(result, family_metrics):
+        if figure := _draw_family(result, family_metrics):
             name = f"{title}: differences as shares of the baseline's value, by traffic"
             blocks.append(FigureView(name, "", figure, ("family", title)))
         blocks += (family.table for family in every if family.title == title)
-        for name, elbows, same in curves(result):
+        for name, elbows, same in group_curves(result):
             if _find_family(same[0].metric) == title:
                 key = ("curve", same[0].metric, same[0].traffic)
-                blocks.append(FigureView(name, elbows, curve_figure(same), key))
+                blocks.append(FigureView(name, elbows, draw_curves(same), key))
         # The first family is what most readers come for.
         if i == 0:
-            yield from (family.table for family in families(result, traffic, quoted))
+            yield from (family.table for family in tabulate_families(result, traffic, quoted))
         yield Closed(f"{title}: every metric on every traffic", (*blocks,))
     yield from tabulate_parts(result, short_metrics)
-    if calibrations := tuple(_calibration_views(result)):
+    if calibrations := tuple(_draw_calibration_by_traffic(result)):
         yield Closed("Calibration: click rate against score", (_CALIBRATION, Beside(calibrations)))
-    yield Closed("Definitions, coverage, rows set aside and policies", _accounts(result))
+    yield Closed("Definitions, coverage, rows set aside and policies", _tabulate_accounts(result))
 
 
-def _accounts(result: ReplayResult) -> tuple[Block, ...]:
+def _tabulate_accounts(result: ReplayResult) -> tuple[Block, ...]:
     """Tabulate definitions, coverage, rows set aside and policies."""
     describe = codes.describe_code
-    merged = [(describe(what), fmt.count(count)) for what, count in result.accounting]
+    merged = [(describe(what), fmt.format_count(count)) for what, count in result.accounting]
     policies = [(describe(what), describe(policy)) for what, policy in result.policy]
     left_out = [
-        (f"{row.metric}, {row.model}, {row.traffic}, {describe(what)}", fmt.count(count))
+        (f"{row.metric}, {row.model}, {row.traffic}, {describe(what)}", fmt.format_count(count))
         for row in result.rows
         for what, count in row.left_out
     ]
     return (
-        _pairs("Definitions", "how each metric is computed.", "definition", result.definitions),
-        coverage(result),
-        _pairs("Rows accounted for", "merged, set aside or not compared.", "count", merged),
-        _pairs("Left out", "by each value on a traffic.", "count", left_out),
-        _pairs("Policies", "what the definitions do not fix.", "policy", policies),
+        _tabulate_pairs(
+            "Definitions", "how each metric is computed.", "definition", result.definitions
+        ),
+        tabulate_coverage(result),
+        _tabulate_pairs(
+            "Rows accounted for", "merged, set aside or not compared.", "count", merged
+        ),
+        _tabulate_pairs("Left out", "by each value on a traffic.", "count", left_out),
+        _tabulate_pairs("Policies", "what the definitions do not fix.", "policy", policies),
     )
 
 
-def _pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) -> TextTable:
+def _tabulate_pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) -> TextTable:
     return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
 
 
-def _calibration_views(result: ReplayResult) -> Iterator[FigureView]:
+def _draw_calibration_by_traffic(result: ReplayResult) -> Iterator[FigureView]:
     """Draw calibration, one figure per traffic and kind of bins."""
     groups = group_rows(result.calibration, lambda b: (b.traffic, b.kind))
     for (traffic, kind), bins in groups.items():
         title, key = f"Calibration on traffic of {traffic}", ("calibration", traffic, kind)
-        yield FigureView(title, f"{_BINNED[kind]}.", _calibration_figure(bins), key)
+        yield FigureView(title, f"{_BINNED[kind]}.", _draw_calibration(bins), key)

@@ -36,7 +36,7 @@ _WHY = {
 }
 
 
-def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
+def describe_quantiles_and_gauc(result: Result) -> Iterator[tuple[str, str]]:
     """Write which quantiles moved, and whom GAUC leaves out."""
     for value, effects in group_rows(result.quantile_effects, lambda effect: effect.value).items():
         if any(map(tables.excludes_zero, effects)):
@@ -58,10 +58,10 @@ def moved_sentences(result: Result) -> Iterator[tuple[str, str]]:
         "{level} interval, without adjustment for their number."
     ),
 )
-def _dwell_part(result: Result) -> Iterator[MetricBlocks]:
+def _build_dwell_part(result: Result) -> Iterator[MetricBlocks]:
     """Show the distributions of dwell and of the values of quantile metrics."""
     for value in dict.fromkeys(spread.value for spread in result.spreads):
-        yield MetricBlocks(_find_metric(result, value), tuple(_value_views(result, value)))
+        yield MetricBlocks(_find_metric(result, value), tuple(_draw_distribution(result, value)))
 
 
 def _find_metric(result: Result, value: str) -> str:
@@ -72,42 +72,48 @@ def _find_metric(result: Result, value: str) -> str:
     return next(made, result.metrics[0].name)
 
 
-def _value_views(result: Result, value: str) -> Iterator[FigureView]:
+def _draw_distribution(result: Result, value: str) -> Iterator[FigureView]:
     """Draw the distribution of a value, and the lift of each quantile."""
     spreads = [record for record in result.spreads if record.value == value]
     effects = [record for record in result.quantile_effects if record.value == value]
-    order, unit = fig.colour_indices(result.experiment), spreads[0].unit
+    order, unit = fig.number_variants(result.experiment), spreads[0].unit
     below: fig.Series = {
         record.variant: [
-            fig.Point(x, 100 * level, f"{fmt.percent(level)} below {fmt.mean(x, unit)}")
+            fig.Point(
+                x, 100 * level, f"{fmt.format_percent(level)} below {fmt.format_value(x, unit)}"
+            )
             for level, x in zip(record.levels, record.quantiles, strict=True)
         ]
         for record in spreads
     }
     # Dwell and prices are skewed: a log scale shows them, if there are no zeros.
     is_positive = all(x > 0 for record in spreads for x in record.quantiles)
-    across = fig.log_axis(x for s in spreads for x in s.quantiles) if is_positive else {}
+    across = fig.build_log_axis(x for s in spreads for x in s.quantiles) if is_positive else {}
     axes = f"{value} ({unit})" if unit else value, "impressions below", across, _PART
     medians = {record.variant: record.quantiles[record.levels.index(0.5)] for record in spreads}
-    medians_text = fmt.listing([f"{fmt.mean(x, unit)} in {name}" for name, x in medians.items()])
+    medians_text = fmt.join_items(
+        [f"{fmt.format_value(x, unit)} in {name}" for name, x in medians.items()]
+    )
     yield FigureView(
         f"Distribution of {value}",
         f"Half of the impressions with a value are below {medians_text}.",
-        fig.lines(below, *axes, order=order),
+        fig.draw_lines(below, *axes, order=order),
         ("dwell", "distribution", value),
-        ", ".join(f"{record.variant}: {fmt.count(record.events)} values" for record in spreads),
+        ", ".join(
+            f"{record.variant}: {fmt.format_count(record.events)} values" for record in spreads
+        ),
     )
     lifts: dict[str, list[fig.Point]] = {}
     for record in effects:
-        lift, name = tables.interval(record, "lift", 100), _format_level(record.level)
+        lift, name = tables.read_interval(record, "lift", 100), _format_level(record.level)
         if lift[0] is not None:
-            text = f"{name}: {fmt.typographic(tables.format_lift(record).text)}"
+            text = f"{name}: {fmt.typeset_numbers(tables.format_lift(record).text)}"
             point = fig.Point(name, lift[0], text, lift)
             lifts.setdefault(record.variant, []).append(point)
     if lifts:
         takeaway = f"{_list_clear_quantiles(effects)} {_list_missing_lifts(effects)}".rstrip()
         axes = "quantile", "lift", {"type": "category"}, {"ticksuffix": "%"}
-        figure = fig.lines(lifts, *axes, is_effect=True, order=order)
+        figure = fig.draw_lines(lifts, *axes, is_effect=True, order=order)
         title, key = f"Effect on the quantiles of {value}", ("dwell", "quantiles", value)
         yield FigureView(title, takeaway, figure, key)
 
@@ -123,7 +129,7 @@ def _list_clear_quantiles(effects: Sequence[QuantileEffect]) -> str:
     ]
     if not phrases:
         return "No interval excludes zero."
-    return f"Intervals that exclude zero: {fmt.listing(phrases)}."
+    return f"Intervals that exclude zero: {fmt.join_items(phrases)}."
 
 
 def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
@@ -134,7 +140,7 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
         for effect in effects
         if effect.lift is None
     ]
-    return f"Not drawn: {fmt.listing(missing)}." if missing else ""
+    return f"Not drawn: {fmt.join_items(missing)}." if missing else ""
 
 
 @page_part(
@@ -149,52 +155,57 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
         "are not comparable."
     ),
 )
-def _gauc_part(result: Result) -> Iterator[MetricBlocks]:
+def _build_gauc_part(result: Result) -> Iterator[MetricBlocks]:
     """Put what is known of single AUCs into the panel of GAUC."""
-    if blocks := tuple(_gauc_blocks(result)):
+    if blocks := tuple(_build_gauc_blocks(result)):
         yield MetricBlocks("gauc", blocks)
 
 
-def _gauc_blocks(result: Result) -> Iterator[Block]:
+def _build_gauc_blocks(result: Result) -> Iterator[Block]:
     """Show the distribution of AUC by unit, and the units without one."""
     aucs, unit = result.unit_aucs, result.experiment.unit
-    order = fig.colour_indices(result.experiment)
+    order = fig.number_variants(result.experiment)
     series: fig.Series = {
         variant_aucs.variant: [
             fig.Point(
                 (b.low + b.high) / 2,
                 100 * b.units / variant_aucs.units,
-                f"AUC {b.low:g} to {b.high:g}, units {fmt.count(b.units)}, "
-                f"share of units {fmt.percent(b.units / variant_aucs.units)}, "
-                f"impressions {fmt.count(b.impressions)}, "
-                f"share of impressions {fmt.percent(b.impressions / variant_aucs.impressions)}",
+                f"AUC {b.low:g} to {b.high:g}, units {fmt.format_count(b.units)}, "
+                f"share of units {fmt.format_percent(b.units / variant_aucs.units)}, "
+                f"impressions {fmt.format_count(b.impressions)}, "
+                f"share of impressions "
+                f"{fmt.format_percent(b.impressions / variant_aucs.impressions)}",
             )
             for b in variant_aucs.bins
         ]
         for variant_aucs in aucs
         if variant_aucs.units
     }
-    across, middle = {"range": [0, 1]}, [fig.line_at("x", 0.5)]
+    across, middle = {"range": [0, 1]}, [fig.draw_line_across("x", 0.5)]
     axes = f"AUC of one {unit}", "share", across, _SHARE
     if series:
-        figure = fig.lines(series, *axes, order=order, shapes=middle)
-        yield FigureView("AUCs of single units", _below_chance(aucs), figure, ("gauc", "units"))
+        figure = fig.draw_lines(series, *axes, order=order, shapes=middle)
+        yield FigureView(
+            "AUCs of single units", _describe_low_aucs(aucs), figure, ("gauc", "units")
+        )
     heads = ("variant", "why", "units", "share", "impressions", "share", "clicks")
-    fates = tuple(fate for variant_aucs in aucs for fate in _fates(variant_aucs))
+    fates = tuple(fate for variant_aucs in aucs for fate in _list_unit_fates(variant_aucs))
     kinds: tuple[tables.Kind, ...] = ("name", "words", *("number",) * 5)
     lead = _describe_exclusions(aucs)
     yield from tables.drop_empty(tables.TextTable("Who has no AUC", lead, heads, fates, kinds))
 
 
-def _below_chance(aucs: Sequence[UnitAucs]) -> str:
+def _describe_low_aucs(aucs: Sequence[UnitAucs]) -> str:
     phrases = []
     for variant_aucs in filter(lambda variant_aucs: variant_aucs.units, aucs):
         low = sum(b.units for b in variant_aucs.bins if b.high <= 0.5)
-        phrases.append(f"{fmt.percent(low / variant_aucs.units)} of {variant_aucs.variant} units")
-    return f"{fmt.listing(phrases)} have an AUC below 0.5 (worse than chance)."
+        phrases.append(
+            f"{fmt.format_percent(low / variant_aucs.units)} of {variant_aucs.variant} units"
+        )
+    return f"{fmt.join_items(phrases)} have an AUC below 0.5 (worse than chance)."
 
 
-def _totals(variant_aucs: UnitAucs) -> tuple[int, int]:
+def _count_units_and_impressions(variant_aucs: UnitAucs) -> tuple[int, int]:
     """Count all units and impressions of a variant, with an AUC or without."""
     units = variant_aucs.units + sum(lost.units for lost in variant_aucs.without)
     return units, variant_aucs.impressions + sum(lost.impressions for lost in variant_aucs.without)
@@ -203,23 +214,23 @@ def _totals(variant_aucs: UnitAucs) -> tuple[int, int]:
 def _describe_exclusions(aucs: Sequence[UnitAucs]) -> str:
     phrases = []
     for variant_aucs in aucs:
-        units, impressions = _totals(variant_aucs)
-        lost = fmt.percent(1 - variant_aucs.units / units)
+        units, impressions = _count_units_and_impressions(variant_aucs)
+        lost = fmt.format_percent(1 - variant_aucs.units / units)
         impression_share = tables.format_share(impressions - variant_aucs.impressions, impressions)
         what = f"{lost} of the units of {variant_aucs.variant}"
         phrases.append(f"{what}, with {impression_share} of its impressions")
-    return f"left out: {fmt.listing(phrases)}."
+    return f"left out: {fmt.join_items(phrases)}."
 
 
-def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
+def _list_unit_fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
     """Yield the units of a variant with an AUC, and those without by reason."""
-    all_units, all_shown = _totals(variant_aucs)
+    all_units, all_shown = _count_units_and_impressions(variant_aucs)
     judged = ("has an AUC", variant_aucs.units, variant_aucs.impressions, fmt.MISSING)
     without = variant_aucs.without
-    lost = [(_WHY[w.reason], w.units, w.impressions, fmt.count(w.clicks)) for w in without]
+    lost = [(_WHY[w.reason], w.units, w.impressions, fmt.format_count(w.clicks)) for w in without]
     for why, units, shown, clicks in (judged, *lost):
-        of_units = fmt.count(units), tables.format_share(units, all_units)
-        of_shown = fmt.count(shown), tables.format_share(shown, all_shown)
+        of_units = fmt.format_count(units), tables.format_share(units, all_units)
+        of_shown = fmt.format_count(shown), tables.format_share(shown, all_shown)
         yield (variant_aucs.variant, why, *of_units, *of_shown, clicks)
 
 
@@ -234,7 +245,7 @@ def _fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
         "are compared at equal numbers of units; the bar is the {level} interval of the scorecard."
     ),
 )
-def _catalog_part(result: Result) -> Iterator[MetricBlocks]:
+def _build_catalog_part(result: Result) -> Iterator[MetricBlocks]:
     """Show how the variants use the catalogue, as differences from control."""
     uses = {use.variant: use for use in result.catalogue_uses}
     control = uses.pop(result.experiment.control, None)
@@ -257,24 +268,26 @@ def _coverage_view(result: Result, uses: Sequence[CatalogueUse]) -> FigureView:
     at = min(use.units[-1] for use in uses)
     for row in (row for row in result.scorecard if row.metric == "coverage"):
         # What the scorecard judges stands at the end, with its interval.
-        ends = tables.interval(row, "difference", 100)
-        tone = fig.colour(fig.colour_indices(result.experiment).get(row.variant, 1))
-        judged = fig.scatter(
+        ends = tables.read_interval(row, "difference", 100)
+        tone = fig.choose_colour(fig.number_variants(result.experiment).get(row.variant, 1))
+        judged = fig.draw_trace(
             [f"{row.variant}, scorecard: {tables.format_difference(row, 'share').text}"],
             x=[at],
             y=[ends[0]],
-            error_y=fig.error_bars([ends], tone, 2.2),
+            error_y=fig.draw_error_bars([ends], tone, 2.2),
             mode="markers",
-            name=fig.label(row.variant),
+            name=fig.escape_label(row.variant),
             showlegend=False,
             marker={"color": tone, "size": 9},
         )
         figure["data"].append(judged)
         reach = [*figure["layout"]["yaxis"]["range"], *ends]
-        figure["layout"]["yaxis"] |= fig.effect_axis(reach, " pp", "coverage")
-    shares = [f"{fmt.percent(use.coverage[use.units.index(at)])} by {use.variant}" for use in uses]
+        figure["layout"]["yaxis"] |= fig.build_effect_axis(reach, " pp", "coverage")
+    shares = [
+        f"{fmt.format_percent(use.coverage[use.units.index(at)])} by {use.variant}" for use in uses
+    ]
     title = "Coverage at equal traffic, treatment minus control"
-    sentence = f"By {fmt.count(at)} units ({unit}), {fmt.listing(shares)}."
+    sentence = f"By {fmt.format_count(at)} units ({unit}), {fmt.join_items(shares)}."
     return FigureView(title, sentence, figure, ("catalog", "coverage"))
 
 
@@ -287,10 +300,13 @@ def _lorenz_view(result: Result, uses: Sequence[CatalogueUse]) -> FigureView:
         for use in uses
     }
     figure = _draw_differences(result, curves, ("items, least shown first (%)", "impressions"))
-    ginis = fmt.listing([f"{fmt.mean(use.gini)} in {use.variant}" for use in uses])
+    ginis = fmt.join_items([f"{fmt.format_value(use.gini)} in {use.variant}" for use in uses])
     judged = any(row.metric == "gini" and row.control is not None for row in result.scorecard)
     note = "; the scorecard compares it at equal traffic" * judged
-    shown = [f"{u.variant}: {fmt.count(u.shown)} of {fmt.count(u.items)} items shown" for u in uses]
+    shown = [
+        f"{u.variant}: {fmt.format_count(u.shown)} of {fmt.format_count(u.items)} items shown"
+        for u in uses
+    ]
     title = "Lorenz curve, treatment minus control"
     sentence = f"Gini of all impressions: {ginis}{note}."
     return FigureView(title, sentence, figure, ("catalog", "lorenz"), ", ".join(shown))
@@ -306,7 +322,7 @@ def _draw_differences(
             fig.Point(
                 x,
                 100 * (share - control[x]),
-                f"{x:,.6g}: {fmt.percent(share)} against {fmt.percent(control[x])}",
+                f"{x:,.6g}: {fmt.format_percent(share)} against {fmt.format_percent(control[x])}",
             )
             for x, share in curve.items()
             if x in control
@@ -314,7 +330,7 @@ def _draw_differences(
         for name, curve in curves.items()
         if name != result.experiment.control
     }
-    figure = fig.lines(series, *titles, order=fig.colour_indices(result.experiment))
+    figure = fig.draw_lines(series, *titles, order=fig.number_variants(result.experiment))
     ends = [point.y for points in series.values() for point in points]
-    figure["layout"]["yaxis"] |= fig.effect_axis(ends, " pp", titles[1])
+    figure["layout"]["yaxis"] |= fig.build_effect_axis(ends, " pp", titles[1])
     return figure

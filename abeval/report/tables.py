@@ -99,9 +99,9 @@ def write_verdict_lines(line: VerdictLine, before: str = "") -> Iterator[str]:
     yield from (f"{before}{name}: {text}" for name, text in labelled if text)
 
 
-def spans(**texts: str) -> Markup:
+def render_spans(**texts: str) -> Markup:
     """Write the texts that are not empty, each in a span of its class."""
-    escaped = {name: escape(fmt.typographic(text)) for name, text in texts.items() if text}
+    escaped = {name: escape(fmt.typeset_numbers(text)) for name, text in texts.items() if text}
     markup = (f'<span class="{name}">{text}</span>' for name, text in escaped.items())
     return Markup(" ".join(markup))  # noqa: S704 (escaped above)
 
@@ -167,7 +167,7 @@ def explain_refusals(refused: Mapping[str, str]) -> Iterator[str]:
     return (f"{name} is not shown: {why}" for name, why in refused.items())
 
 
-def interval(record: object, name: str, scale: float = 1.0) -> fmt.Interval:
+def read_interval(record: object, name: str, scale: float = 1.0) -> fmt.Interval:
     """Return the fields NAME, NAME_low and NAME_high of a record."""
     return rescale(scale, *(getattr(record, f"{name}{end}") for end in ("", "_low", "_high")))
 
@@ -180,23 +180,23 @@ def rescale(scale: float, *numbers: float | None) -> fmt.Interval:
 
 def format_share(part: int, total: int) -> str:
     """Write a share in per cent; missing if the total is 0."""
-    return fmt.percent(part / total) if total else fmt.MISSING
+    return fmt.format_percent(part / total) if total else fmt.MISSING
 
 
 def excludes_zero(row: object) -> bool:
     """Tell whether the interval of a difference excludes zero."""
-    _, low, high = interval(row, "difference")
+    _, low, high = read_interval(row, "difference")
     return low is not None and high is not None and not low <= 0 <= high
 
 
 def format_lift(row: object) -> fmt.FormattedEffect:
     """Write the lift of a row."""
-    return fmt.lift(*interval(row, "lift"))
+    return fmt.format_lift(*read_interval(row, "lift"))
 
 
 def format_difference(row: object, unit: str = "") -> fmt.FormattedEffect:
     """Write the difference of a row."""
-    return fmt.difference(*interval(row, "difference"), unit)
+    return fmt.format_difference(*read_interval(row, "difference"), unit)
 
 
 def format_effect(row: object, unit: str) -> fmt.FormattedEffect:
@@ -204,12 +204,12 @@ def format_effect(row: object, unit: str) -> fmt.FormattedEffect:
     return format_lift(row) or format_difference(row, unit)
 
 
-def full(value: float | None) -> str:
+def write_all_digits(value: float | None) -> str:
     """Write every digit of a number."""
     return fmt.MISSING if value is None else repr(value)
 
 
-def decisive_p(row: Row | Pair | PreferenceRow) -> float | None:
+def choose_decisive_p(row: Row | Pair | PreferenceRow) -> float | None:
     """Return the p-value that decides the status: the adjusted one if there is one."""
     return row.p_value if row.p_adjusted is None else row.p_adjusted
 
@@ -239,8 +239,8 @@ class DisplayRow(NamedTuple):
     def values(self) -> tuple[str, str]:
         """Write the values of control and treatment."""
         unit, digits = self.metric.unit, self.digits
-        treatment = fmt.mean(self.row.treatment, unit, digits)
-        return fmt.mean(self.row.control, unit, digits), treatment + self.mark
+        treatment = fmt.format_value(self.row.treatment, unit, digits)
+        return fmt.format_value(self.row.control, unit, digits), treatment + self.mark
 
     @property
     def has_only_difference(self) -> bool:
@@ -251,17 +251,20 @@ class DisplayRow(NamedTuple):
     @property
     def effect(self) -> str:
         """Write the lift, or the difference if the lift has no interval."""
-        return fmt.effect(self.row, self.metric.unit).text + " abs" * self.has_only_difference
+        return (
+            fmt.format_row_effect(self.row, self.metric.unit).text
+            + " abs" * self.has_only_difference
+        )
 
     @property
     def detectable(self) -> str:
         """Write the smallest detectable lift, if there is enough data to trust it."""
-        return fmt.either_way(None if self.row.status == "too_little_data" else self.row.mde)
+        return fmt.format_plus_minus(None if self.row.status == "too_little_data" else self.row.mde)
 
     @property
     def p(self) -> str:
         """Write the p-value that decides."""
-        return fmt.p_value(decisive_p(self.row))
+        return fmt.format_p_value(choose_decisive_p(self.row))
 
     @property
     def status(self) -> str:
@@ -273,7 +276,7 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
     """Make rows for display; the JSON has the observed, unadjusted numbers."""
     adjusted = {(a.metric, a.variant) for a in result.adjustments if a.method != "cap"}
     by_row = {(entry.metric, entry.variant): entry for entry in result.family_intervals}
-    level, display_rows = fmt.level(result.experiment.alpha), []
+    level, display_rows = fmt.format_level(result.experiment.alpha), []
     for row in rows:
         key, mark = (row.metric, row.variant), ""
         reason = codes.describe_reason(row.reason, row.units_needed)
@@ -281,7 +284,7 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
             # Control plus the adjusted difference: the observed mean would contradict the lift.
             row, mark = replace(row, treatment=row.control + row.difference), " adj"
         wide = by_row.get(key)
-        row_level = level if wide is None else fmt.level(float(f"{1 - wide.level:.3g}"))
+        row_level = level if wide is None else fmt.format_level(float(f"{1 - wide.level:.3g}"))
         # A corrected interval decides, so it is the one to print, with its level named.
         if wide is not None and row_level != level:
             # Results of earlier versions have no ends of the lift: they show the difference.
@@ -294,7 +297,7 @@ def fit_rows(result: Result, rows: Iterable[Row]) -> list[DisplayRow]:
         display_rows.append(DisplayRow(row, metric, mark, reason, row_level))
     # A control is printed alike beside every variant.
     digits = {
-        metric.name: fmt.digits(
+        metric.name: fmt.choose_digits(
             [n for r in same for n in (r.row.control, r.row.treatment)], metric.unit
         )
         for metric, same in group_rows(display_rows, lambda r: r.metric).items()
@@ -308,14 +311,15 @@ def format_margin(metric: MetricInfo) -> str:
         return f"within {fmt.format_range(*metric.within)}"
     if metric.margin is None:
         return "no margin"
-    return f"margin {fmt.margin(metric.margin, bool(metric.margin_relative), metric.unit)}"
+    return f"margin {fmt.format_margin(metric.margin, bool(metric.margin_relative), metric.unit)}"
 
 
-def tally(checks: Sequence[Check]) -> str:
+def tally_checks(checks: Sequence[Check]) -> str:
     """Count checks by status; skipped ones are not counted.
 
     Example:
-        >>> tally([Check(name, name, None, None, "") for name in ("pass", "fail", "skipped")])
+        >>> tally_checks([Check(name, name, None, None, "") for name in (
+        ...     "pass", "fail", "skipped")])
         '1 check passed, 1 failed'
     """
     counts = Counter[str](check.status for check in checks)
@@ -324,56 +328,56 @@ def tally(checks: Sequence[Check]) -> str:
     return ", ".join([passed, *(f"{counts[s]} {word}" for s, word in words.items() if counts[s])])
 
 
-def checks_table(checks: Iterable[Check]) -> TextTable:
+def tabulate_trust_checks(checks: Iterable[Check]) -> TextTable:
     """Tabulate trust checks: what was measured, and what to do."""
     result: Column[Check] = ("result", codes.check_text, "words")
     lead, name = "What was measured, and what to do.", ("check", lambda check: check.name)
     return table("Checks", lead, checks, name, "status", result)
 
 
-def tables(result: Result) -> tuple[TextTable, ...]:
+def list_adjustment_tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables on adjustments and looks that have rows."""
-    return drop_empty(_adjustments(result), _boundaries(result))
+    return drop_empty(_tabulate_adjustments(result), _tabulate_boundaries(result))
 
 
-def segment_tables(result: Result) -> tuple[TextTable, ...]:
+def list_segment_tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables on segments that have rows."""
-    return drop_empty(_segment_tests(result), _contrasts(result))
+    return drop_empty(_tabulate_segment_tests(result), _tabulate_contrasts(result))
 
 
-def design_tables(result: Result) -> tuple[TextTable, ...]:
+def list_design_tables(result: Result) -> tuple[TextTable, ...]:
     """List the tables on clusters and switchbacks that have rows."""
     costs = table(
         "Clusters",
         "how alike the units of one cluster are, and how many independent ones say as much.",
         result.cluster_costs,
-        _metric_column(result),
-        ("clusters", lambda row: fmt.count(row.clusters)),
-        ("units", lambda row: fmt.count(row.units)),
-        ("ICC", lambda row: fmt.mean(row.icc)),
-        ("design effect", lambda row: fmt.mean(row.design_effect)),
-        ("worth", lambda row: fmt.count(round(row.worth))),
+        _build_metric_column(result),
+        ("clusters", lambda row: fmt.format_count(row.clusters)),
+        ("units", lambda row: fmt.format_count(row.units)),
+        ("ICC", lambda row: fmt.format_value(row.icc)),
+        ("design effect", lambda row: fmt.format_value(row.design_effect)),
+        ("worth", lambda row: fmt.format_count(round(row.worth))),
     )
     quarters = table(
         "After a switch",
         "slots after one of treatment less slots after one of control, within cluster, time of day "
         "and own variant, by schedules drawn again; p unadjusted.",
         result.slot_quarters,
-        _metric_column(result),
+        _build_metric_column(result),
         ("minutes", lambda row: f"{row.start:g} to {row.end:g}"),
-        ("value", lambda row: fmt.mean(row.value, result.info(row.metric).unit)),
+        ("value", lambda row: fmt.format_value(row.value, result.info(row.metric).unit)),
         ("difference", lambda row: format_difference(row, result.info(row.metric).unit).text),
-        ("p", lambda row: fmt.p_value(row.p_value)),
+        ("p", lambda row: fmt.format_p_value(row.p_value)),
     )
     return drop_empty(costs, quarters)
 
 
-def _metric_column(result: Result) -> tuple[str, _Filling[Any]]:
+def _build_metric_column(result: Result) -> tuple[str, _Filling[Any]]:
     """Make the column of the metrics' labels."""
     return "metric", lambda row: result.label(row.metric)
 
 
-def _adjustments(result: Result) -> TextTable:
+def _tabulate_adjustments(result: Result) -> TextTable:
     def unit(change: Adjustment) -> str:
         return result.info(change.metric).unit
 
@@ -384,11 +388,14 @@ def _adjustments(result: Result) -> TextTable:
         "Adjustments",
         "each difference without variance reduction and caps, and with them.",
         result.adjustments,
-        *(_metric_column(result), "variant"),
+        *(_build_metric_column(result), "variant"),
         ("by", lambda change: change.method, "words"),
         ("without", lambda change: format_difference(change, unit(change)).text),
         ("with", lambda change: format_difference(row(change), unit(change)).text),
-        ("p without, with", lambda c: f"{fmt.p_value(c.p_value)}, {fmt.p_value(row(c).p_value)}"),
+        (
+            "p without, with",
+            lambda c: f"{fmt.format_p_value(c.p_value)}, {fmt.format_p_value(row(c).p_value)}",
+        ),
         ("what changed", lambda change: _describe_changes(change, unit(change)), "words"),
     )
 
@@ -397,25 +404,27 @@ def _describe_changes(change: Adjustment, unit: str) -> str:
     """Describe what an adjustment removed, its coefficients and its caps."""
     phrases = []
     if change.variance_removed is not None:
-        phrases.append(f"{fmt.percent(change.variance_removed)} of the variance removed")
+        phrases.append(f"{fmt.format_percent(change.variance_removed)} of the variance removed")
     if change.theta:
         phrases.append("theta " + ", ".join(f"{theta:.3g}" for theta in change.theta))
     if change.cap is not None:
-        cap = f"capped at {fmt.mean(change.cap, '' if unit in fmt.RATE_UNITS else unit)}"
+        cap = f"capped at {fmt.format_value(change.cap, '' if unit in fmt.RATE_UNITS else unit)}"
         denominator = change.cap_denominator
-        phrases.append(cap if denominator is None else f"{cap} over {fmt.mean(denominator)}")
+        phrases.append(
+            cap if denominator is None else f"{cap} over {fmt.format_value(denominator)}"
+        )
     return "; ".join(phrases)
 
 
-def _boundaries(result: Result) -> TextTable:
+def _tabulate_boundaries(result: Result) -> TextTable:
     def information(share: float) -> str:
-        return fmt.percent(share) if share <= 1 else f"{share:,.3g}×"
+        return fmt.format_percent(share) if share <= 1 else f"{share:,.3g}×"
 
     return table(
         "This look",
         "the effect in standard errors, and the boundary at this look.",
         result.boundaries,
-        *(_metric_column(result), "variant"),
+        *(_build_metric_column(result), "variant"),
         ("information", lambda look: information(look.information)),
         ("z", lambda look: f"{look.z:+.2f}"),
         ("boundary", lambda look: f"{look.boundary:.2f}"),
@@ -423,20 +432,20 @@ def _boundaries(result: Result) -> TextTable:
     )
 
 
-def _segment_tests(result: Result) -> TextTable:
+def _tabulate_segment_tests(result: Result) -> TextTable:
     return table(
         "Segments",
         "one effect in all of them? Cochran's Q on lifts, or on differences where control is near "
         "zero or negative, of cells with 30 units in each variant; Holm over this table; I2: share "
         "of the variation that is not noise.",
         result.segment_tests,
-        *("segment", _metric_column(result), "variant"),
+        *("segment", _build_metric_column(result), "variant"),
         ("cells", _count_tested_cells, "spare"),
         ("scale", lambda test: test.scale, "spare"),
         ("Q", lambda test: f"{test.q:.2f}", "spare"),
-        ("p", lambda test: fmt.p_value(test.p_adjusted)),
-        ("I2", lambda test: fmt.percent(test.i_squared), "spare"),
-        ("mix of cells", _mix, "words"),
+        ("p", lambda test: fmt.format_p_value(test.p_adjusted)),
+        ("I2", lambda test: fmt.format_percent(test.i_squared), "spare"),
+        ("mix of cells", _format_mix, "words"),
     )
 
 
@@ -446,13 +455,13 @@ def _count_tested_cells(test: SegmentTest) -> str:
     return str(test.cells) if test.cells == every else f"{test.cells} of {every}"
 
 
-def _mix(test: SegmentTest) -> str:
+def _format_mix(test: SegmentTest) -> str:
     if test.reversed:
-        return f"REVERSES the difference (Simpson), p {fmt.p_value(test.reversal_p_value)}"
-    return f"p {fmt.p_value(test.mix_p_value)}"
+        return f"REVERSES the difference (Simpson), p {fmt.format_p_value(test.reversal_p_value)}"
+    return f"p {fmt.format_p_value(test.mix_p_value)}"
 
 
-def _contrasts(result: Result) -> TextTable:
+def _tabulate_contrasts(result: Result) -> TextTable:
     alpha = result.experiment.alpha
 
     def against(contrast: SegmentContrast) -> str:
@@ -463,9 +472,9 @@ def _contrasts(result: Result) -> TextTable:
         "lift in the segment against the lift in all others (differences where there is no lift), "
         "where p after Holm is below alpha.",
         [contrast for contrast in result.segment_contrasts if contrast.p_adjusted <= alpha],
-        *("segment", "cell", _metric_column(result), "variant"),
+        *("segment", "cell", _build_metric_column(result), "variant"),
         ("against the others", against),
-        ("p", lambda contrast: fmt.p_value(contrast.p_adjusted)),
+        ("p", lambda contrast: fmt.format_p_value(contrast.p_adjusted)),
     )
 
 
@@ -473,7 +482,7 @@ CELLS = 8
 """Most cells of a cut in the terminal."""
 
 
-def split_tables(result: Result) -> tuple[TextTable, ...]:
+def list_split_tables(result: Result) -> tuple[TextTable, ...]:
     """Tabulate effects within cells and by their mix, and metrics without cuts."""
     without = table(
         "Without cuts",
@@ -482,16 +491,16 @@ def split_tables(result: Result) -> tuple[TextTable, ...]:
         "metric",
         ("why", lambda row: row.reason, "words"),
     )
-    return drop_empty(_splits(result), without)
+    return drop_empty(_tabulate_splits(result), without)
 
 
-def cut_tables(result: Result) -> tuple[TextTable, ...]:
+def list_cut_tables(result: Result) -> tuple[TextTable, ...]:
     """Tabulate the largest cells of goals and guardrails, then the splits."""
-    return (*drop_empty(_cells(result)), *split_tables(result))
+    return (*drop_empty(_tabulate_cells(result)), *list_split_tables(result))
 
 
-def _cells(result: Result) -> TextTable:
-    level = fmt.level(result.experiment.alpha)
+def _tabulate_cells(result: Result) -> TextTable:
+    level = fmt.format_level(result.experiment.alpha)
     judged = {metric.name for metric in result.metrics if metric.role != "diagnostic"}
     rows = [row for row in result.cuts if row.metric in judged]
     groups = group_rows(rows, lambda row: (row.cut, row.metric, row.variant))
@@ -516,28 +525,28 @@ def _cells(result: Result) -> TextTable:
         ("cell", lambda row: row.cell or "(none)"),
         *("metric", "variant"),
         (f"lift [{level}]", effect, "words"),
-        ("p", lambda row: fmt.p_value(row.p_adjusted)),
-        ("share", _shares, "spare"),
+        ("p", lambda row: fmt.format_p_value(row.p_adjusted)),
+        ("share", _format_shares, "spare"),
     )
 
 
-def _shares(row: CutRow) -> str:
+def _format_shares(row: CutRow) -> str:
     if row.share_control is None or row.share is None:
         return fmt.MISSING
-    return f"{fmt.percent(row.share_control)} / {fmt.percent(row.share)}"
+    return f"{fmt.format_percent(row.share_control)} / {fmt.format_percent(row.share)}"
 
 
-def _splits(result: Result) -> TextTable:
+def _tabulate_splits(result: Result) -> TextTable:
     def part(split: CutSplit, name: str) -> str:
-        value, low, high = interval(split, name)
-        difference = fmt.difference(value, low, high, result.info(split.metric).unit)
+        value, low, high = read_interval(split, name)
+        difference = fmt.format_difference(value, low, high, result.info(split.metric).unit)
         if difference and low is not None:
             return difference.text
         return f"{difference.estimate} {codes.describe_reason(split.reason)}"
 
     def whole(split: CutSplit) -> str:
         unit = result.info(split.metric).unit
-        return fmt.difference(split.difference, None, None, unit).estimate
+        return fmt.format_difference(split.difference, None, None, unit).estimate
 
     return table(
         "Within cuts, and by their mix",
@@ -552,7 +561,9 @@ def _splits(result: Result) -> TextTable:
     )
 
 
-def aa_table(title: str, lead: str, replays: Iterable[AAMetric], off: Collection[str]) -> TextTable:
+def tabulate_aa_replays(
+    title: str, lead: str, replays: Iterable[AAMetric], off: Collection[str]
+) -> TextTable:
     """Tabulate A/A replays; `off` names the tests that do not keep their level."""
     return table(
         title,
@@ -562,6 +573,6 @@ def aa_table(title: str, lead: str, replays: Iterable[AAMetric], off: Collection
         ("test", lambda row: "off" if row.metric in off else "holds"),
         ("rejects", lambda row: f"{row.rejection_rate:.2%}", "number"),
         ("interval", lambda row: f"[{row.rejection_low:.2%}, {row.rejection_high:.2%}]", "extra"),
-        ("uniform p", lambda row: fmt.p_value(row.uniformity_p_value), "spare"),
-        ("replays", lambda row: fmt.count(row.runs), "spare"),
+        ("uniform p", lambda row: fmt.format_p_value(row.uniformity_p_value), "spare"),
+        ("replays", lambda row: fmt.format_count(row.runs), "spare"),
     )

@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from abeval.report import tables
-from abeval.report.next_step import ORDER, next_step, sort_rows, verdict_lines
+from abeval.report.next_step import ORDER, sort_rows, write_next_step, write_verdicts
 from abeval.report.tables import ROLES, Kind, Tables, TextTable, fit_rows
-from abeval.report.worth import worth_lines
+from abeval.report.worth import write_worth_lines
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -44,15 +44,15 @@ def as_text(result: Record, width: int | None = None, show_all: bool = False) ->
         return _capture(lambda console: print_result(result, console), width)
     from abeval.report.short import tabulate
 
-    return tables_text(tabulate(result, show_all), width, show_all)
+    return write_tables(tabulate(result, show_all), width, show_all)
 
 
-def tables_text(result_tables: Tables, width: int | None = None, show_all: bool = False) -> str:
+def write_tables(result_tables: Tables, width: int | None = None, show_all: bool = False) -> str:
     """Write tables and their notes as plain text, as `as_text` does."""
 
     def write(console: Console) -> None:
         for note in _print_tables(result_tables, console, show_all):
-            console.print(Text(plain(note)))
+            console.print(Text(replace_unprintable(note)))
 
     return _capture(write, width)
 
@@ -83,14 +83,14 @@ def print_brief(result: Record, console: Console, show_all: bool) -> tuple[str, 
 def _print_tables(result_tables: Tables, console: Console, show_all: bool) -> tuple[str, ...]:
     """Print tables and sentences in order; return the notes."""
     if result_tables.draft:
-        console.print(Text(plain(result_tables.draft), _DECISION_STYLE["draft"]))
+        console.print(Text(replace_unprintable(result_tables.draft), _DECISION_STYLE["draft"]))
     for i, part in enumerate(result_tables.parts):
         if i and isinstance(part, TextTable):
             console.print()
         if isinstance(part, str):
-            console.print(Text(plain(part)))
+            console.print(Text(replace_unprintable(part)))
             continue
-        for block in text_table(part, console.width, show_all):
+        for block in write_table(part, console.width, show_all):
             console.print(block)
     return result_tables.notes
 
@@ -112,16 +112,16 @@ def print_result(
     show_all, width = show_all or not judged, console.width
     metrics = None if show_all else judged
     sections: list[Iterable[Text | Padding]] = [
-        (*_verdicts(result, outlook, offline), *_trust(result, width, show_all)),
-        _scorecard(result, width, metrics),
+        (*_write_verdicts(result, outlook, offline), *_write_trust(result, width, show_all)),
+        _write_scorecard(result, width, metrics),
     ]
     if show_all:
-        sections += [text_table(table, width) for table in _tables(result)]
-    sections.append(_left_out(result, metrics))
+        sections += [write_table(table, width) for table in _list_tables(result)]
+    sections.append(_write_omissions(result, metrics))
     if show_all:
-        notes = [Text(f"  - {plain(note)}") for note in result.notes]
-        sections += [_accounting(result), [_heading("Notes"), *notes] if notes else ()]
-    sections.append(_ahead(result, outlook, show_all))
+        notes = [Text(f"  - {replace_unprintable(note)}") for note in result.notes]
+        sections += [_write_row_counts(result), [_style_heading("Notes"), *notes] if notes else ()]
+    sections.append(_write_next_step(result, outlook, show_all))
     for i, section in enumerate(sections):
         for j, block in enumerate(section):
             if i and not j:
@@ -129,80 +129,95 @@ def print_result(
             console.print(block)
 
 
-def _ahead(result: Result, outlook: "PowerOutlook | None", show_all: bool) -> Iterator[Text]:
+def _write_next_step(
+    result: Result, outlook: "PowerOutlook | None", show_all: bool
+) -> Iterator[Text]:
     """Print the next step, and list what the first screen leaves out."""
-    if step := next_step(result, outlook):
-        yield Text.assemble(("Next: ", "bold"), plain(step))
+    if step := write_next_step(result, outlook):
+        yield Text.assemble(("Next: ", "bold"), replace_unprintable(step))
     diagnostics = Counter(row.status for row in result.scorecard if row.role == "diagnostic")
     counted = diagnostics.most_common()
     states = ", ".join(f"{n} {codes.describe_status(status, None)}" for status, n in counted)
     omissions = [f"{diagnostics.total()} diagnostics ({states})"] if diagnostics else []
-    omissions += [table.title for table in _tables(result)]
+    omissions += [table.title for table in _list_tables(result)]
     omissions += ["notes"] if result.notes else []
     if omissions and not show_all:
-        yield Text(plain(f"With --all: {fmt.listing(omissions)}"), "dim")
+        yield Text(replace_unprintable(f"With --all: {fmt.join_items(omissions)}"), "dim")
 
 
-def _tables(result: Result) -> tuple[TextTable, ...]:
-    slice_tables = *tables.segment_tables(result), *tables.cut_tables(result)
-    return (*tables.tables(result), *tables.design_tables(result), *slice_tables)
+def _list_tables(result: Result) -> tuple[TextTable, ...]:
+    slice_tables = *tables.list_segment_tables(result), *tables.list_cut_tables(result)
+    return (
+        *tables.list_adjustment_tables(result),
+        *tables.list_design_tables(result),
+        *slice_tables,
+    )
 
 
-def _verdicts(
+def _write_verdicts(
     result: Result, outlook: "PowerOutlook | None", offline: Sequence[str]
 ) -> Iterator[Text]:
-    lines, shared = verdict_lines(result, outlook)
+    lines, shared = write_verdicts(result, outlook)
     for line in lines:
-        name = f"{plain(line.variant)}: " if len(lines) > 1 else ""
+        name = f"{replace_unprintable(line.variant)}: " if len(lines) > 1 else ""
         word = line.word, _DECISION_STYLE[line.decision]
-        yield Text.assemble(name, word, plain(f": {line.sentence}"))
+        yield Text.assemble(name, word, replace_unprintable(f": {line.sentence}"))
     if shared:
-        yield Text(plain(shared))
+        yield Text(replace_unprintable(shared))
     if len(lines) > 1:
         yield Text(ORDER, "dim")
-    yield from (Text(plain(f"{name}: {words}")) for name, words in worth_lines(result))
-    yield from (Text(plain(f"Offline: {line}")) for line in offline)
+    yield from (
+        Text(replace_unprintable(f"{name}: {words}")) for name, words in write_worth_lines(result)
+    )
+    yield from (Text(replace_unprintable(f"Offline: {line}")) for line in offline)
     info = result.experiment
-    units = ", ".join(f"{plain(v.name)} {fmt.count(v.units)}" for v in info.variants)
+    units = ", ".join(
+        f"{replace_unprintable(v.name)} {fmt.format_count(v.units)}" for v in info.variants
+    )
     phrases = filter(None, (result.so_far, f"{info.unit} units: "))
-    yield Text(plain(f"{info.display_name}: {'; '.join(phrases)}") + units)
+    yield Text(replace_unprintable(f"{info.display_name}: {'; '.join(phrases)}") + units)
     if info.hypothesis:
-        yield Text(plain(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
+        yield Text(replace_unprintable(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
 
 
-def _trust(result: Result, width: int, show_all: bool) -> Iterator[Text | Padding]:
+def _write_trust(result: Result, width: int, show_all: bool) -> Iterator[Text | Padding]:
     """Count the checks, and print those that failed or could still be made."""
     unused = [note for note in result.notes if note.startswith(codes.UNUSED) and not show_all]
-    yield from map(Text, map(plain, unused))
-    yield Text(f"Trust: {tables.tally(result.trust)}")
+    yield from map(Text, map(replace_unprintable, unused))
+    yield Text(f"Trust: {tables.tally_checks(result.trust)}")
     could_be_made = [c for c in result.trust if c.status == "skipped" and c.remedy]
     if by_remedy := group_rows(could_be_made, lambda check: check.remedy):
         names = {remedy: [check.name for check in same] for remedy, same in by_remedy.items()}
-        reasons = (f"{fmt.listing(checks)} ({remedy})" for remedy, checks in names.items())
-        short = f"{fmt.listing([*chain(*names.values())])} (--all says what each needs)"
-        yield Text(plain(f"Not checked: {'; '.join(reasons) if show_all else short}"), "dim")
+        reasons = (f"{fmt.join_items(checks)} ({remedy})" for remedy, checks in names.items())
+        short = f"{fmt.join_items([*chain(*names.values())])} (--all says what each needs)"
+        yield Text(
+            replace_unprintable(f"Not checked: {'; '.join(reasons) if show_all else short}"), "dim"
+        )
     if doubtful := [check for check in result.trust if check.status in ("fail", "warn")]:
         yield Text()
-        yield from text_table(tables.checks_table(doubtful)._replace(title=""), width)
+        yield from write_table(tables.tabulate_trust_checks(doubtful)._replace(title=""), width)
 
 
 _MAX_HEAD = 16
 """Longest variant name that heads a column; longer ones get a general header."""
 
 
-def _scorecard(
+def _write_scorecard(
     result: Result, width: int, metrics: Collection[str] | None = None
 ) -> Iterator[Text | Padding]:
     """Print the scorecard by role, or only the rows of some metrics."""
-    level = fmt.level(result.experiment.alpha)
+    level = fmt.format_level(result.experiment.alpha)
     doubt = " (DRAFT)" if result.questions else ""
     doubt = doubt if result.trusted else " (NOT TO BE TRUSTED)"
     family = result.experiment.family
     after = "unadjusted" if family == "none" else f"of goals after {family.capitalize()}"
-    yield _heading(f"Scorecard{doubt}: lift with {level} interval, p {after}")
+    yield _style_heading(f"Scorecard{doubt}: lift with {level} interval, p {after}")
     variants = {row.variant for row in result.scorecard}
     several = len(variants) > 1
-    names = [plain(result.experiment.control), "variant value" if several else plain(*variants)]
+    names = [
+        replace_unprintable(result.experiment.control),
+        "variant value" if several else replace_unprintable(*variants),
+    ]
     if max(map(len, names)) > _MAX_HEAD:
         names = ["control", "treatment"]
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
@@ -228,38 +243,47 @@ def _scorecard(
         yield Text("  adj: control plus the adjusted difference, not the observed value", "dim")
 
 
-def text_table(source: TextTable, width: int, show_all: bool = False) -> Iterator[Text | Padding]:
+def write_table(source: TextTable, width: int, show_all: bool = False) -> Iterator[Text | Padding]:
     """Print a table with its heading; `show_all` drops no column."""
     if source.title:
-        yield _heading(plain(": ".join(filter(None, (source.title, source.lead)))))
+        yield _style_heading(
+            replace_unprintable(": ".join(filter(None, (source.title, source.lead))))
+        )
     yield from _lay_out(source, width, show_all)
 
 
-def _left_out(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
+def _write_omissions(result: Result, metrics: Collection[str] | None = None) -> Iterator[Text]:
     """Print what each metric leaves out or counts as 0, by variant."""
     groups = group_rows(result.left_out, lambda item: (item.metric, item.what))
     for (metric, what), same in groups.items():
         if any(item.count for item in same) and (metrics is None or metric in metrics):
             does = "has 0 for" if same[0].as_zero else "leaves out"
-            counts = ", ".join(f"{fmt.count(item.count)} in {item.variant}" for item in same)
-            yield Text(plain(f"{result.label(metric)} {does} {what}: {counts}"), "dim")
+            counts = ", ".join(f"{fmt.format_count(item.count)} in {item.variant}" for item in same)
+            yield Text(
+                replace_unprintable(f"{result.label(metric)} {does} {what}: {counts}"), "dim"
+            )
 
 
-def _accounting(result: Result) -> Iterator[Text]:
+def _write_row_counts(result: Result) -> Iterator[Text]:
     units = sum(variant.units for variant in result.experiment.variants)
     # Of a table whose rows are the units, all of them used, the first lines say it.
     accounts = [a for a in result.accounting if not a.read == a.used == units]
     if accounts:
-        yield _heading("Rows")
+        yield _style_heading("Rows")
     for account in accounts:
-        set_aside = fmt.count(sum(rows for _, rows in account.set_aside))
-        line = f"  {account.log}: {fmt.count(account.read)} read = {fmt.count(account.used)} used"
-        reasons = [f"{fmt.count(n)} {codes.describe_code(why)}" for why, n in account.set_aside]
+        set_aside = fmt.format_count(sum(rows for _, rows in account.set_aside))
+        line = (
+            f"  {account.log}: {fmt.format_count(account.read)} read = "
+            f"{fmt.format_count(account.used)} used"
+        )
+        reasons = [
+            f"{fmt.format_count(n)} {codes.describe_code(why)}" for why, n in account.set_aside
+        ]
         why = f" ({', '.join(reasons)})" if reasons else ""
-        yield Text(plain(f"{line} + {set_aside} set aside{why}"))
+        yield Text(replace_unprintable(f"{line} + {set_aside} set aside{why}"))
 
 
-def _heading(text: str) -> Text:
+def _style_heading(text: str) -> Text:
     return Text(text, style="bold")
 
 
@@ -290,14 +314,17 @@ def _lay_out(
     """
     kinds = table.kinds or _NAMES * len(table.headers)
     table = table._replace(kinds=kinds)
-    rows = [[Text(plain(text), _STYLES.get(text, "")) for text in row] for row in table.rows]
+    rows = [
+        [Text(replace_unprintable(text), _STYLES.get(text, "")) for text in row]
+        for row in table.rows
+    ]
     filled = [i for i in range(len(kinds)) if any(row[i].plain for row in rows)]
     kept = _choose_columns(table, rows, filled, width, () if show_all else _SPARE)
     # Names and numbers are never cut: a table that is still too wide becomes blocks.
     if kept is None:
-        yield from _blocks(table, rows, filled, titles or {})
+        yield from _lay_out_blocks(table, rows, filled, titles or {})
         return
-    yield _indent(_grid(table, rows, kept, titles or {}))
+    yield _indent(_lay_out_grid(table, rows, kept, titles or {}))
     notes = [i for i in filled if kinds[i] == "note" and i not in kept]
     # Metric and variant tell which row a note belongs to.
     names = [i for i in kept if kinds[i] == "name"][:2]
@@ -307,7 +334,7 @@ def _lay_out(
             yield _indent(Text(f"{row_name}: {note_text}", "dim"))
 
 
-def plain(text: str) -> str:
+def replace_unprintable(text: str) -> str:
     """Replace characters that are not printable."""
     # A name from a log must not control the terminal.
     return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
@@ -331,7 +358,9 @@ def _choose_columns(
     return kept
 
 
-def _grid(table: TextTable, rows: Rows, kept: Sequence[int], titles: Mapping[int, str]) -> Table:
+def _lay_out_grid(
+    table: TextTable, rows: Rows, kept: Sequence[int], titles: Mapping[int, str]
+) -> Table:
     grid = Table(box=_RULED, show_edge=False, pad_edge=False, header_style="bold dim")
     for i in kept:
         grid.add_column(
@@ -349,7 +378,7 @@ def _grid(table: TextTable, rows: Rows, kept: Sequence[int], titles: Mapping[int
     return grid
 
 
-def _blocks(
+def _lay_out_blocks(
     table: TextTable, rows: Rows, filled: Sequence[int], titles: Mapping[int, str]
 ) -> Iterator[Padding | Text]:
     """Print each row as a heading and a line for every other cell."""

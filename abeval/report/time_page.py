@@ -12,8 +12,8 @@ from abeval.report import figures as fig
 from abeval.report.figures import Block, FigureView, MetricBlocks, Point, find_metric_info
 from abeval.report.parts import page_part
 from abeval.report.short import tabulate
-from abeval.report.tables import excludes_zero, interval
-from abeval.report.time_short import stability_table
+from abeval.report.tables import excludes_zero, read_interval
+from abeval.report.time_short import tabulate_effect_stability
 from abeval.results import MetricInfo, Row, SliceRow, codes
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
@@ -33,11 +33,11 @@ class Scale(NamedTuple):
 
     def scale_interval(self, row: SliceRow | Row | WindowRow) -> fmt.Interval:
         """Return the value and the interval of a row on this scale."""
-        return interval(row, self.field, self.factor)
+        return read_interval(row, self.field, self.factor)
 
     def text(self, row: SliceRow | WindowRow) -> str:
         """Write the effect of a row."""
-        return fmt.typographic(tables.format_effect(row, self.unit).text)
+        return fmt.typeset_numbers(tables.format_effect(row, self.unit).text)
 
     def points(self, rows: Iterable[WindowRow], by: str = "end") -> list[Point]:
         """Make points at the first or last day of rows that have an effect."""
@@ -46,7 +46,7 @@ class Scale(NamedTuple):
                 getattr(row, by),
                 value,
                 f"{row.start}{f' to {row.end}' * (row.start != row.end)}: {self.text(row)}"
-                + f", p {fmt.p_value(row.p_value)}" * (row.kind == "rolling"),
+                + f", p {fmt.format_p_value(row.p_value)}" * (row.kind == "rolling"),
                 (value, low, high),
                 row.partial and row.kind == "daily",
             )
@@ -62,7 +62,7 @@ def choose_scale(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowR
         return Scale("lift", 100.0, {"ticksuffix": "%"}, metric.unit)
     if metric.unit in fmt.RATE_UNITS:
         return Scale("difference", 100.0, {"ticksuffix": " pp"}, metric.unit)
-    suffix = {"ticksuffix": f" {fig.label(metric.unit)}"} if metric.unit else {}
+    suffix = {"ticksuffix": f" {fig.escape_label(metric.unit)}"} if metric.unit else {}
     return Scale("difference", 1.0, suffix, metric.unit)
 
 
@@ -81,7 +81,7 @@ class EffectSeries(NamedTuple):
         return [row for row in self.rows if row.axis == axis and row.kind in (kind or row.kind,)]
 
 
-def _series_key(row: WindowRow | Look | Rhythm | Novelty | Stability) -> tuple[str, str]:
+def _identify_series(row: WindowRow | Look | Rhythm | Novelty | Stability) -> tuple[str, str]:
     return row.metric, row.variant
 
 
@@ -89,12 +89,12 @@ def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
     """List the series of every metric and variant, in the order of the windows."""
     if study.time is None:
         return ()
-    rows = group_rows(study.time.windows, _series_key)
-    looks = group_rows(study.time.looks, _series_key)
+    rows = group_rows(study.time.windows, _identify_series)
+    looks = group_rows(study.time.looks, _identify_series)
     order = {name: index for index, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
     if study.analysis is not None:
         # Variants have the same colours on all of the page.
-        order = fig.colour_indices(study.analysis.experiment)
+        order = fig.number_variants(study.analysis.experiment)
     return tuple(
         EffectSeries(
             *key, find_metric_info(study, key[0]), order.get(key[1], 1), same, looks.get(key, ())
@@ -127,7 +127,7 @@ class TimePlot(NamedTuple):
         scale, order = self.scale, {cell.variant: cell.colour_index for cell in self.series}
         points = {variant: scale.points(rows, by) for variant, rows in self.rows.items()}
         axes = (across, scale.field, xaxis, scale.axis)
-        return fig.lines(points, *axes, is_effect=True, order=order, **style)
+        return fig.draw_lines(points, *axes, is_effect=True, order=order, **style)
 
     def view(self, part: str, title: str, takeaway: str, figure: fig.Figure) -> MetricBlocks:
         """Make the figure a block of the metric's panel."""
@@ -140,7 +140,7 @@ class TimePlot(NamedTuple):
         return " ".join(f"{f'{name}: ' * several}{s}" for name, s in sentences.items() if s)
 
 
-def _plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
+def _list_plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
     """Yield the rows of each metric on an axis; with `lifts`, only where there is a lift."""
     for metric, series in group_rows(list_effect_series(study), lambda cell: cell.metric).items():
         rows = {
@@ -154,12 +154,12 @@ def _plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iter
 
 
 @page_part("metrics", view="explore", title="Metrics", after="verdict")
-def _metrics_part(study: Study) -> Iterator[Block]:
+def _build_metrics_part(study: Study) -> Iterator[Block]:
     """List the metrics where no scorecard does; each opens its panel."""
     if study.analysis is None and (study.time is not None or study.aa is not None):
         rows = dict.fromkeys(row.metric for row in (study.time.windows if study.time else ()))
         rows |= dict.fromkeys(row.metric for row in (study.aa.metrics if study.aa else ()))
-        yield assets.block("metrics.html", metrics=[*rows])
+        yield assets.render_block("metrics.html", metrics=[*rows])
 
 
 @page_part(
@@ -173,24 +173,24 @@ def _metrics_part(study: Study) -> Iterator[Block]:
         "in part."
     ),
 )
-def _cumulative_part(study: Study) -> Iterator[MetricBlocks]:
+def _build_cumulative_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw cumulative effects, with the band that is valid at every look."""
     stability = () if study.time is None else study.time.stability
     verdicts = {
-        _series_key(row): f"{codes.describe_code(row.verdict).capitalize()}"
+        _identify_series(row): f"{codes.describe_code(row.verdict).capitalize()}"
         f"{' to say whether it lasts' * (row.verdict == 'too_early')}. "
         for row in stability
     }
-    for plot in _plots(study, "calendar", "cumulative"):
+    for plot in _list_plots(study, "calendar", "cumulative"):
         figure = plot.draw("up to the day", mode="lines", shape="band")
         for cell in plot.series:
             # Of several variants, the dots of single days would hide the lines.
             dots = () if len(plot.series) > 1 else cell.select_rows("calendar", "daily")
             figure["data"] += _draw_days(plot.scale.points(dots), cell.colour_index)
             rows = plot.rows.get(cell.variant, ())
-            figure["data"] += _always_valid(cell, rows, plot.scale)
+            figure["data"] += _draw_always_valid_band(cell, rows, plot.scale)
         takeaway = {
-            cell.variant: f"{verdicts.get(cell[:2], '')}{_looks_sentence(cell.looks)}"
+            cell.variant: f"{verdicts.get(cell[:2], '')}{_describe_looks(cell.looks)}"
             for cell in plot.series
         }
         yield plot.view("cumulative", "effect up to each day", plot.say(takeaway), figure)
@@ -200,15 +200,17 @@ def _draw_days(days: Sequence[Point], colour_index: int) -> list[fig.Trace]:
     """Draw the effect of each day alone as dots."""
     # Their numbers are those of the figure by day.
     symbols = ["circle" + "-open" * day.hollow for day in days]
-    mark = {"color": fig.colour(colour_index), "size": 6, "symbol": symbols}
+    mark = {"color": fig.choose_colour(colour_index), "size": 6, "symbol": symbols}
     x, y = [day.x for day in days], [day.y for day in days]
     style = {"mode": "markers", "name": "one day", "hoverinfo": "skip"}
-    return [fig.scatter(x=x, y=y, marker=mark, **style)] if days else []
+    return [fig.draw_trace(x=x, y=y, marker=mark, **style)] if days else []
 
 
-def _always_valid(cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale) -> list[fig.Trace]:
+def _draw_always_valid_band(
+    cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale
+) -> list[fig.Trace]:
     """Draw the always-valid band; on a figure of lifts, relative to control."""
-    is_lift, tone = scale.field == "lift", fig.colour(cell.colour_index)
+    is_lift, tone = scale.field == "lift", fig.choose_colour(cell.colour_index)
     controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
     shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in cell.looks]
     scaled_looks = [(look, scale.factor / share) for look, share in shares if share]
@@ -217,7 +219,7 @@ def _always_valid(cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale) -
     days = [look.day for look, _ in scaled_looks]
     style: dict[str, Any] = {
         "mode": "lines",
-        "name": f"{fig.label(cell.variant)}, always valid",
+        "name": f"{fig.escape_label(cell.variant)}, always valid",
         "showlegend": False,
         "line": {"color": tone, "width": 1.6, "dash": "dash"},
     }
@@ -225,24 +227,24 @@ def _always_valid(cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale) -
     high = [factor * look.always_high for look, factor in scaled_looks]
     # The text of a look, with both ends, is that of its lower end alone.
     texts = [_describe_look(look, scale.unit) for look, _ in scaled_looks]
-    upper = fig.scatter(x=days, y=high, **style, hoverinfo="skip")
-    return [fig.scatter(texts, x=days, y=low, **style), upper]
+    upper = fig.draw_trace(x=days, y=high, **style, hoverinfo="skip")
+    return [fig.draw_trace(texts, x=days, y=low, **style), upper]
 
 
 def _describe_look(look: Look, unit: str) -> str:
     """Write what is always valid at a look, and whether a planned one crossed its boundary."""
-    seen = fmt.difference(look.difference, look.always_low, look.always_high, unit).text
+    seen = fmt.format_difference(look.difference, look.always_low, look.always_high, unit).text
     planned = ""
     if look.bound is not None:
         way = "not crossed" if look.planned_declares == "unclear" else "crossed"
         planned = f"; planned look, boundary p {fmt.format_z_p_value(look.bound)} {way}"
     return (
-        f"up to {look.day}: {seen}, p {fmt.p_value(look.always_p_value)}; "
-        f"for one look p {fmt.p_value(look.fixed_p_value)}{planned}"
+        f"up to {look.day}: {seen}, p {fmt.format_p_value(look.always_p_value)}; "
+        f"for one look p {fmt.format_p_value(look.fixed_p_value)}{planned}"
     )
 
 
-def _looks_sentence(looks: Sequence[Look]) -> str:
+def _describe_looks(looks: Sequence[Look]) -> str:
     """Write when daily looks would have declared an effect."""
     if not looks:
         return ""
@@ -266,9 +268,9 @@ def _looks_sentence(looks: Sequence[Look]) -> str:
     after="clock",
     lead="Each point is a window that ends on its day; the band is its {level} interval.",
 )
-def _windows_part(study: Study) -> Iterator[MetricBlocks]:
+def _build_windows_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw the effect in rolling windows of the longest width."""
-    for plot in _plots(study, "calendar", "rolling", lifts=True):
+    for plot in _list_plots(study, "calendar", "rolling", lifts=True):
         # Short windows are noisy: the page shows the steadiest ones, the JSON has all.
         most = max(row.days for rows in plot.rows.values() for row in rows if row.lift is not None)
         longest = plot._replace(
@@ -293,11 +295,11 @@ def _windows_part(study: Study) -> Iterator[MetricBlocks]:
     after="daily",
     lead="Each day since a unit's first exposure on its own, with its {level} interval.",
 )
-def _entry_part(study: Study) -> Iterator[MetricBlocks]:
+def _build_entry_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw effects by days since entry, with their decay if one was detected."""
     novelty = () if study.time is None else study.time.novelty
-    fits = {_series_key(fit): fit for fit in novelty}
-    for plot in _plots(study, "exposure", "daily", lifts=True):
+    fits = {_identify_series(fit): fit for fit in novelty}
+    for plot in _list_plots(study, "exposure", "daily", lifts=True):
         figure = plot.draw("days since entry", {"zeroline": False}, "start", mode="markers")
         for i, line in enumerate(figure["data"][: len(plot.rows)]):
             # Beside each other, so that none covers another.
@@ -305,12 +307,14 @@ def _entry_part(study: Study) -> Iterator[MetricBlocks]:
         takeaway = {}
         for cell in plot.series:
             fit = fits.get(cell[:2])
-            takeaway[cell.variant] = _novelty_sentence(fit)
-            figure["data"] += _decay(plot.rows.get(cell.variant, ()), fit, cell)
+            takeaway[cell.variant] = _describe_novelty(fit)
+            figure["data"] += _draw_decay(plot.rows.get(cell.variant, ()), fit, cell)
         yield plot.view("entry", "effect by days since entry", plot.say(takeaway), figure)
 
 
-def _decay(rows: Sequence[WindowRow], fit: Novelty | None, cell: EffectSeries) -> list[fig.Trace]:
+def _draw_decay(
+    rows: Sequence[WindowRow], fit: Novelty | None, cell: EffectSeries
+) -> list[fig.Trace]:
     """Draw the fitted decay of relative effects since entry."""
     if fit is None or fit.word is None or fit.scale != "relative":
         return []
@@ -319,17 +323,17 @@ def _decay(rows: Sequence[WindowRow], fit: Novelty | None, cell: EffectSeries) -
     days = [int(row.start) for row in rows]
     # The model is a + b · exp(-t / tau), fitted to log(1 + lift).
     logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
-    line = {"color": fig.colour(cell.colour_index), "width": 2}
+    line = {"color": fig.choose_colour(cell.colour_index), "width": 2}
     values, name = [100 * expm1(value) for value in logs], f"{fit.word}, fitted"
-    return [fig.scatter(x=days, y=values, mode="lines", name=name, line=line, hoverinfo="skip")]
+    return [fig.draw_trace(x=days, y=values, mode="lines", name=name, line=line, hoverinfo="skip")]
 
 
-def _novelty_sentence(fit: Novelty | None) -> str:
+def _describe_novelty(fit: Novelty | None) -> str:
     if fit is None:
         return ""
     if fit.reason is not None:
         return f"Novelty was not tested: {codes.describe_code(fit.reason)}."
-    p = fmt.p_value(fit.p_value)
+    p = fmt.format_p_value(fit.p_value)
     if fit.word is None:
         return f"No decay with the days since entry was detected (p {p} over {fit.days} days)."
     return f"{fit.word.capitalize()}: p {p}; time constant {fit.tau:.2g} days."
@@ -342,16 +346,17 @@ def _novelty_sentence(fit: Novelty | None) -> str:
     after="entry",
     lead="Each hour or weekday on its own, with its {level} interval.",
 )
-def _clock_part(study: Study) -> Iterator[MetricBlocks]:
+def _build_clock_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw effects by hour and by weekday."""
     rhythms = () if study.time is None else study.time.rhythms
     for axis, title in (("hour", "effect by hour of the day"), ("weekday", "effect by weekday")):
-        for plot in _plots(study, axis):
+        for plot in _list_plots(study, axis):
             figure = plot.draw("", {"type": "category"}, "start", mode="markers")
             takeaway = {
                 test.variant: f"Not tested: {test.reason}."
                 if test.p_value is None
-                else f"One effect in all {test.parts} of them: p {fmt.p_value(test.p_value)}."
+                else f"One effect in all {test.parts} of them: p "
+                f"{fmt.format_p_value(test.p_value)}."
                 for test in rhythms
                 if (test.by, test.metric) == (axis, plot.metric)
             }
@@ -367,17 +372,19 @@ def _clock_part(study: Study) -> Iterator[MetricBlocks]:
     gated=True,
     lead="Whether the effect is the same on all days, and how many days are needed to trust it.",
 )
-def _stability_part(time: TimeResult) -> Iterator[Block]:
+def _build_stability_part(time: TimeResult) -> Iterator[Block]:
     """Show whether the effect is stable over the days."""
 
     def tabulate_stability(rows: Sequence[Stability]) -> tables.TextTable:
-        return tables.trim(stability_table(time, rows, show_tests=True)._replace(title=""))
+        return tables.trim(
+            tabulate_effect_stability(time, rows, show_tests=True)._replace(title="")
+        )
 
     if time.stability:
         yield from fig.fold_calm(
             time.stability, lambda row: row.verdict != "stable", tabulate_stability, "are stable"
         )
-        yield assets.block("stability.html", notes=tabulate(time).notes)
+        yield assets.render_block("stability.html", notes=tabulate(time).notes)
 
 
 _WEEKEND = "rgba(128,140,160,0.13)"
@@ -395,16 +402,18 @@ _HALF_DAY = timedelta(hours=12)
         "log covers only part of the day."
     ),
 )
-def _daily_part(result: Result) -> Iterator[MetricBlocks]:
+def _build_daily_part(result: Result) -> Iterator[MetricBlocks]:
     """Draw effects by calendar day."""
-    order = fig.colour_indices(result.experiment)
+    order = fig.number_variants(result.experiment)
     for metric, rows in group_rows(result.daily, lambda row: row.metric).items():
         info = result.info(metric)
-        title, figure = f"{info.display_name}, effect by day", daily_effect(info, rows, order)
-        yield MetricBlocks(metric, (FigureView(title, _takeaway(rows), figure, ("daily", metric)),))
+        title, figure = f"{info.display_name}, effect by day", draw_daily_effect(info, rows, order)
+        yield MetricBlocks(
+            metric, (FigureView(title, _describe_full_days(rows), figure, ("daily", metric)),)
+        )
 
 
-def daily_effect(
+def draw_daily_effect(
     metric: MetricInfo, rows: Sequence[SliceRow], order: Mapping[str, int]
 ) -> fig.Figure:
     """Draw a metric's effect by day, variants side by side."""
@@ -422,13 +431,13 @@ def daily_effect(
             point = Point(timestamp, value, text, (value, low, high), row.partial)
             series[row.variant].append(point)
     days = sorted({date.fromisoformat(row.cell) for row in rows})
-    axes = "", scale.field, _day_axis(days), scale.axis
+    axes = "", scale.field, _build_day_axis(days), scale.axis
     room = {"l": 64, "t": 30 if len(variants) > 1 else 12, "b": 28}
     style: dict[str, Any] = {"height": 270, "margin": room, "mode": "markers", "is_effect": True}
-    return fig.lines(series, *axes, order=order, shapes=[*_weekends(days)], **style)
+    return fig.draw_lines(series, *axes, order=order, shapes=[*_shade_weekends(days)], **style)
 
 
-def _takeaway(rows: Sequence[SliceRow]) -> str:
+def _describe_full_days(rows: Sequence[SliceRow]) -> str:
     """Count, for each variant, the full days above control and clear of zero."""
     sentences = []
     for variant, variant_rows in group_rows(rows, lambda row: row.variant).items():
@@ -441,47 +450,53 @@ def _takeaway(rows: Sequence[SliceRow]) -> str:
     return f"{'; '.join(sentences)}."
 
 
-def _day_axis(days: Sequence[date]) -> dict[str, object]:
+def _build_day_axis(days: Sequence[date]) -> dict[str, object]:
     axis: dict[str, object] = {**fig.DAYS}
     if days:
-        axis["range"] = [_edge(days[0], -1), _edge(days[-1], 1)]
+        axis["range"] = [_write_day_edge(days[0], -1), _write_day_edge(days[-1], 1)]
         axis["tickvals"] = fig.choose_days(day.isoformat() for day in days)
     return axis
 
 
-def _weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
+def _shade_weekends(days: Sequence[date]) -> Iterator[dict[str, object]]:
     for day in days:
         if day.weekday() >= 5:
-            ends = {"x0": _edge(day, -1), "x1": _edge(day, 1), "y0": 0, "y1": 1, "yref": "paper"}
+            ends = {
+                "x0": _write_day_edge(day, -1),
+                "x1": _write_day_edge(day, 1),
+                "y0": 0,
+                "y1": 1,
+                "yref": "paper",
+            }
             fill = {"fillcolor": _WEEKEND, "line": {"width": 0}, "layer": "below"}
             yield {"type": "rect", **ends, **fill}
 
 
-def _edge(day: date, side: int) -> str:
+def _write_day_edge(day: date, side: int) -> str:
     """Return the noon before a day (side -1) or after it (side 1)."""
     # A day is drawn at its midnight, so its shade goes from noon to noon.
     return (datetime.combine(day, datetime.min.time()) + side * _HALF_DAY).isoformat()
 
 
-def units_view(result: Result) -> Iterator[FigureView]:
+def draw_daily_units(result: Result) -> Iterator[FigureView]:
     """Draw the units of each day, a line per variant."""
     # Every metric that counts units has the same days.
     if not result.daily:
         return
     days = [row for row in result.daily if row.metric == result.daily[0].metric]
-    series = _counts(result.experiment.control, [(row.cell, row) for row in days])
+    series = _count_units(result.experiment.control, [(row.cell, row) for row in days])
     totals = Counter[str]()
     for units in series.values():
         totals.update(units)
     dates = sorted(map(date.fromisoformat, totals))
     points = {
-        name: [Point(day, n, f"{day}: {fmt.count(n)}") for day, n in units.items()]
+        name: [Point(day, n, f"{day}: {fmt.format_count(n)}") for day, n in units.items()]
         for name, units in series.items()
     }
-    axes = "", "units", _day_axis(dates), {"rangemode": "tozero"}
+    axes = "", "units", _build_day_axis(dates), {"rangemode": "tozero"}
     style: dict[str, Any] = {"height": 260, "margin": {"l": 64, "t": 30, "b": 28}}
-    style |= {"order": fig.colour_indices(result.experiment), "shapes": [*_weekends(dates)]}
-    figure = fig.lines(points, *axes, **style)
+    style |= {"order": fig.number_variants(result.experiment), "shapes": [*_shade_weekends(dates)]}
+    figure = fig.draw_lines(points, *axes, **style)
     lowest = min(totals, key=lambda day: totals[day])
     suspect = "If the lines diverge or drop to zero, suspect the log first."
     takeaway = f"Fewest units on {lowest}. {suspect}"
@@ -496,11 +511,13 @@ def units_view(result: Result) -> Iterator[FigureView]:
     after="srm",
     lead="The same groups in the pre-period, when nothing differed; Holm over metrics × variants.",
 )
-def _before_part(study: Study) -> Iterator[Block]:
+def _build_before_part(study: Study) -> Iterator[Block]:
     """Tabulate the same groups before the experiment."""
 
     def value(row: Balance, index: int) -> str:
-        return fmt.pair(row.control, row.treatment, find_metric_info(study, row.metric).unit)[index]
+        return fmt.format_pair(
+            row.control, row.treatment, find_metric_info(study, row.metric).unit
+        )[index]
 
     def tabulate_balance(rows: Sequence[Balance]) -> tables.TextTable:
         return tables.bare_table(
@@ -508,8 +525,8 @@ def _before_part(study: Study) -> Iterator[Block]:
             *("metric", "variant"),
             ("control", lambda row: value(row, 0)),
             ("treatment", lambda row: value(row, 1)),
-            ("p", lambda row: fmt.p_value(row.p_value)),
-            ("p adjusted", lambda row: fmt.p_value(row.p_adjusted)),
+            ("p", lambda row: fmt.format_p_value(row.p_value)),
+            ("p adjusted", lambda row: fmt.format_p_value(row.p_adjusted)),
         )
 
     def is_off(row: Balance) -> bool:
@@ -530,16 +547,16 @@ def _before_part(study: Study) -> Iterator[Block]:
         "split as planned lies on {level} of days."
     ),
 )
-def _srm_part(study: Study) -> Iterator[Block]:
+def _build_srm_part(study: Study) -> Iterator[Block]:
     """Draw each variant's share of the entered units, and the planned share."""
     if study.time is None or study.analysis is None:
         return
     info = study.analysis.experiment
-    entries = _entries(study.time, info.control)
+    entries = _count_entries(study.time, info.control)
     weights = {variant.name: variant.weight for variant in info.variants if variant.name in entries}
     if not entries or not sum(weights.values()):
         return
-    order, series, bands = fig.colour_indices(info), dict[str, list[Point]](), []
+    order, series, bands = fig.number_variants(info), dict[str, list[Point]](), []
     # Of two variants the other share is the rest of this one.
     for name, by_day in list(entries.items())[: 1 if len(entries) == 2 else None]:
         totals = {day: sum(units.get(day, 0) for units in entries.values()) for day in by_day}
@@ -551,21 +568,25 @@ def _srm_part(study: Study) -> Iterator[Block]:
             (100 * expected, 100 * (expected - reach / n**0.5), 100 * (expected + reach / n**0.5))
             for _, _, n in day_counts
         ]
-        tone, days = fig.colour(order.get(name, 1)), [day for day, _, _ in day_counts]
-        bands.append(fig.band(days, ends, tone, f"{name}, as planned"))
+        tone, days = fig.choose_colour(order.get(name, 1)), [day for day, _, _ in day_counts]
+        bands.append(fig.fill_band(days, ends, tone, f"{name}, as planned"))
         series[name] = [
-            Point(d, 100 * k / n, f"up to {d}: {fmt.count(k)} units, {fmt.percent(k / n)}")
+            Point(
+                d,
+                100 * k / n,
+                f"up to {d}: {fmt.format_count(k)} units, {fmt.format_percent(k / n)}",
+            )
             for d, k, n in day_counts
         ]
     check = next((check for check in study.analysis.trust if check.name == "srm"), None)
     axes, room = ("", "share of units", fig.DAYS, {"ticksuffix": "%"}), {"b": 28}
-    figure = fig.lines(series, *axes, height=260, margin=room, order=order, showlegend=True)
+    figure = fig.draw_lines(series, *axes, height=260, margin=room, order=order, showlegend=True)
     figure["data"] = [*bands, *figure["data"]]
     takeaway = "" if check is None else f"{check.status.capitalize()}: {check.message}"
     yield FigureView("Share of the units that entered", takeaway, figure, ("srm", "entries"))
 
 
-def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
+def _count_entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
     """Count the units entered up to each day, by variant."""
     rows = [r for r in time.windows if r.axis == "calendar" and r.kind == "cumulative"]
     if not rows:
@@ -573,10 +594,10 @@ def _entries(time: TimeResult, control: str) -> dict[str, dict[str, int]]:
     # Metrics may lack units: the one with most has everybody who entered.
     most = max(rows, key=lambda row: row.units_control + row.units)
     metric_rows = [row for row in rows if row.metric == most.metric]
-    return _counts(control, [(row.end, row) for row in metric_rows])
+    return _count_units(control, [(row.end, row) for row in metric_rows])
 
 
-def _counts(
+def _count_units(
     control: str, rows: Sequence[tuple[str, SliceRow | WindowRow]]
 ) -> dict[str, dict[str, int]]:
     """Count units by variant and day."""

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from abeval.report.next_step import best_first
+from abeval.report.next_step import sort_verdicts
 from abeval.report.tables import format_lift
 from abeval.results import format as fmt
 from abeval.results.analysis import Result, Worth
@@ -15,10 +15,10 @@ _MOST = 3
 _COMPUTED = "Computed from the difference per unit, times all units of the test."
 
 
-def worth_lines(result: Result) -> list[tuple[str, str]]:
+def write_worth_lines(result: Result) -> list[tuple[str, str]]:
     """Write what variants are worth, best first, as one line with its label."""
     by_variant = group_rows(result.worth, lambda worth: worth.variant)
-    order = [verdict.variant for verdict in best_first(result)]
+    order = [verdict.variant for verdict in sort_verdicts(result)]
     shown = [worth for variant in order for worth in by_variant.get(variant, ())][:_MOST]
     lines = [
         f"If all traffic had {fmt.quote_name(variant)}: "
@@ -48,7 +48,7 @@ def describe_worth(result: Result, worth: Worth) -> str:
         expected = _round(ends)
         text += f" (by {worth.past} past effects, expect {expected[0]} {expected[1]})"
     row = result[worth.metric, worth.variant]
-    if site := fmt.lift(row.site_lift, row.site_lift_low, row.site_lift_high):
+    if site := fmt.format_lift(row.site_lift, row.site_lift_low, row.site_lift_high):
         text += f", which is {site.text} of all traffic, exposed or not"
     return text
 
@@ -83,4 +83,4 @@ def expect_less(result: Result) -> list[tuple[str, str]]:
     if not ends:
         return []
     why = "Significant lifts tend to be overestimates"
-    return [("Expect less", f"{why}. To be cautious, plan with {fmt.listing(ends[:3])}.")]
+    return [("Expect less", f"{why}. To be cautious, plan with {fmt.join_items(ends[:3])}.")]

@@ -8,7 +8,7 @@ import numpy as np
 
 from abeval.results import effects
 from abeval.results import format as fmt
-from abeval.results.record import DrawnRecord, Frozen, Tabled, csv_text, read_back
+from abeval.results.record import DrawnRecord, Frozen, Tabled, read_back, write_csv
 from abeval.results.trust import AAMetric, Check, Influence, SplitDay, SplitPlace, Verdict
 from abeval.views import view
 
@@ -268,9 +268,9 @@ class Result(Tabled[effects.Row], DrawnRecord):
         Before the last look it says whether an early stop is allowed. Each boundary is for one
         metric alone, before the correction for several metrics.
         """
-        return ", ".join(self._stages())
+        return ", ".join(self._describe_stages())
 
-    def _stages(self) -> list[str]:
+    def _describe_stages(self) -> list[str]:
         """Describe the day, this look and the next one, as far as they exist."""
         now, parts = self.schedule, list[str]()
         if now.day is not None:
@@ -297,7 +297,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
         first, _, end = dates.partition(" to ")
         # The planned end is news only while the log has not reached it.
         seen = dates if last in (first, end) else f"{first} to {last}, planned to {end}"
-        day, *looks = self._stages()
+        day, *looks = self._describe_stages()
         return ", ".join([f"{day} ({seen})", *looks])
 
     def _describe_look(self) -> str:
@@ -349,7 +349,7 @@ class Result(Tabled[effects.Row], DrawnRecord):
 
     def to_csv(self) -> str:
         """Return the scorecard as CSV text, in which no cell is a formula."""
-        return csv_text(self.scorecard, effects.Row)
+        return write_csv(self.scorecard, effects.Row)
 
     def compare(self, replay: "ReplayResult") -> "Agreement":
         """Set this analysis beside a replay of the same experiment.

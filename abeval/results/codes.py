@@ -133,11 +133,11 @@ def write_reason(verdict: Verdict, without: Sequence[str] = ()) -> str:
     return f"{reason.rstrip()} {left}".rstrip()
 
 
-def direction_words(direction: str) -> str:
+def describe_direction(direction: str) -> str:
     """Describe which direction is better.
 
     Example:
-        >>> direction_words("decrease"), direction_words("toward 1")
+        >>> describe_direction("decrease"), describe_direction("toward 1")
         ('lower is better', 'closer to 1 is better')
     """
     if direction.startswith("toward "):

@@ -1,6 +1,6 @@
 """Format numbers for people, with digits set by the interval.
 
-All text is ASCII; `typographic` turns it into what a page shows.
+All text is ASCII; `typeset_numbers` turns it into what a page shows.
 """
 
 import math
@@ -62,77 +62,78 @@ class FormattedEffect(NamedTuple):
         return f"from {self.low} to {self.high}{self.unit}"
 
 
-def lift(value: float | None, low: float | None, high: float | None) -> FormattedEffect:
+def format_lift(value: float | None, low: float | None, high: float | None) -> FormattedEffect:
     """Format a relative effect in percent; false without a value.
 
     Example:
-        >>> lift(0.021345, 0.00912, 0.03357).text
+        >>> format_lift(0.021345, 0.00912, 0.03357).text
         '+2.1% [+0.9%, +3.4%]'
-        >>> lift(0.12, None, None).text
+        >>> format_lift(0.12, None, None).text
         '+12% [unbounded]'
     """
     return FormattedEffect() if value is None else _format_effect(value, low, high, 100.0, "%", "")
 
 
-def difference(
+def format_difference(
     value: float | None, low: float | None, high: float | None, unit: str = ""
 ) -> FormattedEffect:
     """Format an absolute effect in the metric's unit; rates in points.
 
     Example:
-        >>> difference(0.0423, -0.0112, 0.0958).text
+        >>> format_difference(0.0423, -0.0112, 0.0958).text
         '+0.042 [-0.011, +0.096]'
-        >>> difference(0.0061, 0.0032, 0.009, "share").text
+        >>> format_difference(0.0061, 0.0032, 0.009, "share").text
         '+0.61 pp [+0.32, +0.90]'
     """
     if value is None:
         return FormattedEffect()
     if unit in RATE_UNITS:
         return _format_effect(value, low, high, 100.0, "", " pp")
-    return _format_effect(value, low, high, 1.0, "", _after(unit))
+    return _format_effect(value, low, high, 1.0, "", _format_unit(unit))
 
 
-def digits(values: Iterable[float | None], unit: str = "") -> int:
+def choose_digits(values: Iterable[float | None], unit: str = "") -> int:
     """Return the significant digits, at least 3, that distinguish all values.
 
     Example:
-        >>> digits([0.4467, 0.4379], "share"), digits([0.1057, 0.1056, 0.112], "share")
+        >>> choose_digits([0.4467, 0.4379], "share"), choose_digits(
+        ...     [0.1057, 0.1056, 0.112], "share")
         (3, 4)
     """
     different = {value for value in values if value is not None}
     # A double has 15 significant digits.
     for enough in range(3, 16):
-        if len({mean(value, unit, enough) for value in different}) == len(different):
+        if len({format_value(value, unit, enough) for value in different}) == len(different):
             break
     return enough
 
 
-def pair(control: float | None, treatment: float | None, unit: str = "") -> tuple[str, str]:
+def format_pair(control: float | None, treatment: float | None, unit: str = "") -> tuple[str, str]:
     """Format two values with as many digits as distinguish them, at least 3.
 
     Example:
-        >>> pair(0.4467, 0.4379, "share"), pair(21.9283, 21.9311, "s")
+        >>> format_pair(0.4467, 0.4379, "share"), format_pair(21.9283, 21.9311, "s")
         (('44.7%', '43.8%'), ('21.928 s', '21.931 s'))
     """
-    enough = digits((control, treatment), unit)
-    return mean(control, unit, enough), mean(treatment, unit, enough)
+    enough = choose_digits((control, treatment), unit)
+    return format_value(control, unit, enough), format_value(treatment, unit, enough)
 
 
-def mean(value: float | None, unit: str = "", digits: int = 3) -> str:
+def format_value(value: float | None, unit: str = "", digits: int = 3) -> str:
     """Format a value to some significant digits, with its unit.
 
     Example:
-        >>> mean(0.04234), mean(12345.6, "s"), mean(None)
+        >>> format_value(0.04234), format_value(12345.6, "s"), format_value(None)
         ('0.0423', '12,346 s', 'n/a')
     """
     if value is None:
         return MISSING
     if unit in RATE_UNITS:
-        return f"{_significant(100.0 * value, digits)}%"
-    return f"{_significant(value, digits)}{_after(unit)}"
+        return f"{_format_significant_digits(100.0 * value, digits)}%"
+    return f"{_format_significant_digits(value, digits)}{_format_unit(unit)}"
 
 
-def estimate(
+def format_estimate(
     value: float | None, low: float | None, high: float | None, places: int = 0
 ) -> tuple[str, str]:
     """Format a value and its interval, with digits set by the interval.
@@ -140,12 +141,12 @@ def estimate(
     `places` is the least number of decimals, for example the number that a value next to it has.
 
     Example:
-        >>> estimate(0.48461, 0.47322, 0.496), estimate(0.12345, None, None)
+        >>> format_estimate(0.48461, 0.47322, 0.496), format_estimate(0.12345, None, None)
         (('0.485', '[0.473, 0.496]'), ('0.123', ''))
     """
     if value is None or low is None or high is None:
-        return mean(value), ""
-    places = max(places, interval_places(low, high))
+        return format_value(value), ""
+    places = max(places, choose_interval_decimals(low, high))
     return f"{value:,.{places}f}", f"[{low:,.{places}f}, {high:,.{places}f}]"
 
 
@@ -163,28 +164,29 @@ def format_interval(ends: Interval, form: str) -> str:
     return f"{value:{form}}{interval}"
 
 
-def interval_places(low: float | None, high: float | None) -> int:
+def choose_interval_decimals(low: float | None, high: float | None) -> int:
     """Return the decimals that an interval needs; 0 without one.
 
     Example:
-        >>> interval_places(0.47322, 0.496), interval_places(None, None)
+        >>> choose_interval_decimals(0.47322, 0.496), choose_interval_decimals(None, None)
         (3, 0)
     """
     if low is None or high is None:
         return 0
-    return min(decimals((high - low) / 2), 15) if high > low else 3
+    return min(choose_decimals((high - low) / 2), 15) if high > low else 3
 
 
-def margin(size: float, relative: bool, unit: str = "") -> str:
+def format_margin(size: float, relative: bool, unit: str = "") -> str:
     """Format a margin as the experiment file states it.
 
     Example:
-        >>> margin(0.02, True), margin(0.005, False, "share"), margin(1.5, False, "s")
+        >>> format_margin(0.02, True), format_margin(0.005, False, "share"), format_margin(
+        ...     1.5, False, "s")
         ('2%', '0.5 pp', '1.5 s')
     """
     if relative:
         return f"{100.0 * size:.3g}%"
-    return f"{100.0 * size:.3g} pp" if unit in RATE_UNITS else f"{size:.3g}{_after(unit)}"
+    return f"{100.0 * size:.3g} pp" if unit in RATE_UNITS else f"{size:.3g}{_format_unit(unit)}"
 
 
 def format_range(low: float, high: float) -> str:
@@ -197,11 +199,11 @@ def format_range(low: float, high: float) -> str:
     return f"[{low:.6g}, {high:.6g}]"
 
 
-def p_value(p: float | None) -> str:
+def format_p_value(p: float | None) -> str:
     """Format a p-value to 3 decimals, never as a bare zero.
 
     Example:
-        >>> p_value(0.03154), p_value(0.0002), p_value(None)
+        >>> format_p_value(0.03154), format_p_value(0.0002), format_p_value(None)
         ('0.032', '<0.001', 'n/a')
     """
     if p is None:
@@ -221,11 +223,11 @@ def format_z_p_value(z: float, digits: int = 3) -> str:
     return f"{math.erfc(abs(z) / math.sqrt(2)):.{digits}g}"
 
 
-def number(value: float | None, form: str) -> str:
+def format_number(value: float | None, form: str) -> str:
     """Format a number; empty if there is none.
 
     Example:
-        >>> number(0.12345, ".2g"), number(None, ".2g")
+        >>> format_number(0.12345, ".2g"), format_number(None, ".2g")
         ('0.12', '')
     """
     return "" if value is None else f"{value:{form}}"
@@ -241,52 +243,53 @@ def format_optional(value: float | None, write: Callable[[float], str]) -> str:
     return "" if value is None else write(value)
 
 
-def count(number: int) -> str:
+def format_count(number: int) -> str:
     """Format a count with thousands separators.
 
     Example:
-        >>> count(20000000)
+        >>> format_count(20000000)
         '20,000,000'
     """
     return f"{number:,d}"
 
 
-def percent(fraction: float) -> str:
+def format_percent(fraction: float) -> str:
     """Format a share in percent, to one decimal at most.
 
     Example:
-        >>> percent(0.5), percent(0.333333)
+        >>> format_percent(0.5), format_percent(0.333333)
         ('50%', '33.3%')
     """
     return f"{round(100.0 * fraction, 1):g}%"
 
 
-def level(alpha: float) -> str:
+def format_level(alpha: float) -> str:
     """Format the confidence level of an interval.
 
     Example:
-        >>> level(0.05), level(0.001)
+        >>> format_level(0.05), format_level(0.001)
         ('95%', '99.9%')
     """
     return f"{100.0 * (1.0 - alpha):.6g}%"
 
 
-def decimals(half_width: float) -> int:
+def choose_decimals(half_width: float) -> int:
     """Return the decimals that show 2 significant digits of a half-width.
 
     Example:
-        >>> decimals(1.22), decimals(0.0535), decimals(0.0996), decimals(340.0)
+        >>> choose_decimals(1.22), choose_decimals(0.0535), choose_decimals(
+        ...     0.0996), choose_decimals(340.0)
         (1, 3, 2, 0)
     """
     # Rounded to 2 digits first, so that 0.0996 counts as 0.10.
     return max(0, 1 - int(f"{half_width:.1e}".partition("e")[2]))
 
 
-def listing(items: Sequence[str]) -> str:
+def join_items(items: Sequence[str]) -> str:
     """Join items as an enumeration in a sentence, empty for none.
 
     Example:
-        >>> listing(["a"]), listing(["a", "b", "c"])
+        >>> join_items(["a"]), join_items(["a", "b", "c"])
         ('a', 'a, b and c')
     """
     most, last = items[:-1], items[-1:]
@@ -325,11 +328,11 @@ _MINUS = re.compile(r"(?<![\w.)\]-])-(?=\d)")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 
 
-def typographic(text: str) -> str:
+def typeset_numbers(text: str) -> str:
     """Replace hyphens and commas in numbers by true minus and thin spaces.
 
     Example:
-        >>> typographic("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
+        >>> typeset_numbers("-1,234.5 on 2022-04-24") == "\u22121\u202f234.5 on 2022-04-24"
         True
     """
     # Most texts have neither, and looking for a character is fast.
@@ -342,14 +345,14 @@ def _format_effect(
     value: float, low: float | None, high: float | None, scale: float, sign: str, unit: str
 ) -> FormattedEffect:
     scaled = value * scale, _scale(low, scale), _scale(high, scale)
-    places = _places(*scaled)
+    places = _choose_effect_decimals(*scaled)
     point, below, above = (_format_signed(number, places, sign) for number in scaled)
     # An end so near to zero that no digit shows keeps its sign; an estimate does not.
     zero = f"{0:.{places}f}{sign}"
     return FormattedEffect(zero if point[1:] == zero else point, below, above, unit)
 
 
-def _places(value: float, low: float | None, high: float | None) -> int:
+def _choose_effect_decimals(value: float, low: float | None, high: float | None) -> int:
     """Count decimals by the half-width; without an end, by the other end or the value."""
     if low is not None and high is not None:
         width = (high - low) / 2
@@ -357,7 +360,7 @@ def _places(value: float, low: float | None, high: float | None) -> int:
         width = max((abs(value - end) for end in (low, high) if end is not None), default=0.0)
     # An interval of width 0 has no digits: use the value's.
     width = width or abs(value)
-    places = min(decimals(width), 15) if width > 0 else 1
+    places = min(choose_decimals(width), 15) if width > 0 else 1
     # An end beside zero is on one side of it: as many decimals as show on which.
     ends = [abs(end) for end in (low, high) if end]
     for more in range(places, places + _MORE_PLACES + 1):
@@ -377,7 +380,7 @@ def _format_signed(value: float | None, places: int, sign: str) -> str:
     return f"{value:+,.{places}f}{sign}" if value else f"{0:.{places}f}{sign}"
 
 
-def _significant(value: float, digits: int) -> str:
+def _format_significant_digits(value: float, digits: int) -> str:
     if value == 0:
         return "0"
     # The exponent after rounding: 9.996 has that of 10.0.
@@ -388,25 +391,25 @@ def _significant(value: float, digits: int) -> str:
     return f"{value:,.{max(0, digits - 1 - exponent)}f}"
 
 
-def _after(unit: str) -> str:
+def _format_unit(unit: str) -> str:
     return f" {unit}" if unit else ""
 
 
-def effect(row: Row, unit: str) -> FormattedEffect:
+def format_row_effect(row: Row, unit: str) -> FormattedEffect:
     """Format a row's effect: its lift, or its difference if unbounded."""
-    relative = lift(row.lift, row.lift_low, row.lift_high)
+    relative = format_lift(row.lift, row.lift_low, row.lift_high)
     if relative and None not in (row.lift_low, row.lift_high):
         return relative
     # An interval with both ends says more than a lift without a bound.
-    absolute = difference(row.difference, row.difference_low, row.difference_high, unit)
+    absolute = format_difference(row.difference, row.difference_low, row.difference_high, unit)
     return absolute or relative
 
 
-def either_way(lift: float | None) -> str:
+def format_plus_minus(lift: float | None) -> str:
     """Format a relative effect of either sign, a fraction; `n/a` where there is none.
 
     Example:
-        >>> either_way(0.0953)
+        >>> format_plus_minus(0.0953)
         '±9.5%'
     """
     # Through float, because `.2g` alone writes 120 as 1.2e+02.

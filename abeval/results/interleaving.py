@@ -66,7 +66,7 @@ class PreferenceRow(Frozen):
         """
         # A preference is a share of credit, so it is formatted as a lift.
         value, low, high = self.preference, self.low, self.high
-        return written.text if (written := fmt.lift(value, low, high)) else ""
+        return written.text if (written := fmt.format_lift(value, low, high)) else ""
 
 
 INTERLEAVING_SCHEMA_VERSION = "1"

@@ -94,18 +94,18 @@ class Record(Frozen):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values only, as the JSON file has them beside its digest."""
-        values: dict[str, Any] = plain(self)
+        values: dict[str, Any] = convert_records(self)
         return values
 
     def to_json(self) -> str:
         """Return the result as JSON text, the same on every run; missing numbers are null."""
-        return self._json(indent=2) + "\n"
+        return self._write_json(indent=2) + "\n"
 
     def to_compact_json(self) -> str:
         """Return the same JSON in one line."""
-        return self._json(separators=(",", ":"))
+        return self._write_json(separators=(",", ":"))
 
-    def _json(self, **form: Any) -> str:  # noqa: ANN401 (settings of json.dumps)
+    def _write_json(self, **form: Any) -> str:  # noqa: ANN401 (settings of json.dumps)
         values = self.to_dict()
         # The digest covers all fields but itself.
         signed = {**values, _DIGEST: _hash_values(values)}
@@ -142,7 +142,7 @@ class Tabled(Record, Generic[Row]):
         """Return the records of a field as a table."""
         # The record type is the argument of `tuple[Kind, ...]`.
         (kind,) = (get_args(field.type)[0] for field in fields(self) if field.name == name)
-        return frame(getattr(self, name), kind)
+        return build_frame(getattr(self, name), kind)
 
 
 class PageRecord(Record):
@@ -183,16 +183,16 @@ def _list_fields(kind: Hashable) -> list[str]:
     return list_columns(cast("type[Any]", kind))
 
 
-def plain(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
+def convert_records(value: Any) -> Any:  # noqa: ANN401 (any field of any record)
     """Convert records to dictionaries, with fields in JSON order."""
     # Most values are texts and numbers.
     if value is None or isinstance(value, str | float | int):
         return value
     if is_dataclass(value) and not isinstance(value, type):
-        return {name: plain(getattr(value, name)) for name in _list_fields(type(value))}
+        return {name: convert_records(getattr(value, name)) for name in _list_fields(type(value))}
     if isinstance(value, Mapping):
-        return {key: plain(item) for key, item in value.items()}
-    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+        return {key: convert_records(item) for key, item in value.items()}
+    return tuple(map(convert_records, value)) if isinstance(value, tuple) else value
 
 
 _DIGEST = "digest"
@@ -231,11 +231,11 @@ def read_back(raw: Mapping[str, Any], kind: type[Read], version: str | None) -> 
     return TypeAdapter(kind).validate_python(values)
 
 
-def frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
+def build_frame(rows: Sequence[Any], kind: type[Any]) -> "pd.DataFrame":
     """Build a table, one row per record; it has its columns even without rows."""
     import pandas as pd
 
-    return pd.DataFrame([plain(row) for row in rows], columns=list_columns(kind))
+    return pd.DataFrame([convert_records(row) for row in rows], columns=list_columns(kind))
 
 
 def find_row(rows: Iterable[Row], key: str | tuple[str | None, ...], field: str, *more: str) -> Row:
@@ -266,7 +266,7 @@ def group_rows(rows: Iterable[Row], key: Callable[[Row], Key]) -> dict[Key, list
     return groups
 
 
-def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()) -> str:
+def write_csv(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()) -> str:
     r"""Write records as CSV whose texts no spreadsheet takes for formulas.
 
     Texts that begin with `=`, `+`, `-`, `@`, a tab or a line end get an apostrophe before them;
@@ -276,18 +276,18 @@ def csv_text(rows: Sequence[Any], kind: type[Any], without: Collection[str] = ()
     Example:
         >>> from dataclasses import make_dataclass
         >>> Effect = make_dataclass("Effect", ["variant", "lift"])
-        >>> csv_text([Effect("=1+1", -0.5), Effect("b", None)], Effect)
+        >>> write_csv([Effect("=1+1", -0.5), Effect("b", None)], Effect)
         "variant,lift\n'=1+1,-0.5\nb,\n"
     """
     names = [name for name in list_columns(kind) if name not in without]
     text = io.StringIO()
     lines = csv.writer(text, lineterminator="\n")
     lines.writerow(names)
-    lines.writerows([_harmless(getattr(row, name)) for name in names] for row in rows)
+    lines.writerows([_defuse_formula(getattr(row, name)) for name in names] for row in rows)
     return text.getvalue()
 
 
-def _harmless(value: object) -> object:
+def _defuse_formula(value: object) -> object:
     if isinstance(value, tuple):
         value = "; ".join(f"{name}: {count}" for name, count in value)
     # Spreadsheets run cells that begin like this.

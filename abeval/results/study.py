@@ -91,7 +91,7 @@ def read_result(file: Path, accepted: AcceptedResults) -> Record:
     Raises:
         ExperimentError: It cannot be read, was edited, or is of another kind or version.
     """
-    raw = _raw(file, accepted)
+    raw = _read_json(file, accepted)
     # JSON does not name its kind: a field that no other kind has tells it.
     kind = next((kind for kind in accepted.kinds if kind.mark in raw), None)
     if kind is None:
@@ -112,7 +112,7 @@ def read_result(file: Path, accepted: AcceptedResults) -> Record:
         raise ExperimentError(what, _AGAIN) from error
 
 
-def _raw(file: Path, accepted: AcceptedResults) -> Mapping[str, object]:
+def _read_json(file: Path, accepted: AcceptedResults) -> Mapping[str, object]:
     try:
         raw = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
@@ -219,11 +219,11 @@ def build_study(*results: object) -> Study:
     # A study among the results is kept, and the others are added to it.
     study = next((result for result in results if isinstance(result, Study)), Study())
     others = (result for result in results if result is not None and not isinstance(result, Study))
-    parts: dict[str, Any] = {_study_field(result): result for result in others}
+    parts: dict[str, Any] = {_find_study_field(result): result for result in others}
     return replace(study, **parts)
 
 
-def _study_field(result: object) -> str:
+def _find_study_field(result: object) -> str:
     for kind in _KINDS:
         if isinstance(result, kind.record):
             return kind.field

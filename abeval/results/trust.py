@@ -47,12 +47,12 @@ class Check(Frozen):
         return self.metrics is None or not set(self.metrics).isdisjoint(metrics)
 
 
-def worst_first(checks: Iterable[Check], *statuses: CheckStatus) -> list[Check]:
+def select_checks(checks: Iterable[Check], *statuses: CheckStatus) -> list[Check]:
     """List the checks with these statuses, in the order of the statuses.
 
     Example:
         >>> checks = [Check(name, name, None, None, "") for name in ("pass", "warn", "fail")]
-        >>> [check.name for check in worst_first(checks, "fail", "warn")]
+        >>> [check.name for check in select_checks(checks, "fail", "warn")]
         ['fail', 'warn']
     """
     selected = (check for check in checks if check.status in statuses)

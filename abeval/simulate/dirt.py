@@ -70,7 +70,7 @@ def add_dirt_to_clicks(
     chosen = rng.choice(len(clean.at), twice + null, replace=False)
     duplicates, null_dwell = chosen[:twice], chosen[twice:]
     clean.dwell[null_dwell] = -1
-    late = _late_clicks(plan, requests, rows, clean, rng)
+    late = _draw_late_clicks(plan, requests, rows, clean, rng)
     count = _count(clean, plan.dirt.orphan_clicks)
     at = rng.integers(PRE_DAYS * DAY_MS, DAYS * DAY_MS, count)
     orphans = Clicks(-1 - np.arange(count), at, draw_dwell(np.ones(count), rng))
@@ -93,7 +93,7 @@ def _count(clicks: Clicks, share: float) -> int:
     return max(2, round(len(clicks.at) * share))
 
 
-def _late_clicks(
+def _draw_late_clicks(
     plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> Clicks:
     """Draw clicks that come 24 to 72 hours late, on unclicked impressions."""
@@ -163,14 +163,16 @@ def build_truth(
         impressions=plan.requests * LIST_LENGTH,
         lift=dict.fromkeys(_MOVED, treatment / control - 1) | dict.fromkeys(_UNMOVED, 0.0),
         expected={"ctr": {"control": control / impressions, "treatment": treatment / impressions}},
-        rows=_rows(plan, requests, rows, clicks),
-        dirt=_dirt(requests, rows, clicks, np.ones_like(requests.is_test)),
-        dirt_test=_dirt(requests, rows, clicks, requests.is_test),
+        rows=_count_rows(plan, requests, rows, clicks),
+        dirt=_count_dirt(requests, rows, clicks, np.ones_like(requests.is_test)),
+        dirt_test=_count_dirt(requests, rows, clicks, requests.is_test),
         noise={"baseline": BASELINE.noise, "candidate": plan.noise},
     )
 
 
-def _rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: _DirtyClicks) -> dict[str, int]:
+def _count_rows(
+    plan: Plan, requests: Requests, rows: RowDirt, clicks: _DirtyClicks
+) -> dict[str, int]:
     tested = requests.is_test & ~requests.anonymous
     on_impression = clicks.clicks.impression[clicks.clicks.impression >= 0]
     clicks_test = int(requests.is_test[on_impression // LIST_LENGTH].sum())
@@ -192,7 +194,7 @@ def _rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: _DirtyClicks) -
     }
 
 
-def _dirt(
+def _count_dirt(
     requests: Requests, rows: RowDirt, clicks: _DirtyClicks, period: np.ndarray
 ) -> dict[str, int]:
     def count(impressions: Ints) -> int:

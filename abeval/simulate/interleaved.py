@@ -15,7 +15,7 @@ import pandas as pd
 
 from abeval.assignment.interleaving import Drafted, Method, interleave
 from abeval.simulate import world
-from abeval.simulate.run import Small, timestamps
+from abeval.simulate.run import Small, convert_to_timestamps
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Floats, Ints
 
@@ -104,10 +104,12 @@ def simulate_lists(seed: int) -> Small:
     """Simulate lists that two rankers share; the lift is what an A/B test would show."""
     queries = draw_queries(seed, _NOISE, _QUERIES)
     shown = show(seed, queries, make_draft("team_draft", "lists"), _USERS)
-    return Small("shared_lists", _rows(seed, queries, shown), {"clicks_per_list": queries.lift})
+    return Small(
+        "shared_lists", _build_impressions(seed, queries, shown), {"clicks_per_list": queries.lift}
+    )
 
 
-def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
+def _build_impressions(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
     """Return one row per impression; a rank of 0 is none."""
     lists, index = np.nonzero(shown.item >= 0)
     item, query = shown.item[lists, index], shown.query[lists]
@@ -120,7 +122,7 @@ def _rows(seed: int, queries: Queries, shown: Shown) -> pd.DataFrame:
             "request_id": [f"{seed}-{row}" for row in lists.tolist()],
             "item_id": query * _ITEMS + item,
             "position": index + 1,
-            "time": timestamps(at, world.START)[lists],
+            "time": convert_to_timestamps(at, world.START)[lists],
             "team": np.array(_RANKERS)[(shown.credit[lists, index] > 0).astype(int)],
             "rank_old": ranks[:, 0],
             "rank_new": ranks[:, 1],

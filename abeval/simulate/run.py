@@ -27,20 +27,20 @@ _LOGS = ("impressions", "clicks.parquet", "items.parquet", "exposures.parquet", 
 WRITTEN = (*_LOGS, "experiment.toml", "truth.json")
 
 
-def _text(name: str) -> str:
+def _read_template(name: str) -> str:
     """Read a template: an experiment file, or the query of a log's rows."""
     return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
-def _sql(name: str) -> str:
+def _fill_query(name: str) -> str:
     """Fill in the query of a log's rows with the names behind its codes."""
     names = ("variants", "devices", "countries", "categories")
     substitutions = {name: [*getattr(world, name.upper())] for name in names}
-    return Template(_text(f"{name}.sql")).safe_substitute(substitutions)
+    return Template(_read_template(f"{name}.sql")).safe_substitute(substitutions)
 
 
 @contextmanager
-def filled_folder(
+def open_simulation_folder(
     folder: Path, experiment: str, names: tuple[str, ...] = WRITTEN
 ) -> Iterator[Path]:
     """Open a temporary folder whose files replace an earlier simulation's.
@@ -80,9 +80,11 @@ class Small(NamedTuple):
 
 def write_small(folder: Path, small: Small, seed: int) -> None:
     """Write a simulation of one log: its rows, the experiment file and true lifts."""
-    experiment = Template(_text(f"{small.name}.toml")).substitute(start=world.START, end=world.END)
-    with filled_folder(folder, experiment, _SMALL) as filled:
-        copy_frame(_sql(small.name), small.rows, filled / _SMALL[0])
+    experiment = Template(_read_template(f"{small.name}.toml")).substitute(
+        start=world.START, end=world.END
+    )
+    with open_simulation_folder(folder, experiment, _SMALL) as filled:
+        copy_frame(_fill_query(small.name), small.rows, filled / _SMALL[0])
         truth = {"seed": seed, "lift": small.lift}
         (filled / _SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
@@ -107,8 +109,8 @@ def _build_rows(plan: Plan, requests: Requests, first: int, lists: ServedLists) 
         "variant_code": requests.variant,
         "device_code": requests.device,
         "country_code": requests.country,
-        "time": timestamps(requests.at, plan.start),
-        "model_trained": timestamps(trained, plan.start),
+        "time": convert_to_timestamps(requests.at, plan.start),
+        "model_trained": convert_to_timestamps(trained, plan.start),
     }
     repeated = {name: np.repeat(values, LIST_LENGTH) for name, values in per_request.items()}
     return pd.DataFrame(rows | repeated)
@@ -121,10 +123,10 @@ def _write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowD
     rows.loc[lost, ["score_baseline", "score_candidate", "served_score"]] = np.nan
     file = f"part-{number:03d}.parquet"
     if (rows["variant_code"] < 0).any():
-        copy_frame(_sql("training"), rows, folder / "training" / file)
+        copy_frame(_fill_query("training"), rows, folder / "training" / file)
     copies = 1 + np.isin(index, dirt.duplicates, assume_unique=True)
     twice = rows.loc[rows.index.repeat(copies)]
-    copy_frame(_sql("impressions"), twice, folder / "impressions" / file)
+    copy_frame(_fill_query("impressions"), twice, folder / "impressions" / file)
 
 
 def _write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
@@ -134,18 +136,18 @@ def _write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
     chunk = {
         "user_code": world.FIRST_USER + requests.user[tested],
         "variant_code": requests.variant[tested],
-        "time": timestamps(came[tested], plan.start),
+        "time": convert_to_timestamps(came[tested], plan.start),
     }
-    copy_frame(_sql("exposures"), pd.DataFrame(chunk), path)
+    copy_frame(_fill_query("exposures"), pd.DataFrame(chunk), path)
 
 
 def _write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
     """Write all clicks; orphans get the ids of no impression."""
     impressions = plan.requests * LIST_LENGTH
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
-    times = timestamps(clicks.at, plan.start)
+    times = convert_to_timestamps(clicks.at, plan.start)
     chunk = pd.DataFrame({"impression_id": index + 1, "time": times, "dwell": clicks.dwell})
-    copy_frame(_sql("clicks"), chunk, path)
+    copy_frame(_fill_query("clicks"), chunk, path)
 
 
 def _check(folder: Path, experiment: str, names: tuple[str, ...]) -> None:
@@ -161,7 +163,7 @@ def _check(folder: Path, experiment: str, names: tuple[str, ...]) -> None:
         raise ExperimentError(what, hint="name a new folder")
 
 
-def timestamps(
+def convert_to_timestamps(
     at: Ints, start: date = world.PRE_START
 ) -> np.ndarray[tuple[int], np.dtype[np.datetime64]]:
     """Convert ms since the start of the log to timestamps."""
@@ -179,10 +181,10 @@ def copy_frame(select: str, chunk: pd.DataFrame, path: Path, **values: object) -
 _PAST = '\n[[metrics]]\nname = "dwell_per_user"\n\n[[metrics]]\nname = "sessions_per_user"\n'
 
 
-def experiment_text(plan: Plan) -> str:
+def write_experiment_text(plan: Plan) -> str:
     """Return the experiment file; past experiments have few metrics."""
     start, end = (plan.start + (day - world.PRE_START) for day in (world.START, world.END))
-    text = Template(_text("experiment.toml")).substitute(
+    text = Template(_read_template("experiment.toml")).substitute(
         name=plan.name, pre_start=plan.start, start=start, end=end, look=world.LOOK
     )
     if plan.name == world.NAME:
@@ -229,19 +231,19 @@ def simulate(
     plan = Plan(impressions, seed)
     if not str(directory):
         raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
-    truth = _write_simulation(plan, Path(directory), progress or _silent)
+    truth = _write_simulation(plan, Path(directory), progress or _ignore_progress)
     for earlier in plan.past(past):
-        _write_simulation(earlier, Path(directory) / "past" / earlier.name, _silent)
+        _write_simulation(earlier, Path(directory) / "past" / earlier.name, _ignore_progress)
     return truth
 
 
-def _silent(done: int, total: int) -> None:
+def _ignore_progress(done: int, total: int) -> None:
     """Report nothing: past experiments are small."""
 
 
 def _write_simulation(plan: Plan, directory: Path, progress: _Progress) -> Truth:
     """Write the logs, the experiment file and the truth of one simulation."""
-    with filled_folder(directory, experiment_text(plan)) as folder:
+    with open_simulation_folder(directory, write_experiment_text(plan)) as folder:
         truth = _simulate_files(plan, folder, progress)
         truth.write(folder / "truth.json")
     return truth
@@ -256,7 +258,7 @@ def _simulate_files(plan: Plan, folder: Path, progress: _Progress) -> Truth:
     catalogue = world.draw_catalogue(plan, streams[2])
     dirt = draw_row_dirt(plan, requests, streams[3])
     items = {"item_id": catalogue.item_id, "category_code": catalogue.category}
-    copy_frame(_sql("items"), pd.DataFrame(items), folder / "items.parquet")
+    copy_frame(_fill_query("items"), pd.DataFrame(items), folder / "items.parquet")
     _write_exposures(folder / "exposures.parquet", plan, requests)
     (folder / "impressions").mkdir()
     (folder / "training").mkdir()
@@ -265,7 +267,7 @@ def _simulate_files(plan: Plan, folder: Path, progress: _Progress) -> Truth:
         part = requests.part(slice(first, first + step))
         lists = serve(plan, catalogue, users, part, streams[4])
         _write_impressions(folder, number, _build_rows(plan, part, first, lists), dirt)
-        clicks.append(_clicks(users, part, first, lists, streams[4]))
+        clicks.append(_draw_clicks(users, part, first, lists, streams[4]))
         expected.append(lists.expected_clicks)
         progress(min(first + step, plan.requests) * LIST_LENGTH, plan.requests * LIST_LENGTH)
     dirty = defects.add_dirt_to_clicks(plan, requests, dirt, Clicks.concatenate(clicks), streams[5])
@@ -274,7 +276,7 @@ def _simulate_files(plan: Plan, folder: Path, progress: _Progress) -> Truth:
     return defects.build_truth(plan, requests, dirt, dirty, (float(control), float(treatment)))
 
 
-def _clicks(
+def _draw_clicks(
     users: Users, requests: Requests, first: int, lists: ServedLists, rng: np.random.Generator
 ) -> Clicks:
     """Draw times and dwell of the clicks on some requests' lists."""

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.simulate import world
-from abeval.simulate.run import Small, timestamps
+from abeval.simulate.run import Small, convert_to_timestamps
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Ints
 
@@ -69,7 +69,7 @@ def simulate_stores(seed: int) -> Small:
         "store": store,
         "pair": drawn.stratum[store],
         "user_id": user,
-        "ts": timestamps(rng.integers(0, _DAYS * world.DAY_MS, len(user)), world.START),
+        "ts": convert_to_timestamps(rng.integers(0, _DAYS * world.DAY_MS, len(user)), world.START),
         "variant": np.where(drawn.treated[store], _ARMS[1], _ARMS[0]),
         "click": (number < drawn.y[user]).astype(int),
     }

@@ -56,7 +56,7 @@ def draw_requests(
 ) -> Requests:
     """Draw all requests of a log; `serving` draws their latency."""
     user, at, device = _draw_visits(plan, users, rng)
-    assigned = assigned_variants(plan.users, plan.name)
+    assigned = assign_variants(plan.users, plan.name)
     variant = np.where(at >= world.PRE_DAYS * world.DAY_MS, assigned[user], _NONE)
     crossover = _cross_over(plan, user, at, variant, rng)
     anonymous = np.zeros(plan.requests, dtype=bool)
@@ -67,30 +67,30 @@ def draw_requests(
     return Requests(user, at, device, country, latency, variant, anonymous, crossover)
 
 
-def _user_name(user: int) -> str:
+def _name_user(user: int) -> str:
     """Return the id in the log of a user with this index.
 
-    >>> _user_name(123)
+    >>> _name_user(123)
     'u0020123'
     """
     return f"u{world.FIRST_USER + user:07d}"
 
 
-def assigned_variants(users: int, salt: str = world.NAME) -> Ints:
+def assign_variants(users: int, salt: str = world.NAME) -> Ints:
     """Return the index of the variant that each user's hash assigns."""
     split = Assignment(salt, dict.fromkeys(world.VARIANTS, 0.5))
-    names = split.assign_many(map(_user_name, range(users))).variant
+    names = split.assign_many(map(_name_user, range(users))).variant
     return (names == world.VARIANTS[1]).to_numpy().astype(np.int64)
 
 
 def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[Ints, Ints, Ints]:
-    sizes = _session_sizes(plan.requests, rng)
+    sizes = _draw_session_sizes(plan.requests, rng)
     n = len(sizes)
-    user = _visitors(users, n, rng)
+    user = _draw_visitors(users, n, rng)
     # Nine sessions in ten are on the user's usual device.
     usual = rng.random(n) < 0.9
     device = np.where(usual, users.device[user], rng.integers(0, len(world.DEVICES), n))
-    start, after = _session_starts(n, rng), _offsets(sizes, rng)
+    start, after = _draw_session_starts(n, rng), _draw_offsets(sizes, rng)
     session = np.repeat(np.arange(n), sizes)
     # A session that would end after the log starts earlier.
     over = start + after[np.cumsum(sizes) - 1] - (world.DAYS * world.DAY_MS - 60_000)
@@ -99,7 +99,7 @@ def _draw_visits(plan: Plan, users: Users, rng: np.random.Generator) -> tuple[In
     return user[session][order], at[order], device[session][order]
 
 
-def _visitors(users: Users, sessions: int, rng: np.random.Generator) -> Ints:
+def _draw_visitors(users: Users, sessions: int, rng: np.random.Generator) -> Ints:
     """Draw the user of each session; each user has at least one."""
     first = np.arange(len(users.activity))[:sessions]
     cumulative = np.cumsum(users.activity)
@@ -107,7 +107,7 @@ def _visitors(users: Users, sessions: int, rng: np.random.Generator) -> Ints:
     return np.concatenate([first, np.searchsorted(cumulative, draws, side="right")])
 
 
-def _session_sizes(requests: int, rng: np.random.Generator) -> Ints:
+def _draw_session_sizes(requests: int, rng: np.random.Generator) -> Ints:
     # One draw per request is always enough; the last session is cut to the number of requests.
     sizes = rng.geometric(1 / _MEAN_REQUESTS, requests)
     total = np.cumsum(sizes)
@@ -116,7 +116,7 @@ def _session_sizes(requests: int, rng: np.random.Generator) -> Ints:
     return sizes[: last + 1]
 
 
-def _session_starts(n: int, rng: np.random.Generator) -> Ints:
+def _draw_session_starts(n: int, rng: np.random.Generator) -> Ints:
     by_day = np.tile(_WEEK, world.DAYS // 7)
     day = rng.choice(world.DAYS, n, p=by_day / by_day.sum())
     hour = rng.choice(24, n, p=_HOURS / _HOURS.sum())
@@ -124,7 +124,7 @@ def _session_starts(n: int, rng: np.random.Generator) -> Ints:
     return start
 
 
-def _offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
+def _draw_offsets(sizes: Ints, rng: np.random.Generator) -> Ints:
     """Draw times since the first request of a session."""
     gaps = 15_000 + rng.exponential(_MEAN_GAP_MS, int(sizes.sum())).astype(np.int64)
     total = np.cumsum(np.minimum(gaps, _LONGEST_GAP_MS))
@@ -206,12 +206,12 @@ def serve(
 ) -> ServedLists:
     """Draw lists and clicks of some requests."""
     pool = catalogue.draw_pools(rng, len(requests.user))
-    appeal = _appeal(catalogue, users, requests, pool, rng)
+    appeal = _draw_appeal(catalogue, users, requests, pool, rng)
     candidate = _Model(plan.noise, _CANDIDATE_EXPOSURE)
     estimated = BASELINE.estimate_appeal(appeal, rng), candidate.estimate_appeal(appeal, rng)
     lists = _rank(estimated[0], rng), _rank(estimated[1], rng)
     served = np.where(requests.variant[:, None] == 1, lists[1], lists[0])
-    chance = _click_chance(appeal, served)
+    chance = _compute_click_chance(appeal, served)
     counts = requests.is_test & ~requests.anonymous
     return ServedLists(
         item=catalogue.item_id[_pick(pool, served)],
@@ -219,13 +219,13 @@ def serve(
         score_candidate=candidate.score(_pick(estimated[1], served)),
         clicked=(rng.random(chance.shape) < chance) & ~requests.anonymous[:, None],
         expected_clicks=(
-            _expected_clicks(appeal, lists[0], counts),
-            _expected_clicks(appeal, lists[1], counts),
+            _sum_expected_clicks(appeal, lists[0], counts),
+            _sum_expected_clicks(appeal, lists[1], counts),
         ),
     )
 
 
-def _appeal(
+def _draw_appeal(
     catalogue: Catalogue, users: Users, requests: Requests, pool: Ints, rng: np.random.Generator
 ) -> Floats:
     """Draw the appeal of every candidate item to the request's user, as a logit."""
@@ -246,12 +246,12 @@ def _pick(values: NDArray[_Number], chosen: Ints) -> NDArray[_Number]:
     return np.take_along_axis(values, chosen, axis=1)
 
 
-def _click_chance(appeal: Floats, chosen: Ints) -> Floats:
+def _compute_click_chance(appeal: Floats, chosen: Ints) -> Floats:
     return _POSITION_BIAS * _sigmoid(_pick(appeal, chosen))
 
 
-def _expected_clicks(appeal: Floats, chosen: Ints, counts: Bools) -> float:
-    return float(_click_chance(appeal[counts], chosen[counts]).sum())
+def _sum_expected_clicks(appeal: Floats, chosen: Ints, counts: Bools) -> float:
+    return float(_compute_click_chance(appeal[counts], chosen[counts]).sum())
 
 
 def _sigmoid(logit: Floats) -> Floats:

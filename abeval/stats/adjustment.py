@@ -9,7 +9,7 @@ import numpy as np
 
 from abeval.stats import effects, means
 from abeval.stats.effects import satterthwaite
-from abeval.stats.means import quadratic
+from abeval.stats.means import compute_quadratic_form
 from abeval.stats.moments import Moments
 from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal
 
@@ -31,7 +31,7 @@ def cuped_mean(
         (1.0316, 0.8737)
     """
     pooled, *arms = (
-        _linear(moments, np.eye(moments.mean.size), moments.mean)
+        _combine_variables(moments, np.eye(moments.mean.size), moments.mean)
         for moments in (control + treatment, control, treatment)
     )
     return _adjust_by_cuped(pooled, arms, alpha, theta)
@@ -53,7 +53,7 @@ def cuped_ratio(
         0.0483
     """
     every = control + treatment, *map(means.correct_leverage, (control, treatment))
-    pooled, *arms = (_linear(moments, *_ratio_rows(moments)) for moments in every)
+    pooled, *arms = (_combine_variables(moments, *_linearise_ratio(moments)) for moments in every)
     return _adjust_by_cuped(pooled, arms, alpha, theta)
 
 
@@ -66,22 +66,22 @@ class _Linear(NamedTuple):
     df: float
 
 
-def _linear(moments: Moments, rows: Floats, mean: Floats) -> _Linear:
+def _combine_variables(moments: Moments, rows: Floats, mean: Floats) -> _Linear:
     """Return linear functions of the variables, one by row, and their means."""
     covariance = rows @ moments.covariance @ rows.T
     # What rounding leaves of an exactly constant combination must not be divided by.
-    varies = [quadratic(row, moments.covariance) > 0 for row in rows]
+    varies = [compute_quadratic_form(row, moments.covariance) > 0 for row in rows]
     return _Linear(mean, covariance * np.outer(varies, varies), moments.n, moments.df)
 
 
-def _ratio_rows(moments: Moments) -> tuple[Floats, Floats]:
+def _linearise_ratio(moments: Moments) -> tuple[Floats, Floats]:
     """Return the linearised ratio and covariates as rows of weights, and their means."""
     mean = moments.mean
-    rows = np.vstack([means.gradient(mean), np.eye(mean.size)[2:]])
+    rows = np.vstack([means.differentiate_ratio(mean), np.eye(mean.size)[2:]])
     return rows, np.array([float(mean[0] / mean[1]), *mean[2:]])
 
 
-def _theta(covariance: Floats) -> tuple[float, ...]:
+def _solve_theta(covariance: Floats) -> tuple[float, ...]:
     """Return Σxx⁻¹Σxy; a covariate that is constant or a copy of others adds nothing."""
     scale = np.sqrt(np.diag(covariance)[1:])
     scale[scale == 0] = 1.0
@@ -93,13 +93,13 @@ def _theta(covariance: Floats) -> tuple[float, ...]:
 def _adjust_by_cuped(
     pooled: _Linear, arms: Sequence[_Linear], alpha: float, theta: Sequence[float] | None
 ) -> Adjusted:
-    coefficients = _theta(pooled.covariance) if theta is None else tuple(map(float, theta))
+    coefficients = _solve_theta(pooled.covariance) if theta is None else tuple(map(float, theta))
     weights = np.array([1.0, *(-t for t in coefficients)])
     control, treatment = (_estimate(arm, weights[:1], pooled) for arm in arms)
     below, above = (_estimate(arm, weights, pooled) for arm in arms)
     effect = effects.compare(below, above, alpha, "cuped_t")
     covariance = -float(weights @ arms[0].covariance[0]) / arms[0].n
-    removed = _variance_removed(effect, control, treatment)
+    removed = _measure_variance_reduction(effect, control, treatment)
     return Adjusted(effect, coefficients, removed, control, treatment, covariance)
 
 
@@ -107,11 +107,11 @@ def _estimate(arm: _Linear, weights: Floats, pooled: _Linear) -> Estimate:
     """Move the first weights.size − 1 covariates of a variant to their pooled values."""
     k = weights.size
     shift = float(weights[1:] @ (arm.mean - pooled.mean)[1:k])
-    variance = quadratic(weights, arm.covariance[:k, :k]) / arm.n
+    variance = compute_quadratic_form(weights, arm.covariance[:k, :k]) / arm.n
     return Estimate(float(arm.mean[0]) + shift, variance, arm.n, arm.df)
 
 
-def _variance_removed(adjusted: Effect, control: Estimate, treatment: Estimate) -> float:
+def _measure_variance_reduction(adjusted: Effect, control: Estimate, treatment: Estimate) -> float:
     """Return the share of a difference's variance that an adjustment removed.
 
     Refusals: As `effects.total_variance`.
@@ -136,10 +136,12 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
         >>> round(lin_mean(control, treatment).effect.difference, 4)
         1.0206
     """
-    return _lin((control, treatment), (control, treatment), alpha)
+    return _adjust_by_lin((control, treatment), (control, treatment), alpha)
 
 
-def _lin(arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha: float) -> Adjusted:
+def _adjust_by_lin(
+    arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha: float
+) -> Adjusted:
     """Compare means of variable 0; `spreads` has the unexplained co-moments."""
     together = arms[0] + arms[1]
     inverses = [
@@ -161,7 +163,7 @@ def _lin(arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha:
     # Residuals are uncorrelated with the part of the control's mean that covariates explain.
     covariance = float(gap @ spread @ slopes[0]) - fitted[0].variance
     raw = means.estimate_mean(spreads[0]), means.estimate_mean(spreads[1])
-    theta, removed = (*slopes[0].tolist(), *gap.tolist()), _variance_removed(effect, *raw)
+    theta, removed = (*slopes[0].tolist(), *gap.tolist()), _measure_variance_reduction(effect, *raw)
     return Adjusted(effect, theta, removed, *raw, covariance)
 
 
@@ -179,11 +181,11 @@ def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adju
     """
 
     def linear(arm: Moments) -> Moments:
-        rows, mean = _ratio_rows(arm)
+        rows, mean = _linearise_ratio(arm)
         return Moments(arm.n, mean, rows @ arm.comoment @ rows.T, arm.effective)
 
     low, high = map(means.correct_leverage, (control, treatment))
-    return _lin((linear(control), linear(treatment)), (linear(low), linear(high)), alpha)
+    return _adjust_by_lin((linear(control), linear(treatment)), (linear(low), linear(high)), alpha)
 
 
 def _fit_at_centre(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Estimate:
@@ -194,7 +196,7 @@ def _fit_at_centre(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats
     df = arm.n - 1 - slopes.size
     if df < 1:
         raise Refusal("too_few_units", f"{arm.n} units for {slopes.size} covariates")
-    residual = quadratic(np.array([1.0, *-slopes]), arm.comoment)
+    residual = compute_quadratic_form(np.array([1.0, *-slopes]), arm.comoment)
     # The slopes, which carry the mean to the centre, are estimates too.
     away = arm.mean[1:] - centre
     units = 1 / arm.n + float(away @ inverse @ away)
@@ -219,7 +221,7 @@ def stratified_mean(
         >>> stratified_mean(control, treatment).effect.difference
         1.5
     """
-    return _stratify(control, treatment, (0,), _first, means.estimate_mean, alpha)
+    return _stratify(control, treatment, (0,), _take_first_mean, means.estimate_mean, alpha)
 
 
 def stratified_ratio(
@@ -239,7 +241,7 @@ def stratified_ratio(
     return _stratify(control, treatment, (0, 1), means.ratio(0, 1), means.estimate_ratio, alpha)
 
 
-def _first(mean: Floats) -> tuple[float, Floats]:
+def _take_first_mean(mean: Floats) -> tuple[float, Floats]:
     return float(mean[0]), np.ones_like(mean)
 
 
@@ -252,7 +254,7 @@ def _stratify(
     alpha: float,
 ) -> Adjusted:
     """Compare a function of means over strata; `raw` estimates it without strata."""
-    sizes = _sizes(control, treatment)
+    sizes = _count_stratum_units(control, treatment)
     units = int(sizes.sum())
     shares = sizes / units
 
@@ -261,7 +263,7 @@ def _stratify(
         return float(shares @ ((a - shares @ a) * (b - shares @ b))) / units
 
     low, high = (
-        _strata([stratum.pick(*variables) for stratum in variant], function, shares)
+        _combine_strata([stratum.pick(*variables) for stratum in variant], function, shares)
         for variant in (control, treatment)
     )
     gap = high.line - low.line
@@ -279,11 +281,11 @@ def _stratify(
         for arm, pooled in zip((low, high), wholes, strict=True)
     )
     covariance = share_covariance(gap, low.line) - math.fsum(low.terms)
-    removed = _variance_removed(effect, raw(wholes[0]), raw(wholes[1]))
+    removed = _measure_variance_reduction(effect, raw(wholes[0]), raw(wholes[1]))
     return Adjusted(effect, (), removed, below, above, covariance)
 
 
-def _sizes(control: Sequence[Moments], treatment: Sequence[Moments]) -> Floats:
+def _count_stratum_units(control: Sequence[Moments], treatment: Sequence[Moments]) -> Floats:
     """Return the units of each stratum."""
     if len(control) != len(treatment) or not control:
         raise ValueError("control and treatment need the same strata, at least one")
@@ -302,12 +304,14 @@ class _Strata(NamedTuple):
     line: Floats
 
 
-def _strata(strata: Sequence[Moments], function: means.Smooth, shares: Floats) -> _Strata:
+def _combine_strata(strata: Sequence[Moments], function: means.Smooth, shares: Floats) -> _Strata:
     by_stratum = np.array([stratum.mean for stratum in strata])
     centre = shares @ by_stratum
     value, slope = function(centre)
     pairs = list(zip(shares.tolist(), strata, strict=True))
     if centre.size > 1:
         pairs = [(w, means.correct_leverage(stratum, float(centre[1]) / w)) for w, stratum in pairs]
-    terms = [w**2 * quadratic(slope, stratum.covariance) / stratum.n for w, stratum in pairs]
+    terms = [
+        w**2 * compute_quadratic_form(slope, stratum.covariance) / stratum.n for w, stratum in pairs
+    ]
     return _Strata(value, terms, [stratum.df for _, stratum in pairs], by_stratum @ slope)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from abeval.stats import effects, resampling
-from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal, finite
-from abeval.stats.resampling import jackknife_se, scaled_null
+from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal, check_finite
+from abeval.stats.resampling import jackknife_se, scale_null_differences
 from abeval.threads import map_in_threads
 
 _Totals = NDArray[np.floating]
@@ -36,7 +36,7 @@ def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int
     if len(shown) > catalogue_size:
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
     sizes = np.array([units], dtype=float), np.array([at], dtype=float)
-    return float(coverage_of_sets(shown[None], *sizes, catalogue_size)[0])
+    return float(rarefy_coverage(shown[None], *sizes, catalogue_size)[0])
 
 
 def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
@@ -56,12 +56,14 @@ def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
     shown = np.asarray(impressions_per_item, dtype=float)
     if len(shown) > catalogue_size or np.any(shown < 0):
         raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    if finite(shown, "impressions must be finite").sum() == 0:
+    if check_finite(shown, "impressions must be finite").sum() == 0:
         raise Refusal("too_few_units", "there are no impressions")
-    return float(spread_of_sets(shown[None], catalogue_size, ["gini"])[0, 0])
+    return float(measure_evenness(shown[None], catalogue_size, ["gini"])[0, 0])
 
 
-def spread_of_sets(totals: _Totals, catalogue_size: int, functionals: Sequence[_Spread]) -> Floats:
+def measure_evenness(
+    totals: _Totals, catalogue_size: int, functionals: Sequence[_Spread]
+) -> Floats:
     """Compute Gini and entropy of each row of impressions by item.
 
     Returns shape (functionals, sets).
@@ -70,7 +72,7 @@ def spread_of_sets(totals: _Totals, catalogue_size: int, functionals: Sequence[_
     impressions.
 
     Example:
-        >>> spread_of_sets(np.array([[4.0, 0.0], [2.0, 2.0]]), 2, ["gini", "entropy"]).round(3)
+        >>> measure_evenness(np.array([[4.0, 0.0], [2.0, 2.0]]), 2, ["gini", "entropy"]).round(3)
         array([[0.5  , 0.   ],
                [0.   , 0.693]])
     """
@@ -81,12 +83,12 @@ def spread_of_sets(totals: _Totals, catalogue_size: int, functionals: Sequence[_
     return np.stack([_SET_FUNCTIONALS[name](*levels, sums, catalogue_size) for name in functionals])
 
 
-def coverage_of_sets(totals: _Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
+def rarefy_coverage(totals: _Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
     """Return the coverage of each set of units, rarefied to `at`, shape (sets,).
 
     `totals` are the units that were shown each item, shape (sets, items).
     """
-    chances = chances_seen(units, at)
+    chances = compute_inclusion_chances(units, at)
     # The last chance is that of all larger numbers of units, so that totals are few and counted
     # rather than sorted.
     levels = _count_levels(np.minimum(totals, chances.shape[1] - 1, dtype=totals.dtype))
@@ -115,7 +117,7 @@ def _count_levels(totals: _Totals) -> _Levels:
     return _Levels(np.sort(totals, axis=1), np.ones((1, totals.shape[1]), dtype=np.intp))
 
 
-def _ginis(
+def _measure_ginis(
     levels: NDArray[np.number], counts: Integers, sums: Floats, catalogue_size: int
 ) -> Floats:
     # Items without a column are the first; equal ones share the ranks that they take up together:
@@ -126,7 +128,9 @@ def _ginis(
     return np.asarray(np.einsum("ij,ij->i", ranks, levels) / (catalogue_size * sums))
 
 
-def _entropies(levels: NDArray[np.number], counts: Integers, sums: Floats, _: int) -> Floats:
+def _measure_entropies(
+    levels: NDArray[np.number], counts: Integers, sums: Floats, _: int
+) -> Floats:
     # The logarithm of an item that is never shown counts 0 times.
     logs = np.log(np.where(levels > 0, levels, 1), dtype=np.float64)
     return np.asarray(np.log(sums) - np.einsum("ij,ij,ij->i", counts, levels, logs) / sums)
@@ -135,19 +139,19 @@ def _entropies(levels: NDArray[np.number], counts: Integers, sums: Floats, _: in
 _SET_FUNCTIONALS: Mapping[
     _Spread, Callable[[NDArray[np.number], Integers, Floats, int], Floats]
 ] = {
-    "gini": _ginis,
-    "entropy": _entropies,
+    "gini": _measure_ginis,
+    "entropy": _measure_entropies,
 }
 
 
-def chances_seen(units: ArrayLike, at: ArrayLike) -> Floats:
+def compute_inclusion_chances(units: ArrayLike, at: ArrayLike) -> Floats:
     """Return the chance that `at` random units include one of k, for k = 0, 1, ….
 
     The result has a last axis for k; its last chance also holds for all larger numbers (Hurlbert
     1971).
 
     Example:
-        >>> chances_seen(4, 1).round(3), chances_seen(4, 4)
+        >>> compute_inclusion_chances(4, 1).round(3), compute_inclusion_chances(4, 4)
         (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array([0., 1.]))
     """
     total, drawn = np.asarray(units, dtype=float), np.asarray(at, dtype=float)
@@ -188,13 +192,13 @@ class Coverage(NamedTuple):
             at: How many units each subset is evaluated at, shape (subsets,).
             orders: The groups of each subset, in the order in which they are used.
         """
-        members = np.concatenate([_members(order[None], len(arm.units)) for order in orders])
+        members = np.concatenate([_mark_members(order[None], len(arm.units)) for order in orders])
         units = members @ arm.units
 
         def evaluate(totals: _Totals, chunk: slice) -> Floats:
-            return coverage_of_sets(totals, units[chunk], at[chunk], self.size)[None]
+            return rarefy_coverage(totals, units[chunk], at[chunk], self.size)[None]
 
-        return _over_sets(arm, members, evaluate)
+        return _evaluate_sets(arm, members, evaluate)
 
     def against_rest(self, pooled: Arm, members: _Totals, _: int, observed: float) -> Floats:
         """Compare each block of groups with all others, at equal traffic.
@@ -208,12 +212,14 @@ class Coverage(NamedTuple):
         at = np.minimum(units, others)
 
         def evaluate(totals: _Totals, chunk: slice) -> Floats:
-            block = coverage_of_sets(totals, units[chunk], at[chunk], self.size)
-            rest = coverage_of_sets(shown - totals, others[chunk], at[chunk], self.size)
+            block = rarefy_coverage(totals, units[chunk], at[chunk], self.size)
+            rest = rarefy_coverage(shown - totals, others[chunk], at[chunk], self.size)
             return (block - rest)[None]
 
         # Coverage by rare items is proportional to traffic, and so are its differences.
-        return np.asarray(_over_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at))
+        return np.asarray(
+            _evaluate_sets(pooled, members, evaluate) * np.maximum(1.0, observed / at)
+        )
 
     def count_groups(self, groups: int, _in_blocks: int) -> int:
         """Count the groups of units that one random difference uses: here, all."""
@@ -230,13 +236,13 @@ class Evenness(NamedTuple):
         """Evaluate one variant as `Coverage` does."""
         plans = [_plan(arm, float(m), order) for m, order in zip(at, orders, strict=True)]
         members, weights = zip(*plans, strict=True)
-        weighted = self._over_sets(arm, np.concatenate(members)) * np.concatenate(weights)
+        weighted = self._evaluate_spread(arm, np.concatenate(members)) * np.concatenate(weights)
         ends = np.cumsum([len(weight) for weight in weights])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
     def against_rest(self, pooled: Arm, members: _Totals, blocks: int, _: float) -> Floats:
         """Compare each of the blocks with the other ones of its permutation."""
-        values = self._over_sets(pooled, members).reshape(len(self.functionals), -1, blocks)
+        values = self._evaluate_spread(pooled, members).reshape(len(self.functionals), -1, blocks)
         centred = values - values.mean(axis=2, keepdims=True)
         return np.asarray(centred.reshape(len(self.functionals), -1) * blocks / (blocks - 1))
 
@@ -244,9 +250,9 @@ class Evenness(NamedTuple):
         """Count the groups of units that one random difference uses: here, those in blocks."""
         return in_blocks
 
-    def _over_sets(self, arm: Arm, members: _Totals) -> Floats:
-        return _over_sets(
-            arm, members, lambda totals, _: spread_of_sets(totals, self.size, self.functionals)
+    def _evaluate_spread(self, arm: Arm, members: _Totals) -> Floats:
+        return _evaluate_sets(
+            arm, members, lambda totals, _: measure_evenness(totals, self.size, self.functionals)
         )
 
 
@@ -265,7 +271,7 @@ def evaluate_at_equal_traffic(
     return np.stack([measure.values(arm, at, orders) for arm in arms], axis=1)
 
 
-def null_differences(
+def draw_null_differences(
     control: Arm,
     treatment: Arm,
     measure: _Measure,
@@ -288,9 +294,9 @@ def null_differences(
     while nulls.shape[1] < permutations:
         count = -(-min(_BATCH, permutations - nulls.shape[1]) // blocks)
         orders = [rng.permutation(groups)[: blocks * length] for _ in range(count)]
-        members = _members(np.stack(orders).reshape(-1, length), groups)
+        members = _mark_members(np.stack(orders).reshape(-1, length), groups)
         null = measure.against_rest(pooled, members, blocks, units.min())
-        nulls = np.hstack([nulls, scaled_null(null, units, groups, sizes, rng)])
+        nulls = np.hstack([nulls, scale_null_differences(null, units, groups, sizes, rng)])
         if observed is not None:
             as_large = np.abs(nulls) >= np.abs(observed)[:, None]
             if (as_large.sum(axis=1) >= _ENOUGH).all():
@@ -305,7 +311,9 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
     return Arm(counts, control.units + treatment.units)
 
 
-def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], Floats]) -> Floats:
+def _evaluate_sets(
+    arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], Floats]
+) -> Floats:
     """Evaluate sets of groups, the rows of `members`, in threads; shape (functionals, sets).
 
     The function gets the totals of the items in some of the sets, shape (sets, items), and which.
@@ -326,23 +334,23 @@ def _over_sets(arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], 
     return np.concatenate([*map_in_threads(evaluate_chunk, chunks)], axis=1)
 
 
-def _members(sets: Integers, groups: int) -> NDArray[np.float32]:
+def _mark_members(sets: Integers, groups: int) -> NDArray[np.float32]:
     """Mark the groups of each set by 1, shape (sets, groups)."""
     members = np.zeros((len(sets), groups), np.float32)
     members[np.arange(len(sets))[:, None], sets] = 1.0
     return members
 
 
-def _windows(order: Integers, length: int, groups: int) -> NDArray[np.float32]:
+def _cut_windows(order: Integers, length: int, groups: int) -> NDArray[np.float32]:
     """Cut half-overlapping windows of `length` groups along `order`, read as a circle.
 
     Shape (sets, groups); every group is in about equally many windows. One window if it holds all.
     """
-    return _members(order[_window_positions(len(order), length)], groups)
+    return _mark_members(order[_list_window_positions(len(order), length)], groups)
 
 
 @cache
-def _window_positions(total: int, length: int) -> Integers:
+def _list_window_positions(total: int, length: int) -> Integers:
     """Return the positions in an order that each window holds, shape (sets, groups)."""
     sets = 1 if length >= total else min(total, 2 * -(-total // length))
     starts = np.floor(np.arange(sets) * total / sets).astype(np.int64)
@@ -358,10 +366,10 @@ def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Fl
     groups, total = len(arm.units), len(order)
     exact = min(float(total), at / (arm.units[order].sum() / total))
     low = max(1, int(np.floor(exact)))
-    below = _windows(order, low, groups)
+    below = _cut_windows(order, low, groups)
     if exact - low < 1e-9:
         return below, np.full(len(below), 1 / len(below))
-    above = _windows(order, low + 1, groups)
+    above = _cut_windows(order, low + 1, groups)
     # Linear in 1 / groups, as the bias of Gini and entropy is.
     share = (1 / low - 1 / exact) / (1 / low - 1 / (low + 1))
     weights = np.concatenate(
@@ -395,7 +403,9 @@ class Incidence(NamedTuple):
     catalogue_size: int
 
 
-def matrices(control: Incidence, treatment: Incidence, counted: _Counted) -> tuple[Arm, Arm]:
+def build_item_matrices(
+    control: Incidence, treatment: Incidence, counted: _Counted
+) -> tuple[Arm, Arm]:
     """Count items densely by units or impressions, for both variants.
 
     Refusals: `not_applicable` for groups or catalogues that differ, or a code outside the
@@ -405,7 +415,7 @@ def matrices(control: Incidence, treatment: Incidence, counted: _Counted) -> tup
     Example:
         >>> columns = ([2, 5], [0, 1], [1, 1], [7, 9], [3] * 8)
         >>> one = Incidence(*map(np.array, columns), 10)
-        >>> matrices(one, one, "impressions")[0].counts[:2]
+        >>> build_item_matrices(one, one, "impressions")[0].counts[:2]
         array([[7., 0.],
                [0., 9.]], dtype=float32)
     """
@@ -419,14 +429,16 @@ def matrices(control: Incidence, treatment: Incidence, counted: _Counted) -> tup
     for arm in arms:
         if len(arm.item) and (np.min(arm.item) < 0 or np.max(arm.item) >= size):
             raise Refusal("not_applicable", "an item's code lies outside the catalogue")
-    values = [_counts(arm, counted) for arm in arms]
+    values = [_select_counts(arm, counted) for arm in arms]
     seen = np.sum([np.bincount(arm.item, minlength=size) for arm in arms], axis=0) > 0
-    precision = _precision(arms, values)
-    first, second = (_matrix(a, v, seen, precision) for a, v in zip(arms, values, strict=True))
+    precision = _choose_precision(arms, values)
+    first, second = (
+        _build_matrix(a, v, seen, precision) for a, v in zip(arms, values, strict=True)
+    )
     return first, second
 
 
-def _counts(arm: Incidence, counted: _Counted) -> _Numbers:
+def _select_counts(arm: Incidence, counted: _Counted) -> _Numbers:
     values = np.asarray(arm.units if counted == "units" else arm.impressions)
     if not np.isfinite(values).all() or np.any(values < 0):
         raise Refusal("not_finite", "counts must be finite and not negative")
@@ -435,7 +447,7 @@ def _counts(arm: Incidence, counted: _Counted) -> _Numbers:
     return values
 
 
-def _precision(arms: Sequence[Incidence], values: Sequence[_Numbers]) -> type[np.floating]:
+def _choose_precision(arms: Sequence[Incidence], values: Sequence[_Numbers]) -> type[np.floating]:
     """Choose single precision if all sums of counts are exact in it."""
     is_whole = all((np.trunc(counts) == counts).all() for counts in values)
     shown = [
@@ -445,7 +457,9 @@ def _precision(arms: Sequence[Incidence], values: Sequence[_Numbers]) -> type[np
     return np.float32 if is_whole and np.sum(shown, axis=0).max() < _EXACT else np.float64
 
 
-def _matrix(arm: Incidence, values: _Numbers, seen: Bools, precision: type[np.floating]) -> Arm:
+def _build_matrix(
+    arm: Incidence, values: _Numbers, seen: Bools, precision: type[np.floating]
+) -> Arm:
     groups, column = len(arm.units_in_group), np.cumsum(seen) - 1
     items = np.count_nonzero(seen)
     cell = np.asarray(arm.group, dtype=np.int64) * items + column[arm.item]
@@ -523,7 +537,7 @@ def compare_all(
     for counted, measure in measures:
         rng = np.random.default_rng(seed)
         try:
-            arms = matrices(control, treatment, counted)
+            arms = build_item_matrices(control, treatment, counted)
             outcomes |= _compare(*arms, measure, alpha, permutations, rng)
         except Refusal as refusal:
             # A traceback would keep the matrices in memory.
@@ -540,7 +554,7 @@ def _compare(
     rng: np.random.Generator,
 ) -> dict[Functional, CatalogueComparison | Refusal]:
     """Compare the variants by all functionals of a measure."""
-    at, order = _common_units(control, treatment), rng.permutation(len(control.units))
+    at, order = _count_common_units(control, treatment), rng.permutation(len(control.units))
     values = evaluate_at_equal_traffic(control, treatment, order, measure)
     outcomes = {
         name: _jackknife_comparison(name, value[:, 0], value[:, 1:], at, alpha)
@@ -551,7 +565,7 @@ def _compare(
         return outcomes
     observed = values[:, 1, 0] - values[:, 0, 0]
     try:
-        nulls = null_differences(control, treatment, measure, permutations, rng, observed)
+        nulls = draw_null_differences(control, treatment, measure, permutations, rng, observed)
     except Refusal as refusal:
         return outcomes | dict.fromkeys(compared, refusal.with_traceback(None))
     by_name = dict(zip(measure.functionals, nulls, strict=True))
@@ -575,20 +589,22 @@ def _jackknife_comparison(
     effect = effects.effect_from_difference(
         control, treatment, difference, se, groups - 1, alpha, method
     )
-    return CatalogueComparison(effect, _lift(control, treatment, without, alpha), at, groups, 0)
+    return CatalogueComparison(
+        effect, _estimate_lift(control, treatment, without, alpha), at, groups, 0
+    )
 
 
-def _lift(control: float, treatment: float, without: Floats, alpha: float) -> Lift | None:
+def _estimate_lift(control: float, treatment: float, without: Floats, alpha: float) -> Lift | None:
     """Return the lift with the jackknife interval of the ratio."""
     if control == 0 or np.any(without[0] == 0):
         return None
     value = treatment / control - 1
     se = jackknife_se(without[1] / without[0])
-    low, high = effects.interval(value, se, without.shape[1] - 1, alpha)
+    low, high = effects.compute_interval(value, se, without.shape[1] - 1, alpha)
     return Lift(value, low, high, True, "jackknife")
 
 
-def _common_units(control: Arm, treatment: Arm) -> int:
+def _count_common_units(control: Arm, treatment: Arm) -> int:
     """Return the units of the smaller variant."""
     small, large = sorted((control.units.sum(), treatment.units.sum()))
     if small / (small + large) * len(control.units) < 2:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from abeval.stats import effects, srm
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Floats, Refusal, finite
+from abeval.stats.records import Effect, Floats, Refusal, check_finite
 
 
 class Totals(NamedTuple):
@@ -57,16 +57,16 @@ def parts(control: Totals, treatment: Totals) -> Parts:
         >>> [round(value, 6) for value in parts(control, treatment)]
         [-0.004545, 0.015341, -0.019886]
     """
-    _, overall, ratios, shares = _arms(control, treatment)
+    _, overall, ratios, shares = _derive_ratios_and_shares(control, treatment)
     # Σ mean share · change of ratio, and Σ change of share · mean ratio.
     within = float((shares[0] + shares[1]) @ (ratios[1] - ratios[0])) / 2
     mix = float((shares[1] - shares[0]) @ (ratios[1] + ratios[0])) / 2
     return Parts(float(overall[1] - overall[0]), within, mix)
 
 
-def ratios(control: Totals, treatment: Totals) -> tuple[float, float]:
+def divide_totals(control: Totals, treatment: Totals) -> tuple[float, float]:
     """Return the ratio of each variant over all parts; refuses as `parts`."""
-    _, overall, _, _ = _arms(control, treatment)
+    _, overall, _, _ = _derive_ratios_and_shares(control, treatment)
     return float(overall[0]), float(overall[1])
 
 
@@ -84,7 +84,7 @@ def gradients(
         >>> first.within.numerator.tolist(), first.mix.numerator.tolist()
         ([-0.2], [0.0])
     """
-    below, ratio, ratios, shares = _arms(control, treatment)
+    below, ratio, ratios, shares = _derive_ratios_and_shares(control, treatment)
     # What only one variant has adds nothing within, whatever its ratio.
     both = np.where((below > 0).all(axis=0), shares[0] + shares[1], 0.0) / 2
     change = ratios[1] - ratios[0]
@@ -102,7 +102,9 @@ def gradients(
     return variant_gradients(0, -1), variant_gradients(1, 1)
 
 
-def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, Floats]:
+def _derive_ratios_and_shares(
+    control: Totals, treatment: Totals
+) -> tuple[Floats, Floats, Floats, Floats]:
     """Return denominators, overall ratios, ratios and shares of both variants.
 
     The first axis of each has length 2.
@@ -111,7 +113,7 @@ def _arms(control: Totals, treatment: Totals) -> tuple[Floats, Floats, Floats, F
         np.array([control_sums, treatment_sums], dtype=float)
         for control_sums, treatment_sums in zip(control, treatment, strict=True)
     )
-    finite([above, below], "sums must be finite")
+    check_finite([above, below], "sums must be finite")
     if np.any(below < 0):
         raise Refusal("not_applicable", "the denominator of a part must not be negative")
     totals = below.sum(axis=1)
@@ -179,7 +181,7 @@ def mix_shift(
     values = np.array([control, treatment], dtype=float)
     weights = np.array([control_weights, treatment_weights], dtype=float)
     units = np.array([control_units, treatment_units], dtype=float)
-    finite([values, weights, units], "values, weights and units must be finite")
+    check_finite([values, weights, units], "values, weights and units must be finite")
     if np.any(weights < 0):
         raise Refusal("not_applicable", "the weight of a segment must not be negative")
     if np.any(weights.sum(axis=1) == 0):
@@ -188,7 +190,7 @@ def mix_shift(
     average = share.mean(axis=0)
     within = float(average @ (values[1] - values[0]))
     mix = float((share[1] - share[0]) @ values.mean(axis=0))
-    return MixShift(within, mix, same_shares(units), tuple(average.tolist()))
+    return MixShift(within, mix, compare_segment_shares(units), tuple(average.tolist()))
 
 
 def reversal(within: Effect, overall: Effect) -> float:
@@ -210,7 +212,7 @@ def reversal(within: Effect, overall: Effect) -> float:
     return max(within.p_value, overall.p_value)
 
 
-def same_shares(units: Floats) -> float:
+def compare_segment_shares(units: Floats) -> float:
     """Test whether two variants have the same mix of segments, (2, segments).
 
     The test is Pearson's chi-square (1900), without Yates's correction. The p-value is 1 if only
@@ -218,4 +220,4 @@ def same_shares(units: Floats) -> float:
     """
     if np.any(units.sum(axis=1) == 0):
         raise Refusal("too_few_units", "a variant has no units")
-    return srm.homogeneity(units).p_value
+    return srm.check_homogeneity(units).p_value

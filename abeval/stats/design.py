@@ -17,13 +17,13 @@ def power_quantile(power: float) -> float:
     return float(ndtri(power))
 
 
-def mde_from_se(se: float, power: float = 0.8, critical: float | None = None) -> float:
+def compute_mde(se: float, power: float = 0.8, critical: float | None = None) -> float:
     """Return the smallest difference detected with a power, (critical + z_power)·se.
 
     The test rejects from |z| = `critical` on; without it, at 5 %.
 
     Example:
-        >>> round(mde_from_se(0.01), 6)
+        >>> round(compute_mde(0.01), 6)
         0.028016
     """
     if not 0 <= se < math.inf:
@@ -35,26 +35,26 @@ def mde_from_se(se: float, power: float = 0.8, critical: float | None = None) ->
 WEEK = 7
 
 
-def information_at(information: Sequence[float], days: float) -> float:
+def predict_information(information: Sequence[float], days: float) -> float:
     """Predict the information, 1 / se², after a number of days.
 
     The variance falls as in the last week, as a + b / days. Differences between returning units
     stay (a); differences between their visits average out (b). Fewer days than a week cannot
-    separate the two. Then information grows as a power of time, as in `value_at`, with the same
-    refusals.
+    separate the two. Then information grows as a power of time, as in `predict_total`, with the
+    same refusals.
 
     Example:
         >>> week = [1 / (0.1 + 0.9 / day) for day in range(1, 8)]
-        >>> round(1 / information_at(week, 90), 6)
+        >>> round(1 / predict_information(week, 90), 6)
         0.11
     """
     if len(information) < WEEK:
-        return value_at(information, days)
-    falls = max(_falls(information), 0.0)
+        return predict_total(information, days)
+    falls = max(_fit_variance_fall(information), 0.0)
     return float(1 / (1 / information[-1] - falls * (1 / len(information) - 1 / days)))
 
 
-def value_at(values: Sequence[float], days: float) -> float:
+def predict_total(values: Sequence[float], days: float) -> float:
     """Predict a growing total after a number of days.
 
     Within the observed days it is the total observed by the end of the day. After them it grows as
@@ -62,15 +62,16 @@ def value_at(values: Sequence[float], days: float) -> float:
     beyond a single day; `not_applicable` for a value of zero.
 
     Example:
-        >>> value_at([100.0, 200.0, 300.0], 2), round(value_at([100.0, 200.0, 300.0], 6), 6)
+        >>> predict_total([100.0, 200.0, 300.0], 2), round(predict_total(
+        ...     [100.0, 200.0, 300.0], 6), 6)
         (200.0, 600.0)
     """
     if days <= len(values):
         return float(values[max(math.ceil(days), 1) - 1])
-    return float(values[-1] * (days / len(values)) ** _slope(values))
+    return float(values[-1] * (days / len(values)) ** _fit_growth_exponent(values))
 
 
-def _slope(values: Sequence[float]) -> float:
+def _fit_growth_exponent(values: Sequence[float]) -> float:
     """Return the exponent of growth in the last week, value ~ day^b; at most 1."""
     if len(values) < 2:
         raise Refusal("too_few_units", "growth needs at least two days")
@@ -78,7 +79,7 @@ def _slope(values: Sequence[float]) -> float:
     return min(float(np.polyfit(np.log(days), np.log(last), 1)[0]), 1.0)
 
 
-def _falls(information: Sequence[float]) -> float:
+def _fit_variance_fall(information: Sequence[float]) -> float:
     """Return b of the last week's variance, a + b / days with a ≥ 0."""
     days, last = _last_week(information)
     slope = float(np.polyfit(1 / days, 1 / last, 1)[0])

@@ -74,11 +74,11 @@ def upper_tail(z: float) -> Tail:
     return Tail(p_value, float(scipy.special.log_ndtr(-z)) / math.log(10))
 
 
-def two_sided(statistic: float, df: float = math.inf) -> float:
+def compute_p_value(statistic: float, df: float = math.inf) -> float:
     """Return the two-sided p-value of t, or of z if `df` is infinite.
 
     Example:
-        >>> f"{two_sided(10):.6e}"
+        >>> f"{compute_p_value(10):.6e}"
         '1.523971e-23'
     """
     size = -abs(statistic)
@@ -119,11 +119,11 @@ def skewed_tail(z: float, skew: float) -> Tail:
     return Tail(p, log / math.log(10))
 
 
-def skewed_p_values(z: Floats, skew: Floats) -> Floats:
+def compute_skewed_p_values(z: Floats, skew: Floats) -> Floats:
     """Return two-sided p-values of Pearson's type III: twice the smaller tail.
 
     Example:
-        >>> skewed_p_values(np.array([1.96, -1.96]), np.array([0.3, 0.3])).round(4).tolist()
+        >>> compute_skewed_p_values(np.array([1.96, -1.96]), np.array([0.3, 0.3])).round(4).tolist()
         [0.0651, 0.0322]
     """
     smaller = np.minimum(skewed_tails(z, skew), skewed_tails(-z, -skew))

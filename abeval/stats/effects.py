@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from abeval.stats.distributions import two_sided, two_sided_quantile
+from abeval.stats.distributions import compute_p_value, two_sided_quantile
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
 
 
@@ -21,7 +21,7 @@ def compare(
         (2.0, 1.0, 198.0, 0.046867)
     """
     se = math.sqrt(total_variance(control, treatment))
-    difference, df = treatment.value - control.value, _welch_df(control, treatment)
+    difference, df = treatment.value - control.value, _estimate_welch_df(control, treatment)
     return effect_from_difference(control.value, treatment.value, difference, se, df, alpha, method)
 
 
@@ -82,7 +82,7 @@ def effect_from_difference(
         raise Refusal("not_finite", "a difference or its standard error is not finite")
     if se <= 0:
         raise Refusal("zero_variance", "the standard error is zero: no test is possible")
-    statistic, (low, high) = difference / se, interval(difference, se, df, alpha)
+    statistic, (low, high) = difference / se, compute_interval(difference, se, df, alpha)
     return Effect(
         control=float(control),
         treatment=float(treatment),
@@ -92,7 +92,7 @@ def effect_from_difference(
         low=low,
         high=high,
         statistic=statistic,
-        p_value=two_sided(statistic, df),
+        p_value=compute_p_value(statistic, df),
         method=method,
     )
 
@@ -112,11 +112,13 @@ def merge_sides(low: Effect, high: Effect) -> Effect:
     return facing._replace(low=low.low, high=high.high)
 
 
-def interval(value: float, se: float, df: float = math.inf, alpha: float = 0.05) -> Interval:
+def compute_interval(
+    value: float, se: float, df: float = math.inf, alpha: float = 0.05
+) -> Interval:
     """Return the confidence interval of an estimate.
 
     Example:
-        >>> low, high = interval(0.0, 1.0)
+        >>> low, high = compute_interval(0.0, 1.0)
         >>> round(low, 4), round(high, 4)
         (-1.96, 1.96)
     """
@@ -142,8 +144,10 @@ def fieller(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift
         (0.1, 0.0398, 0.1637)
     """
     variance = total_variance(control, treatment)
-    q = two_sided_quantile(alpha, _welch_df(control, treatment))
-    return _fieller(treatment.value - control.value, variance, -control.variance, control, q)
+    q = two_sided_quantile(alpha, _estimate_welch_df(control, treatment))
+    return _compute_fieller_interval(
+        treatment.value - control.value, variance, -control.variance, control, q
+    )
 
 
 def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
@@ -152,7 +156,7 @@ def fieller_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
     Refusals: `control_near_zero`.
     """
     effect, q = adjusted.effect, two_sided_quantile(alpha, adjusted.effect.df)
-    return _fieller(
+    return _compute_fieller_interval(
         effect.difference, effect.se * effect.se, adjusted.covariance, adjusted.control, q
     )
 
@@ -169,15 +173,15 @@ def delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
         >>> round(lift.low, 4), round(lift.high, 4)
         (0.0381, 0.1619)
     """
-    se = delta_se(control, treatment)
-    q = two_sided_quantile(alpha, _relative_df(control, treatment))
-    return _symmetric(treatment.value - control.value, control.value, se, q)
+    se = estimate_lift_se(control, treatment)
+    q = two_sided_quantile(alpha, _estimate_lift_df(control, treatment))
+    return _compute_delta_interval(treatment.value - control.value, control.value, se, q)
 
 
-def delta_se(control: Estimate, treatment: Estimate) -> float:
+def estimate_lift_se(control: Estimate, treatment: Estimate) -> float:
     """Return the standard error of the lift by the delta method; may refuse."""
     total = total_variance(control, treatment)
-    return _relative_se(treatment.value - control.value, total, -control.variance, control)
+    return _estimate_relative_se(treatment.value - control.value, total, -control.variance, control)
 
 
 def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
@@ -188,8 +192,10 @@ def delta_adjusted(adjusted: Adjusted, alpha: float = 0.05) -> Lift:
     """
     effect, control = adjusted.effect, adjusted.control
     raw = adjusted.treatment.value - control.value
-    se = _relative_se(raw, effect.se * effect.se, adjusted.covariance, control)
-    return _symmetric(effect.difference, control.value, se, two_sided_quantile(alpha, effect.df))
+    se = _estimate_relative_se(raw, effect.se * effect.se, adjusted.covariance, control)
+    return _compute_delta_interval(
+        effect.difference, control.value, se, two_sided_quantile(alpha, effect.df)
+    )
 
 
 def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Lift:
@@ -204,7 +210,9 @@ def log_delta(control: Estimate, treatment: Estimate, alpha: float = 0.05) -> Li
         >>> round(lift.low, 4), round(lift.high, 4)
         (0.0398, 0.1636)
     """
-    half = log_se(control, treatment) * two_sided_quantile(alpha, _relative_df(control, treatment))
+    half = log_se(control, treatment) * two_sided_quantile(
+        alpha, _estimate_lift_df(control, treatment)
+    )
     ratio = treatment.value / control.value
     # math.exp raises an exception when it overflows; above e^700 the end counts as infinite.
     high = ratio * math.exp(half) if half < 700 else math.inf
@@ -221,11 +229,11 @@ def log_se(control: Estimate, treatment: Estimate) -> float:
     return math.hypot(of_control, math.sqrt(treatment.variance) / treatment.value)
 
 
-def _welch_df(control: Estimate, treatment: Estimate) -> float:
+def _estimate_welch_df(control: Estimate, treatment: Estimate) -> float:
     return satterthwaite([control.variance, treatment.variance], [control.df, treatment.df])
 
 
-def _relative_df(control: Estimate, treatment: Estimate) -> float:
+def _estimate_lift_df(control: Estimate, treatment: Estimate) -> float:
     """Return the degrees of freedom of Var_c·ρ² + Var_t, the lift's variance."""
     ratio = _divide(treatment.value, control.value)
     scaled = control.variance * ratio * ratio
@@ -245,19 +253,21 @@ def _divide(value: float, control: float) -> float:
     return relative
 
 
-def _relative_se(difference: float, variance: float, covariance: float, control: Estimate) -> float:
+def _estimate_relative_se(
+    difference: float, variance: float, covariance: float, control: Estimate
+) -> float:
     """Return the standard error of difference / |control|, by the delta method."""
     relative = _divide(difference, control.value)
     spread = variance - 2 * relative * covariance + relative * relative * control.variance
     return abs(_divide(math.sqrt(max(spread, 0.0)), control.value))
 
 
-def _symmetric(difference: float, control: float, se: float, q: float) -> Lift:
+def _compute_delta_interval(difference: float, control: float, se: float, q: float) -> Lift:
     relative = _divide(difference, control)
     return orient_lift(control, relative, Interval(relative - q * se, relative + q * se), "delta")
 
 
-def _fieller(
+def _compute_fieller_interval(
     difference: float, variance: float, covariance: float, control: Estimate, q: float
 ) -> Lift:
     """Solve (difference − λ·control)² = q²·Var(difference − λ·control) for λ."""

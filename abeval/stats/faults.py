@@ -13,7 +13,7 @@ import numpy as np
 
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.effects import satterthwaite
-from abeval.stats.influence import one_sided
+from abeval.stats.influence import compute_binomial_tail
 from abeval.stats.records import Floats
 
 SURE = 1e-6
@@ -57,7 +57,7 @@ def share(sums: Sums) -> Share | None:
     return Share(value, math.sqrt(max(squares, 0.0) * n / (n - 1)) / x, n - 1)
 
 
-def shares(control: Sums, treatment: Sums) -> tuple[Share, Share] | None:
+def estimate_shares(control: Sums, treatment: Sums) -> tuple[Share, Share] | None:
     """Return both shares; a much smaller group gets at least chance's error.
 
     A group of few rows often has none that count, and then its standard error is 0. Its error is
@@ -67,19 +67,19 @@ def shares(control: Sums, treatment: Sums) -> tuple[Share, Share] | None:
 
     Example:
         >>> many = Sums(64, 640, 64_000, 7_000, 640_000, 64_000_000)
-        >>> [one.error for one in shares(many, Sums(10, 0, 50, 0, 0, 260))][1] > 0.01
+        >>> [one.error for one in estimate_shares(many, Sums(10, 0, 50, 0, 0, 260))][1] > 0.01
         True
     """
     first, second = share(control), share(treatment)
     if first is None or second is None:
         return None
     return (
-        _not_below(first, control.x, second, treatment.x),
-        _not_below(second, treatment.x, first, control.x),
+        _floor_error(first, control.x, second, treatment.x),
+        _floor_error(second, treatment.x, first, control.x),
     )
 
 
-def _not_below(group: Share, rows: int, reference: Share, reference_rows: int) -> Share:
+def _floor_error(group: Share, rows: int, reference: Share, reference_rows: int) -> Share:
     least = reference.error * math.sqrt(reference_rows / rows)
     if rows >= _MUCH_SMALLER * reference_rows or group.error >= least:
         return group
@@ -94,7 +94,7 @@ class Difference(NamedTuple):
     sure: float
 
 
-def difference(
+def compare_shares(
     control: Sums, treatment: Sums, cells: int = 1, chance: float = SURE
 ) -> Difference | None:
     """Return how much two shares surely differ: the near end of an interval.
@@ -103,10 +103,10 @@ def difference(
 
     Example:
         >>> control = Sums(64, 0, 64_000, 0, 0, 64_000_000)
-        >>> difference(control, Sums(64, 640, 64_000, 6_400, 640_000, 64_000_000)).sure
+        >>> compare_shares(control, Sums(64, 640, 64_000, 6_400, 640_000, 64_000_000)).sure
         0.01
     """
-    pair = shares(control, treatment)
+    pair = estimate_shares(control, treatment)
     if pair is None:
         return None
     first, second = pair
@@ -133,7 +133,7 @@ def differs_together(control: Sums, treatment: Sums, clusters: int, chance: floa
     groups = control, treatment
     units = [
         min(
-            float(_units(np.array(float(group.clusters)), clusters)),
+            float(_estimate_active_units(np.array(float(group.clusters)), clusters)),
             count_even_units(group._replace(y=group.x, y_y=group.x_x), clusters),
         )
         for group in groups
@@ -171,14 +171,14 @@ def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: floa
         return False
     if (
         all(group.squares == group.total for group in groups)
-        and _one_sided(*groups) < chance / cells / 2
+        and _compute_smaller_chance(*groups) < chance / cells / 2
     ):
         return True
     units, total, squares = (sum(sums) for sums in zip(*groups, strict=True))
     pooled = UnitSums(int(units), total, squares)
-    variances = [_variance(group) / group.units for group in groups]
+    variances = [_estimate_variance(group) / group.units for group in groups]
     gap = abs(control.total / control.units - treatment.total / treatment.units)
-    alike = math.sqrt(_variance(pooled) * sum(1 / group.units for group in groups))
+    alike = math.sqrt(_estimate_variance(pooled) * sum(1 / group.units for group in groups))
     if gap <= two_sided_quantile(chance / cells) * alike:
         return False
     if not any(variances):
@@ -187,12 +187,12 @@ def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: floa
     return gap > two_sided_quantile(chance / cells, df=df) * math.sqrt(sum(variances))
 
 
-def _one_sided(control: UnitSums, treatment: UnitSums) -> float:
+def _compute_smaller_chance(control: UnitSums, treatment: UnitSums) -> float:
     """Return the chance that one group has at least so many of the units with value 1."""
     pairs = (control, treatment), (treatment, control)
     return min(
         (
-            one_sided(int(a.total), int(b.total), a.units / (a.units + b.units))
+            compute_binomial_tail(int(a.total), int(b.total), a.units / (a.units + b.units))
             for a, b in pairs
             if a.total
         ),
@@ -200,7 +200,7 @@ def _one_sided(control: UnitSums, treatment: UnitSums) -> float:
     )
 
 
-def _variance(sums: UnitSums) -> float:
+def _estimate_variance(sums: UnitSums) -> float:
     squares = sums.squares - sums.total**2 / sums.units
     # Sums of equal numbers leave the rounding of their squares.
     return squares / (sums.units - 1) if squares > 1e-12 * sums.squares else 0.0
@@ -246,7 +246,9 @@ _LEAST = 6
 _TOGETHER = 2.0
 
 
-def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float = 1.0) -> list[int]:
+def list_gap_hours(
+    control: Hours, treatment: Hours, clusters: int, split: Floats | float = 1.0
+) -> list[int]:
     """Find hours in which the second group lacks rows that the first has.
 
     The ratio of the two groups in an hour is compared with the ratio in the hours before and after
@@ -258,7 +260,9 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
     clusters without rows. If a few units, such as machines, have most rows, it counts `even`
     instead. Both groups have the same hours without a break, and `clusters` clusters of units each.
     """
-    units, treatment_units = (_units(hours.active, clusters) for hours in (control, treatment))
+    units, treatment_units = (
+        _estimate_active_units(hours.active, clusters) for hours in (control, treatment)
+    )
     planned = control.rows * split
     has_rows = planned > 0
     ratio = np.where(has_rows, treatment.rows / np.where(has_rows, planned, 1.0), np.nan)
@@ -268,7 +272,7 @@ def gaps(control: Hours, treatment: Hours, clusters: int, split: Floats | float 
     for _ in range(2):
         clear = np.where(flagged, np.nan, ratio)
         # The smaller of the medians before and after each hour.
-        expected = np.fmin(_before(clear), _before(clear[::-1])[::-1])
+        expected = np.fmin(_take_earlier_median(clear), _take_earlier_median(clear[::-1])[::-1])
         with np.errstate(invalid="ignore", divide="ignore"):
             kept = np.where(expected > 0, ratio / expected, np.nan)
             # An hour is empty if no unit comes; in one that is not, rows of a unit come together.
@@ -292,13 +296,13 @@ def _surprise(units: Floats, expected: Floats, kept: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(2 * np.nan_to_num(terms), 0.0)))
 
 
-def _units(active: Floats, clusters: int) -> Floats:
+def _estimate_active_units(active: Floats, clusters: int) -> Floats:
     """Estimate the number of active units from the number of active clusters."""
     empty = np.maximum(clusters - active, 0.5) / clusters
     return np.asarray(-clusters * np.log(empty))
 
 
-def _before(ratio: Floats) -> Floats:
+def _take_earlier_median(ratio: Floats) -> Floats:
     """Return the median of the 72 hours before each hour.
 
     If too few of these are known, the first day's median; NaN if that has too few as well.
@@ -316,7 +320,7 @@ def _before(ratio: Floats) -> Floats:
 _LONGEST, _LEAST_EARLY = 28, 20
 
 
-def early_hours(rows: Mapping[int, int]) -> float:
+def measure_clock_lag(rows: Mapping[int, int]) -> float:
     """Find how many hours a log's clock is behind; 0 if it is not.
 
     `rows` counts the rows logged before the event that they should follow, by half hours before it.
@@ -325,7 +329,8 @@ def early_hours(rows: Mapping[int, int]) -> float:
     there is none.
 
     Example:
-        >>> early_hours({k: 10 for k in range(16)}), early_hours({k: 10 for k in range(200)})
+        >>> measure_clock_lag({k: 10 for k in range(16)}), measure_clock_lag({k: 10 for k in range(
+        ...     200)})
         (8.0, 0.0)
     """
     total = sum(rows.values())
@@ -380,11 +385,11 @@ def shift(control: Rhythm, treatment: Rhythm, cells: int = 1) -> Shift:
     """
     none = Shift(0, 1.0)
     turns = zip(control.turns, treatment.turns, strict=True)
-    turned = [difference(first, second, 2 * cells) for first, second in turns]
+    turned = [compare_shares(first, second, 2 * cells) for first, second in turns]
     if not any(result and result.sure > 0 for result in turned):
         return none
     hours = zip(control.hours, treatment.hours, strict=True)
-    pairs = [pair for a, b in hours if (pair := shares(a, b))]
+    pairs = [pair for a, b in hours if (pair := estimate_shares(a, b))]
     if len(pairs) < len(control.hours):
         return none
     first, second = (np.array([pair[side].value for pair in pairs]) for side in (0, 1))

@@ -11,7 +11,7 @@ from scipy import special
 from abeval.stats import effects
 from abeval.stats.distributions import brentq
 from abeval.stats.effects import satterthwaite
-from abeval.stats.records import Effect, Estimate, Floats, Refusal, finite
+from abeval.stats.records import Effect, Estimate, Floats, Refusal, check_finite
 
 Pair = tuple[Estimate, Estimate]
 """Control and treatment."""
@@ -47,7 +47,7 @@ def cochran(differences: ArrayLike, ses: ArrayLike, dfs: ArrayLike) -> Heterogen
     effect, error = np.asarray(differences, dtype=float), np.asarray(ses, dtype=float)
     if effect.shape != error.shape or effect.ndim != 1 or len(effect) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments with one error each")
-    finite([effect, error], "effects and standard errors must be finite")
+    check_finite([effect, error], "effects and standard errors must be finite")
     if np.any(error <= 0):
         raise Refusal("zero_variance", "a segment's effect needs a positive standard error")
     weight = 1 / error**2
@@ -73,7 +73,7 @@ def lifts(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Heterog
         1.0
     """
     arms = stack_arms(control, treatment)
-    ratio = common_ratio(arms)
+    ratio = fit_common_ratio(arms)
     variances = arms.variances * np.array([[ratio**2], [1.0]])
     terms = zip(variances.T.tolist(), arms.dfs.T.tolist(), strict=True)
     dfs = np.array([satterthwaite(*term) for term in terms])
@@ -181,18 +181,18 @@ class Arms(NamedTuple):
 
     def q(self, ratio: float) -> float:
         """Return Cochran's Q of the segments at a common ratio."""
-        return float(np.sum(self._distance(ratio) ** 2 / self.variance(ratio)))
+        return float(np.sum(self._measure_residuals(ratio) ** 2 / self.variance(ratio)))
 
     def slope(self, ratio: float) -> float:
         """Return the derivative of `q` by the ratio."""
-        apart = self._distance(ratio) / self.variance(ratio)
+        apart = self._measure_residuals(ratio) / self.variance(ratio)
         return -2 * float(np.sum(apart * (self.values[0] + apart * ratio * self.variances[0])))
 
     def variance(self, ratio: float) -> Floats:
         """Return the variance of treatment − ratio × control in each segment."""
         return np.asarray(self.variances[1] + ratio**2 * self.variances[0])
 
-    def _distance(self, ratio: float) -> Floats:
+    def _measure_residuals(self, ratio: float) -> Floats:
         return np.asarray(self.values[1] - ratio * self.values[0])
 
 
@@ -201,13 +201,13 @@ def stack_arms(control: Sequence[Estimate], treatment: Sequence[Estimate]) -> Ar
     if len(control) != len(treatment) or len(control) < 2:
         raise Refusal("too_few_units", "heterogeneity needs two segments or more")
     values, variances, _, dfs = np.moveaxis(np.array([control, treatment], dtype=float), 2, 0)
-    finite([values, variances], "values and variances must be finite")
+    check_finite([values, variances], "values and variances must be finite")
     if np.any(variances.sum(axis=0) <= 0):
         raise Refusal("zero_variance", "one of a segment's two values needs a positive variance")
     return Arms(values, variances, dfs)
 
 
-def common_ratio(arms: Arms) -> float:
+def fit_common_ratio(arms: Arms) -> float:
     """Find the ratio that fits the segments best: on a grid, then refined."""
     positive = (arms.values > 0).all(axis=0)
     if not positive.any():

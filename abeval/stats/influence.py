@@ -45,16 +45,16 @@ class Influence(NamedTuple):
     treatment: int
 
 
-def fewest_apart(values: Sequence[float], total: float, squares: float) -> float:
+def find_fewest_units(values: Sequence[float], total: float, squares: float) -> float:
     """Bound from below the number of units with a value other than 0.
 
     Counts the units listed in `values`. The other units are at least (Σv)² / Σv², by the inequality
     of Cauchy and Schwarz. `total` and `squares` are the sums over all units.
 
     Example:
-        >>> fewest_apart([5.0, 0.0], total=5.0, squares=25.0)
+        >>> find_fewest_units([5.0, 0.0], total=5.0, squares=25.0)
         1.0
-        >>> fewest_apart([5.0, 1.0], total=36.0, squares=56.0)
+        >>> find_fewest_units([5.0, 1.0], total=36.0, squares=56.0)
         32.0
     """
     rest = total - sum(values)
@@ -64,17 +64,17 @@ def fewest_apart(values: Sequence[float], total: float, squares: float) -> float
     return sum(value != 0 for value in values) + among
 
 
-def one_sided(inside: int, outside: int, share: float) -> float:
+def compute_binomial_tail(inside: int, outside: int, share: float) -> float:
     """Return the chance that a group with this share gets this many units or more.
 
     Example:
-        >>> one_sided(12, 0, 0.5)
+        >>> compute_binomial_tail(12, 0, 0.5)
         0.000244140625
     """
     return float(special.betainc(inside, outside + 1, share))
 
 
-def influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:
+def find_influence(control: Group, treatment: Group, most: int = 10) -> Influence | None:
     """Recompute a lift without the units that move it most; None if undefined.
 
     A unit moves the lift by about its deviation divided by the denominator of its group (the
@@ -84,7 +84,7 @@ def influence(control: Group, treatment: Group, most: int = 10) -> Influence | N
     Example:
         >>> bot = Group(y=60.0, x=10.0, units=[Unit(51.0, 1.0), Unit(2.0, 1.0)])
         >>> plain = Group(y=10.0, x=10.0, units=[Unit(2.0, 1.0), Unit(2.0, 1.0)])
-        >>> found = influence(plain, bot, most=1)
+        >>> found = find_influence(plain, bot, most=1)
         >>> found.lift, round(found.lift_without, 6), found.treatment
         (5.0, 0.0, 1)
     """

@@ -12,10 +12,10 @@ from numpy.typing import ArrayLike
 
 from abeval.stats import means
 from abeval.stats.design import power_quantile
-from abeval.stats.distributions import check_alpha, two_sided, two_sided_quantile
+from abeval.stats.distributions import check_alpha, compute_p_value, two_sided_quantile
 from abeval.stats.effects import effect_from_difference
 from abeval.stats.moments import Moments
-from abeval.stats.records import Floats, Refusal, finite
+from abeval.stats.records import Floats, Refusal, check_finite
 
 _FEW = 40
 """With fewer units with credit, the test flips signs instead of trusting t."""
@@ -53,16 +53,16 @@ class Wins(NamedTuple):
     ties: int
 
 
-def wins(credit_a: ArrayLike, credit_b: ArrayLike) -> Wins:
+def count_wins(credit_a: ArrayLike, credit_b: ArrayLike) -> Wins:
     """Count units, or lists, by the ranker that has more of their credit, (n,).
 
     Source: Radlinski, Kurup & Joachims (CIKM 2008).
 
     Example:
-        >>> wins([2, 0, 1], [1, 3, 1])
+        >>> count_wins([2, 0, 1], [1, 3, 1])
         Wins(a=1, b=1, ties=1)
     """
-    net = finite(credit_b) - finite(credit_a)
+    net = check_finite(credit_b) - check_finite(credit_a)
     return Wins(int(np.sum(net < 0)), int(np.sum(net > 0)), int(np.sum(net == 0)))
 
 
@@ -90,7 +90,7 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
         (0.333, 0.125, 6, 'sign_flip')
     """
     check_alpha(alpha)
-    a, b = finite(credit_a), finite(credit_b)
+    a, b = check_finite(credit_a), check_finite(credit_b)
     some = (a != 0) | (b != 0)
     net, both = (b - a)[some], (a + b)[some]
     units, total = len(net), float(both.sum())
@@ -104,36 +104,36 @@ def preference(credit_a: ArrayLike, credit_b: ArrayLike, alpha: float = 0.05) ->
     if se < 1e-13:
         raise Refusal("zero_variance", "all units have the same preference: no test is possible")
     effect = effect_from_difference(
-        0.0, value, value, se, df, alpha, means.method_of_ratio(moments)
+        0.0, value, value, se, df, alpha, means.name_ratio_method(moments)
     )
     low, high, p_value, method = effect.low, effect.high, effect.p_value, effect.method
     if units < _FEW:
-        signs = _signs(units)
-        p_value = _flip_p_value(signs, net)
-        low, high = (_end(signs, net, both, value, end, alpha) for end in (-1.0, 1.0))
+        signs = _list_sign_flips(units)
+        p_value = _compute_flip_p_value(signs, net)
+        low, high = (_search_end(signs, net, both, value, end, alpha) for end in (-1.0, 1.0))
         method = "sign_flip"
     ends = max(low, -1.0), min(high, 1.0)
     return Preference(value, *ends, se, p_value, units, method, moments.largest)
 
 
-def symmetry(net: ArrayLike) -> float:
+def check_symmetry(net: ArrayLike) -> float:
     """Test whether nets of units are symmetric around 0, shape (units,).
 
     With fewer than 40 units the signs are flipped; otherwise it is a z-test with the variance of
     such flips.
 
     Example:
-        >>> symmetry([1, 1, 1, 1]), symmetry([0, 0])
+        >>> check_symmetry([1, 1, 1, 1]), check_symmetry([0, 0])
         (0.125, 1.0)
     """
-    some = finite(net)
+    some = check_finite(net)
     some = some[some != 0]
     if len(some) < _FEW:
-        return _flip_p_value(_signs(len(some)), some)
-    return two_sided(float(some.sum() / np.sqrt(np.sum(some**2))), np.inf)
+        return _compute_flip_p_value(_list_sign_flips(len(some)), some)
+    return compute_p_value(float(some.sum() / np.sqrt(np.sum(some**2))), np.inf)
 
 
-def _signs(units: int) -> Floats:
+def _list_sign_flips(units: int) -> Floats:
     if units <= _EXACT:
         numbers = np.arange(2**units)[:, None] >> np.arange(units)
         return np.asarray(1.0 - 2.0 * (numbers & 1), dtype=np.float64)
@@ -142,23 +142,25 @@ def _signs(units: int) -> Floats:
     return 1.0 - 2.0 * np.vstack([np.zeros(units, dtype=np.int64), drawn])
 
 
-def _flip_p_value(signs: Floats, net: Floats) -> float:
+def _compute_flip_p_value(signs: Floats, net: Floats) -> float:
     """Return the share of flips at least as far from 0 as the data."""
     observed = abs(float(net.sum()))
     return float(np.mean(np.abs(signs @ net) >= observed * (1 - 1e-12)))
 
 
-def _end(signs: Floats, net: Floats, both: Floats, value: float, end: float, alpha: float) -> float:
+def _search_end(
+    signs: Floats, net: Floats, both: Floats, value: float, end: float, alpha: float
+) -> float:
     """Find the end of the interval: where the flips begin to reject."""
     from scipy.optimize import bisect
 
     def sign_at(at: float) -> float:
-        return 1.0 if _flip_p_value(signs, net - at * both) > alpha else -1.0
+        return 1.0 if _compute_flip_p_value(signs, net - at * both) > alpha else -1.0
 
     return end if sign_at(end) > 0 else float(bisect(sign_at, value, end))
 
 
-def position_weights(clicks: ArrayLike, shown: ArrayLike) -> Floats:
+def weigh_positions(clicks: ArrayLike, shown: ArrayLike) -> Floats:
     """Return the weight of a click by position: the inverse of its click rate.
 
     Clicks and impressions are by position, shape (positions,), for both rankers together. The
@@ -167,27 +169,27 @@ def position_weights(clicks: ArrayLike, shown: ArrayLike) -> Floats:
     drafting gives both rankers the same places.
 
     Example:
-        >>> position_weights([20, 10], [100, 100]).round(3).tolist()
+        >>> weigh_positions([20, 10], [100, 100]).round(3).tolist()
         [0.75, 1.5]
     """
-    counts, impressions = finite(clicks), finite(shown)
+    counts, impressions = check_finite(clicks), check_finite(shown)
     weights = np.divide(impressions, counts, out=np.zeros_like(impressions), where=counts > 0)
     return np.asarray(weights * (counts.sum() / max(float(weights @ counts), 1e-300)))
 
 
-def units_needed(
+def plan_preference_units(
     observed: Preference, alpha: float = 0.05, power: float = 0.8, value: float | None = None
 ) -> float:
     """Return the units with credit that a preference of this size needs.
 
     Example:
-        >>> round(units_needed(Preference(0.05, 0.01, 0.09, 0.02, 0.01, 1_000, "delta_t")))
+        >>> round(plan_preference_units(Preference(0.05, 0.01, 0.09, 0.02, 0.01, 1_000, "delta_t")))
         1256
     """
     return observed.units * (_reach(alpha, power) * observed.se / (value or observed.value)) ** 2
 
 
-def units_in_test(
+def plan_test_units(
     actions: ArrayLike, value: float, alpha: float = 0.05, power: float = 0.8
 ) -> float:
     """Return the units of an A/B test that finds as large a difference.
@@ -207,10 +209,10 @@ def units_in_test(
     Source: Kohavi, Tang & Xu (2020), chapter 17, for the size; d follows from what is assumed.
 
     Example:
-        >>> round(units_in_test([0, 1, 2, 1, 0, 2], 0.05))
+        >>> round(plan_test_units([0, 1, 2, 1, 0, 2], 0.05))
         2512
     """
-    did = finite(actions)
+    did = check_finite(actions)
     return float((_reach(alpha, power) / (value * did.mean())) ** 2 * np.var(did, ddof=1))
 
 

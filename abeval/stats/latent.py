@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
-from abeval.stats.distributions import two_sided, two_sided_quantile
-from abeval.stats.records import Floats, Refusal, finite
-from abeval.stats.shrinkage import FEWEST, spreads
+from abeval.stats.distributions import compute_p_value, two_sided_quantile
+from abeval.stats.records import Floats, Refusal, check_finite
+from abeval.stats.shrinkage import FEWEST, fit_spreads
 
 # Values of a coefficient that are tested for its interval.
 _ANGLES = 401
@@ -141,10 +141,10 @@ def fit(
         >>> round(correlation(fitted).naive, 2), round(correlation(fitted).value, 2)
         (0.89, 0.99)
     """
-    x_values, x_errors, y_values, y_errors = map(finite, (x, x_se, y, y_se))
+    x_values, x_errors, y_values, y_errors = map(check_finite, (x, x_se, y, y_se))
     rows = len(x_values)
     codes = np.arange(rows) if groups is None else np.unique(groups, return_inverse=True)[1]
-    shared = np.zeros(rows) if noise is None else finite(noise)
+    shared = np.zeros(rows) if noise is None else check_finite(noise)
     columns = x_values, x_errors, y_values, y_errors, shared, codes
     if any(column.shape != (rows,) for column in columns):
         raise Refusal("inconsistent", "both metrics need one effect and error for each experiment")
@@ -156,8 +156,8 @@ def fit(
     if not (np.ptp(x_values) and np.ptp(y_values)):
         raise Refusal("zero_variance", "a metric has the same effect in all experiments")
     codes = codes.astype(np.intp)
-    of_x = spreads(x_values, x_errors).expected_variance
-    of_y = spreads(y_values, y_errors).expected_variance
+    of_x = fit_spreads(x_values, x_errors).expected_variance
+    of_y = fit_spreads(y_values, y_errors).expected_variance
     weight = 1 / np.sqrt((of_x + x_errors**2) * (of_y + y_errors**2))
     weight /= weight.sum()
     # What a mean of all takes from the square of a pair is given back.
@@ -283,7 +283,7 @@ def held_out(fitted: Fit) -> HeldOut:
         >>> bool(held_out(fitted).gain.mean() > 0)
         True
     """
-    precision: Floats = 1 / (spreads(fitted.y, fitted.y_se).expected_variance + fitted.y_se**2)
+    precision: Floats = 1 / (fit_spreads(fitted.y, fitted.y_se).expected_variance + fitted.y_se**2)
     others = fitted.others
     between = (_compute_slope(others).value * others.xx)[fitted.groups]
     pull = between / (others.xx[fitted.groups] + fitted.x_se**2)
@@ -332,27 +332,27 @@ def _test_coefficient(
     if squares > 0:
         carrying = min(np.pi / 2 * np.sum(np.abs(single)) ** 2 / squares, carrying)
     at = np.concatenate([values, [estimate.value, 0.0]])
-    expected = _if_normal(fitted, estimate, at)
+    expected = _estimate_normal_variance(fitted, estimate, at)
     error = np.sqrt(expected * max(1.0, squares / expected[-2]))
     # A variance that noise hides is neither a reason to refute high values nor low ones.
     left = fitted.total.xy - np.outer(
         [estimate.variance(fitted.total), estimate.variance(plain)], at
     )
     reach = two_sided_quantile(alpha, carrying - 1) * error
-    low = _crossing(angles, (left.min(0) - reach)[:-2])
-    high = -_crossing(-angles[::-1], (-left.max(0) - reach)[-3::-1])
-    p_value = two_sided(float(left[0, -1] / error[-1]), carrying - 1)
+    low = _find_crossing(angles, (left.min(0) - reach)[:-2])
+    high = -_find_crossing(-angles[::-1], (-left.max(0) - reach)[-3::-1])
+    p_value = compute_p_value(float(left[0, -1] / error[-1]), carrying - 1)
     # Of no association the products of single experiments are a sample, whatever their shape.
     products = parts.xy - fitted.total.xy * np.bincount(fitted.groups, fitted.share)
     sampled = np.sum(products**2) * len(single) / (len(single) - 1)
     alone = fitted.total.xy / np.sqrt(max(sampled, expected[-1]))
-    p_value = max(p_value, two_sided(float(alone), len(single) - 1))
+    p_value = max(p_value, compute_p_value(float(alone), len(single) - 1))
     if p_value > alpha:
         low, high = min(low, 0.0), max(high, 0.0)
     return float(estimate.value), low, high, p_value
 
 
-def _if_normal(fitted: Fit, coefficient: _Coefficient, values: Floats) -> Floats:
+def _estimate_normal_variance(fitted: Fit, coefficient: _Coefficient, values: Floats) -> Floats:
     """Return the variance of the unexplained covariance, for normal effects."""
     plain = fitted.plain
     # Covariance of the estimates: of true effects, and of noise that both share.
@@ -371,7 +371,7 @@ def _if_normal(fitted: Fit, coefficient: _Coefficient, values: Floats) -> Floats
     return variances
 
 
-def _crossing(at: Floats, curve: Floats) -> float:
+def _find_crossing(at: Floats, curve: Floats) -> float:
     """Return where a curve first falls below zero, or an end of its range."""
     above = int(np.argmin(np.append(curve, -1.0) > 0))
     if above in (0, len(at)):

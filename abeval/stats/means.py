@@ -108,7 +108,9 @@ def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
     """
     covariance = moments.covariance
     value, slope = function(moments.mean)
-    return Estimate(value, quadratic(slope, covariance) / moments.n, moments.n, moments.df)
+    return Estimate(
+        value, compute_quadratic_form(slope, covariance) / moments.n, moments.n, moments.df
+    )
 
 
 def welch(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
@@ -138,16 +140,16 @@ def delta(control: Moments, treatment: Moments, alpha: float = 0.05) -> Effect:
         >>> round(e.difference, 4), round(e.p_value, 4)
         (0.1333, 0.3215)
     """
-    method = method_of_ratio(control, treatment)
+    method = name_ratio_method(control, treatment)
     return effects.compare(estimate_ratio(control), estimate_ratio(treatment), alpha, method)
 
 
-def method_of_ratio(*arms: Moments) -> str:
+def name_ratio_method(*arms: Moments) -> str:
     """Return the id of a ratio's test: `jackknife_t` with heavy units."""
     return "jackknife_t" if any(len(m.heavy) for m in arms) else "delta_t"
 
 
-def paired_difference(
+def compare_within_units(
     moments: Moments, control: Smooth, treatment: Smooth, alpha: float = 0.05
 ) -> Effect:
     """Compare two smooth functions of the same units' means, against t with n − 1 df.
@@ -158,13 +160,15 @@ def paired_difference(
 
     Example:
         >>> m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [2, 1, 3, 1], [4, 5, 6, 5])
-        >>> e = paired_difference(m, ratio(0, 1), ratio(2, 3))
+        >>> e = compare_within_units(m, ratio(0, 1), ratio(2, 3))
         >>> round(e.difference, 4), round(e.se, 4), round(e.p_value, 4)
         (0.15, 0.0515, 0.0618)
     """
     before, slope_before = control(moments.mean)
     after, slope_after = treatment(moments.mean)
-    se = math.sqrt(quadratic(slope_after - slope_before, moments.covariance) / moments.n)
+    se = math.sqrt(
+        compute_quadratic_form(slope_after - slope_before, moments.covariance) / moments.n
+    )
     values = before, after, after - before, se, moments.df
     return effects.effect_from_difference(*values, alpha, method="paired_delta_t")
 
@@ -179,13 +183,13 @@ def ratio(numerator: int, denominator: int) -> Smooth:
     """
 
     def evaluate(mean: Floats) -> tuple[float, Floats]:
-        slope = gradient(mean, numerator, denominator)
+        slope = differentiate_ratio(mean, numerator, denominator)
         return float(mean[numerator] / mean[denominator]), slope
 
     return evaluate
 
 
-def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
+def differentiate_ratio(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
     """Return the gradient of mean[numerator] / mean[denominator], shape (k,).
 
     Refusals: `zero_denominator`.
@@ -201,7 +205,7 @@ def gradient(mean: Floats, numerator: int = 0, denominator: int = 1) -> Floats:
     return weights
 
 
-def quadratic(weights: Floats, covariance: Floats) -> float:
+def compute_quadratic_form(weights: Floats, covariance: Floats) -> float:
     """Return w'Σw; zero if only rounding error is left."""
     terms = weights[:, None] * covariance * weights
     return _drop_rounding(float(terms.sum()), float(np.abs(terms).sum()))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats.effects import satterthwaite
-from abeval.stats.records import Bools, Floats, Refusal, finite
+from abeval.stats.records import Bools, Floats, Refusal, check_finite
 
 HEAVY = 0.01
 """A unit that holds more than this share of a denominator is heavy."""
@@ -64,7 +64,7 @@ class Moments:
             values = np.array(given, dtype=np.float64)
             if self.n < 0 or values.shape != shape:
                 raise ValueError(f"moments need n ≥ 0 and a {name} of {shape}, got {values.shape}")
-            finite(values, "an infinite or missing value among the moments")
+            check_finite(values, "an infinite or missing value among the moments")
             values.setflags(write=False)
             object.__setattr__(self, name, values)
 
@@ -82,7 +82,7 @@ class Moments:
             >>> Moments.of([1e9, 1e9 + 1, 1e9 + 2]).covariance.tolist()
             [[1.0]]
         """
-        data = finite(_matrix(columns))
+        data = check_finite(_stack_columns(columns))
         k, n = data.shape
         if n == 0:
             return cls(0, np.zeros(k), np.zeros((k, k)))
@@ -108,7 +108,7 @@ class Moments:
             [[[24.0]]]
         """
         moments = cls.of(*columns)
-        centred = _matrix(columns) - moments.mean[:, None]
+        centred = _stack_columns(columns) - moments.mean[:, None]
         third = np.einsum("in,jn,kn->ijk", centred, centred, centred, optimize=True)
         return replace(moments, third=third)
 
@@ -153,7 +153,7 @@ class Moments:
         mean = np.array([total / n for total in totals])
         comoment = np.array([[value / n for value in row] for row in centred])
         shape = (len(totals), len(totals))
-        third = None if triples is None else _third(n, totals, products, triples)
+        third = None if triples is None else _centre_thirds(n, totals, products, triples)
         # Their order is that of their values, as sums do not depend on it either.
         rows = np.array(sorted(map(tuple, heavy)), dtype=np.float64).reshape(-1, len(totals))
         if len(rows):
@@ -319,7 +319,7 @@ def weigh_strata(strata: Sequence[Moments], shares: Sequence[float]) -> Moments:
     return Moments(n, np.asarray(mean), comoment, effective, heavy=np.concatenate(heavy))
 
 
-def _third(
+def _centre_thirds(
     n: int, sums: Sequence[int], products: Sequence[Sequence[int]], triples: Sequence[int]
 ) -> Floats:
     """Return third central moments: exact in integers, rounded once."""
@@ -359,7 +359,7 @@ def _merge_heavy(sets: Sequence[Moments], steps: Floats, mean: Floats, n: int) -
     return heavy[are_heavy(heavy[:, 1] + mean[1], n, n * float(mean[1]))]
 
 
-def _matrix(columns: Sequence[ArrayLike]) -> Floats:
+def _stack_columns(columns: Sequence[ArrayLike]) -> Floats:
     """Stack columns as one (k, n) array of doubles."""
     if not columns:
         raise ValueError("moments need at least one variable")

@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.distributions import brentq, legendre, quantile, two_sided
-from abeval.stats.records import Floats, Refusal, finite
+from abeval.stats.distributions import brentq, compute_p_value, legendre, quantile
+from abeval.stats.records import Floats, Refusal, check_finite
 
 Method = Literal["bonferroni", "sidak", "holm", "hochberg", "hommel", "bh", "by"]
 
@@ -65,7 +65,7 @@ def adjust_weighted(p_values: ArrayLike, weights: ArrayLike) -> Floats:
         >>> adjust_weighted([0.01, 0.01], [4, 1]).tolist()
         [0.0125, 0.05]
     """
-    p, shares = _check_p_values(p_values), finite(weights, "weights must be finite")
+    p, shares = _check_p_values(p_values), check_finite(weights, "weights must be finite")
     if shares.shape != p.shape or np.any(shares < 0) or (len(p) and shares.sum() == 0):
         raise Refusal("not_applicable", "one weight per p-value, not negative, one positive")
     adjusted = np.ones_like(p)
@@ -142,7 +142,9 @@ def dunnett_p_values(p_values: ArrayLike, loadings: ArrayLike, df: float = math.
     if p.shape != shared.shape:
         raise Refusal("not_applicable", "one loading per p-value")
     adjusted = [
-        _p_value(-quantile(p_value / 2, free), shared, free) if 0 < p_value < 1 else p_value
+        _integrate_p_value(-quantile(p_value / 2, free), shared, free)
+        if 0 < p_value < 1
+        else p_value
         for p_value in p.tolist()
     ]
     return np.asarray(np.maximum(p, adjusted))
@@ -157,7 +159,9 @@ def dunnett_level(alpha: float, loadings: ArrayLike, df: float = math.inf) -> fl
     """
     shared, free = _check_loadings(loadings), min(df, _LARGE)
     high = -float(special.stdtrit(free, alpha / len(shared) / 2)) + 1e-6
-    return two_sided(brentq(lambda c: _p_value(c, shared, free) - alpha, 0.0, high), df)
+    return compute_p_value(
+        brentq(lambda c: _integrate_p_value(c, shared, free) - alpha, 0.0, high), df
+    )
 
 
 def _check_loadings(loadings: ArrayLike) -> Floats:
@@ -167,11 +171,11 @@ def _check_loadings(loadings: ArrayLike) -> Floats:
     return np.asarray(np.minimum(shared, 1 - 1e-12))
 
 
-def _p_value(statistic: float, loadings: Floats, df: float) -> float:
+def _integrate_p_value(statistic: float, loadings: Floats, df: float) -> float:
     """Integrate P(max |T| >= statistic) over the common factor z and the common scale."""
     z, z_weight = legendre(160)
     z, z_weight = 9.0 * z, 9.0 * z_weight * np.exp(-0.5 * (9.0 * z) ** 2) / np.sqrt(2 * np.pi)
-    scale, u_weight = _pooled_scale(df)
+    scale, u_weight = _build_scale_rule(df)
     bound = statistic * scale[:, None, None]
     shift = loadings * z[:, None]
     spread = np.sqrt(1 - loadings**2)
@@ -181,7 +185,7 @@ def _p_value(statistic: float, loadings: Floats, df: float) -> float:
     return min(1.0, float(u_weight @ exceed @ z_weight))
 
 
-def _pooled_scale(df: float) -> tuple[Floats, Floats]:
+def _build_scale_rule(df: float) -> tuple[Floats, Floats]:
     """Return quadrature nodes and weights of s / σ, even in the logarithm."""
     half = df / 2
     low, high = special.gammaincinv(half, 1e-17), special.gammainccinv(half, 1e-17)

@@ -18,7 +18,15 @@ from numpy.typing import ArrayLike
 
 from abeval.stats import effects
 from abeval.stats.distributions import check_alpha, two_sided_quantile
-from abeval.stats.records import Bools, Floats, Integers, Interval, Refusal, RefusalReason, finite
+from abeval.stats.records import (
+    Bools,
+    Floats,
+    Integers,
+    Interval,
+    Refusal,
+    RefusalReason,
+    check_finite,
+)
 
 MIN_ESS = 100.0
 """Smallest effective sample size: below it, intervals cover too little."""
@@ -80,7 +88,7 @@ class Diagnostics(NamedTuple):
     unsupported: float | None
 
 
-def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
+def compute_importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
     """Return evaluation / logging probabilities of the logged actions.
 
     Source: Horvitz and Thompson (1952).
@@ -89,10 +97,10 @@ def importance_weights(logging: ArrayLike, evaluation: ArrayLike) -> Floats:
     for a logging probability outside (0, 1] or another outside [0, 1].
 
     Example:
-        >>> importance_weights([0.5, 0.25], [0.25, 1.0]).tolist()
+        >>> compute_importance_weights([0.5, 0.25], [0.25, 1.0]).tolist()
         [0.5, 4.0]
     """
-    logged, evaluated = columns(logging, evaluation)
+    logged, evaluated = check_columns(logging, evaluation)
     _check_probability("logging", logged, (logged > 0) & (logged <= 1), "(0, 1]")
     _check_probability("evaluation", evaluated, (evaluated >= 0) & (evaluated <= 1), "[0, 1]")
     with np.errstate(over="ignore"):
@@ -110,7 +118,7 @@ def _check_probability(name: str, values: Floats, valid: Bools, where: str) -> N
         raise Refusal("invalid_propensity", f"{message} {first:g}")
 
 
-def columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
+def check_columns(*arrays: ArrayLike) -> tuple[Floats, ...]:
     """Return columns of doubles of equal length.
 
     Refusals: `inconsistent` unless all are one-dimensional and of equal length; `too_few_units` if
@@ -160,7 +168,7 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
     sums = _sum_by_cluster(influence, clusters)
     if sums.size < 2:
         raise Refusal("too_few_units", f"a variance needs at least two units, got {sums.size}")
-    finite(sums, "an estimate or its variance is not finite")
+    check_finite(sums, "an estimate or its variance is not finite")
     centred = sums - sums.mean()
     second = float((centred**2).mean())
     se = math.sqrt(second / (sums.size - 1)) * sums.size / influence.size
@@ -170,17 +178,18 @@ def spread(value: float, influence: Floats, clusters: ArrayLike | None = None) -
     return Spread(se, third, sums.size)
 
 
-def effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
+def estimate_effective_size(weights: ArrayLike, clusters: ArrayLike | None = None) -> float:
     """Return the effective sample size (Σw)² / Σw² (Kong 1992).
 
     If there are clusters, w are the sums of weights per cluster. The size is n for equal weights,
     about 1 if one weight dominates, and 0 if all weights are 0.
 
     Example:
-        >>> effective_size([1, 1, 1, 1]), effective_size([1, 1, 1, 1], clusters=[7, 7, 9, 9])
+        >>> estimate_effective_size([1, 1, 1, 1]), estimate_effective_size(
+        ...     [1, 1, 1, 1], clusters=[7, 7, 9, 9])
         (4.0, 2.0)
     """
-    (w,) = columns(weights)
+    (w,) = check_columns(weights)
     sums = _sum_by_cluster(w, clusters)
     # Divided by the largest, because squares of small weights underflow.
     scaled = sums / sums.max() if sums.max() > 0 else sums
@@ -196,7 +205,7 @@ def _require_size(size: float, total: str, minimum: float = MIN_ESS) -> None:
         raise Refusal("unsupported_by_logging", message)
 
 
-def unsupported_share(probability: Floats, taken: Floats, context_share: Floats) -> float:
+def sum_unsupported_share(probability: Floats, taken: Floats, context_share: Floats) -> float:
     """Return the share of evaluation probability on actions never logged.
 
     The mean weight is too small by the same share (Sachdeva, Su and Joachims 2020). Arguments have
@@ -204,7 +213,7 @@ def unsupported_share(probability: Floats, taken: Floats, context_share: Floats)
     log's rows.
 
     Example:
-        >>> unsupported_share(np.array([0.75, 0.25]), np.array([10, 0]), np.ones(2))
+        >>> sum_unsupported_share(np.array([0.75, 0.25]), np.array([10, 0]), np.ones(2))
         0.25
     """
     return float((probability * context_share * (taken == 0)).sum())
@@ -227,8 +236,8 @@ def diagnose(
         >>> diagnostics.clicks, round(diagnostics.ess, 6), diagnostics.max_weight
         (2, 3.2, 1.5)
     """
-    r, w = columns(reward, weights)
-    size, largest, mean = effective_size(w), float(w.max()), float(w.mean())
+    r, w = check_columns(reward, weights)
+    size, largest, mean = estimate_effective_size(w), float(w.max()), float(w.mean())
     varied = spread(mean, w - mean, clusters)
     se, p_value = 0.0, float(abs(mean - 1) <= 1e-9)
     if varied.se > 1e-9:
@@ -245,7 +254,7 @@ def diagnose(
         weight_p99=float(np.quantile(w, 0.99)),
         ess=size,
         ess_share=size / r.size,
-        ess_units=effective_size(w, clusters),
+        ess_units=estimate_effective_size(w, clusters),
         accepted=float(w.sum()) / largest if largest > 0 else 0.0,
         unsupported=unsupported,
     )
@@ -352,14 +361,16 @@ def estimate(
     """
     if name not in (*_WEIGHTED, *MODELLED) or not option > 0:
         raise ValueError(f"no estimator {name!r}, or its option {option} is not above 0")
-    reward = finite(rows.reward, "an infinite or missing reward; drop its row or fill it first")
-    r, w = columns(reward, _weights(name, rows))
-    q, e = _predictions(rows) if name in MODELLED else (np.zeros_like(r), np.zeros_like(r))
-    columns(r, q, e)
+    reward = check_finite(
+        rows.reward, "an infinite or missing reward; drop its row or fill it first"
+    )
+    r, w = check_columns(reward, _weigh_rows(name, rows))
+    q, e = _check_predictions(rows) if name in MODELLED else (np.zeros_like(r), np.zeros_like(r))
+    check_columns(r, q, e)
     if name != "dm":
-        size = effective_size(w)
+        size = estimate_effective_size(w)
         if rows.clusters is not None:
-            size = min(size, effective_size(w, rows.clusters))
+            size = min(size, estimate_effective_size(w, rows.clusters))
         _require_size(size, f"{w.size} rows", min_ess)
     if name == "clipped_ips":
         w = np.minimum(w, option)
@@ -369,15 +380,17 @@ def estimate(
     elif name == "dm":
         return PolicyValue(value, None, None, None, "none", "model_error_unknown")
     # The model rests on all rewarded rows, the correction on the effective ones only.
-    effective = effective_size(np.abs(w * r)) if name != "dm" else float(np.count_nonzero(r))
+    effective = (
+        estimate_effective_size(np.abs(w * r)) if name != "dm" else float(np.count_nonzero(r))
+    )
     return value_from_influence(value, influence, rows.clusters, alpha, effective)
 
 
-def _weights(name: str, rows: Rows) -> Floats:
+def _weigh_rows(name: str, rows: Rows) -> Floats:
     """Return the weights of an estimator; the direct method uses no propensities."""
     if name == "dm":
         return np.zeros(np.shape(rows.reward))
-    weights = importance_weights(rows.logging, rows.evaluation)
+    weights = compute_importance_weights(rows.logging, rows.evaluation)
     if name != "replay":
         return weights
     p = np.asarray(rows.logging, dtype=np.float64)
@@ -388,12 +401,12 @@ def _weights(name: str, rows: Rows) -> Floats:
     return np.asarray(rows.evaluation, dtype=np.float64)
 
 
-def _predictions(rows: Rows) -> tuple[Floats, Floats]:
+def _check_predictions(rows: Rows) -> tuple[Floats, Floats]:
     if rows.predicted is None or rows.expected is None:
         message = "needs the whole policy; a column has it only for the items shown"
         raise Refusal("not_applicable", message)
     wrong = "an infinite or missing prediction"
-    return finite(rows.predicted, wrong), finite(rows.expected, wrong)
+    return check_finite(rows.predicted, wrong), check_finite(rows.expected, wrong)
 
 
 def _estimate_value(
@@ -442,17 +455,17 @@ def value_from_influence(
         return PolicyValue(value, 0.0, None, None, method, "zero_variance")
     if rewards < MIN_REWARDS:
         return PolicyValue(value, varied.se, None, None, method, "too_few_rewards")
-    return PolicyValue(value, varied.se, *skewed_interval(value, varied, alpha), method)
+    return PolicyValue(value, varied.se, *compute_skewed_interval(value, varied, alpha), method)
 
 
-def skewed_interval(value: float, varied: Spread, alpha: float = 0.05) -> Interval:
+def compute_skewed_interval(value: float, varied: Spread, alpha: float = 0.05) -> Interval:
     """Return the delta-method interval, corrected for skewness (Hall 1992).
 
     Rare rewards and large weights make estimates skewed (docs/methods.md). Without skewness, or
     with many units, it is the t interval.
 
     Example:
-        >>> low, high = skewed_interval(0.5, Spread(0.1, 20.0, 10_000))
+        >>> low, high = compute_skewed_interval(0.5, Spread(0.1, 20.0, 10_000))
         >>> round(low, 4), round(high, 4)
         (0.3278, 0.7339)
     """

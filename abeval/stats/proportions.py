@@ -27,7 +27,7 @@ def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:
         >>> round(fisher(3, 40, 11, 41), 6)
         0.02469
     """
-    _, log_weights, observed = _table(x_c, n_c, x_t, n_t)
+    _, log_weights, observed = _enumerate_tables(x_c, n_c, x_t, n_t)
     lower, upper = log_weights[: observed + 1].copy(), log_weights[observed:].copy()
     lower[-1] -= _HALF
     upper[0] -= _HALF
@@ -36,10 +36,10 @@ def fisher(x_c: int, n_c: int, x_t: int, n_t: int) -> float:
 
 
 @lru_cache(maxsize=256)
-def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> Interval:
+def estimate_odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> Interval:
     """Return the odds ratios, treatment over control, that `fisher` does not reject."""
     check_alpha(alpha)
-    counts, log_weights, observed = _table(x_c, n_c, x_t, n_t)
+    counts, log_weights, observed = _enumerate_tables(x_c, n_c, x_t, n_t)
     limit = math.log(alpha / 2)
 
     def excess(log_odds: float, tail: slice) -> float:
@@ -50,13 +50,13 @@ def odds_ratio(x_c: int, n_c: int, x_t: int, n_t: int, alpha: float = 0.05) -> I
 
     low, high = 0.0, math.inf
     if observed > 0:
-        low = math.exp(_root(lambda at: excess(at, slice(observed, None))))
+        low = math.exp(_solve_root(lambda at: excess(at, slice(observed, None))))
     if observed < len(counts) - 1:
-        high = math.exp(-_root(lambda at: excess(-at, slice(observed + 1))))
+        high = math.exp(-_solve_root(lambda at: excess(-at, slice(observed + 1))))
     return Interval(low, high)
 
 
-def exact_interval(
+def compute_exact_interval(
     x_c: int, n_c: int, x_t: int, n_t: int, measure: _Measure, alpha: float = 0.05
 ) -> Interval:
     """Bound a difference or lift, consistently with Fisher's test.
@@ -68,18 +68,20 @@ def exact_interval(
     equal.
 
     Example:
-        >>> low, high = exact_interval(20, 1000, 0, 1000, lambda c, t: t / c - 1)
+        >>> low, high = compute_exact_interval(20, 1000, 0, 1000, lambda c, t: t / c - 1)
         >>> round(low, 4), round(high, 4)
         (-1.0, -0.8387)
     """
     total, units = x_c + x_t, n_c + n_t
     totals = (total, *(units * end for end in clopper_pearson(total, units, alpha)))
     low, high = (
-        [measure(*_shares(odds, successes, n_c, n_t)) for successes in totals]
-        for odds in odds_ratio(x_c, n_c, x_t, n_t, alpha)
+        [measure(*_solve_shares(odds, successes, n_c, n_t)) for successes in totals]
+        for odds in estimate_odds_ratio(x_c, n_c, x_t, n_t, alpha)
     )
     estimate = measure(x_c / n_c, x_t / n_t)
-    return Interval(-_highest([-e for e in low], -estimate), _highest(high, estimate))
+    return Interval(
+        -_find_highest_effect([-e for e in low], -estimate), _find_highest_effect(high, estimate)
+    )
 
 
 def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval:
@@ -96,7 +98,7 @@ def clopper_pearson(successes: int, units: int, alpha: float = 0.05) -> Interval
     return Interval(low, high)
 
 
-def _table(x_c: int, n_c: int, x_t: int, n_t: int) -> tuple[Floats, Floats, int]:
+def _enumerate_tables(x_c: int, n_c: int, x_t: int, n_t: int) -> tuple[Floats, Floats, int]:
     """Return the possible successes of treatment, log weights and observed index."""
     total = x_c + x_t
     counts = np.arange(max(0, total - n_c), min(total, n_t) + 1, dtype=np.float64)
@@ -112,7 +114,7 @@ def _log_sum(log_weights: Floats) -> float:
     return float(largest + math.log(np.exp(log_weights - largest).sum()))
 
 
-def _root(rising: Callable[[float], float]) -> float:
+def _solve_root(rising: Callable[[float], float]) -> float:
     low, high = -1.0, 1.0
     while rising(low) > 0:
         low *= 2
@@ -121,7 +123,7 @@ def _root(rising: Callable[[float], float]) -> float:
     return brentq(rising, low, high, xtol=1e-12, rtol=1e-12)
 
 
-def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, float]:
+def _solve_shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, float]:
     """Return both shares, given the odds ratio and the total of successes."""
     if odds == 0:
         control = min(1.0, successes / n_c)
@@ -135,7 +137,7 @@ def _shares(odds: float, successes: float, n_c: int, n_t: int) -> tuple[float, f
     return control, control * odds / (1 + control * (odds - 1))
 
 
-def _highest(ends: list[float], estimate: float) -> float:
+def _find_highest_effect(ends: list[float], estimate: float) -> float:
     """Return the highest effect on the ellipse around the estimate."""
     end, *others = ends
     if end == 0 or math.isinf(end):
@@ -171,11 +173,11 @@ def exact(control: Count, treatment: Count, alpha: float = 0.05) -> Effect:
         >>> round(e.p_value, 4), round(e.low, 4), round(e.high, 4)
         (0.0281, -0.0227, -0.0019)
     """
-    c, t = _share(control), _share(treatment)
+    c, t = _divide_count(control), _divide_count(treatment)
     common = (control.successes + treatment.successes) / (control.units + treatment.units)
     se = math.sqrt(common * (1 - common) * (1 / control.units + 1 / treatment.units))
     effect = effects.effect_from_difference(c, t, t - c, se, method="fisher_mid_p")
-    low, high = exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
+    low, high = compute_exact_interval(*control, *treatment, lambda c, t: t - c, alpha)
     p_value = fisher(*control, *treatment)
     return effect._replace(low=max(low, -1.0), high=min(high, 1.0), p_value=p_value)
 
@@ -198,7 +200,7 @@ def bound_unvaried(control: Count, treatment: Count, alpha: float = 0.05) -> Eff
     rare = [Count(0, count.units) for count in (control, treatment)]
     of_control, of_treatment = (clopper_pearson(*rare_count, alpha).high for rare_count in rare)
     ends = (-of_control, of_treatment) if successes == 0 else (-of_treatment, of_control)
-    share = _share(control)
+    share = _divide_count(control)
     se = (ends[1] - ends[0]) / 2 / two_sided_quantile(alpha)
     effect = effects.effect_from_difference(share, share, 0.0, se, method="fisher_mid_p")
     return effect._replace(low=ends[0], high=ends[1])
@@ -215,30 +217,30 @@ def exact_lift(control: Count, treatment: Count, alpha: float = 0.05) -> Lift:
         >>> lift.value, lift.low, round(lift.high, 4)
         (-1.0, -1.0, -0.8387)
     """
-    base, share = _share(control), _share(treatment)
+    base, share = _divide_count(control), _divide_count(treatment)
     if base == 0:
         raise Refusal("control_near_zero", "no success in control: a lift has no meaning")
     if base == share == 1:
         raise Refusal("zero_variance", "everybody succeeds: no test is possible")
-    low, high = exact_interval(*control, *treatment, _relative, alpha)
+    low, high = compute_exact_interval(*control, *treatment, _measure_lift, alpha)
     return Lift(share / base - 1, max(low, -1.0), high, math.isfinite(high), "fisher_mid_p")
 
 
-def _relative(control: float, treatment: float) -> float:
+def _measure_lift(control: float, treatment: float) -> float:
     return treatment / control - 1 if control > 0 else math.inf
 
 
-def interval(count: Count, alpha: float = 0.05) -> Interval:
+def compute_share_interval(count: Count, alpha: float = 0.05) -> Interval:
     """Return the interval of one proportion by Wilson (1927).
 
     Refusals: `too_few_units`.
 
     Example:
-        >>> low, high = interval(Count(17, 120))
+        >>> low, high = compute_share_interval(Count(17, 120))
         >>> round(low, 4), round(high, 4)
         (0.0904, 0.2152)
     """
-    _share(count)
+    _divide_count(count)
     (x, n), q = count, two_sided_quantile(alpha)
     centre, half = x + q * q / 2, q * math.sqrt(x * (n - x) / n + q * q / 4)
     # The ends at no success and at all are exact, where rounding would pass them.
@@ -246,7 +248,7 @@ def interval(count: Count, alpha: float = 0.05) -> Interval:
     return Interval(low, 1.0 if x == n else (centre + half) / (n + q * q))
 
 
-def _share(count: Count) -> float:
+def _divide_count(count: Count) -> float:
     if count.units < 1:
         raise Refusal("too_few_units", "a proportion needs at least one unit")
     if not 0 <= count.successes <= count.units:

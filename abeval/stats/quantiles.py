@@ -51,7 +51,7 @@ class Step(NamedTuple):
         return PARTS // 2 + upper, upper
 
 
-def quantile_position(n: int, level: float) -> float:
+def locate_quantile(n: int, level: float) -> float:
     """Return a quantile's position on the scale of `Step`: 2·n·level."""
     if not 0 < level < 1:
         raise ValueError(f"a quantile level lies between 0 and 1, got {level}")
@@ -155,7 +155,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     """
     if effect <= 0:
         raise Refusal("zero_variance", "every unit has the same share of values below")
-    tail = tail_size(n, level, effect)
+    tail = estimate_tail_size(n, level, effect)
     if tail < _MIN_TAIL:
         few = f"{tail:.1f} independent values are expected beyond the quantile {level:g}"
         raise Refusal("too_few_units", f"{few}, fewer than {_MIN_TAIL}")
@@ -164,7 +164,7 @@ def ends(n: int, level: float, effect: float = 1.0) -> Interval:
     return Interval(level - half, level + half)
 
 
-def tail_size(n: int, level: float, effect: float = 1.0) -> float:
+def estimate_tail_size(n: int, level: float, effect: float = 1.0) -> float:
     """Return the expected independent values beyond a quantile.
 
     A design effect below 1, which ties can cause, does not raise this number.
@@ -189,9 +189,9 @@ def estimate_from_ends(value: float, low: float, high: float, units: int) -> Sid
     return SidedEstimate(value, (value - low) / _Z, (high - value) / _Z, units)
 
 
-def beyond(n: int, level: float) -> Refusal:
+def explain_no_quantile(n: int, level: float) -> Refusal:
     """Explain why a quantile does not lie between two observed values."""
-    if tail_size(n, level) < _MIN_TAIL:
+    if estimate_tail_size(n, level) < _MIN_TAIL:
         return Refusal("too_few_units", f"{n} values are too few for the quantile {level:g}")
     message = f"so many values are the lowest or the highest that the quantile {level:g} is not"
     return Refusal("tied_quantile", f"{message} between two values")

@@ -189,7 +189,7 @@ class RandomisationTest:
         """
         low, high = self.ratios
         step = abs(high - low) / 2 or abs(low) / 100 or 1.0
-        return self._ends(self.p_value, self.difference, step, alpha)
+        return self._search_ends(self.p_value, self.difference, step, alpha)
 
     def lift(self, alpha: float = 0.05) -> Lift:
         """Return the lift, with an interval of lifts that the test does not reject.
@@ -207,12 +207,12 @@ class RandomisationTest:
         def p_value(log_ratio: float) -> float:
             return self._share(scaled, math.expm1(min(-log_ratio, _FARTHEST)))
 
-        ends = self._ends(p_value, value, step, alpha)
+        ends = self._search_ends(p_value, value, step, alpha)
         bounded = max(map(abs, ends)) < _FARTHEST
         low, high = map(math.expm1, ends) if bounded else (-math.inf, math.inf)
         return Lift(math.expm1(value), low, high, bounded, METHOD)
 
-    def _ends(
+    def _search_ends(
         self, p_value: Callable[[float], float], start: float, step: float, alpha: float
     ) -> Interval:
         """Search outwards from the estimate for where the test rejects."""
@@ -277,8 +277,8 @@ class _Statistics(NamedTuple):
         columns = np.stack([y, v, x, y * y, y * v, v * v, y * x, v * x, x * x])
         every = np.vstack([test.treated[None], test.assignments.treated]).astype(np.float64)
         treated, n = columns @ every.T, every.sum(axis=1)
-        control = _arm_terms(columns.sum(axis=1)[:, None] - treated, len(y) - n)
-        treatment = _arm_terms(treated, n)
+        control = _estimate_arm_terms(columns.sum(axis=1)[:, None] - treated, len(y) - n)
+        treatment = _estimate_arm_terms(treated, n)
         # Of a single unit there is no variance: then the differences are compared.
         has_variance = 1 < n[0] < len(y) - 1
         variances = treatment[2:] + control[2:] if has_variance else np.eye(3)[:, [0] * len(every)]
@@ -304,7 +304,7 @@ def _share_of_group(y: Floats, x: Floats, group: Integers) -> Floats:
     return np.divide(above, below, out=np.zeros(len(above)), where=below > 0)[group]
 
 
-def _arm_terms(sums: Floats, units: Floats) -> Floats:
+def _estimate_arm_terms(sums: Floats, units: Floats) -> Floats:
     """Return one arm's ratios of y and v to x, and their variance terms."""
     y, v, x, yy, yv, vv, yx, vx, xx = sums
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -115,7 +115,7 @@ Integers = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 
-def finite(
+def check_finite(
     values: ArrayLike, message: str = "an infinite or missing value; drop it or fill it first"
 ) -> Floats:
     """Return values as doubles, of the same shape.
@@ -123,7 +123,7 @@ def finite(
     Refusals: `not_finite` for an infinite or missing value, with this message.
 
     Example:
-        >>> finite([1, 2]).tolist()
+        >>> check_finite([1, 2]).tolist()
         [1.0, 2.0]
     """
     array = np.asarray(values, dtype=np.float64)

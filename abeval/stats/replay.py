@@ -11,7 +11,7 @@ from scipy import special
 from abeval.stats import distributions
 from abeval.stats.moments import HEAVY
 from abeval.stats.proportions import clopper_pearson
-from abeval.stats.records import Bools, Floats, Integers, Refusal, finite
+from abeval.stats.records import Bools, Floats, Integers, Refusal, check_finite
 from abeval.stats.skewed import as_normal
 
 # Of more buckets, so many groups are dealt, drawn anew at each call: they move the rejection rate
@@ -48,7 +48,7 @@ class AASummary(NamedTuple):
     ks_p_value: float
 
 
-def aa_replay(
+def replay_aa_tests(
     units: ArrayLike,
     sums: ArrayLike,
     share: float = 0.5,
@@ -74,8 +74,8 @@ def aa_replay(
         >>> y = rng.poisson(2.0, size=(512, 20)).astype(float)
         >>> one = np.full(512, 20.0)
         >>> sums = np.stack([y.sum(1), one, (y**2).sum(1), y.sum(1), one], axis=1)[:, None, :]
-        >>> p_values = aa_replay(one, sums).p_values
-        >>> p_values.shape, aa_summary(p_values[:, 0]).rate
+        >>> p_values = replay_aa_tests(one, sums).p_values
+        >>> p_values.shape, summarise_aa_tests(p_values[:, 0]).rate
         ((1000, 1), 0.054)
     """
     n, s = _check_sums(units, sums, share)
@@ -138,8 +138,10 @@ def _test_splits(
 ) -> AAReplay:
     """Test the metrics of each split; `heavy` has group, y and x of their heavy units."""
     totals = splits.totals
-    value_t, variance_t, df_t = _delta(splits.sums, means, heavy, splits.treated)
-    value_c, variance_c, df_c = _delta(totals - splits.sums, means, heavy, ~splits.treated)
+    value_t, variance_t, df_t = _estimate_ratios(splits.sums, means, heavy, splits.treated)
+    value_c, variance_c, df_c = _estimate_ratios(
+        totals - splits.sums, means, heavy, ~splits.treated
+    )
     variance = variance_t + variance_c
     if np.any(variance <= 1e-20 * (value_t**2 + value_c**2)):
         raise Refusal("zero_variance", "a metric is the same for every unit")
@@ -151,7 +153,7 @@ def _test_splits(
     if skewed.size:
         n_t, n_c = splits.sums[:, :1], totals[0] - splits.sums[:, :1]
         # By the moments of all splits with so many units on either side.
-        spread = _delta(totals[None], means)[1] * totals[0]
+        spread = _estimate_ratios(totals[None], means)[1] * totals[0]
         # A heavy unit moves the ratio of each split by what the rest of its variant says.
         squares = variance_t * n_t * (n_t - 1) + variance_c * n_c * (n_c - 1)
         is_heavy = np.array([len(heavy_units) > 0 for heavy_units in heavy])
@@ -160,12 +162,15 @@ def _test_splits(
         z[:, skewed] = (value_t - value_c)[:, skewed] / np.sqrt(spread * both)
         skew = skewness[skewed] * (1 / n_t**2 - 1 / n_c**2) / both**1.5
         z[:, skewed] = as_normal(z[:, skewed], np.where(is_heavy, df, np.inf)[:, skewed])
-        p_values[:, skewed] = distributions.skewed_p_values(z[:, skewed], skew)
+        p_values[:, skewed] = distributions.compute_skewed_p_values(z[:, skewed], skew)
     return AAReplay(z, p_values)
 
 
 def _check_sums(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats, Floats]:
-    n, s = finite(units, "bucket sums must be finite"), finite(sums, "bucket sums must be finite")
+    n, s = (
+        check_finite(units, "bucket sums must be finite"),
+        check_finite(sums, "bucket sums must be finite"),
+    )
     if s.ndim != 3 or s.shape[2] != 5 or len(n) != len(s) or not 0 < share < 1:
         raise Refusal("not_applicable", "sums of shape (buckets, metrics, 5), share in (0, 1)")
     if len(n) < 8:
@@ -173,21 +178,21 @@ def _check_sums(units: ArrayLike, sums: ArrayLike, share: float) -> tuple[Floats
     return n, s
 
 
-def aa_summary(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
+def summarise_aa_tests(p_values: ArrayLike, alpha: float = 0.05) -> AASummary:
     """Summarise the rejection rate and uniformity of A/A p-values.
 
     Clopper-Pearson interval (1934) at 95 % and Kolmogorov-Smirnov test (Kohavi, Tang & Xu 2020,
     chapter 19). Refusals: `too_few_units` without p-values; `not_finite`.
 
     Example:
-        >>> summary = aa_summary((np.arange(1000) + 0.5) / 1000)
+        >>> summary = summarise_aa_tests((np.arange(1000) + 0.5) / 1000)
         >>> summary.rate, round(summary.low, 4), round(summary.high, 4)
         (0.05, 0.0373, 0.0654)
     """
     p = np.asarray(p_values, dtype=float).ravel()
     if len(p) == 0:
         raise Refusal("too_few_units", "no A/A test was replayed")
-    finite(p, "p-values must be finite")
+    check_finite(p, "p-values must be finite")
     count, replays = int(np.count_nonzero(p < alpha)), len(p)
     ordered, step = np.sort(p), np.arange(replays + 1) / replays
     distance = float(max((step[1:] - ordered).max(), (ordered - step[:-1]).max()))
@@ -217,7 +222,7 @@ def _centre_sums(n: Floats, s: Floats, means: Floats) -> Floats:
     )
 
 
-def _delta(
+def _estimate_ratios(
     sums: Floats, means: Floats, heavy: Sequence[Floats] = (), dealt: Bools | None = None
 ) -> tuple[Floats, Floats, Floats]:
     """Return ratio, variance and df by split and metric, from centred sums.

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats import effects
-from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal, finite
+from abeval.stats.records import Adjusted, Effect, Estimate, Floats, Refusal, check_finite
 
 DRAWS, SEED = 2000, 0
 """Default number of draws of bootstrap and permutation test, and their seed."""
@@ -26,12 +26,12 @@ _BATCH = 256
 """Replicates whose bucket weights are held in memory at once."""
 
 
-def _batches(count: int) -> list[int]:
+def _cut_batches(count: int) -> list[int]:
     """Cut `count` replicates into batches; return their sizes."""
     return [min(_BATCH, count - start) for start in range(0, count, _BATCH)]
 
 
-def replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
+def evaluate_replicates(sums: ArrayLike, weights: ArrayLike, statistic: Statistic) -> Floats:
     """Evaluate a statistic for re-weighted buckets or units, shape (replicates,).
 
     Sums have the shape (buckets, aggregates), weights (replicates, buckets). Refusals: `not_finite`
@@ -62,12 +62,14 @@ def bootstrap(
         >>> round(bootstrap(sums[:128], sums[128:], ctr).effect.se, 4)
         0.0058
     """
-    arms, rng = (_sums(control), _sums(treatment)), np.random.default_rng(seed)
+    arms, rng = (_check_sums(control), _check_sums(treatment)), np.random.default_rng(seed)
     values = []
     for arm in arms:
-        weights = (rng.poisson(1.0, size=(size, len(arm))) for size in _batches(draws))
-        values.append(np.concatenate([replicates(arm, batch, statistic) for batch in weights]))
-    return _joint(arms, statistic, np.cov(values), alpha, "poisson_bootstrap")
+        weights = (rng.poisson(1.0, size=(size, len(arm))) for size in _cut_batches(draws))
+        values.append(
+            np.concatenate([evaluate_replicates(arm, batch, statistic) for batch in weights])
+        )
+    return _build_effect(arms, statistic, np.cov(values), alpha, "poisson_bootstrap")
 
 
 def jackknife(
@@ -85,12 +87,12 @@ def jackknife(
         >>> round(jackknife(sums[:128], sums[128:], lambda s: s[..., 0] / s[..., 1]).effect.se, 4)
         0.0059
     """
-    arms = _pair(control, treatment, MIN_DAYS)
+    arms = _check_arms(control, treatment, MIN_DAYS)
     left_out = [_apply(statistic, arm.sum(axis=0) - arm) for arm in arms]
     count = len(arms[0])
     # (B − 1) / B · Σ(θᵢ − θ̄)², from NumPy's divisor B − 1.
     spread = np.cov(left_out) * (count - 1) ** 2 / count
-    return _joint(arms, statistic, spread, alpha, "bucket_jackknife")
+    return _build_effect(arms, statistic, spread, alpha, "bucket_jackknife")
 
 
 def jackknife_se(without: Floats) -> float:
@@ -118,7 +120,7 @@ def permutation(
 
     Control's and treatment's sums of a bucket are pooled and never swapped, because they differ in
     size at a 90/10 split. The interval is the one that `jackknife` gives. The null differences are
-    scaled as in `scaled_null`. Sums have units first; the p-value is no smaller than 1 /
+    scaled as in `scale_null_differences`. Sums have units first; the p-value is no smaller than 1 /
     (permutations + 1). Refusals: As `jackknife`; `too_few_units` if the smaller variant has fewer
     units than two sub-buckets.
 
@@ -128,9 +130,9 @@ def permutation(
         >>> permutation(arm(100), arm(105), lambda s: s[..., 1] / s[..., 0]).effect.p_value < 0.05
         True
     """
-    arms = _pair(control, treatment)
+    arms = _check_arms(control, treatment)
     by_jackknife = jackknife(*arms, statistic, alpha)
-    null = _null_differences(*arms, statistic, permutations, np.random.default_rng(seed))
+    null = _draw_null_differences(*arms, statistic, permutations, np.random.default_rng(seed))
     effect = replace_p_value(by_jackknife.effect, null, "bucket_permutation")
     return by_jackknife._replace(effect=effect)
 
@@ -143,11 +145,11 @@ def replace_p_value(effect: Effect, null: Floats, method: str) -> Effect:
         >>> replace_p_value(observed, np.array([0.5, -2.0, 0.1]), "bucket_permutation").p_value
         0.5
     """
-    p_value = permutation_p_value(null, effect.difference)
+    p_value = compute_permutation_p_value(null, effect.difference)
     return effect._replace(p_value=p_value, method=method)
 
 
-def permutation_p_value(null: Floats, observed: float) -> float:
+def compute_permutation_p_value(null: Floats, observed: float) -> float:
     """Return the two-sided permutation p-value, (1 + b) / (1 + B).
 
     Source: Phipson & Smyth (2010).
@@ -155,7 +157,7 @@ def permutation_p_value(null: Floats, observed: float) -> float:
     return (1 + int(np.count_nonzero(np.abs(null) >= abs(observed)))) / (1 + len(null))
 
 
-def scaled_null(
+def scale_null_differences(
     null: Floats, units: Floats, buckets: int, sizes: tuple[int, int], rng: np.random.Generator
 ) -> Floats:
     """Scale null differences to the variance of the observed difference.
@@ -171,18 +173,18 @@ def scaled_null(
     return np.asarray(null * scale * spread)
 
 
-def _sums(sums: ArrayLike, least: int = _MIN_BUCKETS) -> Floats:
+def _check_sums(sums: ArrayLike, least: int = _MIN_BUCKETS) -> Floats:
     array = np.asarray(sums, dtype=float)
     if array.ndim != 2 or len(array) < least:
         what = f"bucket sums of shape {array.shape}; use {least} buckets or more"
         raise Refusal("too_few_units", what)
-    return finite(array, "bucket sums must be finite")
+    return check_finite(array, "bucket sums must be finite")
 
 
-def _pair(
+def _check_arms(
     control: ArrayLike, treatment: ArrayLike, least: int = _MIN_BUCKETS
 ) -> tuple[Floats, Floats]:
-    arms = _sums(control, least), _sums(treatment, least)
+    arms = _check_sums(control, least), _check_sums(treatment, least)
     if arms[0].shape != arms[1].shape:
         raise Refusal("not_applicable", "the variants have different buckets or aggregates")
     return arms
@@ -190,10 +192,10 @@ def _pair(
 
 def _apply(statistic: Statistic, sums: Floats) -> Floats:
     with np.errstate(all="ignore"):
-        return finite(statistic(sums), "the statistic is not finite on some resample")
+        return check_finite(statistic(sums), "the statistic is not finite on some resample")
 
 
-def _joint(
+def _build_effect(
     arms: tuple[Floats, Floats], statistic: Statistic, spread: Floats, alpha: float, method: str
 ) -> Adjusted:
     """Build the effect from the covariance of the two values."""
@@ -211,7 +213,7 @@ def _joint(
     return Adjusted(effect, (), 0.0, of_control, of_treatment, shared)
 
 
-def _null_differences(
+def _draw_null_differences(
     control: Floats,
     treatment: Floats,
     statistic: Statistic,
@@ -226,11 +228,11 @@ def _null_differences(
         raise Refusal("too_few_units", "the smaller variant has fewer units than two sub-buckets")
     size = round(exact)
     differences = []
-    for batch in _batches(permutations):
+    for batch in _cut_batches(permutations):
         order = rng.random((batch, buckets)).argpartition(size, axis=1)
         treated = np.zeros(order.shape)
         np.put_along_axis(treated, order[:, :size], 1.0, axis=1)
         sums = treated @ pooled
         differences.append(_apply(statistic, sums) - _apply(statistic, total - sums))
     null = np.concatenate(differences)
-    return scaled_null(null, units, buckets, (size, buckets - size), rng)
+    return scale_null_differences(null, units, buckets, (size, buckets - size), rng)

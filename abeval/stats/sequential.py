@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats.distributions import brentq, check_alpha, legendre
-from abeval.stats.records import Floats, Refusal, finite
+from abeval.stats.records import Floats, Refusal, check_finite
 
 
 class AlwaysValid(NamedTuple):
@@ -22,7 +22,7 @@ class AlwaysValid(NamedTuple):
     p_value: float
 
 
-def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
+def measure_information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
     """Return the information of looks, `(scale / se)^2`, shape (looks,).
 
     The scale is 1, or for totals per unit the metric's pooled mean at each look (Jennison &
@@ -30,11 +30,11 @@ def information(ses: ArrayLike, scale: ArrayLike = 1.0) -> Floats:
     scale of zero.
 
     Example:
-        >>> information([0.5, 0.25]).tolist()
+        >>> measure_information([0.5, 0.25]).tolist()
         [4.0, 16.0]
     """
     wrong = "standard errors and scales must be finite"
-    errors, units = finite(ses, wrong), finite(scale, wrong)
+    errors, units = check_finite(ses, wrong), check_finite(scale, wrong)
     if np.any(errors <= 0):
         raise Refusal("zero_variance", "a look needs a positive standard error")
     if np.any(units == 0):
@@ -61,10 +61,10 @@ def confidence_sequence(
     z = _check_z(difference, se, fraction)
     if fraction <= 0:
         raise Refusal("too_few_units", "a look needs information")
-    clock = tuning(alpha) ** 2 * fraction
+    clock = tune_mixture(alpha) ** 2 * fraction
     # p = 1 / likelihood ratio of the normal mixture.
     log_p = 0.5 * np.log1p(clock) - clock / (clock + 1) * (z * z) / 2
-    return _look(difference, se * critical_of_sequence(fraction, alpha), log_p)
+    return _look(difference, se * find_sequence_bound(fraction, alpha), log_p)
 
 
 def look_from_start(
@@ -92,22 +92,22 @@ def look_from_start(
     with np.errstate(divide="ignore"):
         density = np.log(a) - a * a / 2 - 0.5 * math.log(2 * math.pi)
     log_p = math.log(2) + np.logaddexp(special.log_ndtr(-a), density)
-    return _look(difference, se * critical_from_start(growth, alpha), log_p)
+    return _look(difference, se * find_bound_from_start(growth, alpha), log_p)
 
 
-def critical_from_start(growth: float, alpha: float = 0.05) -> float:
+def find_bound_from_start(growth: float, alpha: float = 0.05) -> float:
     """Return the critical value of |z| of `look_from_start`."""
     check_alpha(alpha)
     return math.sqrt(float(special.chdtri(3, alpha)) + math.log(growth))
 
 
-def critical_of_sequence(fraction: float, alpha: float = 0.05) -> float:
+def find_sequence_bound(fraction: float, alpha: float = 0.05) -> float:
     """Return the critical value of |z| of `confidence_sequence`."""
-    clock = tuning(alpha) ** 2 * fraction
+    clock = tune_mixture(alpha) ** 2 * fraction
     return math.sqrt(2 * (clock + 1) / clock * (0.5 * math.log1p(clock) - math.log(alpha)))
 
 
-def tuning(alpha: float) -> float:
+def tune_mixture(alpha: float) -> float:
     """Return ρ, the mixture that makes the sequence tightest at a fraction of 1."""
     check_alpha(alpha)
     return math.sqrt(-2 * math.log(alpha) + math.log1p(-2 * math.log(alpha)))
@@ -147,7 +147,9 @@ class Bounds(NamedTuple):
     spent: tuple[float, ...]
 
 
-def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming") -> float:
+def spend_alpha(
+    fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fleming"
+) -> float:
     """Return the two-sided alpha spent by an information fraction.
 
     `obrien_fleming` uses alpha / 2 on each side (as gsDesign and ldbounds do),
@@ -156,7 +158,7 @@ def spent(fraction: float, alpha: float = 0.05, spending: Spending = "obrien_fle
     fraction are refused.
 
     Example:
-        >>> round(spent(0.6), 6), spent(1.0)
+        >>> round(spend_alpha(0.6), 6), spend_alpha(1.0)
         (0.007616, 0.05)
     """
     check_alpha(alpha)
@@ -196,24 +198,26 @@ def bounds(
         >>> [round(z, 3) for z in bounds([0.2, 0.4, 0.6, 0.8, 1.0]).z]
         [4.877, 3.357, 2.68, 2.29, 2.031]
     """
-    times, plan = _clocks(fractions, spent_at)
-    total = [spent(share, alpha, spending) for share in plan]
+    times, plan = _check_clocks(fractions, spent_at)
+    total = [spend_alpha(share, alpha, spending) for share in plan]
     edges, (nodes, mass) = _walk(times, total)
-    edges.append(_edge(nodes, mass, *_last_step(times, total)))
+    edges.append(_solve_edge(nodes, mass, *_last_step(times, total)))
     z = [edge / math.sqrt(time) for edge, time in zip(edges, times, strict=True)]
     return Bounds(tuple(z), tuple(total))
 
 
-def _clocks(fractions: ArrayLike, spent_at: ArrayLike | None) -> tuple[list[float], list[float]]:
+def _check_clocks(
+    fractions: ArrayLike, spent_at: ArrayLike | None
+) -> tuple[list[float], list[float]]:
     """Return the information of each look, and its share of the plan."""
-    times = _increasing(fractions)
-    plan = times if spent_at is None else _increasing(spent_at)
+    times = _check_fractions(fractions)
+    plan = times if spent_at is None else _check_fractions(spent_at)
     if len(plan) != len(times):
         raise Refusal("not_applicable", "one share of the plan per look")
     return times, plan
 
 
-def _increasing(fractions: ArrayLike) -> list[float]:
+def _check_fractions(fractions: ArrayLike) -> list[float]:
     times: list[float] = np.atleast_1d(np.asarray(fractions, dtype=float)).tolist()
     if not times or times[-1] > 1 + 1e-12 or not all(a < b for a, b in pairwise([0.0, *times])):
         raise Refusal("not_applicable", "information fractions must increase within (0, 1]")
@@ -250,14 +254,16 @@ def repeated_p_value(
     least = math.log(2) + float(special.log_ndtr(-size))
     largest = math.log1p(-1e-9)
 
-    times, plan = _clocks(fractions, spent_at)
+    times, plan = _check_clocks(fractions, spent_at)
     edge = size * math.sqrt(times[-1])
 
     def short(log_alpha: float) -> float:
         # The path leaves at this edge more often than the last look may: its bound is farther out.
-        total = [spent(share, math.exp(log_alpha), spending) for share in plan]
+        total = [spend_alpha(share, math.exp(log_alpha), spending) for share in plan]
         (nodes, mass), (sd, share) = _walk(times, total)[1], _last_step(times, total)
-        return math.log(max(_leaves(nodes, mass, sd, edge), _LEAST)) - math.log(max(share, _LEAST))
+        return math.log(max(_sum_exit_chance(nodes, mass, sd, edge), _LEAST)) - math.log(
+            max(share, _LEAST)
+        )
 
     if least >= largest or short(largest) > 0:
         return RepeatedPValue(1.0, 0.0)
@@ -275,7 +281,7 @@ def _walk(
     edges: list[float] = []
     for end in range(1, len(times)):
         sd, share = _last_step(times[:end], spent_by[:end])
-        edges.append(_edge(nodes, mass, sd, share))
+        edges.append(_solve_edge(nodes, mass, sd, share))
         nodes, mass = _carry(nodes, mass, edges[-1], times[end - 1], sd)
     return edges, (nodes, mass)
 
@@ -286,24 +292,24 @@ def _last_step(times: Sequence[float], spent_by: Sequence[float]) -> tuple[float
     return math.sqrt(times[-1] - before), spent_by[-1] - spent_before
 
 
-def _leaves(nodes: Floats, mass: Floats, sd: float, edge: float) -> float:
+def _sum_exit_chance(nodes: Floats, mass: Floats, sd: float, edge: float) -> float:
     """Return the chance that the next step of the path leaves (−edge, edge)."""
     # Nodes and masses are the same on both sides of zero, and so is what leaves.
     return float(2 * (mass @ special.ndtr((nodes - edge) / sd)))
 
 
-def _edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
+def _solve_edge(nodes: Floats, mass: Floats, sd: float, share: float) -> float:
     """Find c so that the next step of the path leaves (−c, c) with this chance."""
     if len(nodes) == 1:
         return -sd * float(special.ndtri(share / 2)) if share >= 1e-300 else math.inf
     reach = float(nodes.max()) + 38 * sd
-    if share < 1e-300 or _leaves(nodes, mass, sd, reach) >= share:
+    if share < 1e-300 or _sum_exit_chance(nodes, mass, sd, reach) >= share:
         return math.inf
     # Solved in the logarithm, where tiny shares keep their digits.
     target = math.log(share)
 
     def excess(edge: float) -> float:
-        return math.log(max(_leaves(nodes, mass, sd, edge), _LEAST)) - target
+        return math.log(max(_sum_exit_chance(nodes, mass, sd, edge), _LEAST)) - target
 
     return brentq(excess, 0.0, reach, xtol=1e-13)
 
@@ -316,14 +322,14 @@ def _carry(
     It uses Gauss-Legendre quadrature, because a grid of step .05 is off in the fifth digit.
     """
     inside = min(edge, _REACH * math.sqrt(time))
-    rule, rule_weight = _composite_rule(max(4, math.ceil(2 * inside / (3 * sd))))
+    rule, rule_weight = _build_composite_rule(max(4, math.ceil(2 * inside / (3 * sd))))
     x = inside * rule
     kernel = np.exp(-0.5 * ((x[:, None] - nodes) / sd) ** 2)
     return x, rule_weight * (kernel @ mass) * (inside / sd / math.sqrt(2 * math.pi))
 
 
 @cache
-def _composite_rule(panels: int) -> tuple[Floats, Floats]:
+def _build_composite_rule(panels: int) -> tuple[Floats, Floats]:
     """Return nodes and weights of 14 points in each of equal panels of (−1, 1)."""
     rule, weight = legendre(14)
     middle = (2 * np.arange(panels)[:, None] + 1) / panels - 1

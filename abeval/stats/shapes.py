@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats import effects
-from abeval.stats.distributions import quantile, two_sided
+from abeval.stats.distributions import compute_p_value, quantile
 from abeval.stats.means import correct_leverage
 from abeval.stats.moments import Moments
-from abeval.stats.records import Effect, Floats, Refusal, finite
-from abeval.stats.resampling import permutation_p_value
+from abeval.stats.records import Effect, Floats, Refusal, check_finite
+from abeval.stats.resampling import compute_permutation_p_value
 
 _Scale = Literal["relative", "absolute"]
 
@@ -40,7 +40,7 @@ class Windows(NamedTuple):
     df: float
 
 
-def window_effects(control: Moments, treatment: Moments) -> Windows:
+def estimate_window_effects(control: Moments, treatment: Moments) -> Windows:
     """Estimate effects by window and their covariance, by the delta method.
 
     Source: Deng, Knoblich & Lu (2018).
@@ -52,22 +52,25 @@ def window_effects(control: Moments, treatment: Moments) -> Windows:
 
     Example:
         >>> control = Moments.of([1, 3, 2, 2], [2, 2, 1, 3], [1, 1, 1, 1], [1, 1, 1, 1])
-        >>> windows = window_effects(control, control)
+        >>> windows = estimate_window_effects(control, control)
         >>> windows.effect.tolist(), windows.covariance.round(3).tolist()
         ([0.0, 0.0], [[0.083, 0.0], [0.0, 0.083]])
     """
     days = control.mean.size // 2
     blocks = [(day, days + day) for day in range(days)]
     control, treatment = (correct_leverage(m, blocks=blocks) for m in (control, treatment))
-    c, t = _values(control), _values(treatment)
-    relative = _steady(control, c) and _steady(treatment, t)
-    parts = [_covariance(control, c, relative), _covariance(treatment, t, relative)]
-    df = _df(parts, (control.df, treatment.df))
+    c, t = _estimate_window_values(control), _estimate_window_values(treatment)
+    relative = _is_steady(control, c) and _is_steady(treatment, t)
+    parts = [
+        _estimate_covariance(control, c, relative),
+        _estimate_covariance(treatment, t, relative),
+    ]
+    df = _estimate_df(parts, (control.df, treatment.df))
     effect = np.log(t / c) if relative else t - c
     return Windows(c, t, effect, parts[0] + parts[1], "relative" if relative else "absolute", df)
 
 
-def _values(moments: Moments) -> Floats:
+def _estimate_window_values(moments: Moments) -> Floats:
     days = moments.mean.size // 2
     denominator = moments.mean[days:]
     if np.any(denominator == 0):
@@ -75,7 +78,7 @@ def _values(moments: Moments) -> Floats:
     return np.asarray(moments.mean[:days] / denominator)
 
 
-def _covariance(moments: Moments, values: Floats, relative: bool) -> Floats:
+def _estimate_covariance(moments: Moments, values: Floats, relative: bool) -> Floats:
     """Return the covariance of the values, or of their logs if relative."""
     days = len(values)
     denominator = moments.mean[days:] * (values if relative else 1.0)
@@ -84,7 +87,7 @@ def _covariance(moments: Moments, values: Floats, relative: bool) -> Floats:
     return np.asarray(rows[:, :days] * of_y + rows[:, days:] * of_x)
 
 
-def _df(parts: Sequence[Floats], dfs: Sequence[float]) -> float:
+def _estimate_df(parts: Sequence[Floats], dfs: Sequence[float]) -> float:
     """Return the df of a sum of independent covariance matrices.
 
     Source: Krishnamoorthy and Yu (2004).
@@ -101,8 +104,8 @@ def _df(parts: Sequence[Floats], dfs: Sequence[float]) -> float:
     return (windows + windows**2) / spread if spread > 0 else 1.0
 
 
-def _steady(moments: Moments, values: Floats) -> bool:
-    se = np.sqrt(np.maximum(np.diag(_covariance(moments, values, relative=False)), 0.0))
+def _is_steady(moments: Moments, values: Floats) -> bool:
+    se = np.sqrt(np.maximum(np.diag(_estimate_covariance(moments, values, relative=False)), 0.0))
     return bool(np.all(values > _STEADY * se))
 
 
@@ -118,7 +121,7 @@ def contrast(differences: Floats, covariance: Floats, weights: ArrayLike) -> Eff
         >>> round(contrast(np.array([0.5, 0.3]), sigma, [-1, 1]).statistic, 4)
         -1.5811
     """
-    effect, sigma = finite(differences, _NOT_FINITE), finite(covariance, _NOT_FINITE)
+    effect, sigma = check_finite(differences, _NOT_FINITE), check_finite(covariance, _NOT_FINITE)
     weight = np.asarray(weights, dtype=float)
     variance = float(weight @ sigma @ weight)
     if variance <= 0:
@@ -183,13 +186,13 @@ class Fit(NamedTuple):
     q_p_value: float
 
 
-def trend(times: ArrayLike) -> Shape:
+def build_trend(times: ArrayLike) -> Shape:
     """Draw a straight line: 0 at the first time, 1 a day later."""
     t = np.asarray(times, dtype=float)
     return Shape("trend", 0.0, tuple((t - t.min()).tolist()))
 
 
-def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
+def build_decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
     """Draw decays exp(−t / tau), for tau up to `longest` days."""
     t = np.asarray(times, dtype=float)
     return tuple(
@@ -197,13 +200,13 @@ def decays(times: ArrayLike, longest: float) -> tuple[Shape, ...]:
     )
 
 
-def shocks(times: ArrayLike) -> tuple[Shape, ...]:
+def build_shocks(times: ArrayLike) -> tuple[Shape, ...]:
     """Draw one shock per time: 1 at that time, 0 elsewhere."""
     t = np.asarray(times, dtype=float)
     return tuple(Shape("shock", float(at), tuple((t == at).astype(float).tolist())) for at in t)
 
 
-def rhythm(times: ArrayLike) -> Floats:
+def build_rhythm_columns(times: ArrayLike) -> Floats:
     """Return weekday columns that sum to zero over a whole week, shape (times, 6)."""
     weekday = np.asarray(times).astype(int) % 7
     columns = [(weekday == k).astype(float) - (weekday == 6) for k in range(6)]
@@ -236,20 +239,20 @@ def fit(
     inverse = np.asarray(np.linalg.inv(information), dtype=np.float64)
     coefficients = np.asarray(inverse @ (columns.T @ y), dtype=np.float64)
     q, df = float(np.sum((y - columns @ coefficients) ** 2)), len(y) - columns.shape[1]
-    spread = inverse * _inflation(q, df, free)
-    return Fit(coefficients, spread, q, df, _more(q, 0.0, df, df, free))
+    spread = inverse * _estimate_inflation(q, df, free)
+    return Fit(coefficients, spread, q, df, _test_gain(q, 0.0, df, df, free))
 
 
-def added_p_value(without: Fit, added: Fit, free: float = math.inf) -> float:
+def compare_fits(without: Fit, added: Fit, free: float = math.inf) -> float:
     """Test added columns, from the fits without and with them.
 
     Source: Rao (1973), section 8c.4.
     """
     gain = max(without.q - added.q, 0.0)
-    return _more(gain, added.q, without.df - added.df, without.df, free)
+    return _test_gain(gain, added.q, without.df - added.df, without.df, free)
 
 
-def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float:
+def _test_gain(gain: float, rest: float, columns: int, df: int, free: float) -> float:
     """Test a gain in T² by some of `df` contrasts, given the other contrasts.
 
     The covariance of the contrasts has `free` degrees of freedom. Without other contrasts it is the
@@ -263,7 +266,7 @@ def _more(gain: float, rest: float, columns: int, df: int, free: float) -> float
     return float(special.fdtrc(columns, left, left / columns * gain / (free + rest)))
 
 
-def _inflation(q: float, df: int, free: float) -> float:
+def _estimate_inflation(q: float, df: int, free: float) -> float:
     """Return the variance factor for estimated weights (Rao 1967).
 
     `q` is the weighted sum of squares of the `df` contrasts orthogonal to the coefficients'
@@ -288,7 +291,8 @@ def search(
 
     Example:
         >>> t = np.arange(10)
-        >>> result = search(0.5 * t, np.eye(10), [trend(t), *shocks(t)], np.ones((10, 1)))
+        >>> result = search(0.5 * t, np.eye(10), [build_trend(t), *build_shocks(t)], np.ones((
+        ...     10, 1)))
         >>> result.best.shape.kind, round(result.best.coefficient, 6), result.p_value < 0.01
         ('trend', 0.5, True)
     """
@@ -313,19 +317,19 @@ def search(
     largest_z = max(abs(match.z) for match in matches)
     best = next(match for match in matches if abs(match.z) >= (1 - 1e-9) * largest_z)
     # Simulated, or Bonferroni's if smaller.
-    largest = np.abs(_draws(len(unit)) @ unit).max(axis=1)
-    bonferroni = two_sided(best.z) * unit.shape[1]
-    p_value = float(min(permutation_p_value(largest, best.z), bonferroni))
+    largest = np.abs(_draw_normals(len(unit)) @ unit).max(axis=1)
+    bonferroni = compute_p_value(best.z) * unit.shape[1]
+    p_value = float(min(compute_permutation_p_value(largest, best.z), bonferroni))
     return Search(matches, best, p_value)
 
 
 def _match(shape: Shape, size: float, z: float, rest: float, df: int, free: float) -> Match:
     """Fit one whitened shape, given its size, its z and the residual q."""
-    wider = math.sqrt(_inflation(max(rest, 0.0), df, free))
-    return Match(shape, z / size, wider / size, _normal_score(z / wider, free - df))
+    wider = math.sqrt(_estimate_inflation(max(rest, 0.0), df, free))
+    return Match(shape, z / size, wider / size, _convert_t_to_z(z / wider, free - df))
 
 
-def _normal_score(t: float, df: float) -> float:
+def _convert_t_to_z(t: float, df: float) -> float:
     """Return the z with the p-value of a t."""
     if math.isinf(df):
         return t
@@ -333,13 +337,13 @@ def _normal_score(t: float, df: float) -> float:
 
 
 @cache
-def _draws(times: int) -> Floats:
+def _draw_normals(times: int) -> Floats:
     return np.random.default_rng(_SEED).standard_normal((DRAWS, times))
 
 
 def _whiten(effects: ArrayLike, covariance: ArrayLike, columns: ArrayLike) -> tuple[Floats, Floats]:
     """Whiten effects and columns, so that the noise has variance 1."""
-    y, sigma = finite(effects, _NOT_FINITE), finite(covariance, _NOT_FINITE)
+    y, sigma = check_finite(effects, _NOT_FINITE), check_finite(covariance, _NOT_FINITE)
     x = np.asarray(columns, dtype=float)
     scale = np.sqrt(np.maximum(np.diag(sigma), 0.0))
     if np.any(scale == 0):

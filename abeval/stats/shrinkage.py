@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import special
 
-from abeval.stats.distributions import brentq, check_alpha, two_sided
-from abeval.stats.records import Floats, Interval, Refusal, finite
+from abeval.stats.distributions import brentq, check_alpha, compute_p_value
+from abeval.stats.records import Floats, Interval, Refusal, check_finite
 
 FEWEST = 5
 """With fewer effects no spread is estimated."""
@@ -108,10 +108,10 @@ def prior(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> FittedPrio
         (0.005, 0.018)
     """
     values, errors = _check_effects(effects, ses)
-    fit = spreads(values, errors)
+    fit = fit_spreads(values, errors)
     mean = float(fit.weight @ fit.mean)
     variance = float(fit.weight @ (fit.variance + fit.mean_variance))
-    low, high = _central(fit.mean, np.sqrt(fit.mean_variance), fit.weight, alpha)
+    low, high = _compute_mixture_interval(fit.mean, np.sqrt(fit.mean_variance), fit.weight, alpha)
     levels = alpha / 2, 1 - alpha / 2
     least, most = np.interp(levels, np.cumsum(fit.weight), np.sqrt(fit.variance))
     sd = math.sqrt(variance)
@@ -127,10 +127,10 @@ def shrink(effects: ArrayLike, ses: ArrayLike, alpha: float = 0.05) -> Shrunk:
         [0.014, -0.004, 0.02, 0.002, 0.008, -0.01]
     """
     values, errors = _check_effects(effects, ses)
-    fit = spreads(values, errors)
+    fit = fit_spreads(values, errors)
     whole = np.ones(1)
     each = [_sum(fit, values[[i]], errors[[i]], whole) for i in range(len(values))]
-    ends = [_central(mean, sd, weight, alpha) for mean, sd, weight in each]
+    ends = [_compute_mixture_interval(mean, sd, weight, alpha) for mean, sd, weight in each]
     return Shrunk(
         np.array([weight @ mean for mean, _, weight in each]),
         np.array([end.low for end in ends]),
@@ -161,8 +161,8 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
         raise Refusal("inconsistent", "one choice is needed for each effect")
     if not counts.any():
         return Total(0.0, 0.0, 0.0, 0.0, 0, 0.0)
-    mean, sd, weight = _sum(spreads(values, errors), values, errors, counts)
-    low, high = _central(mean, sd, weight, alpha)
+    mean, sd, weight = _sum(fit_spreads(values, errors), values, errors, counts)
+    low, high = _compute_mixture_interval(mean, sd, weight, alpha)
     naive, value = math.fsum((counts * values).tolist()), float(weight @ mean)
     spread = math.sqrt(float(weight @ (sd**2 + (mean - value) ** 2)))
     return Total(naive, value, low, high, int(np.count_nonzero(counts)), spread)
@@ -183,10 +183,10 @@ def combine(first: tuple[float, float], second: tuple[float, float]) -> Combined
     whole = sum(precisions)
     value = (precisions[0] * first[0] + precisions[1] * second[0]) / whole
     apart = (second[0] - first[0]) / math.hypot(first[1], second[1])
-    return Combined(value, whole**-0.5, two_sided(apart))
+    return Combined(value, whole**-0.5, compute_p_value(apart))
 
 
-def spreads(effects: Floats, ses: Floats) -> Spreads:
+def fit_spreads(effects: Floats, ses: Floats) -> Spreads:
     """Return the posterior of the variance of true effects, on a grid.
 
     The variance is s² (1 / w − 1), with the share w of noise uniform on (0, 1) beforehand, and s²
@@ -219,7 +219,7 @@ def _log_posterior(
 
 
 def _check_effects(effects: ArrayLike, ses: ArrayLike) -> tuple[Floats, Floats]:
-    values, errors = finite(effects), finite(ses)
+    values, errors = check_finite(effects), check_finite(ses)
     if values.ndim != 1 or values.shape != errors.shape:
         raise Refusal("inconsistent", "one standard error is needed for each effect")
     if len(values) < FEWEST:
@@ -247,13 +247,13 @@ def _sum(
     return mean, np.sqrt(variance), fit.weight
 
 
-def _central(mean: Floats, sd: Floats, weight: Floats, alpha: float) -> Interval:
+def _compute_mixture_interval(mean: Floats, sd: Floats, weight: Floats, alpha: float) -> Interval:
     """Return the central interval of a mixture of normals."""
     check_alpha(alpha)
-    return Interval(*(_quantile(mean, sd, weight, q) for q in (alpha / 2, 1 - alpha / 2)))
+    return Interval(*(_solve_quantile(mean, sd, weight, q) for q in (alpha / 2, 1 - alpha / 2)))
 
 
-def _quantile(mean: Floats, sd: Floats, weight: Floats, level: float) -> float:
+def _solve_quantile(mean: Floats, sd: Floats, weight: Floats, level: float) -> float:
     ends = mean + special.ndtri(level) * sd
     low, high = float(ends.min()), float(ends.max())
     if high - low <= 1e-12 * float(sd.max()):

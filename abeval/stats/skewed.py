@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from abeval.stats import distributions
 from abeval.stats.distributions import check_alpha, two_sided_quantile
 from abeval.stats.effects import satterthwaite
-from abeval.stats.means import correct_leverage, gradient, quadratic
+from abeval.stats.means import compute_quadratic_form, correct_leverage, differentiate_ratio
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 
@@ -211,13 +211,13 @@ def _separate_difference(compared: Skewed, ratio: float, difference: float) -> S
     return SeparateDifference(difference, se, cube / se**3)
 
 
-def skewness_if_times(compared: Skewed, ratio: float) -> float:
+def measure_skewness_at_ratio(compared: Skewed, ratio: float) -> float:
     """Return the difference's skewness if treatment is `ratio` times control.
 
     Example:
         >>> arm = Spread(500, 2_000.0, 20_000.0)
         >>> even = Skewed(1.0, 1.0, (Stratum(1.0, arm, arm),), True)
-        >>> skewness_if_times(even, 1.0), round(skewness_if_times(even, 2.0), 2)
+        >>> measure_skewness_at_ratio(even, 1.0), round(measure_skewness_at_ratio(even, 2.0), 2)
         (0.0, 0.14)
     """
     variance = third = 0.0
@@ -243,31 +243,31 @@ def hall(t: float, skewness: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def ends(compared: Skewed, alpha: float) -> Interval:
+def compute_effect_interval(compared: Skewed, alpha: float) -> Interval:
     """Find the smallest and the largest effect not rejected; infinite without an end.
 
     Refusals: `too_few_units` if added values have no end; `zero_variance`.
 
     Example:
         >>> few, many = Spread(3, 54.0, 162.0), Spread(100, 25.0, 0.0)
-        >>> ends(Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True), 0.05).high
+        >>> compute_effect_interval(Skewed(0.5, 3.0, (Stratum(1.0, many, few),), True), 0.05).high
         inf
     """
     check_alpha(alpha)
-    above, below = (_excess(compared, alpha, side) for side in (1, -1))
+    above, below = (_build_excess_function(compared, alpha, side) for side in (1, -1))
     if not compared.scaled:
-        return Interval(_end_of_shift(compared, above, -1), _end_of_shift(compared, below, 1))
+        return Interval(_bound_shift(compared, above, -1), _bound_shift(compared, below, 1))
     if compared.treatment == 0 and below(0.0) <= 0:
-        return Interval(0.0, min(_most_without_any(compared, alpha), 1 - _ROUNDING))
+        return Interval(0.0, min(_bound_empty_ratio(compared, alpha), 1 - _ROUNDING))
     start, low = 0.0, 0.0
     if compared.treatment > 0:
         start = min(max(math.log(compared.treatment / compared.control), -_FAR), _FAR)
         # Values that are never negative cannot fall by more than 100 %.
-        low = math.exp(_last(above, start, -_FAR)) if above(-_FAR) < 0 < above(start) else 0.0
-    return Interval(low, math.exp(_last(below, start, _FAR)) if below(_FAR) <= 0 else math.inf)
+        low = math.exp(_solve_end(above, start, -_FAR)) if above(-_FAR) < 0 < above(start) else 0.0
+    return Interval(low, math.exp(_solve_end(below, start, _FAR)) if below(_FAR) <= 0 else math.inf)
 
 
-def _excess(compared: Skewed, alpha: float, side: int) -> Callable[[float], float]:
+def _build_excess_function(compared: Skewed, alpha: float, side: int) -> Callable[[float], float]:
     """Return a function that is positive at effects a side does not reject."""
     half = math.log10(alpha / 2)
 
@@ -278,24 +278,24 @@ def _excess(compared: Skewed, alpha: float, side: int) -> Callable[[float], floa
     return excess
 
 
-def _end_of_shift(compared: Skewed, excess: Callable[[float], float], side: int) -> float:
+def _bound_shift(compared: Skewed, excess: Callable[[float], float], side: int) -> float:
     difference, here = compared.treatment - compared.control, evaluate_hypothesis(compared, 0.0)
     step = max(here.se, here.separate.se)
     for times in _STEPS:
         end = difference + side * times * step
         if excess(end) < 0:
-            return _last(excess, difference, end)
+            return _solve_end(excess, difference, end)
     raise Refusal("too_few_units", "the interval has no end")
 
 
-def _last(excess: Callable[[float], float], inside: float, outside: float) -> float:
+def _solve_end(excess: Callable[[float], float], inside: float, outside: float) -> float:
     """Find the effect that is just not rejected, on this side of no effect."""
     if min(inside, outside) < 0 < max(inside, outside):
         inside, outside = (0.0, outside) if excess(0.0) > 0 else (inside, 0.0)
     return distributions.brentq(excess, inside, outside, xtol=_ROUNDING * abs(outside - inside))
 
 
-def _most_without_any(compared: Skewed, alpha: float) -> float:
+def _bound_empty_ratio(compared: Skewed, alpha: float) -> float:
     """Return the largest ratio if no treated unit has a value.
 
     At least E[y]² / E[y²] of the units have one, in control and times the ratio in treatment.
@@ -306,7 +306,7 @@ def _most_without_any(compared: Skewed, alpha: float) -> float:
     return -math.log(alpha / 2) * (1 + square / compared.control**2) / units
 
 
-def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
+def convert_end_to_difference(compared: Skewed, ratio: float, reach: float) -> float:
     """Convert an end of the lift's interval to an end of the difference.
 
     Control's value is uncertain too, and independent of the test of a ratio. Its error never
@@ -314,14 +314,14 @@ def difference_at(compared: Skewed, ratio: float, reach: float) -> float:
     interval, plus 1. `reach` is the number of standard errors by which control's value may be off,
     negative for the lower end.
     """
-    base, error = baseline(compared, ratio)
+    base, error = estimate_baseline(compared, ratio)
     end = (ratio - 1) * base
     of_ratio = abs(compared.treatment / compared.control - ratio) * base
     of_base = abs(ratio - 1) * min(abs(reach) * error, 0.99 * base)
     return end + math.copysign(math.hypot(of_ratio, of_base) - of_ratio, reach)
 
 
-def baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
+def estimate_baseline(compared: Skewed, ratio: float) -> tuple[float, float]:
     """Estimate control's value from both variants, given their ratio."""
     variance = 0.0
     for share, control, treatment in compared.strata:
@@ -383,21 +383,21 @@ def strata(
     (
         (control_value, control_moved, control_spreads, control_dfs),
         (treatment_value, treatment_moved, treatment_spreads, treatment_dfs),
-    ) = (_arm(arm, shares, is_ratio, theta) for arm in (control, treatment))
+    ) = (_estimate_arm(arm, shares, is_ratio, theta) for arm in (control, treatment))
     df = math.inf
     if is_ratio:
         spreads = [*control_spreads, *treatment_spreads]
-        df = _df(spreads, [*shares] * 2, [*control_dfs, *treatment_dfs])
+        df = _estimate_df(spreads, [*shares] * 2, [*control_dfs, *treatment_dfs])
     # Covariates move both values to where all units are.
     units = [sum(m.n for m in arm) for arm in (control, treatment)]
     shift = (treatment_moved - control_moved) / sum(units)
     values = control_value + units[1] * shift, treatment_value - units[0] * shift
     pairs = zip(shares, control_spreads, treatment_spreads, strict=True)
-    scaled = all(map(_never_negative, (*control, *treatment))) and min(values) >= 0
+    scaled = all(map(_can_be_nonnegative, (*control, *treatment))) and min(values) >= 0
     return Skewed(*values, tuple(Stratum(*pair) for pair in pairs), scaled, df)
 
 
-def _df(spreads: Sequence[Spread], shares: Sequence[float], dfs: Sequence[float]) -> float:
+def _estimate_df(spreads: Sequence[Spread], shares: Sequence[float], dfs: Sequence[float]) -> float:
     """Return the degrees of freedom of ratios' spreads, by the units that count."""
     terms = [
         share**2 * spread.square / spread.units / (spread.units - 1)
@@ -406,14 +406,14 @@ def _df(spreads: Sequence[Spread], shares: Sequence[float], dfs: Sequence[float]
     return satterthwaite(terms, dfs) if sum(terms) > 0 else math.inf
 
 
-def _arm(
+def _estimate_arm(
     cells: Sequence[Moments], shares: Sequence[float], is_ratio: bool, theta: Sequence[float]
 ) -> tuple[float, float, list[Spread], list[float]]:
     """Return a variant's value, the covariates' part of it, its spreads and their df."""
     terms, coefficients = 2 if is_ratio else 1, np.asarray(theta, dtype=np.float64)
     means = np.array([m.mean[: terms + coefficients.size] for m in cells])
     centre = np.asarray(shares) @ means
-    slope = gradient(centre[:terms]) if is_ratio else np.ones(1)
+    slope = differentiate_ratio(centre[:terms]) if is_ratio else np.ones(1)
     weights = np.concatenate([slope, -coefficients])
     value = float(centre[0] / centre[1]) if is_ratio else float(centre[0])
     spreads, dfs = list[Spread](), list[float]()
@@ -426,12 +426,12 @@ def _arm(
             moments = correct_leverage(moments, float(centre[1]) / share)
         picked = moments.pick(*range(weights.size))
         cube = float(weights @ (weights @ (picked.third @ weights)))
-        spreads.append(Spread(moments.n, quadratic(weights, picked.comoment), cube))
+        spreads.append(Spread(moments.n, compute_quadratic_form(weights, picked.comoment), cube))
         dfs.append(moments.df)
     return value, float(coefficients @ centre[terms:]), spreads, dfs
 
 
-def _never_negative(moments: Moments) -> bool:
+def _can_be_nonnegative(moments: Moments) -> bool:
     """Tell whether variable 0 may be non-negative.
 
     Then E[y]·E[y³] ≥ E[y²]² holds.
@@ -445,7 +445,7 @@ def _never_negative(moments: Moments) -> bool:
     return mean >= 0 and cube >= 0 and mean * cube >= square * square * (1 - _ROUNDING)
 
 
-def skewness(compared: Skewed) -> float:
+def measure_skewness(compared: Skewed) -> float:
     """Return the skewness of the difference over all splits, under no effect.
 
     It is zero at even splits. Welch's test rejects too often on one side and too seldom on the
@@ -453,13 +453,14 @@ def skewness(compared: Skewed) -> float:
 
     Example:
         >>> few = Moments.build_with_third([0, 3])
-        >>> round(skewness(means(Moments.build_with_third([0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
+        >>> round(measure_skewness(means(Moments.build_with_third(
+        ...     [0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
         0.978
     """
     return _spread_of_splits(compared)[1]
 
 
-def skewness_at_effects(compared: Skewed) -> float:
+def measure_skewness_at_effects(compared: Skewed) -> float:
     """Return the larger skewness at a gain and a loss that can be found.
 
     An effect of 2.8 standard errors is found in four of five experiments. If an effect multiplies
@@ -470,25 +471,25 @@ def skewness_at_effects(compared: Skewed) -> float:
         >>> random = np.random.default_rng(1)
         >>> spent = Moments.build_with_third(np.where(random.random(1_000) < 0.03, 9.0, 0.0))
         >>> compared = means(spent, spent)
-        >>> skewness(compared), round(skewness_at_effects(compared), 2)
+        >>> measure_skewness(compared), round(measure_skewness_at_effects(compared), 2)
         (0.0, 0.18)
     """
     if not compared.scaled:
         return 0.0
-    value, _ = baseline(compared, 1.0)
+    value, _ = estimate_baseline(compared, 1.0)
     if value <= 0:
         return 0.0
     effect = FINDABLE * _spread_of_splits(compared)[0] / value
     ratios = (1 + effect, 1 - min(effect, _MOST_LOSS))
-    return max(abs(skewness_if_times(compared, ratio)) for ratio in ratios)
+    return max(abs(measure_skewness_at_ratio(compared, ratio)) for ratio in ratios)
 
 
-def normal_score(compared: Skewed) -> float:
+def convert_test_to_z(compared: Skewed) -> float:
     """Return the z of a normal test with the same p-value.
 
     Example:
         >>> arm = Moments.build_with_third([1.0, 2.0, 3.0, 4.0, 9.0])
-        >>> normal_score(means(arm, arm))
+        >>> convert_test_to_z(means(arm, arm))
         0.0
     """
     test = _evaluate_no_effect(compared)
@@ -498,12 +499,12 @@ def normal_score(compared: Skewed) -> float:
     return test.side * -distributions.quantile(max(10**log10, 1e-300))
 
 
-def variances(compared: Skewed) -> tuple[float, float]:
+def estimate_variances(compared: Skewed) -> tuple[float, float]:
     """Return the sampling variances of both values, under no effect.
 
     Example:
         >>> arm = Moments.build_with_third([1.0, 2.0, 3.0, 4.0, 9.0])
-        >>> [round(variance, 3) for variance in variances(means(arm, arm))]
+        >>> [round(variance, 3) for variance in estimate_variances(means(arm, arm))]
         [1.94, 1.94]
     """
     parts = [
@@ -526,7 +527,7 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
         >>> result.low < result.difference < result.high
         True
     """
-    test, (low, high) = _evaluate_no_effect(compared), interval(compared, alpha)
+    test, (low, high) = _evaluate_no_effect(compared), compute_difference_interval(compared, alpha)
     return Effect(
         control=compared.control,
         treatment=compared.treatment,
@@ -541,7 +542,7 @@ def effect(compared: Skewed, alpha: float = 0.05) -> Effect:
     )
 
 
-def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
+def compute_difference_interval(compared: Skewed, alpha: float = 0.05) -> Interval:
     """Return the differences that the test does not reject.
 
     If the lift has no upper end, the difference's upper end assumes that the treatment adds to
@@ -549,17 +550,17 @@ def interval(compared: Skewed, alpha: float = 0.05) -> Interval:
 
     Example:
         >>> arm = Moments.build_with_third([1.0, 2.0, 3.0, 4.0, 9.0])
-        >>> low, high = interval(means(arm, arm))
+        >>> low, high = compute_difference_interval(means(arm, arm))
         >>> low < 0 < high
         True
     """
     if not compared.scaled or compared.control == 0:
-        return ends(compared._replace(scaled=False), alpha)
-    limits, reach = ends(compared, alpha), two_sided_quantile(alpha)
-    low = difference_at(compared, limits.low, -reach)
+        return compute_effect_interval(compared._replace(scaled=False), alpha)
+    limits, reach = compute_effect_interval(compared, alpha), two_sided_quantile(alpha)
+    low = convert_end_to_difference(compared, limits.low, -reach)
     if math.isinf(limits.high):
-        return Interval(low, ends(compared._replace(scaled=False), alpha).high)
-    return Interval(low, difference_at(compared, limits.high, reach))
+        return Interval(low, compute_effect_interval(compared._replace(scaled=False), alpha).high)
+    return Interval(low, convert_end_to_difference(compared, limits.high, reach))
 
 
 def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
@@ -574,12 +575,12 @@ def lift(compared: Skewed, alpha: float = 0.05) -> Lift:
     """
     if compared.control == 0:
         raise Refusal("control_near_zero", "the control is zero: a relative effect has no meaning")
-    limits = ends(compared, alpha)
+    limits = compute_effect_interval(compared, alpha)
     value = (compared.treatment - compared.control) / abs(compared.control)
     if compared.scaled:
         low, high = (end - 1 for end in limits)
         return Lift(value, low, high, math.isfinite(high), METHOD)
-    base, se = baseline(compared, 1.0)
+    base, se = estimate_baseline(compared, 1.0)
     if abs(base) <= two_sided_quantile(alpha) * se:
         return Lift(value, -math.inf, math.inf, False, METHOD)
     low, high = (end / abs(base) for end in limits)

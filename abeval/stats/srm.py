@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from scipy import special
 
 from abeval.stats.multiplicity import adjust
-from abeval.stats.records import Floats, Refusal, finite
+from abeval.stats.records import Floats, Refusal, check_finite
 
 CHI_SQUARE_MINIMUM = 5.0
 """Smallest expected count for a chi-square test (Cochran 1954)."""
@@ -68,7 +68,7 @@ def chi_square(observed: ArrayLike, weights: ArrayLike) -> SRM:
     return _pearson(counts, counts.sum() * shares, len(shares) - 1)
 
 
-def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
+def check_stratum(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """Test counts by chi-square, or exactly if an expected count is below 5.
 
     With more than two arms the exact test is of each against the others: the smallest p-value is
@@ -76,7 +76,7 @@ def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
     the count; Clopper & Pearson (1934); Bonferroni over arms.
 
     Example:
-        >>> split = believable([291, 9], [99, 1])
+        >>> split = check_stratum([291, 9], [99, 1])
         >>> round(split.p_value, 4), split.is_exact
         (0.0036, True)
     """
@@ -86,12 +86,12 @@ def believable(observed: ArrayLike, weights: ArrayLike) -> SRM:
     test = _pearson(counts, expected, len(shares) - 1)
     if expected.min() >= CHI_SQUARE_MINIMUM:
         return test
-    return test._replace(p_value=split_p_value(counts, shares), is_exact=True)
+    return test._replace(p_value=compute_split_p_value(counts, shares), is_exact=True)
 
 
-def split_p_value(counts: Floats, shares: Floats) -> float:
+def compute_split_p_value(counts: Floats, shares: Floats) -> float:
     """Return the binomial p-value of a split (Bonferroni over arms)."""
-    return strata_p_value(counts[None], shares[None], many=np.inf)
+    return compute_strata_p_value(counts[None], shares[None], many=np.inf)
 
 
 def check_strata(observed: ArrayLike, weights: ArrayLike) -> SRM:
@@ -100,7 +100,7 @@ def check_strata(observed: ArrayLike, weights: ArrayLike) -> SRM:
     The test sums the excess of units over the expected ones over strata, and weighs it by its
     covariance. So a loss that is the same in all strata shows as clearly as in one large stratum.
     If an expected count is below five, and few units are expected in an arm overall, the test is
-    exact (as in `believable`). Counts and weights have the shape (strata, arms).
+    exact (as in `check_stratum`). Counts and weights have the shape (strata, arms).
 
     Example:
         >>> round(check_strata([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
@@ -122,7 +122,7 @@ def check_strata(observed: ArrayLike, weights: ArrayLike) -> SRM:
     statistic = max(float(excess @ inverse @ excess), 0.0)
     shares = planned / planned.sum(axis=1, keepdims=True)
     if are_few(table, shares):
-        return SRM(statistic, df, strata_p_value(table, shares), is_exact=True)
+        return SRM(statistic, df, compute_strata_p_value(table, shares), is_exact=True)
     return SRM(statistic, df, float(special.chdtrc(df, statistic)))
 
 
@@ -138,7 +138,7 @@ def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
     if not table.sum():
         return SRM(0.0, int((planned > 0).any(axis=0).sum()) - 1, 1.0)
-    return believable(table[0], planned[0]) if len(table) == 1 else check_strata(table, planned)
+    return check_stratum(table[0], planned[0]) if len(table) == 1 else check_strata(table, planned)
 
 
 def are_few(table: Floats, shares: Floats) -> bool:
@@ -146,20 +146,24 @@ def are_few(table: Floats, shares: Floats) -> bool:
     expected = table.sum(axis=1, keepdims=True) * shares
     if expected[expected > 0].min() >= CHI_SQUARE_MINIMUM:
         return False
-    return bool(_fewer(table, shares)[np.any(expected > 0, axis=0)].min() < _MANY)
+    return bool(_expect_fewer_units(table, shares)[np.any(expected > 0, axis=0)].min() < _MANY)
 
 
-def strata_p_value(table: Floats, shares: Floats, many: float = _MANY) -> float:
+def compute_strata_p_value(table: Floats, shares: Floats, many: float = _MANY) -> float:
     """Return the p-value over strata, Bonferroni over more than two arms.
 
     An arm with at least `many` expected units is tested against all others with the normal
     distribution.
     """
-    units, few, tests = table.sum(axis=1), _fewer(table, shares), []
+    units, few, tests = table.sum(axis=1), _expect_fewer_units(table, shares), []
     for arm in np.flatnonzero((shares > 0).any(axis=0)):
         counts, arm_shares = table[:, arm], shares[:, arm]
         if few[arm] < many:
-            tests.append(two_sided(int(counts.sum()), [int(n) for n in units], arm_shares.tolist()))
+            tests.append(
+                compute_binomial_p_value(
+                    int(counts.sum()), [int(n) for n in units], arm_shares.tolist()
+                )
+            )
         else:
             excess = np.sum(counts - units * arm_shares)
             variance = np.sum(units * arm_shares * (1 - arm_shares))
@@ -167,13 +171,13 @@ def strata_p_value(table: Floats, shares: Floats, many: float = _MANY) -> float:
     return min(1.0, tests[0] if len(tests) == 2 else len(tests) * min(tests))
 
 
-def _fewer(table: Floats, shares: Floats) -> Floats:
+def _expect_fewer_units(table: Floats, shares: Floats) -> Floats:
     """Return the expected units of each arm, or of all others if fewer."""
     units = table.sum(axis=1, keepdims=True)
     return np.asarray((units * np.minimum(shares, 1 - shares)).sum(axis=0))
 
 
-def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> float:
+def compute_binomial_p_value(observed: int, units: Sequence[int], shares: Sequence[float]) -> float:
     """Return the exact two-sided p-value of a sum of independent binomials.
 
     The work grows with the square of the units on the smaller side, summed over the binomials: it
@@ -182,12 +186,12 @@ def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> f
     function for the Poisson binomial distribution", by convolution.
 
     Example:
-        >>> round(two_sided(1, [3], [0.01]), 6)
+        >>> round(compute_binomial_p_value(1, [3], [0.01]), 6)
         0.029701
     """
     first, chances = 0, np.ones(1)
     for n, share in zip(units, shares, strict=True):
-        start, binomial = _binomial(n, share)
+        start, binomial = _list_binomial_chances(n, share)
         first, chances = first + start, np.convolve(chances, binomial)
     index = observed - first
     if not 0 <= index < chances.size:
@@ -195,7 +199,7 @@ def two_sided(observed: int, units: Sequence[int], shares: Sequence[float]) -> f
     return min(1.0, float(chances[chances <= chances[index] * _ALIKE].sum()))
 
 
-def _binomial(units: int, share: float) -> tuple[int, Floats]:
+def _list_binomial_chances(units: int, share: float) -> tuple[int, Floats]:
     """Return the first count and the probabilities from it on."""
     # Count on the rarer side, where the array is shorter.
     few = min(share, 1 - share)
@@ -209,7 +213,7 @@ def _binomial(units: int, share: float) -> tuple[int, Floats]:
     return (0, chances) if share <= 0.5 else (units - most, chances[::-1])
 
 
-def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]:
+def check_split_at_looks(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]:
     """Test the split at every look; valid however often it is read.
 
     Bayes factor of a Dirichlet-multinomial against the promised multinomial: the always-valid
@@ -220,7 +224,8 @@ def sequential(counts: ArrayLike, weights: Sequence[float]) -> tuple[float, ...]
     arms), or (arms,) for one look; weights in any scale.
 
     Example:
-        >>> [round(p, 6) for p in sequential([[500, 480], [1100, 900], [2300, 1700]], [1, 1])]
+        >>> [round(p, 6) for p in check_split_at_looks(
+        ...     [[500, 480], [1100, 900], [2300, 1700]], [1, 1])]
         [1.0, 0.206859, 3e-06]
     """
     path, shares = _check_counts(np.atleast_2d(np.asarray(counts, dtype=float)), weights)
@@ -311,17 +316,17 @@ def check_segments(
         )
         for i in sorted(range(len(tests)), key=lambda i: (tests[i].p_value, -tests[i].statistic))
     )
-    return SegmentedSRM(homogeneity(table.sum(axis=1), CHI_SQUARE_MINIMUM), rows)
+    return SegmentedSRM(check_homogeneity(table.sum(axis=1), CHI_SQUARE_MINIMUM), rows)
 
 
-def homogeneity(table: Floats, least: float = 0.0) -> SRM:
+def check_homogeneity(table: Floats, least: float = 0.0) -> SRM:
     """Test a table of counts for homogeneity (Pearson 1900).
 
     Rows with an expected count below `least` are taken together. Refusals: `too_few_units` without
     counts.
 
     Example:
-        >>> round(homogeneity(np.array([[90.0, 10.0], [80.0, 20.0]])).p_value, 4)
+        >>> round(check_homogeneity(np.array([[90.0, 10.0], [80.0, 20.0]])).p_value, 4)
         0.0477
     """
     _check_some(table)
@@ -360,7 +365,7 @@ def rank_dimensions(
 def _check_counts(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
     """Return counts, shape (..., arms), and shares of the arms with a positive weight."""
     wrong = "counts and weights must be finite"
-    counts, shares = finite(observed, wrong), finite(weights, wrong)
+    counts, shares = check_finite(observed, wrong), check_finite(weights, wrong)
     if shares.ndim != 1 or counts.shape[-1:] != shares.shape:
         raise Refusal("not_applicable", f"{counts.shape} counts against {shares.shape} weights")
     if np.any(counts < 0) or np.any(shares < 0):

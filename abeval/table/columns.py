@@ -21,7 +21,7 @@ from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import suggest_name, suggest_near_name
 from abeval.logs.prepare import make_expression_error
 from abeval.metrics.definition import Missing
-from abeval.metrics.expressions import expression_problem, parse_expression
+from abeval.metrics.expressions import find_expression_problem, parse_expression
 from abeval.metrics.row_text import list_columns
 
 _MetricSpec = str | Mapping[str, Any]
@@ -132,13 +132,13 @@ class Columns:
         """Write SQL of a number: a column by its name, or an expression."""
         column = self._known.get(text.strip().lower())
         if column is not None and not is_number(self._types[column]):
-            raise self._no_number(column)
+            raise self._make_number_error(column)
         sql = text if column is None else quote_column(column)
         for name in list_columns(sql):
             self.find_column(name)
         return sql
 
-    def _no_number(self, column: str) -> LogError:
+    def _make_number_error(self, column: str) -> LogError:
         """Make the error of a metric whose column is not a number."""
         is_text = self._types[column] == "VARCHAR"
         kind = "text" if is_text else self._types[column]
@@ -210,7 +210,7 @@ class Columns:
 
 def quote_column(column: str) -> str:
     """Write SQL of a column, quoted if its name would be read as something else."""
-    tree = None if expression_problem(column) else parse_expression(column)
+    tree = None if find_expression_problem(column) else parse_expression(column)
     # Of `a--b` SQL reads a comment, and of quotes what is within.
     is_itself = isinstance(tree, exp.Column) and tree.name.lower() == column.lower()
     return column if is_itself else quote(column)

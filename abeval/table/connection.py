@@ -10,7 +10,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from sqlglot import exp
 
-from abeval.engines.duckdb_connection import seconds_left
+from abeval.engines.duckdb_connection import count_seconds_left
 from abeval.errors import ExperimentError, QueryError, mask_secrets
 
 _Rows = Sequence[Sequence[str | None]]
@@ -67,7 +67,7 @@ class Warehouse(NamedTuple):
 
 def _find_server_limit() -> float | None:
     """Return the time limit for a server, in seconds; None without one."""
-    left = seconds_left()
+    left = count_seconds_left()
     # Just later than our own limit, so that ours ends the query with its message.
     return None if left is None else max(left, 0) + 0.5
 
@@ -137,7 +137,7 @@ def _open_clickhouse(
     def ask(sql: str) -> _Rows:
         answer = send(f"{sql}\nformat JSONCompact", _find_server_limit())
         # What was ended may look like an answer without rows.
-        if (left := seconds_left()) is not None and left <= 0:
+        if (left := count_seconds_left()) is not None and left <= 0:
             raise QueryError("ClickHouse did not answer in time")
         return [*json.loads(answer)["data"]]
 

@@ -109,7 +109,9 @@ def sum_counts(table: CountTable, unit: str, name: str) -> Sums:
             metric: _make_entry(outcome, metric not in more, days_are_units)
             for metric, outcome in outcomes.items()
         },
-        segments={} if days_are_units else {words.slug(part): part for part in table.segments},
+        segments={}
+        if days_are_units
+        else {words.slugify_name(part): part for part in table.segments},
         days_are_units=days_are_units,
         questions=tuple(counts.list_questions(table, unit)),
         notes=tuple(_list_notes(table, unused, days_are_units)),
@@ -168,7 +170,7 @@ def _read_cells(table: CountTable, outcome: Outcome, name: str) -> Iterator[_Cel
             y = yy = Fraction(_read_whole(row, outcome.column, where))
         metric = outcome.metric
         if table.metric is not None:
-            metric_name = words.slug(row[table.metric])
+            metric_name = words.slugify_name(row[table.metric])
             metric = metric_name if len(table.outcomes) == 1 else f"{metric_name}_{metric}"
         parts = {part: row[part] for part in table.parts}
         day = "" if table.day is None else row[table.day]
@@ -231,7 +233,7 @@ def _sum_units(cells: Sequence[_Cell], table: CountTable) -> list[Summary]:
     for part in table.segments:
         for value in sorted({cell.parts[part] for cell in cells}):
             part_cells = (cell for cell in cells if cell.parts[part] == value)
-            rows += _add_cells(part_cells, segment=(words.slug(part), value))
+            rows += _add_cells(part_cells, segment=(words.slugify_name(part), value))
     return rows
 
 

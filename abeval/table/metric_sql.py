@@ -16,13 +16,13 @@ from abeval.engines import statement
 from abeval.engines.sql import count_rows, query, quote, read_int, write_case
 from abeval.engines.statement import Recorder
 from abeval.errors import ExperimentError
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
 from abeval.logs.placing_sql import write_assigned_units
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run, open_run
-from abeval.logs.shape import LogSchema, name_row_column, value_columns
+from abeval.logs.shape import LogSchema, find_quantile_columns, name_row_column
 from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
 from abeval.metrics import definition
 from abeval.metrics.definition import CATALOGUE, QUANTILE, UNIT_DAY, Metric, Source, Term
@@ -60,7 +60,7 @@ def write_metric_statements(experiment: Experiment, names: Sequence[str]) -> dic
     # No covariates: the value is that of the period.
     metrics = [
         replace(metric, covariates=(), left_out=(), lacking=())
-        for metric in named_metrics(experiment, names)
+        for metric in find_metrics_by_name(experiment, names)
     ]
     for metric in metrics:
         _check_metric(experiment, metric)
@@ -103,7 +103,7 @@ def write_view_statements(experiment: Experiment, is_absolute: bool = False) -> 
     Raises:
         ExperimentError: No statement gives them, with the reason.
     """
-    metrics = named_metrics(experiment)
+    metrics = find_metrics_by_name(experiment)
     metrics = [*metrics, *spread_metrics(metrics)]
     recorder = Recorder(experiment.engine, experiment.folder, is_absolute)
     with open_run(experiment, {}, engine=recorder) as run:
@@ -173,7 +173,9 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
         return _write_catalogue(recorder, metric.name)
     if metric.source is QUANTILE:
         _write_events(run, schema, metric)
-        return _VALUES["quantile"].format(level=metric.level, scale=definition.scales(metric)[0])
+        return _VALUES["quantile"].format(
+            level=metric.level, scale=definition.list_scales(metric)[0]
+        )
     rows = _write_source_rows(run, prepared, metric)
     terms = {"numerator": metric.value, "denominator": metric.per}
     totals = {
@@ -200,7 +202,7 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
     relation = "unit_values" if metric.cap is None else "capped_values"
     value, per = (
         f"sum({name}){'' if scale == 1 else f' * {scale!r}'}"
-        for name, scale in zip(terms, definition.scales(metric), strict=True)
+        for name, scale in zip(terms, definition.list_scales(metric), strict=True)
     )
     parts = f"{value} as numerator, {per} as denominator" if metric.per else f"{value} as total"
     divisor = f"nullif({per}, 0)" if metric.per else "count(*)"
@@ -212,7 +214,7 @@ def _write_value(run: Run, recorder: Recorder, prepared: Prepared, metric: Metri
 
 def _write_events(run: Run, schema: LogSchema, metric: Metric) -> None:
     """Write the values that a quantile ranks, and how often each occurs."""
-    columns = value_columns(schema, run.experiment, metric)
+    columns = find_quantile_columns(schema, run.experiment, metric)
     value = _pick_by_variant({name: f"i.{column}" for name, column in columns.items()})
     show_rows(run.engine, "valued", {**_PERIOD_COLUMNS, "value": value}, _ROWS)
     run.engine.view("quantile", query(QUANTILE.query))

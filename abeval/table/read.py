@@ -19,15 +19,15 @@ from abeval.drafts.variants import (
 )
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.frames import read_texts
-from abeval.engines.sources import entry, find_files
+from abeval.engines.sources import find_files, write_entry
 from abeval.engines.sql import Engine, cast_query, quote, read_int
-from abeval.engines.text_files import decimal_commas
+from abeval.engines.text_files import find_decimal_commas
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import check_read_options, make_source, parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, suggest_name
 from abeval.experiment.sources import ROW_UNIT
-from abeval.files import real
+from abeval.files import resolve_path
 from abeval.logs.coarser import NAMES
 from abeval.table.columns import TABLE, Columns, TableOptions, read_measures, read_segments
 
@@ -95,7 +95,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
     # Ids and names of variants in text files are read as the analysis reads them.
     log = {**check_read_options(options.read), "columns": {"variant": options.variant}}
     if path is not None:
-        log["path"] = str(real(path))
+        log["path"] = str(resolve_path(path))
     elif options.read:
         raise ExperimentError("read says how a file is read, but there is a frame", "remove it")
     source = make_source(log).map_unit(options.unit or ROW_UNIT)
@@ -130,8 +130,11 @@ def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
         # Without named metrics, a column of text would silently be none.
         if metrics is None or column.lower() in metrics
     ]
-    for column, example in decimal_commas(TABLE, texts, engine.rows).items():
-        hint = f"if that is a decimal comma: {entry(TABLE, 'decimal', ',')}; if not, name metrics"
+    for column, example in find_decimal_commas(TABLE, texts, engine.rows).items():
+        hint = (
+            f"if that is a decimal comma: {write_entry(TABLE, 'decimal', ',')}; if not, "
+            f"name metrics"
+        )
         if not is_csv:
             hint = "write numbers where the table is made"
         elif options.read.get("decimal") == ",":

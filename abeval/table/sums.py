@@ -17,15 +17,15 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.load import make_source, parse_experiment
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, suggest_name
 from abeval.experiment.sources import ROW_UNIT, LogSource
-from abeval.files import real
+from abeval.files import resolve_path
 from abeval.inference.judge import judge
 from abeval.logs.accounting import DayRows
 from abeval.logs.placing import list_planned_splits
-from abeval.metrics.definition import ColumnTerm, Kind, Metric, rounding
+from abeval.metrics.definition import ColumnTerm, Kind, Metric, find_rounding_step
 from abeval.results.analysis import Result
 from abeval.table.columns import TABLE, TableOptions, list_specs, quote_column
 from abeval.table.counts import Summary, Sums, check_bounds, parse_day, sum_counts
@@ -201,7 +201,7 @@ def _add_table(engine: DuckDBEngine, source: object, variant: str) -> None:
     if isinstance(source, LogSource):
         engine.add_log(TABLE, source.model_copy(update={"columns": columns}))
     elif isinstance(source, str | Path):
-        path = str(real(Path(source)))
+        path = str(resolve_path(Path(source)))
         engine.add_log(TABLE, make_source({"path": path, "columns": columns}))
     else:
         engine.add_frame(TABLE, source, make_source({"columns": columns}))
@@ -340,7 +340,7 @@ _TEXTS = ("value", "numerator", "denominator")
 
 def judge_sums(experiment: Experiment, table: Sums) -> Result:
     """Analyse sums by metric, variant and day."""
-    return judge(*aggregate_sums(experiment, named_metrics(experiment), table))
+    return judge(*aggregate_sums(experiment, find_metrics_by_name(experiment), table))
 
 
 def aggregate_sums(
@@ -417,7 +417,9 @@ def _fit_metric(metric: Metric, rows: Sequence[Summary], table: Sums) -> Metric 
     steps = _find_steps(rows)
     value, per = (
         ColumnTerm(
-            "sum", float(steps[letter]), rounded=steps[letter] != _STEP and rounding(metric) > 0
+            "sum",
+            float(steps[letter]),
+            rounded=steps[letter] != _STEP and find_rounding_step(metric) > 0,
         )
         for letter in "yx"
     )

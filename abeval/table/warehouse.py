@@ -21,7 +21,7 @@ from abeval.engines.sql import Engine, literal, query, quote, write_case
 from abeval.engines.statement import Recorder, check_dialect
 from abeval.engines.warehouse_rules import find_strange_part
 from abeval.errors import ExperimentError, LogError, QueryError
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT, LogSource
 from abeval.inference.judge import judge
@@ -85,7 +85,7 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
         QueryError: The warehouse does not answer.
     """
     has_before = experiment.is_unit_table or experiment.pre_period is not None
-    sums.check_supported(experiment, named_metrics(experiment), has_before)
+    sums.check_supported(experiment, find_metrics_by_name(experiment), has_before)
     step("connecting")
     with closing(connect(uri)) as warehouse:
         query = write_sums_statement(experiment, warehouse.target)
@@ -94,7 +94,7 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     step("inference")
     answer = sums.parse_summaries(query.columns, rows, "the warehouse's answer")
     judged_experiment, metrics, aggregates = sums.aggregate_sums(
-        experiment, named_metrics(experiment), Sums("the warehouse", answer)
+        experiment, find_metrics_by_name(experiment), Sums("the warehouse", answer)
     )
     size = sum(len((cell or "").encode()) for row in rows for cell in row)
     notes = (
@@ -111,7 +111,7 @@ def write_sums_statement(experiment: Experiment, target: Target) -> SumsStatemen
     Raises:
         ExperimentError: One statement cannot do what the experiment asks for.
     """
-    metrics = named_metrics(experiment)
+    metrics = find_metrics_by_name(experiment)
     has_before = experiment.is_unit_table or experiment.pre_period is not None
     # The sums of a look are those of any other plan.
     sums.check_supported(experiment.single_look, metrics, has_before)
@@ -132,7 +132,7 @@ def write_value_statement(experiment: Experiment, name: str, target: Target) -> 
     Raises:
         ExperimentError: The metric is more than sums of rows.
     """
-    (metric,) = named_metrics(experiment, [name])
+    (metric,) = find_metrics_by_name(experiment, [name])
     metric = replace(metric, covariates=())
     if metric.cap is not None:
         what = f"{name} is capped, and one statement in {target.dialect} cannot"
@@ -228,7 +228,7 @@ def _list_refusals(experiment: Experiment, metrics: Sequence[Metric]) -> Iterato
     """Yield the metrics that one statement cannot sum, and why."""
     adjusts = experiment.inference.adjust != "none"
     for metric in metrics:
-        terms = definition.row_terms(metric)
+        terms = definition.list_row_terms(metric)
         odd = next((odd for term in terms if (odd := _find_strange(term.expression))), None)
         if not metric.is_mean_or_ratio or metric.source not in _SOURCES or metric.among:
             yield metric.name, "it is more than sums of rows"
@@ -265,7 +265,9 @@ class _Writer:
         experiment, recorder = self.experiment, self.recorder
         sources = {name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ}
         tables = {name: _parse_table(name, log) for name, log in sources.items()}
-        texts = [term.expression for metric in metrics for term in definition.row_terms(metric)]
+        texts = [
+            term.expression for metric in metrics for term in definition.list_row_terms(metric)
+        ]
         columns = {
             name: self._write_log(name, log, tables[name], texts) for name, log in sources.items()
         }
@@ -382,7 +384,9 @@ class _Writer:
         cells = self._write_sums(schema, metrics, most=1)
         value, *per = (
             f"cast({cells[column][metric.name]} as double){'' if scale == 1 else f' * {scale!r}'}"
-            for column, scale in zip(("sum_y", "sum_x"), definition.scales(metric), strict=True)
+            for column, scale in zip(
+                ("sum_y", "sum_x"), definition.list_scales(metric), strict=True
+            )
             if column in cells
         )
         parts = {"numerator": value, "denominator": per[0]} if per else {"total": value}
@@ -503,7 +507,7 @@ def _list_products(letters: Collection[str], most: int) -> Iterator[tuple[str, .
 def _find_scale(metric: Metric, index: int) -> float:
     """Return the value of one counted unit of y, x or c."""
     unit_scales = [term.scale for term in metric.covariates if isinstance(term, RowTerm)]
-    return (*definition.scales(metric), *unit_scales, definition.scales(metric)[0])[index]
+    return (*definition.list_scales(metric), *unit_scales, definition.list_scales(metric)[0])[index]
 
 
 def _parse_table(name: str, log: LogSource) -> exp.Table:

@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 
-from abeval.inference.context import ramps
+from abeval.inference.context import list_ramps
 from abeval.inference.trust.groups import balance
-from abeval.inference.trust.split import unexplained_words
+from abeval.inference.trust.split import explain_ambiguous_split
 from abeval.logs.placing import knows_assignment
 from abeval.logs.run import Run
 from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
@@ -42,7 +42,7 @@ class MetricOverTime:
     weeks: tuple[records.WeekSinceEntry, ...] = ()
 
 
-def windows(
+def analyze_windows(
     run: Run,
     metrics: Sequence[Metric],
     widths: Sequence[int],
@@ -59,7 +59,7 @@ def windows(
         # Windows are of single units, whose variance says nothing of randomised clusters.
         reason = "clustered: windows are of single units, and clusters were randomised"
     elif not knows_assignment(run.experiment) and (split_periods := find_entry_periods(read)):
-        reason = f"split_changed: {unexplained_words(run.experiment, split_periods)}"
+        reason = f"split_changed: {explain_ambiguous_split(run.experiment, split_periods)}"
     if reason:
         refused |= {metric.name: reason for metric in given}
         given = ()
@@ -80,7 +80,7 @@ def _build_time_result(line: Timeline, metrics: Sequence[Metric]) -> records.Tim
     parts = [part for metric in metrics for part in follow_metric(line, metric)]
     # Those without a verdict come last.
     parts.sort(key=lambda part: part.stability is None)
-    clocks = [cut.clock_rows(line, metrics, clock) for clock in line.clocks]
+    clocks = [cut.estimate_clock_effects(line, metrics, clock) for clock in line.clocks]
     rows = [*(part.windows for part in parts), *(rows for rows, _ in clocks)]
     return records.TimeResult(
         schema_version=records.TIME_SCHEMA_VERSION,
@@ -93,9 +93,9 @@ def _build_time_result(line: Timeline, metrics: Sequence[Metric]) -> records.Tim
         windows=tuple(chain(*rows)),
         looks=tuple(row for part in parts for row in part.looks),
         events=tuple(row for part in parts for row in part.events),
-        ramps=_ramps(line),
+        ramps=_list_split_periods(line),
         refused=_explain_refusals(line, metrics),
-        notes=tuple(_notes(line, metrics)),
+        notes=tuple(_write_notes(line, metrics)),
         rhythms=tuple(row for _, tests in clocks for row in tests),
         weeks=tuple(week for part in parts for week in part.weeks),
         before=balance(experiment, metrics, line.before),
@@ -109,7 +109,7 @@ def follow_metric(line: Timeline, metric: Metric) -> list[MetricOverTime]:
     control, strata, by_day = line.experiment.control, line.strata, line.metrics.get(metric.name)
     if by_day is None:
         # Its days do not add up, and have no known covariance.
-        axis = axes.calendar(None, control, strata, line.days, line.partial)
+        axis = axes.build_calendar_axis(None, control, strata, line.days, line.partial)
         cut_windows = {key: windows for key, windows in line.cuts.items() if key[0] == metric.name}
         return [
             _follow_windows(line, axes.Course(metric, variant, axis), windows)
@@ -117,7 +117,7 @@ def follow_metric(line: Timeline, metric: Metric) -> list[MetricOverTime]:
         ]
     treatments = line.experiment.treatments
     skewness_inputs = {name: line.find_skewness(metric, name) for name in treatments}
-    axis, since = axes.since_entry(by_day, control, strata), []
+    axis, since = axes.build_entry_axis(by_day, control, strata), []
     for name, of_variant in skewness_inputs.items():
         course = axes.Course(metric, name, axis, of_variant)
         windows = axes.compute_windows(course, line.rule, line.widths)
@@ -125,7 +125,7 @@ def follow_metric(line: Timeline, metric: Metric) -> list[MetricOverTime]:
         since.append((rows, change.find_decay(course)))
     # Sums by days since entry and those of the calendar are large: one is gone before the other.
     del axis, course
-    axis = axes.calendar(by_day.sum_days(), control, strata, line.days, line.partial)
+    axis = axes.build_calendar_axis(by_day.sum_days(), control, strata, line.days, line.partial)
     courses = [axes.Course(metric, name, axis, inputs) for name, inputs in skewness_inputs.items()]
     return [_follow_calendar(line, *pair) for pair in zip(courses, since, strict=True)]
 
@@ -153,10 +153,10 @@ def _follow_calendar(
     looks = _looks(line, course, windows)
     sign_share, significance_share = change.compare_rolling_windows(metric, rows)
     dated = () if series is None else line.experiment.events
-    events = tuple(change.event_row(course, event, series) for event in dated if series)
+    events = tuple(change.compare_event_days(course, event, series) for event in dated if series)
     verdict = replace(
         verdict,
-        window_days=peeking.window_needed(looks, line.days),
+        window_days=peeking.find_conclusion_day(looks, line.days),
         sign_share=sign_share,
         significance_share=significance_share,
     )
@@ -169,7 +169,7 @@ def _looks(
     """Return the looks; none where no test has both ends."""
     experiment = line.experiment
     alpha, spending = experiment.alpha, experiment.inference.spending
-    days = line.looks or peeking.planned_days(experiment, line.days)
+    days = line.looks or peeking.list_look_days(experiment, line.days)
     share = None
     if experiment.period is not None:
         # The log may be longer than the planned period.
@@ -181,10 +181,10 @@ def _looks(
         return ()
 
 
-def _ramps(line: Timeline) -> tuple[Ramp, ...]:
+def _list_split_periods(line: Timeline) -> tuple[Ramp, ...]:
     """Return the split periods; all days are one where the split did not change."""
     if line.split_periods:
-        return ramps(line.split_periods)
+        return list_ramps(line.split_periods)
     units = {name: int(entered.sum()) for name, entered in line.entry_counts.items()}
     total = max(sum(units.values()), 1)
     return (Ramp(line.days[0], line.days[-1], {name: n / total for name, n in units.items()}),)
@@ -205,7 +205,7 @@ def _explain_refusals(line: Timeline, metrics: Sequence[Metric]) -> dict[str, st
     return {name: changed if text == no_days[name] else text for name, text in refused.items()}
 
 
-def _notes(line: Timeline, metrics: Sequence[Metric]) -> Iterator[str]:
+def _write_notes(line: Timeline, metrics: Sequence[Metric]) -> Iterator[str]:
     if line.split_periods and line.metrics:
         yield (
             "Traffic shares changed during the experiment: units are compared within "

@@ -14,7 +14,7 @@ from abeval.metrics.definition import Metric
 from abeval.results import format as fmt
 from abeval.results import windows as records
 from abeval.stats import shapes
-from abeval.stats.distributions import two_sided
+from abeval.stats.distributions import compute_p_value
 from abeval.stats.effects import effect_from_difference
 from abeval.stats.records import Bools, Floats, Integers, Refusal
 from abeval.time.peeking import conclude
@@ -65,7 +65,7 @@ class Series:
         """Return a constant, and from two whole weeks on a weekly rhythm."""
         if len(self.weeks) < 2:
             return self.ones
-        return np.hstack([self.ones, shapes.rhythm(self.times)])
+        return np.hstack([self.ones, shapes.build_rhythm_columns(self.times)])
 
 
 class Change(NamedTuple):
@@ -103,14 +103,16 @@ def _build_series(course: Course) -> Series:
     # With no more units than days, the covariance of days has no inverse.
     if min(control.n, treatment.n) <= len(days):
         raise Refusal("too_few_units", f"{len(days)} days need more units than days")
-    return Series(np.array(days), shapes.window_effects(control, treatment), _whole_weeks(days))
+    return Series(
+        np.array(days), shapes.estimate_window_effects(control, treatment), _list_whole_weeks(days)
+    )
 
 
-def _whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+def _list_whole_weeks(days: Sequence[int]) -> tuple[tuple[int, ...], ...]:
     """Find complete weeks from the first day on, as indices into `days`.
 
     Example:
-        >>> [len(week) for week in _whole_weeks(range(1, 17))], _whole_weeks([0, 2, 3])
+        >>> [len(week) for week in _list_whole_weeks(range(1, 17))], _list_whole_weeks([0, 2, 3])
         ([7, 7], ())
     """
     index = {day: i for i, day in enumerate(days)}
@@ -126,8 +128,8 @@ def _find_change(series: Series) -> Change:
     times = series.times
     # A decay that takes longer looks like a trend.
     longest = (times[-1] + 1 - times[0]) * _SETTLED
-    decays = shapes.decays(times - times[0], longest)
-    candidates = [shapes.trend(times), *decays, *shapes.shocks(times)]
+    decays = shapes.build_decays(times - times[0], longest)
+    candidates = [shapes.build_trend(times), *decays, *shapes.build_shocks(times)]
     design, odd_days = series.nuisance, list[int]()
     search = series.search(candidates, design)
     # Kept from the first search: later ones are chosen by what it found.
@@ -141,16 +143,16 @@ def _find_change(series: Series) -> Change:
     return Change(p_value, shape, search.matches, tuple(sorted(odd_days)), design)
 
 
-def _drifts_on(series: Series, change: Change) -> bool:
+def _has_trend_beside_decay(series: Series, change: Change) -> bool:
     """Tell whether a trend remains beside a decay."""
     if change.shape is None or change.kind != "decay":
         return False
     with_decay = np.column_stack([change.design, change.shape.shape.values])
     try:
-        search = series.search([shapes.trend(series.times)], with_decay)
+        search = series.search([shapes.build_trend(series.times)], with_decay)
     except Refusal:
         return False
-    return two_sided(search.best.z) < _LEVEL
+    return compute_p_value(search.best.z) < _LEVEL
 
 
 def has_effect(arms: Pair) -> bool:
@@ -236,7 +238,7 @@ def _list_weeks(course: Course, series: Series) -> tuple[records.WeekSinceEntry,
     )
 
 
-def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
+def _mark_event_days(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     """Tell whether each day of the series touches the event."""
     start, end = (str(bound.date()) for bound in event.bounds)
     # An event that ends at midnight does not touch the day that then begins.
@@ -246,9 +248,9 @@ def _inside(event: Event, series: Series, labels: Sequence[str]) -> Bools:
     )
 
 
-def event_row(course: Course, event: Event, series: Series) -> records.EventRow:
+def compare_event_days(course: Course, event: Event, series: Series) -> records.EventRow:
     """Test the effect inside an event against the effect outside."""
-    inside = _inside(event, series, course.axis.labels)
+    inside = _mark_event_days(event, series, course.axis.labels)
     row = records.EventRow(course.metric.name, course.variant, event.name, int(inside.sum()))
     if row.days in (0, len(inside)):
         where = "no" if not row.days else "every"
@@ -286,24 +288,24 @@ def judge_stability(course: Course, decay: Decay) -> tuple[records.Stability, Se
     try:
         series = _build_series(course)
         change = _find_change(series)
-        row = _evidence(bare, series, change, course.axis.labels)
+        row = _gather_evidence(bare, series, change, course.axis.labels)
     except Refusal as refusal:
         return replace(bare, reason=str(refusal)), None
-    verdict, reason = _verdict(series, change, row, decay, course.metric.unit)
+    verdict, reason = _choose_verdict(series, change, row, decay, course.metric.unit)
     return replace(row, verdict=verdict, reason=reason), series
 
 
-def _evidence(
+def _gather_evidence(
     bare: records.Stability, series: Series, change: Change, labels: Sequence[str]
 ) -> records.Stability:
     """Return the numbers that a verdict rests on."""
     windows = series.windows
-    late = shapes.contrast(windows.effect, windows.covariance, _late_less_early(series))
+    late = shapes.contrast(windows.effect, windows.covariance, _weigh_late_against_early(series))
     level = series.fit(series.nuisance)
-    slope = series.search([shapes.trend(series.times)], series.nuisance).best
+    slope = series.search([shapes.build_trend(series.times)], series.nuisance).best
     rhythm = None
     if len(series.weeks) >= 2:
-        rhythm = shapes.added_p_value(series.fit(series.ones), level, windows.df)
+        rhythm = shapes.compare_fits(series.fit(series.ones), level, windows.df)
     return replace(
         bare,
         scale=windows.scale,
@@ -313,7 +315,7 @@ def _evidence(
         effect_se=math.sqrt(level.covariance[0, 0]),
         wald_p_value=level.q_p_value,
         slope=slope.coefficient,
-        slope_p_value=two_sided(slope.z),
+        slope_p_value=compute_p_value(slope.z),
         late_less_early=late.difference,
         late_less_early_low=late.low,
         late_less_early_high=late.high,
@@ -325,7 +327,7 @@ def _evidence(
     )
 
 
-def _late_less_early(series: Series) -> Floats:
+def _weigh_late_against_early(series: Series) -> Floats:
     """Weigh late whole weeks against early ones, or halves without two."""
     weeks, days = series.weeks, len(series.times)
     early, late = list(range(days // 2)), list(range(days - days // 2, days))
@@ -337,7 +339,7 @@ def _late_less_early(series: Series) -> Floats:
     return weights
 
 
-def _verdict(
+def _choose_verdict(
     series: Series, change: Change, row: records.Stability, decay: Decay, unit: str
 ) -> tuple[records.StabilityVerdict, str]:
     weeks, windows = row.weeks, series.windows
@@ -347,7 +349,7 @@ def _verdict(
         tau = novelty.tau
         return "settling", f"the effect changes with days since entry, time constant {tau:g} days"
     if change.shape is not None:
-        if change.kind == "trend" or _drifts_on(series, change):
+        if change.kind == "trend" or _has_trend_beside_decay(series, change):
             return "drifting", f"the effect changes steadily over the days{caveat}"
         tau = change.shape.shape.at
         return "settling", f"the effect changed early, with a time constant of {tau:g} days{caveat}"
@@ -357,9 +359,9 @@ def _verdict(
     size = 1.0 if relative else float(np.mean(np.abs(windows.control)))
     reach = max(abs(row.effect or 0.0), _TOLERANCE * size)
     width = ((row.late_less_early_high or 0.0) - (row.late_less_early_low or 0.0)) / 2
-    change_of = fmt.margin(reach, relative, unit)
+    change_of = fmt.format_margin(reach, relative, unit)
     if width > reach:
-        seen = fmt.margin(width, relative, unit)
+        seen = fmt.format_margin(width, relative, unit)
         return "too_early", f"a change of {change_of} would not have been detected (± {seen})"
     apart = f", apart from {', '.join(row.shocks)}" if row.shocks else ""
     return "stable", f"no change detected{apart}; a change of {change_of} or more would have shown"

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import Aggregates
-from abeval.aggregates.collect import listed_items
+from abeval.aggregates.collect import read_item_ids
 from abeval.aggregates.quantiles import compute_quantiles, find_ranked_values
 from abeval.aggregates.reach import Reach
 from abeval.aggregates.source_values import sum_units
@@ -52,7 +52,7 @@ def cut_windows(
     ]
     for source, group in group_rows(chosen, lambda metric: metric.source).items():
         step(f"windows of {source}, one by one")
-        read = _READERS.get(source, _totals)(daily, group)
+        read = _READERS.get(source, _build_totals_reader)(daily, group)
         # Items × groups in every window are many: the catalogue has no rolling ones.
         for kind, span in list_spans(len(daily.days), () if source is CATALOGUE else widths):
             units = _find_active_units(daily, span, by_entry=kind == "cumulative")
@@ -89,11 +89,11 @@ _Reader = Callable[[Aggregates, Span, Places], Aggregates]
 """Function that adds the sums of a window to its unit counts."""
 
 
-def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
+def _build_catalogue_reader(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
     """Make a reader of who was shown what in a window, windows in the order of `list_spans`."""
     catalogue = daily.read.rows.catalogue
     # Items that could have been shown, over the whole log.
-    size = len(listed_items(daily.read) | {*catalogue.reach.items})
+    size = len(read_item_ids(daily.read) | {*catalogue.reach.items})
     days = range(daily.first, daily.first + len(daily.days))
     first_days = (catalogue.select_day(day, days[0]) for day in days)
     # A cumulative window adds its last day to the window before: the log is not read for it again.
@@ -110,7 +110,7 @@ def _catalogue(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader
     return add_window
 
 
-def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
+def _build_quantiles_reader(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
     """Make a reader of the quantiles of a window."""
     events = find_ranked_values(daily.read, metrics)
 
@@ -122,7 +122,7 @@ def _quantiles(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader
     return add_window
 
 
-def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
+def _build_totals_reader(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
     """Make a reader of a window's totals by unit, with earlier values."""
     table = daily.table
     source = metrics[0].source
@@ -150,12 +150,12 @@ def _totals(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
     return add_window
 
 
-_READERS = {CATALOGUE: _catalogue, QUANTILE: _quantiles}
+_READERS = {CATALOGUE: _build_catalogue_reader, QUANTILE: _build_quantiles_reader}
 
 _NAMES = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def _hours(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
+def _sum_by_hour(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
     """Sum metrics of impressions by local hour of the day."""
     step("hours of the day")
     read, all_metrics = daily.read, daily.metrics
@@ -170,12 +170,12 @@ def _hours(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
         labels=tuple(f"{hour:02d}:00" for hour in range(HOURS)),
         days=(len(daily.days),) * HOURS,
         partial=(bool(daily.partial),) * HOURS,
-        metrics=_clock(daily, metrics, hours, {UNIT_DAY: columns}),
+        metrics=_sum_by_clock(daily, metrics, hours, {UNIT_DAY: columns}),
         refused=[metric.name for metric in all_metrics if metric not in metrics],
     )
 
 
-def _weekdays(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
+def _sum_by_weekday(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
     """Sum every metric that has days by weekday."""
     weekday = np.array([date.fromisoformat(day).weekday() for day in daily.days])
     metrics = [m for m in daily.metrics if m.source in daily.by_day]
@@ -186,13 +186,13 @@ def _weekdays(daily: time_sums.DailyLogs, step: Step) -> time_sums.ClockSums:
         labels=_NAMES,
         days=tuple(np.bincount(weekday, minlength=7).tolist()),
         partial=tuple(number in partial for number in range(7)),
-        metrics=_clock(daily, metrics, (table.unit, weekday[table.day], 7), columns),
+        metrics=_sum_by_clock(daily, metrics, (table.unit, weekday[table.day], 7), columns),
     )
 
 
 CLOCKS: Mapping[time_sums.By, Callable[[time_sums.DailyLogs, Step], time_sums.ClockSums]] = {
-    "hour": _hours,
-    "weekday": _weekdays,
+    "hour": _sum_by_hour,
+    "weekday": _sum_by_weekday,
 }
 
 
@@ -200,7 +200,7 @@ def _is_row_metric(metric: Metric) -> bool:
     return all(isinstance(term, RowTerm | None) for term in (metric.value, metric.per))
 
 
-def _clock(
+def _sum_by_clock(
     daily: time_sums.DailyLogs,
     metrics: Sequence[Metric],
     rows: tuple[NDArray[np.integer], NDArray[np.integer], int],
@@ -223,10 +223,10 @@ def _clock(
         )
         for source, source_columns in columns.items()
     }
-    return {m.name: time_sums.metric_days(m, values[m.source], table) for m in metrics}
+    return {m.name: time_sums.build_metric_days(m, values[m.source], table) for m in metrics}
 
 
-def clock_rows(
+def estimate_clock_effects(
     line: time_sums.Timeline, metrics: Sequence[Metric], clock: time_sums.ClockSums
 ) -> tuple[list[WindowRow], list[Rhythm]]:
     """Return the effect in every hour or weekday, and a test of equality."""
@@ -257,7 +257,7 @@ def _test_rhythm(course: Course) -> Rhythm:
         return replace(rhythm, reason=why)
     try:
         # The same units are in several hours, so the effects are correlated.
-        windows = shapes.window_effects(*course.sum_each_day(positions))
+        windows = shapes.estimate_window_effects(*course.sum_each_day(positions))
         constant = np.ones((len(positions), 1))
         level = shapes.fit(windows.effect, windows.covariance, constant, windows.df)
     except Refusal as refusal:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.sums import exact_gram, exact_sums
+from abeval.aggregates.sums import sum_gram_exactly, sum_products_exactly
 from abeval.logs.unit_arrays import Integers
 from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Floats
@@ -188,7 +188,7 @@ class DaySums:
         active_counts = zip(is_active.sum(axis=1).tolist(), starts, strict=True)
         counts = [size if entered else n for n, (_, entered) in active_counts]
         flat, begins = [column.ravel() for column in columns], np.arange(len(starts)) * size
-        sums = exact_sums(flat, _PRODUCTS[len(columns)], begins)
+        sums = sum_products_exactly(flat, _PRODUCTS[len(columns)], begins)
         windows = list[Moments]()
         for i, (n, *found) in enumerate(zip(counts, *sums.values(), strict=True)):
             # A metric per unit divides by the units that count: its x is 1.
@@ -206,7 +206,7 @@ class DaySums:
         tables = self.y, self.x, self.active
         y, x, active = (t[day_index + 1, units] - t[day_index, units] for t in tables)
         columns = [*y, *x]
-        gram = exact_gram([np.ones_like(columns[0]), *columns])
+        gram = sum_gram_exactly([np.ones_like(columns[0]), *columns])
         n, scales = int(gram[0, 0]), np.repeat(self.scales, len(days))
         moments = Moments.from_sums(n, gram[0, 1:].tolist(), gram[1:, 1:].tolist(), scales.tolist())
         if self.is_per_unit:

@@ -14,13 +14,13 @@ from abeval.experiment.sections import Period
 from abeval.inference.looks import (
     START_PRECISION,
     START_UNITS,
-    planned_fractions,
-    relative_error,
+    estimate_relative_error,
+    list_planned_fractions,
 )
 from abeval.metrics.definition import Direction, Metric
 from abeval.results.windows import Declared, Look
 from abeval.stats import sequential, skewed
-from abeval.stats.distributions import two_sided
+from abeval.stats.distributions import compute_p_value
 from abeval.stats.records import Effect, Interval, Refusal
 from abeval.stats.sequential import Spending
 from abeval.stats.skewed import Skewed
@@ -56,7 +56,7 @@ class Snapshot(NamedTuple):
         if self.values is None:
             return self.effect.difference
         # Of skewed values, the difference that has their p-value in a normal test.
-        return skewed.normal_score(self.values) * self.effect.se
+        return skewed.convert_test_to_z(self.values) * self.effect.se
 
     def interval(self, half: float) -> Interval:
         """Return the interval with half-width `half` in a normal test.
@@ -69,7 +69,9 @@ class Snapshot(NamedTuple):
         effect = self.effect
         if self.values is None:
             return Interval(effect.difference - half, effect.difference + half)
-        return skewed.interval(self.values, max(two_sided(half / effect.se), _SMALLEST))
+        return skewed.compute_difference_interval(
+            self.values, max(compute_p_value(half / effect.se), _SMALLEST)
+        )
 
 
 class AlwaysValidLook(NamedTuple):
@@ -94,7 +96,7 @@ def take_snapshots(metric: Metric, windows: Sequence[Window]) -> list[Snapshot]:
         variances = (0.0, 0.0) if comparison.spread is None else comparison.spread[:2]
         total = units[0] * effect.control + units[1] * effect.treatment
         scale = abs(total) / sum(units) if metric.kind == "mean" else 1.0
-        error = relative_error(effect, variances, units)
+        error = estimate_relative_error(effect, variances, units)
         looks.append(Snapshot(day, effect, scale, error, comparison.permuted))
     return looks
 
@@ -124,7 +126,7 @@ def follow(
     if planned_share is None:
         scales = [look.effect.se * START_PRECISION / look.error for look in kept]
     # A clock that would run backwards stands still.
-    clock = np.maximum.accumulate(sequential.information(ses, scales))
+    clock = np.maximum.accumulate(sequential.measure_information(ses, scales))
     if planned_share is not None:
         # The interval is tightest at the information that the plan comes to at the last look's
         # pace.
@@ -152,7 +154,7 @@ def look_rows(
     alpha: float,
 ) -> tuple[Look, ...]:
     """Return one row per day; looks on planned days have their bound."""
-    bounds = _planned_bounds(held, days, spending, alpha)
+    bounds = _bound_looks(held, days, spending, alpha)
     direction, rows = course.metric.direction, []
     for snapshot, look, share in held:
         effect, bound = snapshot.effect, bounds.get(snapshot.day + 1)
@@ -188,7 +190,7 @@ def count_days(period: Period) -> float:
     return (end - start) / timedelta(days=1)
 
 
-def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:
+def list_look_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]:
     """List the days, from 1, whose end has the data of a planned look.
 
     A look at a date, or at a share of the period, takes in the whole day.
@@ -198,11 +200,11 @@ def planned_days(experiment: Experiment, days: Sequence[str]) -> tuple[int, ...]
     start, length = experiment.period.bounds[0], count_days(experiment.period)
     # Days count from the first of the log, looks from the start of the period.
     late = (start.date() - date.fromisoformat(days[0])).days
-    shares = planned_fractions(experiment)
+    shares = list_planned_fractions(experiment)
     return tuple(sorted({late + math.ceil(share * length - 1e-9) for share in shares}))
 
 
-def _planned_bounds(
+def _bound_looks(
     looks: Sequence[AlwaysValidLook], planned: Sequence[int], spending: Spending, alpha: float
 ) -> dict[int, float]:
     """Return day → critical z of each planned look so far (Lan and DeMets)."""
@@ -234,7 +236,7 @@ def conclude(direction: Direction, low: float, high: float) -> Declared:
     return "better" if (low > 0) == (direction.sign > 0) else "worse"
 
 
-def window_needed(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
+def find_conclusion_day(looks: Sequence[Look], labels: Sequence[str]) -> int | None:
     """Count days until the always-valid conclusion was reached and stayed."""
     if not looks or looks[-1].always_declares == "unclear":
         return None

@@ -12,14 +12,14 @@ from abeval.aggregates.collect import Collected
 from abeval.aggregates.metric_queries import ReadLogs
 from abeval.aggregates.source_values import SourceValues, find_unit_day_rows
 from abeval.aggregates.sums import DAY, WHOLE, MomentsByPeriod, index_rows, make_moments_by_period
-from abeval.aggregates.unit_rows import row_sums
-from abeval.aggregates.wanted import plan_sums, refusals
+from abeval.aggregates.unit_rows import collect_row_sums
+from abeval.aggregates.wanted import find_refusals, plan_sums
 from abeval.bounds import MAX_WINDOW_DAYS
-from abeval.engines.builders import local_ms
+from abeval.engines.builders import convert_to_local_ms
 from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Key, Rule
-from abeval.inference.context import partial_days
+from abeval.inference.context import find_partial_days
 from abeval.inference.means_and_ratios import estimate
 from abeval.inference.outlook import Growth, list_dates
 from abeval.logs.accounting import check_all_counted, check_some_left, count_log_rows, list_days
@@ -27,8 +27,8 @@ from abeval.logs.placing import SplitPeriods, find_enrollment_periods
 from abeval.logs.prepare import Prepared, prepare
 from abeval.logs.run import Run
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Clusters, Groups, Integers, Labels, pack_key
-from abeval.logs.units import sub_buckets
-from abeval.metrics.definition import CATALOGUE, Metric, Source, Term, UnitTerm, scales
+from abeval.logs.units import assign_sub_buckets
+from abeval.metrics.definition import CATALOGUE, Metric, Source, Term, UnitTerm, list_scales
 from abeval.progress import Step
 from abeval.results.record import group_rows
 from abeval.stats.moments import Moments
@@ -54,15 +54,15 @@ def read_logs(
     plan = plan_sums(run.experiment, of_rows, prepared)._replace(spreads=())
     bucket = np.zeros(0, dtype=np.int16)
     if CATALOGUE in plan.sources:
-        bucket = sub_buckets(run.engine, run.experiment, prepared.assignment.units.hash)
-    return ReadLogs(run, prepared, row_sums(run, prepared, plan, bucket, by_day))
+        bucket = assign_sub_buckets(run.engine, run.experiment, prepared.assignment.units.hash)
+    return ReadLogs(run, prepared, collect_row_sums(run, prepared, plan, bucket, by_day))
 
 
 def split_given(
     read: ReadLogs, metrics: Sequence[Metric]
 ) -> tuple[tuple[Metric, ...], dict[str, str]]:
     """Separate the metrics that the logs can give, and say why not others."""
-    lacks = refusals(metrics, read.schema.needs_met(read.experiment.unit))
+    lacks = find_refusals(metrics, read.schema.needs_met(read.experiment.unit))
     why = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()}
     return tuple(metric for metric in metrics if metric.name not in why), why
 
@@ -187,7 +187,9 @@ def load_days(
     first = (date.fromisoformat(days[0]) - date(1970, 1, 1)).days
     entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
     has_entry = units.first_ms != NO_FIRST
-    entry[has_entry] = local_ms(units.first_ms[has_entry], experiment.timezone) // _DAY_MS
+    entry[has_entry] = (
+        convert_to_local_ms(units.first_ms[has_entry], experiment.timezone) // _DAY_MS
+    )
     active = read.prepared.days
     chosen = np.flatnonzero(active.in_period & (active.day != NO_DAY))
     table = DailyTable(
@@ -272,15 +274,15 @@ def build_timeline(daily: DailyLogs) -> Timeline:
 def _list_metric_days(daily: DailyLogs) -> dict[str, MetricDays]:
     """Return the values of each metric that has days, by name."""
     dated = [metric for metric in daily.metrics if metric.source in daily.by_day]
-    return {m.name: metric_days(m, daily.by_day[m.source], daily.table) for m in dated}
+    return {m.name: build_metric_days(m, daily.by_day[m.source], daily.table) for m in dated}
 
 
-def metric_days(metric: Metric, values: SourceValues, table: DailyTable) -> MetricDays:
+def build_metric_days(metric: Metric, values: SourceValues, table: DailyTable) -> MetricDays:
     """Return the values of a metric on the rows of a table."""
     among, size = values.included_units(metric), len(table.unit)
     y, x = (np.broadcast_to(value, size) for value in values.pair(metric, values.now))
     kept = table if among is None else table.restrict_to(among)
-    return MetricDays(kept, y, x, scales(metric), per_unit=metric.per is None)
+    return MetricDays(kept, y, x, list_scales(metric), per_unit=metric.per is None)
 
 
 def _sum_before(
@@ -290,7 +292,9 @@ def _sum_before(
     rows = index_rows(values.sum_cells(metrics, WHOLE, before=True))
     periods = len(daily.split_periods) or 1
     totals = {metric.name: rows[metric.name, WHOLE][""] for metric in metrics}
-    return {m.name: make_moments_by_period(totals[m.name], periods, scales(m), 2) for m in metrics}
+    return {
+        m.name: make_moments_by_period(totals[m.name], periods, list_scales(m), 2) for m in metrics
+    }
 
 
 def _sum_thirds(
@@ -302,7 +306,7 @@ def _sum_thirds(
 
     def moments(metric: Metric, name: str) -> dict[str, Mapping[str, Moments]]:
         cells = rows.get((metric.name, name), {})
-        worth = scales(metric)
+        worth = list_scales(metric)
         return {cell: make_moments_by_period(cells[cell], 1, worth, 2)[0] for cell in cells}
 
     return {m.name: axes.ThirdMoments(moments(m, DAY), moments(m, WHOLE)[""]) for m in metrics}
@@ -326,7 +330,9 @@ def _list_days(
             "set or shorten [period]; a row with a wrong time may be the cause",
         )
     days = tuple(str(first + timedelta(days=i)) for i in range(size))
-    return days, frozenset({*partial_days(experiment, with_units)} | ({*days} - {*active_days}))
+    return days, frozenset(
+        {*find_partial_days(experiment, with_units)} | ({*days} - {*active_days})
+    )
 
 
 def find_growth_by_metric(
@@ -356,7 +362,7 @@ def _find_cluster_growth(
     read, totals = collected.logs, collected.aggregates
     experiment, dates = read.experiment, list_dates(totals)
     size, units = len(dates), [float(len(clusters.variant))] * len(dates)
-    ended = size - (size > 1 and dates[-1] in partial_days(experiment, totals.days))
+    ended = size - (size > 1 and dates[-1] in find_partial_days(experiment, totals.days))
     growths = dict[str, Growth]()
     daily_metrics = [m for m in metrics if m.source.daily and m.name not in totals.refused]
     for source, group in group_rows(daily_metrics, lambda metric: metric.source).items():
@@ -398,7 +404,7 @@ def find_growth(
     windows = (
         sums.sum_windows(control, range(min(day + 1, cohorts)), day, [(0, True)])[0] for day in days
     )
-    estimates = [_relative(metric, moments) for moments in windows]
+    estimates = [_find_relative_variance(metric, moments) for moments in windows]
     estimated = [estimate for estimate in estimates if estimate is not None]
     if not estimated:
         return {}
@@ -411,7 +417,7 @@ def find_growth(
     return {metric.name: Growth([*units], values, spreads, is_total=is_total, ended=ended)}
 
 
-def _relative(metric: Metric, control: Moments) -> tuple[float, float] | None:
+def _find_relative_variance(metric: Metric, control: Moments) -> tuple[float, float] | None:
     """Return control's value, and its unit variance over its square."""
     try:
         value, variance, units, _ = estimate(metric, control)

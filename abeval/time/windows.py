@@ -219,7 +219,7 @@ class Course:
         return means_and_ratios.compare_moments(metric, *pair, rule, skewness=skewness)
 
 
-def calendar(
+def build_calendar_axis(
     sums: DaySums | None,
     control: str,
     strata: Strata,
@@ -231,7 +231,7 @@ def calendar(
     return Axis("calendar", tuple(days), sums, control, strata, tuple(range(len(days))), marked)
 
 
-def since_entry(metric: MetricDays, control: str, strata: Strata) -> Axis:
+def build_entry_axis(metric: MetricDays, control: str, strata: Strata) -> Axis:
     """Make the axis of days since each unit's entry.
 
     It has as many ages as days were observed; at each, only cohorts that have reached it are

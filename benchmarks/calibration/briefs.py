@@ -4,7 +4,7 @@ import json
 from typing import cast
 
 import abeval
-from abeval.brief import brief_json
+from abeval.brief import write_brief_json
 from abeval.results import codes
 from abeval.results.analysis import Result
 from benchmarks.runner import Record, Table
@@ -21,7 +21,7 @@ def measure_world(name: str, repetitions: int, seed: int) -> Record:
     """Compare the decisions of a brief with those of its result."""
     study = WORLDS[name]().first()
     result = cast("Result", study.analysis)
-    text = brief_json(result, study.outlook)
+    text = write_brief_json(result, study.outlook)
     told = {row["variant"]: row["decision"] for row in json.loads(text)["decisions"]}
     words = {verdict.variant: codes.describe_code(verdict.decision) for verdict in result.verdicts}
     is_told = told == {variant: word.replace(" ", "_") for variant, word in words.items()}

@@ -14,7 +14,7 @@ import abeval
 from abeval.experiment.load import parse_experiment
 from abeval.inference.compare import compare
 from abeval.simulate.stores import RATE
-from abeval.stats.distributions import two_sided
+from abeval.stats.distributions import compute_p_value
 from benchmarks.runner import Record, Table
 from tests.worlds.clusters import ARMS, WORLDS, World, analysis_of, drawn_users, entries
 
@@ -42,7 +42,7 @@ def judged(world: World, seed: int, *, by_cluster: bool) -> Judged:
         ends.append(effect)
     null, effect = ends
     covered = effect.low <= RATE * LIFT <= effect.high
-    by_t = two_sided(null.statistic, null.df) <= experiment.alpha
+    by_t = compute_p_value(null.statistic, null.df) <= experiment.alpha
     return Judged(null.p_value <= experiment.alpha, covered, effect.high - effect.low, by_t)
 
 

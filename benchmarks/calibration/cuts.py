@@ -16,7 +16,7 @@ import pandas as pd
 
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.builtin import load_builtin_metrics
 from abeval.results.analysis import Result
 from abeval.stats import composition, multiplicity
 from abeval.stats.moments import Moments
@@ -198,7 +198,7 @@ def level_of(units: Units, splits: int, seed: int = 0, alpha: float = 0.05) -> L
 
 def _cells(units: Units, treated: Bools) -> list[Comparison]:
     """The cells with enough units, as `inference/segments.py` compares them."""
-    metric, compared = builtin_metrics(30, 30)["ctr"], []
+    metric, compared = load_builtin_metrics(30, 30)["ctr"], []
     for clicks, impressions in zip(units.clicks.T, units.impressions.T, strict=True):
         there = impressions > 0
         control, treatment = (

@@ -11,7 +11,7 @@ from abeval.stats import (
     multiplicity,
     srm,
 )
-from abeval.stats.distributions import two_sided
+from abeval.stats.distributions import compute_p_value
 from abeval.stats.records import Estimate
 from benchmarks.calibration.outcome import ALPHA, Outcome, Promise, nominal, outcomes
 from tests.worlds.users import STRATA, Split, arms, pool
@@ -53,7 +53,7 @@ def families(seed: int, runs: int, tests: int = 10) -> list[Outcome]:
     rng = np.random.default_rng([seed, 17])
     methods: tuple[multiplicity.Method, ...] = get_args(multiplicity.Method)
     z = np.sqrt(0.5) * (rng.normal(size=(runs, tests)) + rng.normal(size=(runs, 1)))
-    p_values = np.array([[two_sided(x) for x in row] for row in z])
+    p_values = np.array([[compute_p_value(x) for x in row] for row in z])
     weights = np.where(np.arange(tests) < 2, 4.0, 1.0)
     adjusted = [[multiplicity.adjust(p, method).min() for p in p_values] for method in methods]
     weighted = [multiplicity.adjust_weighted(p, weights).min() for p in p_values]
@@ -96,7 +96,7 @@ def tables(seed: int, runs: int, strata: int = 4) -> list[Outcome]:
     flags = np.zeros((1, runs), dtype=bool)
     for run in range(runs):
         units = rng.poisson(sizes, size=(2, strata))
-        flags[0, run] = composition.same_shares(units.astype(float)) <= ALPHA
+        flags[0, run] = composition.compare_segment_shares(units.astype(float)) <= ALPHA
     data = f"{strata} strata of 4,000 down to 200 units a variant"
     return outcomes(nominal("simpson.same_shares"), data, flags)
 
@@ -106,7 +106,9 @@ def exact_split(seed: int, runs: int, units: int = 300) -> list[Outcome]:
     rng = np.random.default_rng([seed, 23])
     treated = rng.binomial(units, 0.5, size=runs).tolist()
     half = np.array([0.5, 0.5])
-    p_values = np.array([[srm.split_p_value(np.array([units - n, n]), half) for n in treated]])
+    p_values = np.array(
+        [[srm.compute_split_p_value(np.array([units - n, n]), half) for n in treated]]
+    )
     return outcomes([("srm_exact.of_split", "at_most")], f"{units} units, 50/50", p_values <= ALPHA)
 
 

@@ -20,7 +20,12 @@ from abeval.simulate.interleaved import (
     make_draft,
     show,
 )
-from abeval.stats.interleaving import preference, symmetry, units_in_test, units_needed
+from abeval.stats.interleaving import (
+    check_symmetry,
+    plan_preference_units,
+    plan_test_units,
+    preference,
+)
 from abeval.stats.means import estimate_ratio
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
@@ -148,8 +153,13 @@ def users_needed(
     arms = [estimate_ratio(_clicks(side, own.alone(side))) for side in (0, 1)]
     difference = float(own.alone(1).sum() - own.alone(0).sum()) / len(own.lists)
     per_unit = sum(arm.variance * arm.units for arm in arms)
-    planned = units_in_test(one.clicks, seen.value)
-    return own.lift, units_needed(seen), 2 * per_unit * (QUANTILES / difference) ** 2, planned
+    planned = plan_test_units(one.clicks, seen.value)
+    return (
+        own.lift,
+        plan_preference_units(seen),
+        2 * per_unit * (QUANTILES / difference) ** 2,
+        planned,
+    )
 
 
 def _clicks(seed: int, chances: Floats, users: int = 20_000) -> Moments:
@@ -173,7 +183,7 @@ def found(share: float, seeds: int = 200) -> float:
     told = 0
     for seed in range(seeds):
         one = log(seed, world(seed, (1.0, 1.0)), forced(share, seed))
-        told += symmetry(one.first_b - one.first_a) <= 0.003
+        told += check_symmetry(one.first_b - one.first_a) <= 0.003
     return told / seeds
 
 

@@ -154,13 +154,13 @@ def has_begun(path: Path) -> Bools:
 def reject_freely(path: Path) -> Bools:
     """Return which looks reject without a plan."""
     growth = np.maximum(1.0, (START_PRECISION / path.precision) ** 2)
-    critical = np.sqrt(sequential.critical_from_start(1.0, ALPHA) ** 2 + np.log(growth))
+    critical = np.sqrt(sequential.find_bound_from_start(1.0, ALPHA) ** 2 + np.log(growth))
     return np.asarray(has_begun(path) & (np.abs(path.z) >= critical))
 
 
 def reject_planned(path: Path, units: int) -> Bools:
     """Return which looks reject with a planned number of units."""
-    clock = sequential.tuning(ALPHA) ** 2 * path.total / units
+    clock = sequential.tune_mixture(ALPHA) ** 2 * path.total / units
     critical = np.sqrt(2 * (clock + 1) / clock * (0.5 * np.log1p(clock) - np.log(ALPHA)))
     return np.asarray(has_begun(path) & (np.abs(path.z) >= critical))
 

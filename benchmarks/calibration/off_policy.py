@@ -17,10 +17,10 @@ from abeval.stats.off_policy import (
     Policy,
     Rows,
     check_support,
+    compute_importance_weights,
     cross_fit,
     diagnose,
     estimate,
-    importance_weights,
 )
 from abeval.stats.records import Floats, Integers, Refusal
 from benchmarks.runner import Record, Table
@@ -87,7 +87,7 @@ def outcomes(world: World, seed: int) -> dict[str, str]:
     of_rows = reward, logged[drawn.item], evaluated[drawn.item], drawn.user
     found = dict[str, str]()
     try:
-        weights = importance_weights(*of_rows[1:3])
+        weights = compute_importance_weights(*of_rows[1:3])
         check_support(diagnose(reward, weights, drawn.user, 0.0))
     except Refusal as refusal:
         return dict.fromkeys(NAMES, refusal.reason)

@@ -59,7 +59,7 @@ def measure_powers(part: str, repetitions: int, seed: int, users: int = 600) -> 
         before, after = unit_sums(log, 0), unit_sums(log, 1)
         half = rng.permutation(users) < users // 2
         for name in before:
-            difference = means.paired_difference(
+            difference = means.compare_within_units(
                 Moments.of(*before[name], *after[name]), means.ratio(0, 1), means.ratio(2, 3)
             )
             effect[name].append(difference.difference)

@@ -127,7 +127,7 @@ def _follow(
     differences: Floats, ses: Floats, scales: Floats, planned: float
 ) -> list[sequential.AlwaysValid]:
     """Every look; a clock that would run backwards stands still."""
-    clock = np.maximum.accumulate(sequential.information(ses, scales)) / planned
+    clock = np.maximum.accumulate(sequential.measure_information(ses, scales)) / planned
     looks = zip(differences.tolist(), ses.tolist(), clock.tolist(), strict=True)
     return [sequential.confidence_sequence(*look, ALPHA) for look in looks]
 
@@ -157,7 +157,7 @@ def _positions(looks: Looks, days: Integers) -> Integers:
 
 
 def _information(looks: Looks, days: Integers) -> Floats:
-    return sequential.information(looks.ratio_se)[_positions(looks, days)]
+    return sequential.measure_information(looks.ratio_se)[_positions(looks, days)]
 
 
 def mismatch(seed: int, runs: int, looks: int) -> list[Outcome]:
@@ -170,7 +170,7 @@ def mismatch(seed: int, runs: int, looks: int) -> list[Outcome]:
         treated = rng.binomial(arrivals, weights[1])
         path = np.cumsum(np.stack([arrivals - treated, treated], axis=1), axis=0)
         flags[:, run] = (
-            srm.sequential(path, weights)[-1] <= ALPHA,
+            srm.check_split_at_looks(path, weights)[-1] <= ALPHA,
             srm.chi_square(path[-1].tolist(), weights).p_value <= ALPHA,
         )
     return [

@@ -15,7 +15,7 @@ from scipy.special import ndtr
 from abeval.api import LoadedExperiment
 from abeval.inference.comparison import Rule
 from abeval.inference.means_and_ratios import compare_moments
-from abeval.inference.outlook import Growth, detectable
+from abeval.inference.outlook import Growth, solve_detectable_effect
 from abeval.inference.scorecard import build_rows
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Metric, RowTerm
@@ -122,10 +122,10 @@ def growths(seed: int, users: str) -> dict[Metric, Growth]:
 
 def effects_of(of: Growth, days: int) -> tuple[float, float]:
     """The effect that so many days find in 80 %: by growth, and by the whole log's spread."""
-    reach = design.mde_from_se(1.0)
+    reach = design.compute_mde(1.0)
     error = (4 / of.after(days).information) ** 0.5
     whole = (4 * of.spreads[-1] / of.after(days).units) ** 0.5
-    return detectable(error, 1.0, two_sided_quantile(0.05), 0.5), whole * reach
+    return solve_detectable_effect(error, 1.0, two_sided_quantile(0.05), 0.5), whole * reach
 
 
 class Arms(NamedTuple):

@@ -74,7 +74,7 @@ def replays(seed: int, runs: int, share: float) -> list[Outcome]:
         sums = np.stack([np.bincount(bucket, c, minlength=count) for c in products], axis=1)
         units = np.bincount(bucket, minlength=count)
         resplits = max(1, runs // 20)
-        replayed = replay.aa_replay(units, sums[:, None, :], share, resplits, seed=log)
+        replayed = replay.replay_aa_tests(units, sums[:, None, :], share, resplits, seed=log)
         p_values.append(replayed.p_values.ravel())
     rejected = np.concatenate(p_values) <= ALPHA
     data = f"20,000 users at {100 * share:g} %, {count:,} sub-buckets"

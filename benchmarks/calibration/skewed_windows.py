@@ -15,7 +15,13 @@ from abeval.metrics.definition import Metric
 from abeval.stats.moments import Moments
 from abeval.stats.records import Bools, Floats, Integers
 from abeval.time.daily_table import Span
-from abeval.time.windows import Course, ThirdMoments, calendar, find_skewness_inputs, since_entry
+from abeval.time.windows import (
+    Course,
+    ThirdMoments,
+    build_calendar_axis,
+    build_entry_axis,
+    find_skewness_inputs,
+)
 from benchmarks.runner import Record, Table
 from tests.worlds.days import Arm, metric_days
 from tests.worlds.users import Split
@@ -68,12 +74,12 @@ def courses(control: Units, treatment: Units, known: bool = True) -> tuple[Cours
         True,
     )
     strata = ((*range(DAYS),),)
-    axis = calendar(by_day.sum_days(), "a", strata, labels, frozenset())
+    axis = build_calendar_axis(by_day.sum_days(), "a", strata, labels, frozenset())
     what = None
     if known:
         what = find_skewness_inputs(METRIC, _thirds(arms, labels), Arms("a", "b"), labels)
     return Course(METRIC, "b", axis, what), Course(
-        METRIC, "b", since_entry(by_day, "a", strata), what
+        METRIC, "b", build_entry_axis(by_day, "a", strata), what
     )
 
 

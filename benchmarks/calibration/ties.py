@@ -15,7 +15,7 @@ import numpy as np
 from abeval.stats import effects, quantiles
 from abeval.stats.means import estimate_ratio as ratio
 from abeval.stats.moments import Moments
-from abeval.stats.quantiles import PARTS, Step, quantile_position
+from abeval.stats.quantiles import PARTS, Step, locate_quantile
 from abeval.stats.records import Effect, Estimate, Floats, Integers, Refusal
 from benchmarks.runner import Record, Table
 from tests.worlds import array_quantiles as arrays
@@ -103,7 +103,7 @@ def mid_quantiles(arms: Sequence[Arm], level: float) -> list[quantiles.SidedEsti
 
 
 def _counts(arm: Arm, level: float) -> Moments | None:
-    at = quantile_position(arm.values.size, level)
+    at = locate_quantile(arm.values.size, level)
     step = arm.step(at)
     if step is None:
         return None
@@ -115,10 +115,10 @@ def _counts(arm: Arm, level: float) -> Moments | None:
 
 def _sided(arm: Arm, level: float, effect: float) -> quantiles.SidedEstimate:
     n = arm.values.size
-    places = [quantile_position(n, at) for at in (level, *quantiles.ends(n, level, effect))]
+    places = [locate_quantile(n, at) for at in (level, *quantiles.ends(n, level, effect))]
     steps = [arm.step(at) for at in places]
     if None in steps:
-        raise quantiles.beyond(n, level)
+        raise quantiles.explain_no_quantile(n, level)
     value, low, high = (
         step.value(at) for step, at in zip(steps, places, strict=True) if step is not None
     )
@@ -158,7 +158,7 @@ def _test(effect: Effect, truth: float) -> Test:
 def true_values(kind: str, grain: float, factor: float, units: int = 1_000_000) -> list[float]:
     """The quantiles of the mid-distribution of a very large log."""
     arm = clicks(kind, grain, units, factor, np.random.default_rng(99))
-    places = [quantile_position(arm.values.size, level) for level in LEVELS]
+    places = [locate_quantile(arm.values.size, level) for level in LEVELS]
     return [math.nan if (step := arm.step(at)) is None else step.value(at) for at in places]
 
 

@@ -88,8 +88,8 @@ def clustered_quantiles(seed: int, runs: int, split: Split) -> list[Outcome]:
             control, treatment = quantiles.clustered(*arms, level=nu)
             rejected[i, run] = quantiles.compare(control, treatment, ALPHA).p_value <= ALPHA
             larger = max(control, treatment, key=lambda e: e.units)
-            low = effects.interval(larger.value, larger.below).low
-            high = effects.interval(larger.value, larger.above).high
+            low = effects.compute_interval(larger.value, larger.below).low
+            high = effects.compute_interval(larger.value, larger.above).high
             covered[i, run] = low <= true[nu] <= high
     tests = nominal(*(f"quantiles.clustered, p{100 * nu:g} of dwell" for nu in levels))
     return outcomes(tests, f"{split}, coverage of one variant's value", rejected, covered)

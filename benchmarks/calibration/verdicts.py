@@ -13,7 +13,7 @@ from abeval.inference.comparison import Rule
 from abeval.metrics.definition import INCREASE, Metric, RowTerm
 from abeval.time.analysis import follow_metric
 from abeval.time.peeking import follow, take_snapshots
-from abeval.time.windows import Course, calendar, compute_windows
+from abeval.time.windows import Course, build_calendar_axis, compute_windows
 from benchmarks.runner import Record, Table
 from tests.worlds.days import (
     DAYS,
@@ -56,7 +56,9 @@ def looks_of(seed: int, metric: Metric, units: int = 3000) -> tuple[bool, bool, 
     """Whether looks at an A/A experiment reject: always-valid, naive, on the last day only."""
     values = days_of(units_of(WORLDS[0], seed, units), per_unit=metric.kind == "mean")
     labels = [str(day) for day in range(DAYS)]
-    axis = calendar(values.sum_days(), "control", (tuple(range(DAYS)),), labels, frozenset())
+    axis = build_calendar_axis(
+        values.sum_days(), "control", (tuple(range(DAYS)),), labels, frozenset()
+    )
     windows = compute_windows(Course(metric, "treatment", axis), Rule(), ())
     held = follow(take_snapshots(metric, windows), 0.05)
     p_values = [snapshot.effect.p_value for snapshot, _, _ in held]

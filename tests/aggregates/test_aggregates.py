@@ -24,7 +24,7 @@ from abeval.aggregates.sums import (
 )
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.logs.run import Run
 from abeval.stats.moments import Moments
 from tests.logs.small import analyze, small_log
@@ -43,7 +43,7 @@ def aggregate(log: pd.DataFrame, **entries: object) -> Aggregates:
     }
     experiment = parse_experiment({**base, **entries})
     engine = DuckDBEngine(experiment.engine)
-    metrics = chosen_metrics(experiment)
+    metrics = list_scorecard_metrics(experiment)
     try:
         return collect(Run(experiment, engine, {"impressions": log}), metrics)
     finally:

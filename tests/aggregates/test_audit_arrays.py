@@ -9,10 +9,10 @@ from abeval.aggregates.audit_arrays import (
     CLUSTERS,
     AuditedUnits,
     HourlyRows,
+    count_hour_rows,
     find_machines,
-    hour_rows,
     list_shares,
-    machine_shares,
+    sum_machine_shares,
 )
 from abeval.logs.unit_arrays import NONE, Labels
 from abeval.stats.faults import Sums
@@ -71,7 +71,7 @@ def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> No
     hours = [DAY_0 + 24 * day + 23 for day in range(10)]
     rows_of = [1 << day for day in range(10)]
     shown = hours_of([0] * 10 + [1], [*hours, 0], [*rows_of, 5_000], untimed=1)
-    rows = list(hour_rows(units(3, 4), shown, np.ones((1, 2, CLUSTERS), np.int64)))
+    rows = list(count_hour_rows(units(3, 4), shown, np.ones((1, 2, CLUSTERS), np.int64)))
     before, after = counted(rows, "day_before"), counted(rows, "day_after")
     assert before["2024-10-12"] == (1, 1 << 8, sum(rows_of[1:8]))
     assert after["2024-10-12"] == (1, 1 << 8, 1 << 9)
@@ -83,7 +83,7 @@ def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> No
 def test_hours_of_a_ramp_are_counted_by_the_stretch_in_which_units_entered() -> None:
     shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 6], [3, 2, 5])
     both = units(0, 1)._replace(split_period=np.array([0, 1]))
-    rows = list(hour_rows(both, shown, both.sum_groups(shown.unit, shown.impressions)))
+    rows = list(count_hour_rows(both, shown, both.sum_groups(shown.unit, shown.impressions)))
     first, second = (counted(rows, f"hour_of_stretch:{number}") for number in (0, 1))
     assert (first[str(DAY_0)], first[str(DAY_0 + 6)]) == ((1, 3, 3), (1, 2, 2))
     assert second == {str(DAY_0 + 6): (1, 5, 5)}
@@ -95,7 +95,7 @@ def test_hours_of_a_ramp_are_counted_by_the_stretch_in_which_units_entered() -> 
 def test_the_mean_direction_of_the_clock_is_that_of_the_hours() -> None:
     shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 12], [3, 2, 5])
     both = units(0, 1, device=[0, 1])
-    rows = list(hour_rows(both, shown, both.sum_groups(shown.unit, shown.impressions)))
+    rows = list(count_hour_rows(both, shown, both.sum_groups(shown.unit, shown.impressions)))
     whole, of_device = counted(rows, "rhythm"), counted(rows, "rhythm:device")
     assert (whole["cos 0"], whole["sin 0"]) == ((2, 3_000 - 5_000, 10), (2, 2_000, 10))
     assert (of_device["cos 0 x"], of_device["cos 0 y"]) == ((1, 3_000, 5), (1, -5_000, 5))
@@ -182,7 +182,7 @@ def test_machines_make_a_share_of_all_that_their_variant_has() -> None:
     by_day_and_night = [*range(DAY_0, DAY_0 + 22)]
     shown = hours_of([0, 1, 3, *[2] * 22], [DAY_0] * 3 + by_day_and_night, [10, 20, 7, *[6] * 22])
     found = find_machines(everyone, shown, *NO_LISTS, DAY_MS)
-    rows = list(machine_shares(everyone, found, shown, has_clicks=True))
+    rows = list(sum_machine_shares(everyone, found, shown, has_clicks=True))
     assert counted(rows, "machine") == {
         "impressions": (3, 132, 162),
         "clicks": (3, 66, 81),

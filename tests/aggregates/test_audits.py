@@ -12,7 +12,7 @@ from abeval.aggregates.audit_arrays import PLACE
 from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.experiment.load import parse_experiment
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.logs.run import Run
 from tests.logs.small import PERIOD, small_log
 
@@ -62,7 +62,7 @@ def aggregated(
     if clicks is not None:
         frames["impressions"] = log.drop(columns=["click", "dwell"])
     engine = DuckDBEngine()
-    found = collect(Run(experiment, engine, frames), chosen_metrics(experiment))
+    found = collect(Run(experiment, engine, frames), list_scorecard_metrics(experiment))
     engine.close()
     return found
 
@@ -244,6 +244,6 @@ def test_a_list_that_the_end_of_an_hour_may_cut_is_left_out() -> None:
     minute = 60_000
     lists = {"time_ms": np.array([1, 4, 5, 55, 56, 59, 121, 130]) * minute, "unit": np.arange(8)}
     spans = [(0, 60 * minute), (120 * minute, 180 * minute)]
-    kept = audits._whole_lists(lists, audits.Sample(spans))
+    kept = audits._keep_whole_lists(lists, audits.Sample(spans))
     assert kept["unit"].tolist() == [2, 3, 7]
-    assert audits._whole_lists(lists, audits.Sample()) is lists
+    assert audits._keep_whole_lists(lists, audits.Sample()) is lists

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import abeval
-from abeval.aggregates.cells import LIMIT, OTHER, small_cells
+from abeval.aggregates.cells import LIMIT, OTHER, find_small_cells
 from abeval.results.analysis import Result
 from tests.cli.test_cli import call
 from tests.logs.small import START
@@ -128,7 +128,7 @@ def test_a_limit_of_cells_is_stated(tmp_path: Path) -> None:
     st.integers(2, 25),
 )
 def test_what_is_shown_has_enough_units(cells: dict[str, dict[str, int]], least: int) -> None:
-    joined = small_cells(cells, least)
+    joined = find_small_cells(cells, least)
     alone = set(cells) - joined
     assert all(min(cells[cell].values()) >= least for cell in alone)
     assert not joined or OTHER not in alone

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from abeval.aggregates.source_values import SourceValues, day_rows, totals
+from abeval.aggregates.source_values import SourceValues, sum_days_by_unit, sum_metrics_by_day
 from abeval.assignment import SUB_BUCKETS
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.experiment.model import Experiment
 from abeval.logs.mapping import map_columns
 from abeval.logs.shape import build_schema
@@ -54,7 +54,7 @@ def values_of(
     """(y, x) of each unit, of the variant `a` or of others."""
     own = experiment(cap)
     types = {"user_id": "BIGINT", "variant": "VARCHAR", "y": "BIGINT", "x": "BIGINT"}
-    metrics = {metric.name: metric for metric in chosen_metrics(own)}
+    metrics = {metric.name: metric for metric in list_scorecard_metrics(own)}
     log = map_columns("impressions", own.logs.rows, types, "user_id")
     shape = build_schema(own, [*metrics.values()], {"impressions": log})
     zeros = np.zeros(len(pairs), dtype=np.int64)
@@ -80,10 +80,13 @@ def test_a_unit_has_its_sums_of_the_period_and_of_before_or_zeros() -> None:
         *((0, False, 1, 10), (0, False, 2, 11), (0, True, 3, 3), (0, True, 4, 4)),
         *((2, False, 1, 7), (3, True, NO_DAY, 1)),
     )
-    assert totals(days, True, 5)["c_1"].tolist() == [7, 0, 0, 1, 0]
-    assert totals(days, False, 5)["c_1"].tolist() == [21, 0, 7, 0, 0]
+    assert sum_days_by_unit(days, True, 5)["c_1"].tolist() == [7, 0, 0, 1, 0]
+    assert sum_days_by_unit(days, False, 5)["c_1"].tolist() == [21, 0, 7, 0, 0]
     # One row of each unit: nothing is to be added.
-    assert totals(days_of((0, True, 3, 5), (1, True, 3, 6)), True, 2)["c_1"].tolist() == [5, 6]
+    assert sum_days_by_unit(days_of((0, True, 3, 5), (1, True, 3, 6)), True, 2)["c_1"].tolist() == [
+        5,
+        6,
+    ]
 
 
 def test_an_active_day_of_a_unit_has_the_sums_of_its_source_or_zeros() -> None:
@@ -96,7 +99,7 @@ def test_an_active_day_of_a_unit_has_the_sums_of_its_source_or_zeros() -> None:
     own = days_of((0, False, 1, 6), (0, True, 0, 5), (1, True, 1, 7))
     columns = dict.fromkeys(of.now, np.zeros(3, dtype=np.int64))
     own = own._replace(columns={**columns, component: own.columns["c_1"]})
-    rows = day_rows(of, own, [metrics["y"]], active)
+    rows = sum_metrics_by_day(of, own, [metrics["y"]], active)
     assert [(row.cell, row.group.variant, row.units, row.sum("y")) for row in rows] == [
         *(("1970-01-01", "a", 1, 5), ("1970-01-01", "b", 1, 0)),
         ("1970-01-02", "a", 1, 0),

@@ -17,7 +17,7 @@ from abeval.aggregates.sums import (
     Slice,
     Terms,
     UnitGroups,
-    exact_sums,
+    sum_products_exactly,
     sum_slices,
 )
 from abeval.errors import ExperimentError
@@ -39,27 +39,27 @@ def test_sums_of_products_by_group_are_those_of_whole_numbers(
     columns = [rng.integers(-size, size + 1, rows) for size in (first, second)]
     starts = sorted({0, *(cut for cut in cuts if cut < rows)})
     exact = [column.astype(object) for column in columns]
-    sums = exact_sums(columns, PRODUCTS, starts)
+    sums = sum_products_exactly(columns, PRODUCTS, starts)
     assert sums == {
         p: list(np.add.reduceat(np.prod([exact[i] for i in p], axis=0), starts)) for p in PRODUCTS
     }
     order = rng.permutation(rows)
     mixed = [column[np.argsort(order)] for column in columns]
-    assert exact_sums(mixed, PRODUCTS, starts, order) == sums
+    assert sum_products_exactly(mixed, PRODUCTS, starts, order) == sums
 
 
 @pytest.mark.parametrize("start", [2**14 - 1, 2**14, 2**14 + 1])
 def test_a_group_may_begin_where_a_block_does(start: int) -> None:
     column = np.arange(2**15 + 3)
-    sums = exact_sums([column], [(0,)], [0, start])
+    sums = sum_products_exactly([column], [(0,)], [0, start])
     assert sums == {(0,): [sum(range(start)), sum(range(start, 2**15 + 3))]}
 
 
 def test_values_that_are_too_large_are_refused() -> None:
     large = np.full(100, 2**62)
     with pytest.raises(OverflowError):
-        exact_sums([large], [(0, 0, 0)])
-    assert exact_sums([large], [(0, 0)]) == {(0, 0): [100 * 2**124]}
+        sum_products_exactly([large], [(0, 0, 0)])
+    assert sum_products_exactly([large], [(0, 0)]) == {(0, 0): [100 * 2**124]}
     groups = UnitGroups(np.zeros(100, dtype=np.int8), np.zeros(100, dtype=np.int16), ["a"])
     small = Slice("small", "whole", Terms(np.ones(100, dtype=np.int64)))
     with pytest.raises(ExperimentError, match=r"metric 'large': .* too large"):
@@ -137,7 +137,7 @@ def test_sums_leave_no_block_in_memory() -> None:
     gc.disable()
     tracemalloc.start()
     try:
-        exact_sums(columns, PRODUCTS)
+        sum_products_exactly(columns, PRODUCTS)
         left, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

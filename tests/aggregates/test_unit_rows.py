@@ -25,11 +25,11 @@ from abeval.experiment.model import Experiment
 from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import Prepared
 from abeval.logs.run import Run
-from abeval.logs.shape import LogSchema, value_sql
+from abeval.logs.shape import LogSchema, write_row_value
 from abeval.logs.unit_arrays import Units, pack_key, round_half_away
-from abeval.logs.units import sub_buckets
+from abeval.logs.units import assign_sub_buckets
 from abeval.metrics import definition
-from abeval.metrics.builtin import builtin_metrics
+from abeval.metrics.builtin import load_builtin_metrics
 from abeval.metrics.definition import (
     CATALOGUE,
     CATEGORY_DIVERSITY,
@@ -38,14 +38,14 @@ from abeval.metrics.definition import (
     SESSIONS,
     Source,
 )
-from abeval.stats.quantiles import quantile_position
+from abeval.stats.quantiles import locate_quantile
 
 DAY, HOUR, MINUTE = 86_400_000, 3_600_000, 60_000
 BACK = 19_800 * DAY + 6 * HOUR
 """Here clocks go back, at the midnight that ends a day: it comes twice."""
 
 GAP = 7 * MINUTE
-P50 = builtin_metrics(30, GAP / MINUTE)["dwell_p50"]
+P50 = load_builtin_metrics(30, GAP / MINUTE)["dwell_p50"]
 
 ROW_SOURCES = [
     source
@@ -97,7 +97,7 @@ def shape(by_item: bool, own_category: bool) -> LogSchema:
     named = ["item_id", *(["category"] if own_category else [])]
     log = LogColumns("impressions", {}, dict(zip(named, named, strict=True)))
     items = LogColumns("items", {}, {"category": "x"}) if by_item else None
-    value = value_sql(P50.value)
+    value = write_row_value(P50.value)
     served = {"a": "score_1", "b": "score_2"}
     return LogSchema(
         log, None, items, None, {"s": "score_1", "t": "score_2"}, served, {}, events={value: "v_1"}
@@ -149,7 +149,7 @@ def summed(
     by_day: bool = False,
 ) -> RowSums:
     units = units_of(engine)
-    bucket = sub_buckets(engine, experiment(), units.hash)
+    bucket = assign_sub_buckets(engine, experiment(), units.hash)
     of = replace(of, impressions=replace(of.impressions, types=engine.columns("logged")))
     prepared = SimpleNamespace(schema=of, assignment=SimpleNamespace(units=units), rows=rows)
     run = Run(experiment(), engine)
@@ -336,7 +336,7 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
             other = own.variant_values[name]
             assert mine.size == other.size
             assert [x.tolist() for x in mine.levels] == [x.tolist() for x in other.levels]
-            middle = quantile_position(mine.size, 0.5)
+            middle = locate_quantile(mine.size, 0.5)
             assert repr(mine.below(middle)) == repr(other.below(middle))
         if first == last:
             of_day, whole = found.by_day[GAUC], alone.days[GAUC]

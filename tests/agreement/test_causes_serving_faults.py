@@ -185,9 +185,9 @@ def test_a_share_is_tested_against_its_limit() -> None:
     bad = clusters.share(rows, "variant", "bad", "known")
     assert bad is not None
     assert bad.value == 0.025
-    assert clusters.p_above(bad, 0.01) < 1e-6
-    assert clusters.p_above(bad, 0.025) == pytest.approx(0.5)
-    assert clusters.p_above(Estimate(0.0, 0.0, 64, 63.0), 0.01) == 1.0
+    assert clusters.compute_p_above(bad, 0.01) < 1e-6
+    assert clusters.compute_p_above(bad, 0.025) == pytest.approx(0.5)
+    assert clusters.compute_p_above(Estimate(0.0, 0.0, 64, 63.0), 0.01) == 1.0
     assert clusters.share(rows, "control", "bad", "known") is None
 
 

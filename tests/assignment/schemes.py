@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from abeval.assignment.draws import Draw, Rule
 from abeval.assignment.platforms import AnyScheme, Scheme
 from abeval.engines import builders
-from abeval.engines.builders import rule_sql
+from abeval.engines.builders import write_rule_variant
 
 SETTINGS: dict[str, dict[str, Any]] = {
     "growthbook_1": {"platform": "growthbook", "seed": "exp", "version": 1},
@@ -71,7 +71,7 @@ def odd_ids(count: int) -> list[str]:
 
 def in_duckdb(rule: Rule, units: list[str]) -> list[str | None] | None:
     """The variants of units by the rule's SQL, None where it has none."""
-    sql = rule_sql(rule, "id")
+    sql = write_rule_variant(rule, "id")
     if sql is None:
         return None
     rows = _database().execute(
@@ -86,7 +86,7 @@ def in_duckdb(rule: Rule, units: list[str]) -> list[str | None] | None:
 def _database() -> duckdb.DuckDBPyConnection:
     """A database with the calls that rules are written in; to open one takes longer than to ask."""
     connection = duckdb.connect()
-    connection.execute("; ".join(builders.duckdb_macros()))
+    connection.execute("; ".join(builders.write_duckdb_macros()))
     return connection
 
 

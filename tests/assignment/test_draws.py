@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abeval.assignment.draws import Draw, md5, shares
+from abeval.assignment.draws import Draw, md5, split_into_ranges
 from abeval.assignment.platforms import Flagsmith
 from tests.assignment.schemes import draw_of
 
@@ -14,7 +14,7 @@ def test_a_draw_has_the_seed_0_unless_it_is_given() -> None:
 
 
 def test_ends_of_ranges_are_rounded_to_the_millionth_of_a_number() -> None:
-    thirds = shares({"a": 1, "b": 1, "c": 1}, 100)
+    thirds = split_into_ranges({"a": 1, "b": 1, "c": 1}, 100)
     assert [one.start for one in thirds] == [0, 33.333333, 66.666667]
     assert [one.stop for one in thirds] == [33.333333, 66.666667, 100]
 

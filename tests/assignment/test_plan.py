@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.assignment import SLOTS, Assignment, Holdout, Layer, Plan, md5_60, slot
+from abeval.assignment import SLOTS, Assignment, Holdout, Layer, Plan, compute_slot, md5_60
 from abeval.assignment.platforms import GrowthBook
-from abeval.audit import independence, uniformity
+from abeval.audit import check_independence, check_uniformity
 from abeval.errors import ExperimentError
 from tests.assignment.schemes import in_duckdb, odd_ids
 
@@ -84,7 +84,7 @@ def test_a_share_is_from_0_to_1() -> None:
 
 
 def test_the_unit_in_the_slot_after_a_holdout_is_in_the_experiment() -> None:
-    place = slot(md5_60("hold", "user_1"))
+    place = compute_slot(md5_60("hold", "user_1"))
     first_out, last_in = (
         Plan(EVEN, holdout=Holdout("hold", n / SLOTS)) for n in (place, place + 1)
     )
@@ -194,7 +194,7 @@ def test_independent_layers_are_told_from_those_that_leak() -> None:
         )
         for i in range(12)
     }
-    pairs = independence(own)
+    pairs = check_independence(own)
     assert len(pairs) == 66
     assert min(pair.p_adjusted or 0 for pair in pairs) > 0.01
     assert np.mean([(pair.p_value or 0) < 0.05 for pair in pairs]) < 0.15
@@ -205,17 +205,17 @@ def test_independent_layers_are_told_from_those_that_leak() -> None:
         )
         for seed in ("exp_1", "exp_2", "exp_3", "exp_4")
     }
-    assert min(pair.p_adjusted or 0 for pair in independence(leaky)) < 1e-6
+    assert min(pair.p_adjusted or 0 for pair in check_independence(leaky)) < 1e-6
 
 
 def test_few_units_are_not_tested_for_independence() -> None:
     few = {name: pd.Series(["a", "b", "a", "b"], list("wxyz")) for name in ("one", "two")}
-    (pair,) = independence(few)
+    (pair,) = check_independence(few)
     assert (pair.units, pair.p_value, pair.p_adjusted) == (4, None, None)
 
 
 def test_uneven_slots_are_seen() -> None:
     numbers = np.random.default_rng(0).random(10_000) * 1000
-    assert (uniformity(numbers, 1000) or 0) > 0.001
-    assert (uniformity(np.floor(numbers / 13) * 13, 1000) or 0) < 1e-6
-    assert uniformity(numbers[:100], 1000) is None
+    assert (check_uniformity(numbers, 1000) or 0) > 0.001
+    assert (check_uniformity(np.floor(numbers / 13) * 13, 1000) or 0) < 1e-6
+    assert check_uniformity(numbers[:100], 1000) is None

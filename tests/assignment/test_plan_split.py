@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import abeval
-from abeval.assignment import SLOTS, Assignment, md5_60, slot, sub_bucket, unit_text
+from abeval.assignment import (
+    SLOTS,
+    Assignment,
+    compute_slot,
+    compute_sub_bucket,
+    format_unit_id,
+    md5_60,
+)
 from abeval.errors import ExperimentError, LogError
 
 # salt, unit, h, slot, sub-bucket of 100; the same in Python, DuckDB and Spark.
@@ -61,7 +68,7 @@ def in_duckdb(salt: str, ids: list[str] | list[int]) -> list[tuple[int, int, int
 
 @pytest.mark.parametrize(("salt", "unit", "h", "place", "sub100"), VECTORS)
 def test_vectors(salt: str, unit: str, h: int, place: int, sub100: int) -> None:
-    assert (md5_60(salt, unit), slot(h), sub_bucket(h, 100)) == (h, place, sub100)
+    assert (md5_60(salt, unit), compute_slot(h), compute_sub_bucket(h, 100)) == (h, place, sub100)
     assert in_duckdb(salt, [unit])[0][:2] == (h, place)
 
 
@@ -143,7 +150,7 @@ def test_ranges_of_n_weights(weights: list[float], stops: list[int]) -> None:
 def test_edges_of_ranges_and_empty_ones() -> None:
     split = Assignment("s", {"none": 0, "a": 1, "gone": 0, "b": 1, "last": 0})
     places = {0: "a", 499_999: "a", 500_000: "b", 999_999: "b"}
-    assert {place: split._range(place).label for place in places} == places
+    assert {place: split._find_range(place).label for place in places} == places
     got = split.assign_many(range(20_000))
     assert set(got.variant) == {"a", "b"}
     assert ((got.slot < 500_000) == (got.variant == "a")).all()
@@ -212,7 +219,7 @@ def test_null_ids_are_refused(unit: object) -> None:
 @pytest.mark.parametrize("unit", [True, np.True_, b"bytes", ("a",)])
 def test_other_types_are_refused(unit: object) -> None:
     with pytest.raises(LogError, match="is of type"):
-        unit_text(unit)
+        format_unit_id(unit)
 
 
 @pytest.mark.parametrize("salt", ["", "a:b", "a b", "é", "exp\n"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from abeval.assignment.draws import Draw, Rule, shares
+from abeval.assignment.draws import Draw, Rule, split_into_ranges
 from abeval.assignment.platforms import (
     Eppo,
     Firebase,
@@ -22,7 +22,7 @@ from abeval.assignment.platforms import (
     Split,
     Statsig,
     Unleash,
-    growthbook_ranges,
+    list_growthbook_ranges,
 )
 from abeval.errors import ExperimentError
 from tests.assignment.schemes import SETTINGS, WEIGHTS, draw_of, in_duckdb, odd_ids, scheme
@@ -179,7 +179,7 @@ def test_planout_in_its_interpreter() -> None:
 )
 def test_ranges_of_growthbook(case: Case) -> None:
     inputs = case["inputs"]
-    ranges = growthbook_ranges(inputs["n"], inputs["coverage"], inputs["weights"] or [])
+    ranges = list_growthbook_ranges(inputs["n"], inputs["coverage"], inputs["weights"] or [])
     for own, expected in zip(ranges, case["expected"], strict=True):
         assert own == pytest.approx(expected, abs=1e-12)
 
@@ -204,7 +204,7 @@ def test_rules_in_sql_are_those_in_python(name: str) -> None:
 
 
 def test_ends_of_ranges_are_those_of_the_weights() -> None:
-    ranges = shares({"a": 0.1, "b": 0.2, "c": 0.7}, 1000)
+    ranges = split_into_ranges({"a": 0.1, "b": 0.2, "c": 0.7}, 1000)
     assert [r.stop for r in ranges] == [100, 300, 1000]
 
 

@@ -10,7 +10,7 @@ from abeval.inference.comparison import Rule
 from abeval.stats.records import Refusal
 from abeval.time.analysis import follow_metric
 from abeval.time.peeking import follow, take_snapshots
-from abeval.time.windows import Course, calendar, compute_windows
+from abeval.time.windows import Course, build_calendar_axis, compute_windows
 from benchmarks.calibration.verdicts import CLICKS, CTR, measure_looks, measure_verdicts
 from tests.worlds.days import (
     DAYS,
@@ -90,7 +90,7 @@ def test_a_ramp_is_found_and_its_paradox_undone():
     lifts = {}
     for name, groups in (("naive", (tuple(range(DAYS)),)), ("by share", strata)):
         ctr = sums.metrics["ctr"]
-        axis = calendar(ctr.sum_days(), "control", groups, sums.days, frozenset())
+        axis = build_calendar_axis(ctr.sum_days(), "control", groups, sums.days, frozenset())
         effect = Course(CTR, "treatment", axis).effect((0, DAYS - 1), Rule(), entered=True)
         lifts[name] = effect.lift
     assert lifts["naive"].high < 0.10
@@ -160,7 +160,7 @@ def test_a_real_effect_is_declared_by_looks():
     made = units_of(NAMED["constant"], 11, 16_000)
     by_day = days_of(made)
     strata = (tuple(range(DAYS)),)
-    axis = calendar(by_day.sum_days(), "control", strata, [""] * DAYS, frozenset())
+    axis = build_calendar_axis(by_day.sum_days(), "control", strata, [""] * DAYS, frozenset())
     windows = compute_windows(Course(CTR, "treatment", axis), Rule(), ())
     _, looks, information = zip(*follow(take_snapshots(CTR, windows), 0.05), strict=True)
     assert looks[-1].p_value < 0.01

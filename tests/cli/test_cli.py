@@ -23,7 +23,7 @@ from abeval.assignment import Assignment
 from abeval.cli.main import app, main
 from abeval.engines.sql import query, query_names
 from abeval.experiment.load import parse_experiment
-from abeval.experiment.metrics import known_metrics
+from abeval.experiment.metrics import list_available_metrics
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
 from abeval.results.record import list_columns
@@ -374,7 +374,9 @@ def test_metrics_lists_every_builtin_one(monkeypatch: pytest.MonkeyPatch, capsys
     assert call(monkeypatch, "tools", "metrics") == 0
     out = capsys.readouterr().out
     raw = {"name": "x", "unit": "u", "control": "a", "variants": {"a": {}, "b": {}}}
-    known = known_metrics(parse_experiment({**raw, "logs": {"impressions": {"path": "x"}}}))
+    known = list_available_metrics(
+        parse_experiment({**raw, "logs": {"impressions": {"path": "x"}}})
+    )
     for name in ("ctr", "gauc", "map"):
         assert name in known
     shown = "".join(out.split())

@@ -29,7 +29,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def shown(result: Result, capsys: pytest.CaptureFixture[str], *, whole: bool) -> list[str]:
-    print_result(result, options.console(), whole)
+    print_result(result, options.open_console(), whole)
     return lines_of(capsys.readouterr().out)
 
 

@@ -17,7 +17,7 @@ from scipy import stats
 
 import abeval
 from abeval.drafts.run import draft_files
-from abeval.drafts.words import slug
+from abeval.drafts.words import slugify_name
 from abeval.errors import AbevalError, ExperimentError
 from abeval.results.analysis import Result
 from tests.real_logs import need
@@ -186,7 +186,7 @@ def test_a_public_table_is_read_as_pandas_reads_it(name: str, tmp_path: Path) ->
         arms = frame["arm"]
     for column in told.means:
         own = {v: frame.loc[arms == v, column].astype(float) for v in arms.unique()}
-        rows = [row for row in result.scorecard if row.metric == slug(column)]
+        rows = [row for row in result.scorecard if row.metric == slugify_name(column)]
         assert {row.variant for row in rows} == {*own} - {told.control}
         for row in rows:
             assert row.control == pytest.approx(own[told.control].mean(), rel=1e-9)

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from abeval.api import LoadedExperiment, define
-from abeval.experiment.metrics import known_metrics
+from abeval.experiment.metrics import list_available_metrics
 
 NAMES = [
     "Ünïcødé",
@@ -337,5 +337,5 @@ def numbers_experiment(**entries: Any) -> LoadedExperiment:
 
 
 def _with_metrics(entries: dict[str, Any], own: list[dict[str, Any]]) -> LoadedExperiment:
-    names = list(known_metrics(define(**{**entries, "metrics": []}).experiment))
+    names = list(list_available_metrics(define(**{**entries, "metrics": []}).experiment))
     return define(**{"metrics": [*({"name": name} for name in names), *own], **entries})

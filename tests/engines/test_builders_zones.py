@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from abeval.engines.builders import SINCE, UNTIL, local_ms, offsets
+from abeval.engines.builders import SINCE, UNTIL, convert_to_local_ms, list_offsets
 from abeval.engines.duckdb import DuckDBEngine
 
 ZONES = (
@@ -38,7 +38,7 @@ def local_times(zone: str, moments: list[int]) -> list[tuple[int, str, str]]:
 
 @pytest.mark.parametrize("zone", ZONES)
 def test_local_time_around_every_change_is_that_of_the_zone(zone: str) -> None:
-    changes = {o.since_ms + d for o in offsets(zone) for d in (-1, 0, 1, 3_600_000)}
+    changes = {o.since_ms + d for o in list_offsets(zone) for d in (-1, 0, 1, 3_600_000)}
     first, last = (int(end.timestamp()) * 1000 for end in (SINCE, UNTIL))
     for ms, local, _ in local_times(zone, sorted(c for c in changes if first <= c < last)):
         moment = datetime.fromtimestamp(ms / 1000, tz=UTC).astimezone(ZoneInfo(zone))
@@ -73,11 +73,11 @@ def test_local_times_of_arrays_are_those_of_the_zone(
     zone: str, moments: list[int], around: list[tuple[int, int]]
 ) -> None:
     """Anywhere in 160 years, and within two hours of where clocks change."""
-    known = offsets(zone)
+    known = list_offsets(zone)
     times = [*moments, *(known[place % len(known)].since_ms + by for place, by in around)]
     expected = [
         (EPOCH + timedelta(milliseconds=ms)).astimezone(ZoneInfo(zone)).replace(tzinfo=UTC) - EPOCH
         for ms in times
     ]
-    local = local_ms(np.array(times, dtype=np.int64), zone)
+    local = convert_to_local_ms(np.array(times, dtype=np.int64), zone)
     assert local.tolist() == [one // timedelta(milliseconds=1) for one in expected]

@@ -7,7 +7,7 @@ import duckdb
 import pytest
 
 import abeval
-from abeval.engines.copies import likely_encodings, make_encoding_error
+from abeval.engines.copies import guess_encodings, make_encoding_error
 from abeval.errors import LogError
 
 TEXTS = {
@@ -24,7 +24,7 @@ TEXTS = {
 def test_words_say_the_encoding(encoding: str, text: str, tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_bytes(text.encode(encoding))
-    likely = likely_encodings(str(file))
+    likely = guess_encodings(str(file))
     assert [*likely] == [encoding]
     assert likely[encoding] in text
 
@@ -32,13 +32,13 @@ def test_words_say_the_encoding(encoding: str, text: str, tmp_path: Path) -> Non
 @pytest.mark.parametrize("content", ["группа\nконтроль\n".encode(), b"a,b\n", bytes(range(256))])
 def test_utf8_and_what_is_no_text_are_not_guessed(content: bytes, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(content)
-    assert likely_encodings(str(tmp_path / "a.csv")) == {}
+    assert guess_encodings(str(tmp_path / "a.csv")) == {}
 
 
 def test_of_few_letters_there_are_several(tmp_path: Path) -> None:
     """Capitals of Russian are common characters of Chinese, too."""
     (tmp_path / "a.csv").write_bytes("x\nКОНТРОЛЬ\n".encode("cp1251"))
-    assert {*likely_encodings(str(tmp_path / "a.csv"))} == {"cp1251", "gb18030"}
+    assert {*guess_encodings(str(tmp_path / "a.csv"))} == {"cp1251", "gb18030"}
 
 
 def test_without_words_the_error_lists_what_there_is(tmp_path: Path) -> None:

@@ -11,11 +11,11 @@ import duckdb
 import pytest
 
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.duckdb_connection import message, open_database, time_limit
+from abeval.engines.duckdb_connection import extract_message, limit_time, open_database
 from abeval.engines.sources import find_files
 from abeval.errors import AbevalError, LogError, QueryError
 from abeval.experiment.sources import LogSource
-from abeval.files import reading_only
+from abeval.files import restrict_reading
 from abeval.server import Tools
 from tests.cli.test_cli import call
 from tests.cli.test_outputs import EXPERIMENT
@@ -155,7 +155,7 @@ def _asked(here: Path, file: Path) -> str:
         lambda: tools.analyze("e.toml"),
         lambda: tools.history(file.name),
     ):
-        with reading_only([here]):
+        with restrict_reading([here]):
             try:
                 answers.append(ask())
             except AbevalError as error:
@@ -286,11 +286,11 @@ def test_a_view_that_does_not_end_is_ended(
 
 def test_what_ends_in_time_is_not_changed(tmp_path: Path) -> None:
     with open_database() as opened:
-        with time_limit(60):
+        with limit_time(60):
             assert opened.execute("select 1").fetchall() == [(1,)]
-        with pytest.raises(ZeroDivisionError), time_limit(60):
+        with pytest.raises(ZeroDivisionError), limit_time(60):
             1 / 0  # noqa: B018
-        with pytest.raises(QueryError, match=r"time limit of 0\.2 s"), time_limit(0.2):
+        with pytest.raises(QueryError, match=r"time limit of 0\.2 s"), limit_time(0.2):
             opened.execute(f"select {SLOW}").fetchall()
         assert opened.execute("select 2").fetchall() == [(2,)]
 
@@ -301,4 +301,6 @@ def test_what_a_frame_lacks_is_said_without_the_words_of_duckdb() -> None:
         "failed: "
         "InvalidInputException: Invalid Input Error: Failed to cast value: no such cast"
     )
-    assert message(duckdb.InvalidInputException(said)) == "Failed to cast value: no such cast"
+    assert (
+        extract_message(duckdb.InvalidInputException(said)) == "Failed to cast value: no such cast"
+    )

@@ -16,7 +16,7 @@ import abeval
 from abeval.aggregates.collect import collect
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource
 from abeval.inference.judge import judge
@@ -249,9 +249,9 @@ def test_a_token_of_spark_is_masked(folder: Path) -> None:
 def test_secrets_are_masked_in_json_page_and_terminal(folder: Path) -> None:
     loaded = experiment(folder)
     with open_run(loaded.experiment, {}) as run:
-        aggregates = collect(run, named_metrics(loaded.experiment))
+        aggregates = collect(run, find_metrics_by_name(loaded.experiment))
     noted = replace(aggregates, notes=tuple(f"{path} lacks click" for path in SECRETS))
-    result = judge(loaded.experiment, named_metrics(loaded.experiment), noted)
+    result = judge(loaded.experiment, find_metrics_by_name(loaded.experiment), noted)
     page = result.report(folder / "page.html").read_text()
     for text in (result.to_json(), str(result), page[page.index("<body") :]):
         assert text.count("***@") == 2

@@ -16,7 +16,7 @@ from pyiceberg.table import Table
 import abeval
 from abeval.drafts.run import draft_files
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.lakes import version_file
+from abeval.engines.lakes import find_version_file
 from abeval.errors import LogError
 from abeval.experiment.sources import LogSource
 
@@ -181,7 +181,7 @@ def test_an_iceberg_table_that_was_moved_or_forked_is_refused(tmp_path: Path) ->
     folder = tmp_path / "logs" / "users"
     shutil.copytree(folder, tmp_path / "copy")
     assert "with a file that is not in its folder" in refusal(tmp_path / "copy")
-    newest = version_file(folder)
+    newest = find_version_file(folder)
     number = newest.name.partition("-")[0]
     shutil.copy(newest, newest.with_name(f"{number}-fork.metadata.json"))
     assert "two newest versions" in refusal(folder)

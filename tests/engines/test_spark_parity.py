@@ -24,7 +24,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.spark.engine import SparkEngine
 from abeval.engines.sql import query_names
 from abeval.errors import LogError, QueryError
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.interleaving.log import deal_units, read_lists
@@ -33,10 +33,10 @@ from abeval.logs.run import Run
 from abeval.logs.units import apply_rule, find_hash_indices
 from abeval.metrics.definition import Metric
 from abeval.off_policy.log import PolicyChoice
-from abeval.off_policy.run import OffPolicyOptions, off_policy
+from abeval.off_policy.run import OffPolicyOptions, evaluate_policy
 from abeval.offline.replay import ReplayOptions, replay
 from abeval.table.warehouse import write_totals
-from abeval.time.analysis import windows
+from abeval.time.analysis import analyze_windows
 from tests.aggregates import events_world
 from tests.assignment.schemes import SETTINGS, WEIGHTS, odd_ids, scheme
 from tests.drafts.test_guess_unit import visits
@@ -60,7 +60,7 @@ AGREED = nasty.agreed_experiment().experiment
 
 
 def metrics(experiment: Experiment, names: Sequence[str] = ()) -> list[Metric]:
-    chosen = chosen_metrics(experiment)
+    chosen = list_scorecard_metrics(experiment)
     return [metric for metric in chosen if not names or metric.name in names]
 
 
@@ -218,11 +218,11 @@ RUNS: dict[str, Callable[[Any], object]] = {
     "clicks by time": lambda e: analyze_on(
         Run(nasty.touched_experiment().experiment, e, nasty.touched())
     ),
-    "time of words": lambda e: windows(
+    "time of words": lambda e: analyze_windows(
         Run(WORDS, e, nasty.words()), metrics(WORDS, TIMED), (3,), ()
     ),
     "A/A of sub-buckets": _by_bucket,
-    "hours of a busy log": lambda e: windows(
+    "hours of a busy log": lambda e: analyze_windows(
         Run(BUSY, e, nasty.busy()), metrics(BUSY), (3,), (), ("hour", "weekday")
     ),
     "replay of a busy log": lambda e: replay(
@@ -272,7 +272,7 @@ RUNS: dict[str, Callable[[Any], object]] = {
         )
     ),
     "sessions of people who were randomised": _sessions,
-    "policy of words": lambda e: off_policy(
+    "policy of words": lambda e: evaluate_policy(
         *(Run(WORDS, e, nasty.words()), "Ä", PolicyChoice(to="it's \\b")),
         OffPolicyOptions((10.0,), (10.0,), (100.0,), min_ess=1.0),
     ),

@@ -19,7 +19,7 @@ from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import query, query_names, quote
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
-from abeval.experiment.metrics import chosen_metrics, known_metrics
+from abeval.experiment.metrics import list_available_metrics, list_scorecard_metrics
 from abeval.logs.run import Run
 from tests.logs.small import PERIOD, small_log
 
@@ -69,7 +69,7 @@ def relations() -> dict[str, Types]:
         "units": pd.DataFrame({"user_id": range(24), "tier": "x"}),
         "orders": pd.DataFrame({"user_id": range(24), "ts": log.ts.max()}),
     }
-    metrics = [{"name": m} for m in known_metrics(_experiment({}))]
+    metrics = [{"name": m} for m in list_available_metrics(_experiment({}))]
     metrics.append({"name": "capped", "value": "position", "cap": 0.99})
     metrics += [{"name": "returned", "retention": 1}, {"name": "bought", "log": "orders"}]
     metrics.append({"name": "funnel", "funnel": [{"log": "clicks"}, {"log": "orders"}]})
@@ -78,12 +78,12 @@ def relations() -> dict[str, Types]:
     turns = {"switchback": {"cluster": "city", "slot": "12h", "schedule": "coin"}}
     in_turn = _experiment({"design": turns, "metrics": [{"name": "ctr"}], "period": PERIOD})
     cities = {"impressions": log.assign(city=log.variant)}
-    collect(Run(in_turn, engine, cities), chosen_metrics(in_turn))
+    collect(Run(in_turn, engine, cities), list_scorecard_metrics(in_turn))
     engine.close()
     engine = Recorder(found)
     by_visit = _experiment({"unit": "session_id", "metrics": [{"name": "ctr"}]})
     visits = {"impressions": log.assign(session_id=log.request_id)}
-    collect(Run(by_visit, engine, visits), chosen_metrics(by_visit))
+    collect(Run(by_visit, engine, visits), list_scorecard_metrics(by_visit))
     engine.close()
     for cleaning in ({}, {"duplicate_key": ["request_id", "item_id"]}):
         entries = {
@@ -100,7 +100,7 @@ def relations() -> dict[str, Types]:
             "assignment": {"salt": "s", "traffic": 0.9},
         }
         experiment = _experiment(entries)
-        chosen = chosen_metrics(experiment)
+        chosen = list_scorecard_metrics(experiment)
         engine = Recorder(found)
         collect(Run(experiment, engine, frames), chosen)
         engine.close()

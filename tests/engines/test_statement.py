@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from abeval.cli.main import main
 from abeval.engines.sql import query, query_names
-from abeval.engines.statement import parse_query, plain_statement, transpile
+from abeval.engines.statement import parse_query, transpile, write_plain_statement
 from abeval.errors import QueryError
 
 NEEDS_EXPERIMENT = [name for name in query_names() if "columns(" in query(name)]
@@ -34,9 +34,9 @@ def test_every_query_is_written_for_spark() -> None:
     for name in query_names():
         if name in NEEDS_EXPERIMENT:
             with pytest.raises(QueryError, match="depend on the experiment"):
-                plain_statement(name, "spark")
+                write_plain_statement(name, "spark")
         else:
-            check_statement(plain_statement(name, "spark"))
+            check_statement(write_plain_statement(name, "spark"))
 
 
 def check_statement(text: str) -> None:

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
 from abeval.experiment.load import load_experiment, parse_experiment
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AbsoluteMargin, Range
 from abeval.experiment.sources import CANONICAL_COLUMNS
-from abeval.simulate.run import experiment_text
+from abeval.simulate.run import write_experiment_text
 from abeval.simulate.world import Plan
 
 MISTAKEN = """\
@@ -119,7 +119,7 @@ def test_all_mistakes_of_a_file_are_said_at_once(tmp_path: Path) -> None:
 
 
 def test_the_file_that_simulate_writes_has_no_mistake() -> None:
-    experiment = parse_experiment(tomllib.loads(experiment_text(Plan())))
+    experiment = parse_experiment(tomllib.loads(write_experiment_text(Plan())))
     assert experiment.treatments == ["treatment"]
     assert experiment.period is not None
     assert experiment.period.bounds == (datetime(2026, 9, 14), datetime(2026, 9, 28))
@@ -368,7 +368,7 @@ def mutate(raw: dict[str, Any], seed: int, junk: Any) -> None:
 @settings(max_examples=400, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10**6), JUNK), min_size=1, max_size=4))
 def test_any_file_is_accepted_or_refused_in_words(changes: list[tuple[int, Any]]) -> None:
-    raw = tomllib.loads(experiment_text(Plan()))
+    raw = tomllib.loads(write_experiment_text(Plan()))
     for seed, junk in changes:
         mutate(raw, seed, junk)
     try:
@@ -409,5 +409,5 @@ def test_toml_nested_without_end_is_refused(tmp_path: Path) -> None:
 
 def test_a_ratio_of_clicks_may_have_one_expression_twice() -> None:
     ratio = {"name": "one", "log": "clicks", "numerator": "dwell", "denominator": "dwell"}
-    (metric,) = chosen_metrics(parse_experiment(with_entries(metrics=[ratio])))
+    (metric,) = list_scorecard_metrics(parse_experiment(with_entries(metrics=[ratio])))
     assert [words for words, _ in metric.lacking] == ["clicks whose dwell is null, NaN or infinite"]

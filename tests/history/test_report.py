@@ -15,8 +15,8 @@ import abeval
 from abeval.errors import ExperimentError
 from abeval.history.entries import Addable, build_rows
 from abeval.history.table import edit_rows
-from abeval.report.history_page import describe_gain, sentences, verdict
-from abeval.report.page import history_html
+from abeval.report.history_page import describe_gain, describe_history, judge_offline_metrics
+from abeval.report.page import render_history
 from abeval.report.terminal import as_text
 from tests.cli.test_cli import call
 from tests.history.past import online, past, replayed
@@ -225,7 +225,7 @@ def test_the_result_is_plain_and_shows_itself(report: abeval.HistoryReport) -> N
 
 
 def test_the_page_draws_what_the_result_says(report: abeval.HistoryReport, tmp_path: Path) -> None:
-    html = history_html(report)
+    html = render_history(report)
     page = Page()
     page.feed(html)
     assert report.choices[0].sentence in page.all("section", id="said")[0].text
@@ -247,13 +247,13 @@ def test_a_report_opens_with_what_was_learned_and_says_once_what_cannot_be_said(
         results += [replace(each.result, scorecard=some), each.replayed]
     history = abeval.History(filled(tmp_path / "h.parquet", results))
     report = history.report(metrics=["ctr", "dwell_per_user"])
-    said = sentences(report)
+    said = describe_history(report)
     row = report["auc", "ctr"]
     assert said[0] == "8 experiments"
     assert f"auc in {row.agree} of 8 ({100 * row.agree_share:.3g}%" in said[1]
     assert "3 pairs of metrics go together (2 more experiments with both)" in said[-1]
     assert "what was gained on dwell_per_user" in said[-1]
-    for text in (str(report), whole(history_html(report))):
+    for text in (str(report), whole(render_history(report))):
         assert text.count("annot be said yet") == 1
         assert "too few units" not in text
 
@@ -264,9 +264,9 @@ def test_the_experiments_that_are_lacking_are_those_that_narrow_the_interval(
     row = replace(report["auc", "ctr"], experiments=10, correlation=0.5, low=-0.5, high=0.9)
     alone = replace(report, predictions=(row,), choices=(), gained=())
     # Half as wide, an interval needs four times as many.
-    assert "auc with ctr 30" in sentences(alone)[-1]
+    assert "auc with ctr 30" in describe_history(alone)[-1]
     clear = replace(alone, predictions=(replace(row, low=0.1),))
-    assert "annot be said" not in "".join(sentences(clear))
+    assert "annot be said" not in "".join(describe_history(clear))
 
 
 def test_no_name_becomes_markup(tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_no_name_becomes_markup(tmp_path: Path) -> None:
     for i, each in enumerate(past(6)):
         info = replace(each.result.experiment, name=f"{HOSTILE}{i}")
         history.add(replace(each.result, experiment=info), replace(each.replayed, name=info.name))
-    html = whole(history_html(history.report()))
+    html = whole(render_history(history.report()))
     assert "<script>window" not in html
     assert "pwned" in html
 
@@ -339,29 +339,33 @@ def test_a_history_opens_with_the_offline_metric_to_trust_or_why_none(
     report: abeval.HistoryReport,
 ) -> None:
     best = report.choices[0].best
-    trusted = verdict(report)
+    trusted = judge_offline_metrics(report)
     assert trusted.word.startswith(f"TRUST {best} FOR ctr")
     assert as_text(report).startswith(f"{trusted.word}: ")
     assert f"choose candidates for ctr by {best}" in trusted.action
     none = replace(report, predictions=(), choices=())
     shipped = report.gained[0]
-    assert verdict(none).word == f"{shipped.shipped} OF 40 SHIPPED"
+    assert judge_offline_metrics(none).word == f"{shipped.shipped} OF 40 SHIPPED"
     expected = describe_gain(shipped).partition("expect ")[2].rpartition(", ")[0]
-    assert verdict(none).sentence.startswith(f"Expected sum of their true lifts: ctr {expected}")
-    assert "Offline against online" not in whole(history_html(none))
+    assert judge_offline_metrics(none).sentence.startswith(
+        f"Expected sum of their true lifts: ctr {expected}"
+    )
+    assert "Offline against online" not in whole(render_history(none))
     nothing = replace(none, gained=(replace(shipped, shipped=0),))
-    assert verdict(nothing).word == "NO OFFLINE METRIC TO JUDGE"
+    assert judge_offline_metrics(nothing).word == "NO OFFLINE METRIC TO JUDGE"
     assert "0 lifts" not in as_text(nothing)
     few = replace(
         report["auc", "ctr"], experiments=3, correlation=None, low=None, high=None, reason="x"
     )
-    early = verdict(replace(report, predictions=(few,), choices=()))
+    early = judge_offline_metrics(replace(report, predictions=(few,), choices=()))
     assert (early.word, "Add at least 2 more experiments" in early.action) == (
         "TOO FEW EXPERIMENTS TO SAY",
         True,
     )
     useless = replace(report.choices[0], best=None, sentence="none of 3 predicts ctr")
-    assert verdict(replace(report, choices=(useless,))).word == "TRUST NO OFFLINE METRIC"
+    assert (
+        judge_offline_metrics(replace(report, choices=(useless,))).word == "TRUST NO OFFLINE METRIC"
+    )
 
 
 def test_a_metric_that_never_moved_predicts_nothing(tmp_path: Path) -> None:

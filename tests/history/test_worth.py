@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from abeval.cli.main import app
 from abeval.history.entries import build_rows
 from abeval.history.worth import shrink_worth
-from abeval.report.worth import expect_less, worth_lines
+from abeval.report.worth import expect_less, write_worth_lines
 from abeval.results.analysis import Result, Worth
 from abeval.results.history import HistoryRow
 from tests.history.past import online, past
@@ -81,7 +81,7 @@ def test_the_line_says_what_to_expect_in_place_of_a_warning() -> None:
     warned = launch("new", 0.03, 0.01)
     assert [name for name, _ in expect_less(warned)] == ["Expect less"]
     assert expect_less(shrink_worth(warned, history(30))) == []
-    ((label, text),) = worth_lines(shrink_worth(warned, history(30)))
+    ((label, text),) = write_worth_lines(shrink_worth(warned, history(30)))
     assert label == "Worth"
     assert "by 30 past effects, expect +" in text
 

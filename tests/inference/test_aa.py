@@ -12,7 +12,13 @@ import abeval
 from abeval.aggregates.aggregates import BucketSums
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
-from abeval.inference.aa import EXACT, Level, _row, aa_p_values, subtract_past_effect
+from abeval.inference.aa import (
+    EXACT,
+    Level,
+    _summarise_metric,
+    replay_p_values,
+    subtract_past_effect,
+)
 from abeval.results import AAMetric
 from abeval.results.trust import AAResult
 from tests import sample
@@ -88,7 +94,7 @@ def clustered(buckets=512, units=60_000):
 def test_buckets_keep_the_level_as_units_do(share):
     buckets, units = clustered()
     for sums in (buckets, units):
-        found, _ = aa_p_values({"m": sums}, share, 2000, 3)
+        found, _ = replay_p_values({"m": sums}, share, 2000, 3)
         assert np.mean(found["m"] < 0.05) == pytest.approx(0.05, abs=3 * (0.0475 / 2000) ** 0.5)
 
 
@@ -120,8 +126,8 @@ def test_a_metric_ends_early_where_others_go_on():
     sums = {
         name: BucketSums.per_unit(y, np.ones(1000)) for name, y in zip("ab", values, strict=True)
     }
-    every, _ = aa_p_values(sums, 0.5, 2000, 3)
-    found, _ = aa_p_values(sums, 0.5, 2000, 3, None, lambda p: p[0] == every["a"][0])
+    every, _ = replay_p_values(sums, 0.5, 2000, 3)
+    found, _ = replay_p_values(sums, 0.5, 2000, 3, None, lambda p: p[0] == every["a"][0])
     assert found["a"] == pytest.approx(every["a"][:500], rel=1e-9)
     assert found["b"] == pytest.approx(every["b"], rel=1e-9)
 
@@ -129,8 +135,8 @@ def test_a_metric_ends_early_where_others_go_on():
 def test_a_test_that_forgets_that_rows_are_of_one_unit_is_off():
     buckets, _ = clustered()
     rows = BucketSums(6 * buckets.units, buckets.sums / [1, 1, 6, 6, 6])
-    found, _ = aa_p_values({"rows": rows}, 0.5, 1000, 0)
-    row = _row("rows", found["rows"], 0.05)
+    found, _ = replay_p_values({"rows": rows}, 0.5, 1000, 0)
+    row = _summarise_metric("rows", found["rows"], 0.05)
     assert row.rejection_rate > 0.15
     assert AAResult(0.05, 0.5, "sub_buckets", 1, (row,), {}, {}).off() == ("rows",)
 
@@ -138,7 +144,7 @@ def test_a_test_that_forgets_that_rows_are_of_one_unit_is_off():
 def test_a_metric_that_is_always_the_same_is_refused_and_the_others_are_not():
     good, _ = clustered()
     flat = BucketSums(good.units, np.stack([good.units * k for k in (1, 1, 1, 1, 1)], axis=1))
-    found, refused = aa_p_values({"good": good, "flat": flat}, 0.5, 200, 0)
+    found, refused = replay_p_values({"good": good, "flat": flat}, 0.5, 200, 0)
     assert list(found) == ["good"]
     assert "same for every unit" in refused["flat"]
 

@@ -12,8 +12,8 @@ import pytest
 import abeval
 from abeval.errors import ExperimentError, LogError
 from abeval.logs import clusters
-from abeval.report.next_step import next_step
-from abeval.report.page import page_html
+from abeval.report.next_step import write_next_step
+from abeval.report.page import render_study
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
 from abeval.stats.randomisation import RandomisationTest, permuted_assignments
@@ -137,7 +137,7 @@ def test_what_clusters_cost_is_a_row_a_note_and_a_section_of_the_page() -> None:
     assert cost.worth == pytest.approx(len(rest) / (1 + (repeated - 1) * icc))
     assert f"design effect {cost.design_effect:.2g}" in " ".join(result.notes)
     study = abeval.define(entries(metrics=METRICS[:1])).study(logs={"impressions": table})
-    assert "What was randomised" in page_html(study)
+    assert "What was randomised" in render_study(study)
 
 
 def test_strata_are_drawn_apart() -> None:
@@ -207,7 +207,7 @@ def test_few_clusters_ask_for_more_of_them_and_not_for_days() -> None:
     assert step.endswith("smaller effects take more clusters (store), not more days.")
     loaded = abeval.define(entries(metrics=METRICS[:1], **period))
     study = loaded.study(logs={"impressions": log(8)})
-    step = next_step(study.analysis, study.outlook)
+    step = write_next_step(study.analysis, study.outlook)
     assert re.search(r"±20% takes about \d+ clusters \(store\) in all", step)
     longer = {"period": {"start": "2026-09-01", "end": "2026-09-21"}}
     shown = " ".join(str(analyze(log(8), metrics=METRICS[:1], **longer)).split())

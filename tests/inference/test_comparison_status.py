@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from abeval.inference.comparison import MIN_UNITS, Comparison, Rule, Spread
-from abeval.inference.families import check_range, decide_status, uncorrected_p_value
+from abeval.inference.families import check_range, decide_status, find_uncorrected_p_value
 from abeval.inference.looks import AlwaysValidLooks, LookBoundary, PlannedLooks
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import DECREASE, INCREASE, Direction, Margin, Metric
@@ -40,7 +40,7 @@ def comparison(
 
 def status(found: Comparison, p_value: float | None = None, **of: object) -> str:
     own = metric(**of)
-    p = uncorrected_p_value(own, found, 0.05)
+    p = find_uncorrected_p_value(own, found, 0.05)
     return decide_status(own, found, p if p_value is None else p_value, 0.05)
 
 
@@ -141,7 +141,7 @@ def test_a_range_holds_where_two_one_sided_tests_reject(
 ) -> None:
     own = metric("guardrail", within=(0.9, 1.1))
     found = ranged(value, half)
-    assert decide_status(own, found, uncorrected_p_value(own, found, 0.05), 0.05) == expected
+    assert decide_status(own, found, find_uncorrected_p_value(own, found, 0.05), 0.05) == expected
     shown = check_range(own, found, 0.05)
     assert shown.interval == pytest.approx((value - half, value + half), rel=1e-3)
     # Whether it is worse waits for the correction; whether it holds does not.
@@ -160,7 +160,7 @@ def test_a_value_at_a_bound_passes_as_often_as_the_one_sided_level(bound: float)
     for i in range(len(y)):
         arms = [Moments.of(y[i, arm], x[i, arm]) for arm in (0, 1)]
         found = compare_moments(own, *arms, Rule())
-        judged = decide_status(own, found, uncorrected_p_value(own, found, 0.05), 0.05)
+        judged = decide_status(own, found, find_uncorrected_p_value(own, found, 0.05), 0.05)
         held += judged == "non_inferior"
         worse += judged == "worse"
     assert 0.025 - 3 * 0.0035 < held / len(y) < 0.025 + 3 * 0.0035
@@ -171,7 +171,7 @@ def test_a_range_is_not_judged_where_no_large_sample_test_is() -> None:
     own = metric("guardrail", within=(0.9, 1.1))
     for value in (None, Estimate(1.0, 0.0, 500, math.inf)):
         found = replace(ranged(1.0, 0.01), treatment_estimate=value)
-        assert uncorrected_p_value(own, found, 0.05) is None
+        assert find_uncorrected_p_value(own, found, 0.05) is None
         assert decide_status(own, found, None, 0.05) == "too_little_data"
 
 

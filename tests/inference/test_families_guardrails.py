@@ -9,7 +9,7 @@ import pytest
 import abeval
 from abeval.experiment.load import parse_experiment
 from abeval.inference.comparison import Arms, Comparison, Rule
-from abeval.inference.families import guardrail_p_values
+from abeval.inference.families import adjust_guardrail_p_values
 from abeval.inference.scorecard import build_rows
 from abeval.inference.trust.groups import compare_bottoms
 from abeval.inference.verdict import decide
@@ -83,7 +83,7 @@ def test_a_guardrail_that_is_plainly_worse_stops_its_own_variant() -> None:
 def test_one_guardrail_has_nothing_to_be_adjusted_for() -> None:
     metrics = metrics_of(1)
     comparisons = {(m.name, v): compared(-2.2, 0.03) for m in metrics for v in "bc"}
-    adjusted = guardrail_p_values(experiment_of(1), metrics, comparisons)
+    adjusted = adjust_guardrail_p_values(experiment_of(1), metrics, comparisons)
     assert adjusted["g0", "b"] == pytest.approx(0.0278, abs=1e-3)
 
 

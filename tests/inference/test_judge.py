@@ -6,7 +6,7 @@ import pytest
 import abeval
 from abeval.aggregates.collect import collect
 from abeval.errors import ExperimentError
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.inference.judge import judge
 from abeval.logs.run import open_run
 from abeval.stats import adjustment, multiplicity
@@ -23,11 +23,11 @@ def loaded():
 def judged(loaded):
     """The sample by another `[inference]`, from sums made once."""
     with open_run(loaded.experiment, {}) as run:
-        sums = collect(run, named_metrics(loaded.experiment))
+        sums = collect(run, find_metrics_by_name(loaded.experiment))
 
     def by(**inference):
         other = loaded.replace(inference=inference).experiment
-        return judge(other, named_metrics(other), sums)
+        return judge(other, find_metrics_by_name(other), sums)
 
     return by
 

@@ -99,7 +99,7 @@ def test_a_rare_event_starts_later_than_a_frequent_one() -> None:
 
 def test_the_interval_agrees_with_the_p_value_at_every_growth() -> None:
     for growth in (1.0, 3.0, 1e4):
-        critical = sequential.critical_from_start(growth)
+        critical = sequential.find_bound_from_start(growth)
         for z, inside in ((critical * 1.0001, False), (critical * 0.9999, True)):
             look = sequential.look_from_start(z, 1.0, growth)
             assert (look.low <= 0 <= look.high) == inside == (look.p_value > 0.05)
@@ -117,7 +117,7 @@ def test_a_thousandfold_information_is_looked_at_all_the_time() -> None:
     growth = np.geomspace(1, 1000, 700)
     steps = random.standard_normal((4000, growth.size)) * np.sqrt(np.diff(growth, prepend=0.0))
     z = np.abs(np.cumsum(steps, axis=1)) / np.sqrt(growth)
-    critical = [sequential.critical_from_start(float(g)) for g in growth]
+    critical = [sequential.find_bound_from_start(float(g)) for g in growth]
     crossed = float(np.mean((z >= critical).any(axis=1)))
     error = np.sqrt(0.05 * 0.95 / 4000)
     assert 0.02 < crossed <= 0.05 + 3 * error

@@ -329,7 +329,7 @@ class TestFamilies:
         assert wide.lift_low < 0 < row.lift_low
         alone = self.three("bonferroni").family_intervals[1]
         assert alone == wide
-        shown = fmt.lift(row.lift, wide.lift_low, wide.lift_high)
+        shown = fmt.format_lift(row.lift, wide.lift_low, wide.lift_high)
         reason = "not after correction: 98.75% interval"
         for text in (as_text(result, 200), Study(result).to_markdown()):
             (line,) = (one for one in text.splitlines() if reason in one)

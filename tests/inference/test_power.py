@@ -217,7 +217,7 @@ def test_simulated_families_are_those_of_the_statistics(family: str) -> None:
     z = np.abs(np.random.default_rng(1).normal(1.5, 1.2, (400, 4)))
     weights = [1.0, 2.0, 3.0, 2.0]
     rule = power.DecisionRule(0.05, family, weights, lambda level: (stats.norm.isf(level / 2),))
-    rejected = power._family(z, rule, 0)
+    rejected = power._test_family(z, rule, 0)
     for row, found in zip(2 * stats.norm.sf(z), rejected, strict=True):
         match family:
             case "none":
@@ -235,11 +235,11 @@ def test_planned_looks_can_end_the_experiment() -> None:
     looks = once._replace(
         critical=lambda level: sequential.bounds(shares, level).z, fractions=shares
     )
-    fixed = power.odds([2.8016], [], once, power.draws(np.eye(1), 1, 0.5, 1))
-    ended = power.odds([2.8016], [], looks, power.draws(np.eye(1), 1, 0.5, 4))
+    fixed = power.simulate_odds([2.8016], [], once, power.draw_steps(np.eye(1), 1, 0.5, 1))
+    ended = power.simulate_odds([2.8016], [], looks, power.draw_steps(np.eye(1), 1, 0.5, 4))
     assert fixed.ship == pytest.approx(0.8, abs=0.01)
     assert 0.77 < ended.ship < fixed.ship
-    nothing = power.odds([0.0], [], looks, power.draws(np.eye(1), 1, 0.5, 4))
+    nothing = power.simulate_odds([0.0], [], looks, power.draw_steps(np.eye(1), 1, 0.5, 4))
     assert nothing.ship + nothing.stop == pytest.approx(0.05, abs=0.006)
 
 

@@ -15,10 +15,10 @@ from scipy import stats
 import abeval
 from abeval.aggregates.collect import collect_prepared
 from abeval.api import LoadedExperiment
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.logs.run import open_run
-from abeval.report.next_step import next_step
-from abeval.report.page import page_html
+from abeval.report.next_step import write_next_step
+from abeval.report.page import render_study
 from abeval.results.study import Study
 from abeval.study import analyze_with_outlook
 from benchmarks.calibration import detectable
@@ -145,9 +145,9 @@ def seen(name: str) -> Seen:
     loaded, inputs = defined(of), {"impressions": log(of, 101 + list(WORLDS).index(name))}
     with open_run(loaded.experiment, {"logs": inputs}) as run:
         study = analyze_with_outlook(
-            run, collect_prepared(run, named_metrics(run.experiment)), daily=None
+            run, collect_prepared(run, find_metrics_by_name(run.experiment)), daily=None
         )
-    return Seen(study, next_step(study.analysis, study.outlook))
+    return Seen(study, write_next_step(study.analysis, study.outlook))
 
 
 def planned(name: str, days: float | None = None) -> abeval.Plans:
@@ -184,7 +184,7 @@ def test_scorecard_page_and_power_have_one_number(name: str) -> None:
 def test_the_page_shows_what_lies_ahead_once(name: str) -> None:
     study = seen(name).study
     assert study.outlook is not None
-    tabs = whole(page_html(study)).count('<div class="tab" data-tab="power">')
+    tabs = whole(render_study(study)).count('<div class="tab" data-tab="power">')
     assert tabs == len({plan.metric for plan in study.outlook.metrics})
 
 
@@ -320,7 +320,7 @@ def test_days_of_users_who_return_add_less_than_the_square_law_says() -> None:
     assert np.mean(foretold) == pytest.approx(1.0, abs=0.05)
     assert np.mean(by_square) < 0.85
     ended = defined(World(planned=10)).study(logs=first)
-    step = next_step(ended.analysis, ended.outlook)
+    step = write_next_step(ended.analysis, ended.outlook)
     assert " units), in a new test" in step
 
 

@@ -25,7 +25,7 @@ def test_counts_are_seen_from_sums() -> None:
     ones = np.ones(40)
     y = np.arange(40) < 3
     few = Moments.of(y, ones)
-    assert special_tests.rare(few, few) == (Count(3, 40), Count(3, 40))
+    assert special_tests.count_rare_successes(few, few) == (Count(3, 40), Count(3, 40))
     for other in (
         Moments.of(2 * y, ones),
         Moments.of(y - 0.5, ones),
@@ -34,8 +34,8 @@ def test_counts_are_seen_from_sums() -> None:
         Moments.of(np.where(np.arange(40) < 2, 1.5, 0), ones),
         Moments.of(-1.0 * y, ones),
     ):
-        assert special_tests.rare(few, other) is None
-        assert special_tests.rare(other, few) is None
+        assert special_tests.count_rare_successes(few, other) is None
+        assert special_tests.count_rare_successes(other, few) is None
 
 
 def test_counts_are_seen_in_steps_of_a_resolution() -> None:
@@ -43,7 +43,7 @@ def test_counts_are_seen_in_steps_of_a_resolution() -> None:
     sums = [successes * step, units * step]
     products = [[successes * step**2] * 2, [successes * step**2, units * step**2]]
     arm = Moments.from_sums(units, sums, products, [1e-6, 1e-6])
-    assert special_tests.rare(arm, arm) == (Count(7, units), Count(7, units))
+    assert special_tests.count_rare_successes(arm, arm) == (Count(7, units), Count(7, units))
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_counts_are_seen_in_steps_of_a_resolution() -> None:
 )
 def test_the_rule(control: tuple[int, int], treatment: tuple[int, int], few: bool) -> None:
     arms = rare.moments(*control), rare.moments(*treatment)
-    assert (special_tests.rare(*arms) is not None) == few
+    assert (special_tests.count_rare_successes(*arms) is not None) == few
     effect = compare_moments(MEAN, *arms, Rule()).effect
     assert effect is not None
     assert (effect.method == "fisher_mid_p") == few

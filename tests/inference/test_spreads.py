@@ -13,7 +13,7 @@ import pytest
 
 import abeval
 from abeval.aggregates.wanted import COMPARED, CURVE
-from abeval.report.page import page_html
+from abeval.report.page import render_study
 from abeval.results.analysis import Result
 from abeval.results.study import build_study
 from abeval.stats import catalogue
@@ -136,7 +136,7 @@ def test_what_is_not_read_has_no_summary(log: pd.DataFrame) -> None:
 
 
 def sections(result: Result) -> dict[str, str]:
-    page = parse(whole(page_html(build_study(result))))
+    page = parse(whole(render_study(build_study(result))))
     tabs = {e.attributes["data-tab"]: words(e) for e in page.all("div", class_="tab")}
     return {**{e.attributes["id"]: words(e) for e in page.all("section")}, **tabs}
 

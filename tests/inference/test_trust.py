@@ -15,7 +15,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.checks import trust_checks
+from abeval.inference.trust.checks import run_trust_checks
 from abeval.logs.accounting import LogRows
 from abeval.results import Check
 from abeval.results.analysis import Result
@@ -41,7 +41,7 @@ def experiment(**entries: object) -> Experiment:
 
 
 def check(name: str, aggregates: Aggregates, **entries: object) -> Check:
-    found = trust_checks(Analysis(experiment(**entries), (), aggregates))
+    found = run_trust_checks(Analysis(experiment(**entries), (), aggregates))
     return next(c for c in found if c.name == name)
 
 

@@ -11,7 +11,7 @@ import pytest
 
 import abeval
 from abeval.results.analysis import Result
-from abeval.stats.faults import early_hours
+from abeval.stats.faults import measure_clock_lag
 from benchmarks.calibration.healthy_logs import analyze_world
 from tests.relations import answer, relation
 from tests.worlds.healthy import World, buyers
@@ -108,8 +108,8 @@ def test_an_honest_log_passes_however_much_of_it_is_from_before(
 
 
 def test_of_few_rows_nothing_is_said() -> None:
-    assert early_hours(dict.fromkeys(range(16), 1)) == 0
-    assert early_hours({}) == 0
+    assert measure_clock_lag(dict.fromkeys(range(16), 1)) == 0
+    assert measure_clock_lag({}) == 0
 
 
 def test_times_without_a_zone_beside_times_with_one_are_asked_for() -> None:

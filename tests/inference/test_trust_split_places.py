@@ -134,7 +134,7 @@ def test_the_running_test_seldom_cries_although_it_is_read_every_day() -> None:
     cries = fixed = 0
     for entered in counts:
         path = np.cumsum(np.stack([entered, 2_400 - entered], axis=1), axis=0)
-        cries += tests.sequential(path, [1, 1])[-1] < 0.05
+        cries += tests.check_split_at_looks(path, [1, 1])[-1] < 0.05
         fixed += min(tests.chi_square(row.tolist(), [1, 1]).p_value for row in path) < 0.05
     assert cries <= 15 < 30 < fixed
 

@@ -17,7 +17,7 @@ import abeval
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from abeval.report.markdown import markdown
-from abeval.report.page import page_html
+from abeval.report.page import render_study
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result, result_from_dict
 from abeval.results.study import build_study, read_results
@@ -93,7 +93,7 @@ def test_who_reads_the_first_screen_reads_draft_first(file: Path) -> None:
     assert text.startswith(SAID[:60])
     assert text.count("DRAFT:") == 1
     assert "Scorecard (DRAFT)" in text
-    page = parse(page_html(build_study(draft)))
+    page = parse(render_study(build_study(draft)))
     (section,) = page.all("section", id="verdict")
     assert words(section).startswith(SAID.replace(":", "", 1))
     assert "Answer each question" in words(section)
@@ -166,7 +166,7 @@ def test_other_results_say_it_before_their_tables(
     assert "DRAFT" not in str(answered)
     assert replace(result, **_without(result)) == answered
     if command in ("windows", "replay"):
-        page = parse(page_html(build_study(result)))
+        page = parse(render_study(build_study(result)))
         assert [words(e) for e in page.all("div") if _class(e) == "verdict draft"] == [
             SAID.replace(":", "", 1).rstrip(".")
         ]

@@ -16,8 +16,8 @@ from abeval.logs.files import (
     FileFacts,
     count_file_rows,
     describe_mixed_id,
-    file_facts,
     read_file_columns,
+    read_file_facts,
     write_file_notes,
 )
 from abeval.logs.run import check_all_read
@@ -85,7 +85,7 @@ def write(folder: Path, kind: str, parts: int) -> FileFacts:
             own.to_csv(folder / f"{number}.csv", index=False)
         else:
             own.to_parquet(folder / f"{number}.parquet")
-    return file_facts("impressions", LogSource.model_validate({"path": f"*.{kind}"}), folder)
+    return read_file_facts("impressions", LogSource.model_validate({"path": f"*.{kind}"}), folder)
 
 
 @pytest.mark.parametrize("parts", [1, 2])
@@ -103,7 +103,7 @@ def test_files_tell_their_rows_and_what_some_of_them_lack(
 
 def test_a_log_of_tables_alone_has_no_files() -> None:
     source = LogSource.model_validate({"query": "select * from users"})
-    assert file_facts("impressions", source, Path()) == FileFacts()
+    assert read_file_facts("impressions", source, Path()) == FileFacts()
 
 
 @pytest.mark.parametrize(

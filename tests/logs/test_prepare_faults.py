@@ -10,7 +10,7 @@ import pytest
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.load import parse_experiment
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.logs.mapping import map_columns
 from abeval.logs.prepare import find_faulty_expression
 from abeval.logs.run import Run
@@ -72,7 +72,7 @@ def blamed(error: QueryError, seen: str) -> str:
     engine.add_frame("raw", pd.DataFrame({"user_id": [1], "variant": ["a"], "category": ["x"]}))
     types = engine.columns("raw")
     columns = map_columns("impressions", experiment.logs.rows, types, "user_id")
-    chosen = chosen_metrics(experiment)
+    chosen = list_scorecard_metrics(experiment)
     shape = build_schema(experiment, chosen, {"impressions": columns})
     if seen:
         engine.view("seen", seen)

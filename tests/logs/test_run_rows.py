@@ -218,14 +218,14 @@ def test_a_reader_that_leaves_rows_out_is_refused(
 ) -> None:
     write = {"csv": csv, "jsonl": lines, "parquet": parquet}[name.partition(".")[2]]
     write(GOOD, tmp_path / name)
-    real = run.file_facts
+    real = run.read_file_facts
 
     def with_one_more(*arguments: Any) -> FileFacts:
         facts = real(*arguments)
         assert facts.rows == 40
         return FileFacts(facts.files, rows=41, are_lines=facts.are_lines)
 
-    monkeypatch.setattr(run, "file_facts", with_one_more)
+    monkeypatch.setattr(run, "read_file_facts", with_one_more)
     with pytest.raises(LogError, match="40 rows were read, but the files have 41"):
         experiment(tmp_path, {"path": name}).analyze()
 

@@ -13,7 +13,7 @@ from abeval.assignment import SUB_BUCKETS
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
-from abeval.logs.views import experiment_view
+from abeval.logs.views import write_experiment_view
 from abeval.results.analysis import Result
 from tests.logs.small import analyze, aside, per_unit, small_log, values
 
@@ -105,7 +105,7 @@ def test_items_form_groups_of_the_same_number_of_sub_buckets() -> None:
     logs: dict[str, Any] = {"impressions": {}}
     own = parse_experiment({"name": "e", "unit": "user_id", **variants, "logs": logs})
     engine = DuckDBEngine()
-    engine.table("experiment", experiment_view(own))
+    engine.table("experiment", write_experiment_view(own))
     even = f"select {SUB_BUCKETS} % item_groups = 0 from experiment"
     assert engine.rows(even) == [(True,)]
     engine.close()

@@ -7,14 +7,14 @@ from contextlib import closing
 import pandas as pd
 import pytest
 
-from abeval.assignment import md5_60, sub_bucket
+from abeval.assignment import compute_sub_bucket, md5_60
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.errors import LogError
 from abeval.experiment.load import parse_experiment
 from abeval.logs import units
 from abeval.logs.prepare import prepare
 from abeval.logs.run import Run
-from abeval.logs.units import sub_buckets
+from abeval.logs.units import assign_sub_buckets
 from tests.logs.small import analyze, small_log
 from tests.relations import answer, relation
 
@@ -33,9 +33,9 @@ def test_a_pass_over_a_table_of_units_draws_what_their_ids_draw() -> None:
         prepared = prepare(Run(experiment, engine, {"units": frame}), [], units_read=False)
         hashes = prepared.assignment.units.hash
         assert prepared.cells.sub_bucket is not None
-        drawn = sub_buckets(engine, experiment, hashes, prepared.cells).tolist()
-        assert drawn == sub_buckets(engine, experiment, hashes).tolist()
-    assert sorted(drawn) == sorted(sub_bucket(md5_60("e", user)) for user in analysed)
+        drawn = assign_sub_buckets(engine, experiment, hashes, prepared.cells).tolist()
+        assert drawn == assign_sub_buckets(engine, experiment, hashes).tolist()
+    assert sorted(drawn) == sorted(compute_sub_bucket(md5_60("e", user)) for user in analysed)
 
 
 def test_a_row_of_the_table_counts_if_its_unit_is_analysed_and_has_no_other() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from abeval.errors import ExperimentError
 from abeval.metrics.expressions import (
-    expression_problem,
+    find_expression_problem,
     list_columns,
     parse_expression,
 )
@@ -98,7 +98,7 @@ def test_what_a_row_level_expression_may_hold(
     ],
 )
 def test_each_mistake_has_its_own_words(text: str, why: str) -> None:
-    problem = expression_problem(text)
+    problem = find_expression_problem(text)
     assert problem is not None
     assert problem.startswith(f"{text!r} {why}")
     with pytest.raises(ExperimentError, match=re.escape(why)):
@@ -157,13 +157,13 @@ def test_each_mistake_has_its_own_words(text: str, why: str) -> None:
     ],
 )
 def test_nothing_else_gets_through(text: str) -> None:
-    problem = expression_problem(text)
+    problem = find_expression_problem(text)
     assert problem is not None
     assert problem.startswith(repr(text))
 
 
 def test_what_is_refused_comes_with_what_may_be_used() -> None:
-    problem = expression_problem("unnest([1, 2])")
+    problem = find_expression_problem("unnest([1, 2])")
     assert problem is not None
     assert "holds `UNNEST([1, 2])`; an expression of a row may use its columns" in problem
     assert "case, cast, coalesce" in problem
@@ -178,7 +178,7 @@ def test_comments_are_left_behind(text: str) -> None:
     "text", ["(" * 5000 + "1" + ")" * 5000, "not " * 3000 + "a", "1" + "+1" * 3000, "1" * 20_000]
 )
 def test_an_endless_expression_is_refused_in_few_words(text: str) -> None:
-    problem = expression_problem(text)
+    problem = find_expression_problem(text)
     assert problem is not None
     assert "nested too deeply" in problem or "more than 10,000" in problem
     assert len(problem) < 400
@@ -196,18 +196,18 @@ def accepted_or_refused(text: str) -> bool:
     except ExperimentError:
         return False
     # What comes out goes in again: no accepted text turns into something else on its way.
-    assert expression_problem(sql) is None
+    assert find_expression_problem(sql) is None
     return True
 
 
 def test_an_operator_without_its_operand_is_refused() -> None:
-    assert expression_problem("@") is not None
+    assert find_expression_problem("@") is not None
 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=60))
 def test_any_text_is_accepted_or_refused(text: str) -> None:
-    assert accepted_or_refused(text) == (expression_problem(text) is None)
+    assert accepted_or_refused(text) == (find_expression_problem(text) is None)
 
 
 PIECES = st.sampled_from(

@@ -22,7 +22,7 @@ OWN = [
 @pytest.mark.parametrize("text", OWN)
 def test_plain_texts_say_what_a_parser_reads(text: str) -> None:
     assert row_text.is_plain(text)
-    assert expressions.expression_problem(text) is None
+    assert expressions.find_expression_problem(text) is None
     tree = expressions.parse_expression(text)
     assert {*row_text.list_columns(text)} == {*expressions.list_columns(tree)}
     plain = row_text.replace_plain_columns(text, lambda column: f'"raw_{column}"')
@@ -42,7 +42,7 @@ def test_no_word_of_sql_is_taken_for_a_column() -> None:
     words = {*DuckDB.Tokenizer.KEYWORDS, *DuckDB.Parser.FUNCTIONS, *(word for (word,) in keywords)}
     plain = [word.lower() for word in words if row_text.is_plain(word.lower())]
     assert len(plain) > 500
-    columns = [text for text in plain if expressions.expression_problem(text) is None]
+    columns = [text for text in plain if expressions.find_expression_problem(text) is None]
     assert columns == plain
     assert all(expressions.list_columns(expressions.parse_tree(text)) == [text] for text in plain)
 

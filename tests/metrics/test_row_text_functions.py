@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import abeval
 from abeval.assignment import Assignment
 from abeval.errors import ExperimentError
-from abeval.metrics.row_text import evaluate, function_problem, list_metric_names
+from abeval.metrics.row_text import evaluate, find_function_problem, list_metric_names
 from abeval.stats import resampling
 from tests.aggregates.test_quantiles import visits
 from tests.logs.small import analyze
@@ -146,7 +146,7 @@ def test_arithmetic_is_that_of_python(a, b, c):
         "exp(ln(a))": a,
     }
     for text, expected in cases.items():
-        assert function_problem(text) is None
+        assert find_function_problem(text) is None
         assert float(evaluate(text, values)) == pytest.approx(expected, rel=1e-12, abs=1e-12)
     assert list_metric_names("a / b + a") == ["a", "b"]
 

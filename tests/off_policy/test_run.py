@@ -373,7 +373,7 @@ def test_the_page_says_what_the_terminal_says(tmp_path: Path) -> None:
     assert f"{found.realised.value:.6g}" in said["estimates"]
     assert found.support is not None
     assert f"{found.support.mean_weight:.4f}" in said["support"]
-    assert all(fmt.typographic(note) in said["doubts"] for note in found.notes)
+    assert all(fmt.typeset_numbers(note) in said["doubts"] for note in found.notes)
     drawn = figures(text)["drawn"]
     # To the four digits that a page keeps of a figure.
     assert drawn["data"][0]["x"] == pytest.approx([row.value for row in valued], rel=5e-4)

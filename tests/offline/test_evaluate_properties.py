@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from abeval.offline.evaluate import JudgedColumns, evaluate, evaluate_log
-from abeval.offline.metrics import default_metrics
+from abeval.offline.metrics import list_default_metrics
 from tests.offline import slow
 from tests.offline.frames import close
 
@@ -113,7 +113,9 @@ def test_gauc_of_one_unit_is_its_auc(seed):
 @given(seeds)
 def test_bounds_order_and_monotone_scores(seed):
     run, truth, _ = random_log(seed)
-    ranks = [m.id for m in default_metrics([1, 3, 5]) if m.definition.family in ("list", "pairs")]
+    ranks = [
+        m.id for m in list_default_metrics([1, 3, 5]) if m.definition.family in ("list", "pairs")
+    ]
     found = evaluate(run, truth, metrics=ranks).values()
     free = ("cg", "dcg", "arhr")
     for name, value in found.items():

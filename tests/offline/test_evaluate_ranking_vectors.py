@@ -8,7 +8,7 @@ import pytest
 
 from abeval.errors import ExperimentError
 from abeval.offline.evaluate import evaluate
-from abeval.offline.metrics import PRESETS, default_metrics, parse_metric
+from abeval.offline.metrics import PRESETS, list_default_metrics, parse_metric
 from tests.offline.frames import close, our_id, ranking, run_frame, truth_frame
 
 SUITES = [
@@ -269,7 +269,7 @@ def test_no_metric_exceeds_one_where_evidently_does():
 
 
 def test_an_id_says_its_definition_or_is_refused():
-    for metric in default_metrics([1, 10]):
+    for metric in list_default_metrics([1, 10]):
         assert parse_metric(metric.id) == metric
     for text in ("map@10", "ndcg@10[cubic]", "precision", "rprec@3", "gauc@5[clicks]", "map@0[R]"):
         with pytest.raises(ExperimentError):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from abeval.engines.sql import query
 from abeval.offline.metrics import RANKING, OfflineMetric
-from abeval.offline.sums import value_sql
+from abeval.offline.sums import write_metric_value
 from tests.offline import slow
 from tests.relations import Keyed, answer, chance, near
 
@@ -174,7 +174,7 @@ def test_values_of_lists_are_those_of_the_definitions_at_every_cutoff() -> None:
     requests = [Request(i, len(r.grades)) for i, r in enumerate(LISTS)]
     rows = answer(
         "offline/list_values",
-        ", ".join(["request_id", "unit_id", "k", *map(value_sql, VALUES.values())]),
+        ", ".join(["request_id", "unit_id", "k", *map(write_metric_value, VALUES.values())]),
         places=relevant_places(),
         requests=requests,
         cutoffs=CUTOFFS,

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from abeval.report.assets import island
-from abeval.report.page import page_html
+from abeval.report.assets import escape_json
+from abeval.report.page import render_study
 from abeval.results.analysis import Result
 from abeval.results.study import build_study
 from tests import builders
@@ -80,7 +80,7 @@ class Page(HTMLParser):
 
 @cache
 def html(name: str) -> str:
-    return page_html(build_study(RESULTS[name]()))
+    return render_study(build_study(RESULTS[name]()))
 
 
 @cache
@@ -101,7 +101,8 @@ def whole(text: str) -> str:
         holder = f'data-figure="{name}"'
         at = text.index("</div>", text.index(holder)) + len("</div>")
         script = (
-            f'<script type="application/json" id="{name}">{island(json.dumps(figure))}</script>'
+            f'<script type="application/json" '
+            f'id="{name}">{escape_json(json.dumps(figure))}</script>'
         )
         text = f"{text[:at]}{script}{text[at:]}"
     return text

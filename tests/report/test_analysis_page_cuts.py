@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from abeval.report.analysis_page import cut_rows, heat_blocks, slice_blocks
-from abeval.report.page import page_html
-from abeval.report.tables import CELLS, cut_tables
+from abeval.report.analysis_page import build_heat_maps, build_slice_blocks, convert_cut_rows
+from abeval.report.page import render_study
+from abeval.report.tables import CELLS, list_cut_tables
 from abeval.report.terminal import as_text
 from abeval.results.analysis import Result
 from abeval.results.effects import CutRow, CutSplit, NoCut
@@ -48,7 +48,7 @@ def with_cuts(*rows: CutRow) -> Result:
 
 def section(shown: Result) -> str:
     """What the page says of cuts."""
-    page = parse(whole(page_html(build_study(shown))))
+    page = parse(whole(render_study(build_study(shown))))
     tabs = [words(e) for e in page.elements if e.attributes.get("data-tab") == "cuts"]
     (heat,) = page.all("section", id="heat")
     return " ".join((*tabs, words(heat)))
@@ -59,12 +59,12 @@ def test_panels_of_metrics_have_their_cuts() -> None:
     for text in ("feed", "+10.0% [+5.5%, +14.5%]", "By scene", "(none)", "it needs whole sessions"):
         assert text in said
     assert "4\u202f000 / 4\u202f000" in said
-    assert 'data-tab="cuts"' not in whole(page_html(build_study(result())))
+    assert 'data-tab="cuts"' not in whole(render_study(build_study(result())))
 
 
 def test_each_metric_has_its_cuts() -> None:
     shown = with_cuts()
-    blocks = [*slice_blocks(shown, cut_rows(shown))]
+    blocks = [*build_slice_blocks(shown, convert_cut_rows(shown))]
     assert [block.metric for block in blocks] == ["ctr", "gauc"]
     cells = ["".join(map(str, block.blocks)) for block in blocks]
     assert ["feed" in text for text in cells] == [True, False]
@@ -81,27 +81,27 @@ def test_the_terminal_says_what_the_mix_did() -> None:
 
 
 def test_p_is_that_after_holm() -> None:
-    assert {row.p_value for row in cut_rows(with_cuts())} == {0.02}
-    rows = [words(e) for e in parse(whole(page_html(build_study(with_cuts())))).all("tr")]
+    assert {row.p_value for row in convert_cut_rows(with_cuts())} == {0.02}
+    rows = [words(e) for e in parse(whole(render_study(build_study(with_cuts())))).all("tr")]
     assert [row[-5:] for row in rows if row.startswith(("feed", "home"))] == ["0.020"] * 2
 
 
 def test_the_terminal_shows_the_largest_cells() -> None:
     rows = [cut(f"c{i}", units=1000 + i) for i in range(CELLS + 5)]
-    table = cut_tables(with_cuts(*rows))[0]
+    table = list_cut_tables(with_cuts(*rows))[0]
     assert [row[1] for row in table.rows] == [f"c{i}" for i in range(CELLS + 4, 4, -1)]
     assert str(CELLS) in table.lead
 
 
 def test_names_of_cells_are_text() -> None:
-    assert HOSTILE not in whole(page_html(build_study(with_cuts(cut(HOSTILE)))))
+    assert HOSTILE not in whole(render_study(build_study(with_cuts(cut(HOSTILE)))))
 
 
 def test_a_table_of_lifts_has_every_cut_beside_the_whole() -> None:
     """Shaded where the interval excludes zero, and nowhere else."""
     clear, open_, harm = cut("feed"), cut("home", 0.02), cut("shop", -0.1)
     shown = with_cuts(clear, open_, harm)
-    (heat,) = heat_blocks(shown, cut_rows(shown))
+    (heat,) = build_heat_maps(shown, convert_cut_rows(shown))
     assert heat.summary == "By scene"
     page = parse(str(heat.blocks[0]))
     heads = [words(e) for e in page.all("th", scope="colgroup")]
@@ -118,6 +118,6 @@ def test_a_table_of_lifts_has_every_cut_beside_the_whole() -> None:
 def test_what_is_better_when_it_falls_is_shaded_so() -> None:
     latency = replace(METRICS[-1], name="ctr", direction="decrease")
     shown = replace(with_cuts(cut("feed")), metrics=(latency,))
-    (heat,) = heat_blocks(shown, cut_rows(shown))
+    (heat,) = build_heat_maps(shown, convert_cut_rows(shown))
     assert heat.blocks[0].count('class="number bad"') == 2
     assert 'class="number good"' not in heat.blocks[0]

@@ -12,12 +12,12 @@ from abeval.report import assets
 
 
 def test_the_library_is_of_the_version_that_plotly_draws_with() -> None:
-    head = assets.plotly()[:200]
+    head = assets.read_plotly()[:200]
     version = head.partition("plotly.js (basic - minified) v")[2].split()[0]
     # A new major version of the schema would draw other figures; minor ones only add to it.
     assert version.partition(".")[0] == get_plotlyjs_version().partition(".")[0]
     assert "MIT" in head
-    assert "MIT" in assets.text("plotly/LICENSE")
+    assert "MIT" in assets.read_asset("plotly/LICENSE")
 
 
 def test_packing_loses_nothing() -> None:

@@ -11,8 +11,8 @@ import plotly.graph_objects as go
 import pytest
 
 from abeval.report import figures as fig
-from abeval.report.figures import FigureView, Point, frame, label, lines
-from abeval.report.time_page import daily_effect
+from abeval.report.figures import FigureView, Point, draw_lines, escape_label, frame_points
+from abeval.report.time_page import draw_daily_effect
 from abeval.results import MetricInfo, SliceRow
 from tests import builders
 
@@ -23,7 +23,7 @@ ORDER = {"control": 0, "treatment": 1, "challenger": 2}
 
 def drawn(metric: MetricInfo, rows: Sequence[SliceRow]) -> go.Figure:
     """The effect by day, with entries that Plotly knows."""
-    return go.Figure(daily_effect(metric, rows, ORDER))
+    return go.Figure(draw_daily_effect(metric, rows, ORDER))
 
 
 def test_lifts_are_drawn_in_per_cent_with_their_intervals() -> None:
@@ -68,9 +68,15 @@ def test_variants_stand_beside_each_other_in_their_own_shapes_and_colours() -> N
     figure = drawn(CTR, (*DAYS, *builders.daily("ctr", 0.01, "challenger")))
     first, second = figure.data
     symbols = [trace.marker.symbol[0].removesuffix("-open") for trace in (first, second)]
-    assert symbols == [fig.symbol(1), fig.symbol(2)]
-    assert [trace.marker.color for trace in (first, second)] == [fig.colour(1), fig.colour(2)]
-    assert [trace.error_y.color for trace in (first, second)] == [fig.colour(1), fig.colour(2)]
+    assert symbols == [fig.choose_symbol(1), fig.choose_symbol(2)]
+    assert [trace.marker.color for trace in (first, second)] == [
+        fig.choose_colour(1),
+        fig.choose_colour(2),
+    ]
+    assert [trace.error_y.color for trace in (first, second)] == [
+        fig.choose_colour(1),
+        fig.choose_colour(2),
+    ]
     assert first.x[0] < second.x[0]
     assert figure.layout.showlegend is True
 
@@ -87,7 +93,7 @@ def test_a_day_without_bounds_has_a_point_and_no_bar() -> None:
 
 
 def test_labels_are_escaped_once() -> None:
-    assert label("a<b & c>d") == "a&lt;b &amp; c&gt;d"
+    assert escape_label("a<b & c>d") == "a&lt;b &amp; c&gt;d"
 
 
 def points(*reaches: float) -> list[Point]:
@@ -96,20 +102,20 @@ def points(*reaches: float) -> list[Point]:
 
 
 def test_a_frame_holds_intervals_and_zero_and_marks_none() -> None:
-    bounds, arrows = frame(points(1.0, 2.0, 3.0))
+    bounds, arrows = frame_points(points(1.0, 2.0, 3.0))
     assert bounds is not None
     assert bounds[0] < -2.0
     assert bounds[1] > 4.0
     assert arrows == []
-    above, _ = frame([Point(0, 9.0, "said", (9.0, 8.0, 10.0))])
+    above, _ = frame_points([Point(0, 9.0, "said", (9.0, 8.0, 10.0))])
     assert above is not None
     assert above[0] < 0
-    assert frame([Point(0, 9.0, "said")]) == (None, [])
+    assert frame_points([Point(0, 9.0, "said")]) == (None, [])
 
 
 def test_what_leaves_the_frame_has_an_arrow_where_it_leaves() -> None:
     """One interval of a day with little data does not crush those of all others."""
-    bounds, (arrows,) = frame(
+    bounds, (arrows,) = frame_points(
         [*points(1.0, 1.0, 1.0, 1.0), Point(9, -40.0, "said", (-40, -90, 10))]
     )
     assert bounds is not None
@@ -122,7 +128,10 @@ def test_what_leaves_the_frame_has_an_arrow_where_it_leaves() -> None:
 
 def test_lines_of_effects_have_a_frame_and_others_have_none() -> None:
     series = {"treatment": points(1.0, 1.0, 1.0, 50.0)}
-    plain, effects = lines(series, "day", "lift"), lines(series, "day", "lift", is_effect=True)
+    plain, effects = (
+        draw_lines(series, "day", "lift"),
+        draw_lines(series, "day", "lift", is_effect=True),
+    )
     assert "range" not in plain["layout"]["yaxis"]
     assert [trace["name"] for trace in plain["data"]] == ["treatment"]
     assert effects["data"][-1]["marker"]["symbol"] == ["triangle-down", "triangle-up"]
@@ -130,11 +139,11 @@ def test_lines_of_effects_have_a_frame_and_others_have_none() -> None:
 
 
 def test_a_band_is_the_interval_of_its_line_in_the_colour_of_its_place() -> None:
-    figure = lines({"b": points(1.0, 2.0)}, "", "", order={"a": 1, "b": 2}, shape="band")
+    figure = draw_lines({"b": points(1.0, 2.0)}, "", "", order={"a": 1, "b": 2}, shape="band")
     band, line = figure["data"]
     assert (band["x"], band["y"]) == ([0, 1, 1, 0], [0.0, -1.0, 3.0, 2.0])
-    assert band["fillcolor"] == fig.faint(fig.colour(2))
-    assert line["line"]["color"] == fig.colour(2)
+    assert band["fillcolor"] == fig.fade_colour(fig.choose_colour(2))
+    assert line["line"]["color"] == fig.choose_colour(2)
     assert "error_y" not in line
 
 

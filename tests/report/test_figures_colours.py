@@ -21,11 +21,11 @@ from abeval.report.figures import (
     GRID,
     LAYOUT,
     SYMBOLS,
-    colour,
-    colour_indices,
-    faint,
+    choose_colour,
+    fade_colour,
+    number_variants,
 )
-from abeval.report.page import page_html
+from abeval.report.page import render_study
 from abeval.results.study import Study
 from tests import builders, sample
 from tests.report.pages import RESULTS, figures, html, page, result, words
@@ -99,8 +99,12 @@ def mixed(colour: str, below: str, opacity: float) -> str:
 
 def tokens() -> dict[str, dict[str, str]]:
     """Mode → name → colour, of the page's style."""
-    dark = assets.text("style.css").split("@media (prefers-color-scheme: dark) {")[1].split("@")[0]
-    texts = {"light": assets.text("tokens.css"), "dark": dark.split("\n}\n")[0]}
+    dark = (
+        assets.read_asset("style.css")
+        .split("@media (prefers-color-scheme: dark) {")[1]
+        .split("@")[0]
+    )
+    texts = {"light": assets.read_asset("tokens.css"), "dark": dark.split("\n}\n")[0]}
     read = {m: dict(re.findall(r"--([\w-]+): (#\w{6})", text)) for m, text in texts.items()}
     variants = {f"v{i}" for i in range(len(COLOURS))}
     assert read["light"].keys() - read["dark"].keys() == variants
@@ -135,7 +139,7 @@ def test_marks_stand_out_and_words_can_be_read(mode: str) -> None:
     marks = {*COLOURS, GREY, tokens["good"], tokens["bad"], tokens["warn"], tokens["muted"]}
     # The line at zero lets some of the page through.
     opacity = float(
-        re.search(r"line\.zero[^{]*\{[^}]*opacity: ([\d.]+)", assets.text("tokens.css"))[1]
+        re.search(r"line\.zero[^{]*\{[^}]*opacity: ([\d.]+)", assets.read_asset("tokens.css"))[1]
     )  # type: ignore[index]
     marks.add(mixed(tokens["muted"], tokens["bg"], opacity))
     assert {m: contrast(m, tokens["bg"]) for m in marks if contrast(m, tokens["bg"]) < 3} == {}
@@ -212,7 +216,7 @@ def test_every_figure_draws_with_these(name: str) -> None:
 
 
 def test_figures_over_time_draw_with_these(of_all: Study) -> None:
-    text = page_html(of_all)
+    text = render_study(of_all)
     check_colours(text)
     parts = {key.split("-")[0] for key in figures(text)}
     assert {"cumulative", "daily", "windows", "entry", "weekday", "hour", "aa", "srm"} <= parts
@@ -221,7 +225,7 @@ def test_figures_over_time_draw_with_these(of_all: Study) -> None:
 def check_colours(text: str) -> None:
     for figure in figures(text).values():
         colours = set(drawn(figure["data"])) | set(drawn(figure["layout"]))
-        assert colours <= {*COLOURS, *map(faint, COLOURS), *GREYS}
+        assert colours <= {*COLOURS, *map(fade_colour, COLOURS), *GREYS}
         tooltip = figure["layout"]["hoverlabel"]
         assert tooltip["bgcolor"] == LAYOUT["hoverlabel"]["bgcolor"]
 
@@ -233,16 +237,16 @@ def test_a_figure_of_effects_has_its_zero_in_grey() -> None:
 def test_the_colours_of_figures_and_of_the_page_are_the_same() -> None:
     light = TOKENS["light"]
     assert [light[f"v{i}"] for i in range(len(COLOURS))] == [one.lower() for one in COLOURS]
-    css = assets.text("tokens.css")
+    css = assets.read_asset("tokens.css")
     for place in range(12):
         (tone,) = re.findall(rf"\.v{place}\b[^{{}}]*\{{ --tone: var\(--(v\d)\); \}}", css)
-        assert light[tone] == colour(place).lower()
+        assert light[tone] == choose_colour(place).lower()
 
 
 @pytest.mark.parametrize("name", ["ship", "three_variants"])
 def test_a_variant_has_one_colour_on_all_of_a_page(name: str) -> None:
     """In the forest, in every table, in every figure; control has its own."""
-    order = colour_indices(result(name).experiment)
+    order = number_variants(result(name).experiment)
     assert order[result(name).experiment.control] == 0
     for variant, place in order.items():
         for cell in page(name).all("td"):
@@ -254,10 +258,12 @@ def test_a_variant_has_one_colour_on_all_of_a_page(name: str) -> None:
         for figure in figures(html(name)).values():
             for trace in figure["data"]:
                 if trace.get("name") == variant:
-                    assert trace["marker"]["color"] == colour(place)
-                    assert trace.get("line", {}).get("color", colour(place)) == colour(place)
+                    assert trace["marker"]["color"] == choose_colour(place)
+                    assert trace.get("line", {}).get(
+                        "color", choose_colour(place)
+                    ) == choose_colour(place)
                 if trace.get("name", "").startswith(f"{variant}, "):
-                    assert trace["fillcolor"] == faint(colour(place))
+                    assert trace["fillcolor"] == fade_colour(choose_colour(place))
 
 
 def test_a_variant_keeps_its_colour_where_another_one_is_missing() -> None:
@@ -265,12 +271,18 @@ def test_a_variant_keeps_its_colour_where_another_one_is_missing() -> None:
     shown = builders.three_variants()
     alone = tuple(row for row in shown.daily if row.variant == "challenger")
     assert alone
-    text = page_html(Study(analysis=replace(shown, daily=alone)))
+    text = render_study(Study(analysis=replace(shown, daily=alone)))
     trace = figures(text)["daily-ctr"]["data"][0]
-    assert trace["marker"]["color"] == colour(colour_indices(shown.experiment)["challenger"])
+    assert trace["marker"]["color"] == choose_colour(
+        number_variants(shown.experiment)["challenger"]
+    )
 
 
 def test_no_word_is_written_in_the_colour_of_a_variant() -> None:
     """A mark needs 3:1, a word 4.5:1, which orange on white does not have."""
-    css = assets.text("style.css") + assets.text("tokens.css") + assets.text("summary.css")
+    css = (
+        assets.read_asset("style.css")
+        + assets.read_asset("tokens.css")
+        + assets.read_asset("summary.css")
+    )
     assert re.findall(r"(?<![\w-])color: var\(--(?:tone|v\d)\)", css) == []

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abeval.report.analysis_page import make_row_mark
-from abeval.report.assets import macro
-from abeval.report.glyph import Axis, Mark, shared_axis, sparkline
+from abeval.report.assets import fill_macro
+from abeval.report.glyph import Axis, Mark, choose_mark_axis, draw_sparkline
 from abeval.report.tables import fit_rows
 from abeval.results import FamilyInterval
 from abeval.results.analysis import Result
@@ -25,7 +25,7 @@ LIFTS = st.floats(-0.9, 3)
 
 
 def draw(mark: Mark, axis: Axis) -> str:
-    return macro("glyph.html", "draw", mark, axis)
+    return fill_macro("glyph.html", "draw", mark, axis)
 
 
 def marks_of(result: Result) -> dict[str, Mark]:
@@ -45,13 +45,13 @@ def places(svg: str, name: str) -> list[float]:
 
 
 def header(axis: Axis, marks: Sequence[Mark | None]) -> str:
-    return macro("glyph.html", "header", axis, [{"mark": mark} for mark in marks])
+    return fill_macro("glyph.html", "header", axis, [{"mark": mark} for mark in marks])
 
 
 @given(st.lists(st.tuples(LIFTS, st.floats(0.001, 2)), min_size=1, max_size=8))
 def test_glyphs_stay_inside_and_keep_their_order(effects: list[tuple[float, float]]) -> None:
     marks = [Mark(x, x - w, x + w, "", decided=True) for x, w in effects]
-    axis = shared_axis(marks)
+    axis = choose_mark_axis(marks)
     assert axis.low < 0 < axis.high
     for mark in marks:
         low, point, high = (axis.x(v) for v in (mark.low or 0, mark.lift, mark.high or 0))
@@ -66,7 +66,7 @@ def test_equal_ratios_are_equal_steps() -> None:
 
 def test_one_wide_interval_does_not_crush_the_others() -> None:
     wide = MARK._replace(low=-0.9, high=4.0)
-    axis = shared_axis([MARK, MARK, wide])
+    axis = choose_mark_axis([MARK, MARK, wide])
     assert axis.low > -0.25
     assert axis.high < 0.25
     assert draw(wide, axis).count('class="arrow"') == 2
@@ -75,7 +75,7 @@ def test_one_wide_interval_does_not_crush_the_others() -> None:
 
 def test_an_axis_of_nothing_is_an_axis() -> None:
     for marks in ([], [Mark(0.0, 0.0, 0.0, "")]):
-        axis = shared_axis(marks)
+        axis = choose_mark_axis(marks)
         assert axis.low < 0 < axis.high
 
 
@@ -133,7 +133,7 @@ def test_ticks_are_inside_and_stand_apart(low: float, high: float) -> None:
 
 
 def test_a_column_without_lifts_has_a_header_that_is_read_aloud_and_no_scale() -> None:
-    svg = header(shared_axis([None]), [None])
+    svg = header(choose_mark_axis([None]), [None])
     assert "Interval, drawn" in svg
     assert "<svg" not in svg
 
@@ -176,7 +176,7 @@ def test_the_adjusted_interval_is_drawn_where_it_decides() -> None:
 
 def test_a_sparkline_is_a_line_in_its_band_over_zero() -> None:
     values = [(0.01, -0.03, 0.05), (0.02, 0.0, 0.04), (0.02, 0.01, 0.03)]
-    svg = sparkline(values, 2, "ctr <b>")
+    svg = draw_sparkline(values, 2, "ctr <b>")
     assert 'class="spark v2"' in svg
     assert "<b>" not in svg
     (line,) = re.findall(r'<polyline points="([^"]+)"', svg)

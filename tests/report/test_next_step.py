@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from abeval.report.next_step import next_step
+from abeval.report.next_step import write_next_step
 from abeval.results.analysis import Result
 from abeval.results.power import MetricOutlook, PowerOutlook
 from tests.builders import effect, metric, result, row
@@ -53,12 +53,12 @@ CHOICE = "Accept a margin of 4%, reduce variance (CUPED), or stop."
 def test_a_guardrail_that_waits_says_what_would_settle_it(
     entries: dict[str, Any], outlook: PowerOutlook | None, expected: str
 ) -> None:
-    assert next_step(waiting(**entries), outlook).rstrip() == expected
+    assert write_next_step(waiting(**entries), outlook).rstrip() == expected
 
 
 def test_a_margin_that_the_plan_has_days_for_is_waited_for() -> None:
     early = waiting(**MARGIN)
     early = replace(early, experiment=replace(early.experiment, end="2022-05-13"))
-    text = next_step(early, look_ahead(14.0, planned=21.0))
+    text = write_next_step(early, look_ahead(14.0, planned=21.0))
     assert text.startswith(f"{LOSS} Run on to the planned end, 2022-05-12. ")
     assert text.endswith("about 14 days in all (2 times as long), if nothing is lost.")

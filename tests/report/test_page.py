@@ -17,9 +17,9 @@ import pytest
 
 from abeval.errors import AbevalError
 from abeval.report import summary_html, write_report
-from abeval.report.assets import island, slug
-from abeval.report.next_step import verdict_lines
-from abeval.report.page import page_html
+from abeval.report.assets import escape_json, write_page_id
+from abeval.report.next_step import write_verdicts
+from abeval.report.page import render_study
 from abeval.report.parts import load_parts
 from abeval.results import Check, codes
 from abeval.results import format as fmt
@@ -141,8 +141,8 @@ def test_every_scorecard_row_is_plain_html(name: str) -> None:
     rows = scorecard_rows(name)
     assert len(rows) == len(result(name).scorecard)
     for row in result(name).scorecard:
-        lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-        shown = fmt.typographic(lift.text) if lift else fmt.MISSING
+        lift = fmt.format_lift(row.lift, row.lift_low, row.lift_high)
+        shown = fmt.typeset_numbers(lift.text) if lift else fmt.MISSING
         assert any(
             row.metric in words(e)
             and shown in words(e)
@@ -161,7 +161,7 @@ def test_printed_numbers_agree_with_the_result_to_their_last_digit(name: str) ->
     bounded = [row for row in result(name).scorecard if row.lift_low is not None]
     assert len(by_text) == len(bounded)
     for row in bounded:
-        shown = fmt.typographic(fmt.lift(row.lift, row.lift_low, row.lift_high).text)
+        shown = fmt.typeset_numbers(fmt.format_lift(row.lift, row.lift_low, row.lift_high).text)
         printed = next(v for k, v in by_text.items() if shown in k and row.metric in k)
         half = 0.5 * 10.0 ** -len(shown.partition(".")[2].partition("%")[0] if "." in shown else "")
         for number, raw in zip(printed, (row.lift, row.lift_low, row.lift_high), strict=True):
@@ -224,8 +224,8 @@ def test_each_figure_has_its_island_and_texts_with_the_same_numbers(name: str) -
     daily = {key: figure for key, figure in drawn.items() if key.startswith("daily-")}
     said = [text for one in daily.values() for t in one["data"] for text in t.get("customdata", ())]
     for row in result(name).daily:
-        lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-        shown = fmt.typographic(lift.text) if lift else None
+        lift = fmt.format_lift(row.lift, row.lift_low, row.lift_high)
+        shown = fmt.typeset_numbers(lift.text) if lift else None
         assert shown is None or any(row.cell in text and shown in text for text in said)
 
 
@@ -251,7 +251,7 @@ def test_names_stay_names() -> None:
 
 
 def test_a_figure_shows_names_literally() -> None:
-    (element,) = page("hostile").all("script", id=f"figure-{slug('daily', HOSTILE)}")
+    (element,) = page("hostile").all("script", id=f"figure-{write_page_id('daily', HOSTILE)}")
     holders = {e.attributes.get("data-figure") for e in page("hostile").elements}
     assert element.attributes["id"] in holders
     (trace, *arrows) = json.loads(element.text)["data"]
@@ -264,14 +264,14 @@ def test_a_figure_shows_names_literally() -> None:
 
 def test_islands_cannot_end_their_script() -> None:
     raw = json.dumps(["</script><!--", "&amp;", "\u2028\u2029"], ensure_ascii=False)
-    safe = island(raw)
+    safe = escape_json(raw)
     assert not set(safe) & set("<>&\u2028\u2029")
     assert json.loads(safe) == json.loads(raw)
 
 
 @EVERY
 def test_the_same_page_every_time(name: str) -> None:
-    assert page_html(build_study(RESULTS[name]())) == html(name)
+    assert render_study(build_study(RESULTS[name]())) == html(name)
 
 
 @pytest.mark.whole
@@ -290,7 +290,7 @@ def test_the_same_page_in_another_process_and_from_json() -> None:
     )
     assert other.stdout.decode() == html("hostile")
     again = result_from_dict(json.loads(RESULTS["hostile"]().to_json()))
-    assert page_html(build_study(again)) == html("hostile")
+    assert render_study(build_study(again)) == html("hostile")
 
 
 def test_downloads_hold_the_result() -> None:
@@ -317,10 +317,10 @@ def test_the_summary_has_verdict_and_scorecard_and_no_script(name: str) -> None:
     assert not parsed.all("a")
     assert "id" not in {k for e in parsed.elements for k in e.attributes}
     said = " ".join(words(e) for e in parsed.all("p"))
-    lines, shared = verdict_lines(result(name), None)
-    assert fmt.typographic(shared) in said
+    lines, shared = write_verdicts(result(name), None)
+    assert fmt.typeset_numbers(shared) in said
     for line in lines:
-        assert f"{line.word} {fmt.typographic(line.sentence)}" in said
+        assert f"{line.word} {fmt.typeset_numbers(line.sentence)}" in said
     cells = [e for e in parsed.all("td") if e.attributes.get("class") == "status"]
     assert len(cells) == len(result(name).scorecard)
 
@@ -373,7 +373,9 @@ def test_a_picture_without_its_package_names_the_extra(
 
 def test_where_there_is_no_lift_the_difference_stands() -> None:
     row = builders.row(lift=None, lift_low=None, lift_high=None, reason="control_near_zero")
-    text = whole(page_html(build_study(builders.result(scorecard=(row,), daily=(), segments=()))))
+    text = whole(
+        render_study(build_study(builders.result(scorecard=(row,), daily=(), segments=())))
+    )
     assert 'class="glyph' not in text
     assert "unbounded" not in text
     assert "+0.61 pp [+0.32, +0.90]" in text
@@ -382,4 +384,6 @@ def test_where_there_is_no_lift_the_difference_stands() -> None:
 def test_passed_checks_fold_away_where_they_are_many() -> None:
     many = tuple(Check(f"check_{i}", "pass", 0.1, 0.2, "fine") for i in range(7))
     assert '<details class="data" open>' in html("ship")
-    assert '<details class="data" open>' not in page_html(build_study(builders.result(trust=many)))
+    assert '<details class="data" open>' not in render_study(
+        build_study(builders.result(trust=many))
+    )

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from abeval.report.next_step import sort_rows
-from abeval.report.page import page_html
-from abeval.report.tables import decisive_p
+from abeval.report.page import render_study
+from abeval.report.tables import choose_decisive_p
 from abeval.results.analysis import Result
 from abeval.results.study import build_study
 from tests import builders
@@ -91,7 +91,7 @@ def browser() -> Iterator[Any]:
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("choosing") / "page.html"
-    path.write_text(page_html(build_study(large())), encoding="utf-8")
+    path.write_text(render_study(build_study(large())), encoding="utf-8")
     return path
 
 
@@ -349,7 +349,7 @@ def test_rows_are_sorted(visit: Callable[..., Any], sort: str) -> None:
     keys: dict[str, Callable[[Any], Any]] = {
         "name": lambda r: r.metric,
         "effect": lambda r: r.lift,
-        "p": decisive_p,
+        "p": choose_decisive_p,
         "status": lambda r: order.index(r.status),
     }
     head = {"name": ".named", "effect": ".reading", "p": ".pvalue", "status": ".outcome"}[sort]
@@ -457,7 +457,7 @@ def test_one_metric_and_one_variant_have_no_controls(browser: Any, tmp_path: Pat
     only = builders.result(
         scorecard=(builders.row(),), segments=(), daily=builders.daily("ctr", 0.059)
     )
-    path.write_text(page_html(build_study(only)), encoding="utf-8")
+    path.write_text(render_study(build_study(only)), encoding="utf-8")
     page = browser.new_page()
     page.goto(path.as_uri() + "#explore")
     page.locator("html[data-figures=ready]").wait_for()

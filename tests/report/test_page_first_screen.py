@@ -12,7 +12,7 @@ import pytest
 
 import abeval
 from abeval import results
-from abeval.report.page import page_html
+from abeval.report.page import render_study
 from abeval.report.terminal import as_text
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -54,7 +54,7 @@ def screen(name: str) -> Screen:
 
 
 def screen_of(shown: Study) -> Screen:
-    page = parse(whole(page_html(shown)))
+    page = parse(whole(render_study(shown)))
     (section,) = page.all("section", id="verdict")
     assert any(e.attributes.get("id") == "decision" for e in section.inside)
     inside = [e for e in page.elements if section in e.inside]
@@ -130,12 +130,12 @@ def test_a_goal_has_a_line_of_its_effect_up_to_each_day() -> None:
     metrics = ["ctr", "sessions_per_user"]
     time = loaded.windows(metrics=metrics)
     shown = Study(analysis=study("sample").analysis, time=time)
-    page = parse(whole(page_html(shown)))
+    page = parse(whole(render_study(shown)))
     lines = [e for e in page.all("svg") if e.attributes["class"].startswith("spark")]
     # No line of a guardrail, which the row does not follow from day to day.
     assert [e.attributes["aria-label"] for e in lines] == ["ctr, treatment, up to each day"]
     assert lines[0].attributes["class"] == "spark v1"
-    assert 'class="spark' not in page_html(Study(analysis=shown.analysis))
+    assert 'class="spark' not in render_study(Study(analysis=shown.analysis))
 
 
 def test_no_effect_in_several_variants_is_a_line_each_best_first() -> None:
@@ -196,8 +196,8 @@ def test_sixteen_units_are_too_little_and_it_says_how_many_are_not() -> None:
         for row in shown.rows
     )
     # Where there is too little data, nobody knows what could be seen.
-    assert 'class="detectable"' not in page_html(study("sixteen_units"))
-    assert 'class="detectable"' in page_html(study("sample"))
+    assert 'class="detectable"' not in render_study(study("sixteen_units"))
+    assert 'class="detectable"' in render_study(study("sample"))
     assert "16 pilot" in shown.text
 
 
@@ -220,7 +220,7 @@ def test_seventy_two_rows_say_how_many_units_are_too_few() -> None:
     few = "Too few units: treatment has 8. ctr needs at least 30 to be tested"
     assert shown.actions == (f"{few}, and far more to be decided. Plan a new test with more.",)
     assert "e+" not in shown.text
-    page = words(parse(whole(page_html(study("small_csv")))).all("header")[0])
+    page = words(parse(whole(render_study(study("small_csv")))).all("header")[0])
     assert page.count("2026-03-02") == page.count("day 3 of 3 (2026-03-02 to 2026-03-04)") == 1
     assert "days of data" not in shown.text
 
@@ -238,8 +238,8 @@ def test_numbers_are_those_of_the_result(name: str) -> None:
     for row in judged:
         metric = printed_name(row.metric)
         texts = [one.text for one in shown.rows if one.metric == metric]
-        lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
-        effect = fmt.typographic(lift.text) if lift else fmt.MISSING
+        lift = fmt.format_lift(row.lift, row.lift_low, row.lift_high)
+        effect = fmt.typeset_numbers(lift.text) if lift else fmt.MISSING
         status = codes.describe_status(row.status, row.reason)
         assert any(
             effect in t and status in t and printed_name(row.variant) in t for t in texts

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import abeval
-from abeval.report.page import page_html
+from abeval.report.page import render_study
 from abeval.results.agreement import Agreement
 from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.study import Study, build_study
@@ -58,14 +58,14 @@ def agreement() -> Agreement:
 def text_of(name: str) -> str:
     """A page; `study` has all that two metrics of the sample can show."""
     if name == "agreement":
-        return page_html(build_study(agreement()))
+        return render_study(build_study(agreement()))
     if name != "study":
         return html(name)
     metrics = ["ctr", "clicks_per_user"]
     entries = [{"name": "ctr", "role": "goal"}, {"name": "clicks_per_user"}]
     loaded = sample().replace(metrics=entries)
     outlook = MetricOutlook("ctr", 14.0, 0.095, ((7.0, 0.14), (14.0, 0.095)), 0.05, 22.6, None)
-    return page_html(
+    return render_study(
         Study(
             analysis=loaded.analyze(),
             time=loaded.windows(metrics=metrics, by=["weekday"]),

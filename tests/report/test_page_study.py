@@ -21,17 +21,17 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.aggregates.collect import collect
-from abeval.brief import brief_json
+from abeval.brief import write_brief_json
 from abeval.cli.main import app
 from abeval.engines import sql as queries
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.inference.judge import judge
 from abeval.logs.run import open_run
-from abeval.offline.metrics import default_metrics
-from abeval.report.agreement_page import standing_lines
+from abeval.offline.metrics import list_default_metrics
+from abeval.report.agreement_page import write_standings
 from abeval.report.figures import Beside, Block, Closed, MetricBlocks, list_figures
 from abeval.report.markdown import markdown
-from abeval.report.page import _build_parts, page_html
+from abeval.report.page import _build_parts, render_study
 from abeval.report.parts import load_parts
 from abeval.report.tables import TextTable
 from abeval.results import format as fmt
@@ -88,7 +88,7 @@ def test_every_part_that_the_sample_has_data_for_is_there(parsed: Page) -> None:
 
 
 def test_the_same_page_from_its_json(folder: Path, study: Study) -> None:
-    assert page_html(study) == (folder / "page.html").read_text(encoding="utf-8")
+    assert render_study(study) == (folder / "page.html").read_text(encoding="utf-8")
 
 
 def test_the_download_has_all_but_windows_and_says_so(
@@ -103,7 +103,7 @@ def test_the_download_has_all_but_windows_and_says_so(
     kept = replace(study, time=replace(study.time, windows=(), looks=()))
     assert read_results([again]).to_dict() == kept.to_dict()
     # Without scripts a download is compressed, and its link says so.
-    plain = parse(whole(page_html(build_study(builders.ship()))))
+    plain = parse(whole(render_study(build_study(builders.ship()))))
     names = [words(a) for a in plain.all("a") if "download" in a.attributes]
     assert names == ["scorecard (CSV) .gz", "results (JSON) .gz"]
 
@@ -186,7 +186,7 @@ def test_an_agreement_without_a_cause_names_what_is_missing(study: Study) -> Non
     assert study.agreement is not None
     causes = tuple(cause for cause in study.agreement.causes if cause.status != "found")
     result = replace(study.agreement, causes=causes)
-    (first,) = parse(page_html(Study(agreement=result))).all("section", id="verdict")
+    (first,) = parse(render_study(Study(agreement=result))).all("section", id="verdict")
     for text in (words(first), Study(agreement=result).to_markdown(), str(result)):
         said = " ".join(text.replace("\\", "").split())
         checked = sum(cause.status == "not found" for cause in causes)
@@ -203,7 +203,7 @@ def test_the_study_agrees_as_the_command_does(study: Study) -> None:
     assert list(now["standings"]) == list(golden["standings"])
     assert same(now, golden)
     assert [name for name, _ in study.replay.definitions] == [
-        metric.id for metric in default_metrics((1, 5, 10))
+        metric.id for metric in list_default_metrics((1, 5, 10))
     ]
 
 
@@ -215,7 +215,7 @@ def test_the_first_screen_says_that_offline_and_online_contradict(
     assert said in words(first)
     assert said in study.to_markdown()
     agreement = replace(study.agreement, explanations=())  # type: ignore[type-var]
-    other = page_html(Study(analysis=study.analysis, agreement=agreement))
+    other = render_study(Study(analysis=study.analysis, agreement=agreement))
     (first,) = parse(other).all("section", id="verdict")
     assert "contradict" not in words(first)
 
@@ -236,10 +236,10 @@ def test_what_was_promised_and_what_came_is_a_line_under_the_verdict(
     (on_page,) = parsed.all("section", id="verdict")
     for text in (screen, words(on_page), study.to_markdown().replace("\\", "")):
         assert said in " ".join(text.replace("−", "-").split())
-    brief = json.loads(brief_json(study.analysis, study.outlook, standing_lines(study)))
+    brief = json.loads(write_brief_json(study.analysis, study.outlook, write_standings(study)))
     (line,) = brief["offline"]
     assert line.endswith(said)
-    assert "offline" not in json.loads(brief_json(study.analysis))
+    assert "offline" not in json.loads(write_brief_json(study.analysis))
 
 
 @pytest.mark.whole
@@ -625,7 +625,7 @@ def test_the_file_and_the_sql_of_the_page_give_the_same_result_again(
         (tmp_path / log.name).symlink_to(log)
     (tmp_path / FILE.name).unlink()
     (tmp_path / FILE.name).write_text(file, encoding="utf-8")
-    cached = (queries._text, queries.query_names, queries.is_query)
+    cached = (queries._read_query_file, queries.query_names, queries.is_query)
     monkeypatch.setattr(queries, "_FOLDER", tmp_path / "queries")
     for function in cached:
         function.cache_clear()
@@ -648,8 +648,8 @@ def test_methods_say_what_was_set_for_each_row(study: Study, parsed: Page) -> No
         (tab,) = (words(e) for e in parsed.all("dl", id=f"def-{row.metric}"))
         assert f"{row.method}: " in tab
         assert f"{row.lift_method}: " in tab
-        draws = "" if row.draws is None else f"{fmt.count(row.draws)}, seed {row.seed}"
-        assert fmt.typographic(draws) in tab
+        draws = "" if row.draws is None else f"{fmt.format_count(row.draws)}, seed {row.seed}"
+        assert fmt.typeset_numbers(draws) in tab
         assert ("seed" in tab) == (row.draws is not None)
     said = words(methods)
     for file in study.provenance.inputs:
@@ -664,8 +664,8 @@ def test_the_draws_of_a_row_and_their_seed_give_its_p_value_again() -> None:
     loaded = abeval.load(FILE)
     experiment = loaded.experiment
     with open_run(experiment, {}) as run:
-        aggregates = collect(run, named_metrics(experiment, ["gini"]))
-    row = judge(experiment, named_metrics(experiment, ["gini"]), aggregates)["gini"]
+        aggregates = collect(run, find_metrics_by_name(experiment, ["gini"]))
+    row = judge(experiment, find_metrics_by_name(experiment, ["gini"]), aggregates)["gini"]
     arms = [aggregates.incidence(name) for name in ("control", "treatment")]
     assert row.draws is not None
     assert row.seed is not None
@@ -710,9 +710,9 @@ def test_markdown_says_what_the_page_says(study: Study) -> None:
     assert study.analysis is not None
     for row in study.analysis.scorecard:
         if row.role != "diagnostic":
-            lift = fmt.lift(row.lift, row.lift_low, row.lift_high)
+            lift = fmt.format_lift(row.lift, row.lift_low, row.lift_high)
             assert lift is not None
-            shown = fmt.typographic(lift.text).replace("[", r"\[").replace("]", r"\]")
+            shown = fmt.typeset_numbers(lift.text).replace("[", r"\[").replace("]", r"\]")
             assert shown in text
     hostile = markdown(build_study(builders.hostile()))
     assert re.search(r"(?<!\\)<", hostile) is None
@@ -738,12 +738,12 @@ def test_what_could_not_be_run_is_said(tmp_path: Path) -> None:
         "offline replay",
         "agreement",
     }
-    (first,) = parse(whole(page_html(study))).all("section", id="verdict")
+    (first,) = parse(whole(render_study(study))).all("section", id="verdict")
     assert "No effects over time" in words(first)
 
 
 def test_several_variants_are_one_line_each_and_what_holds_for_all_is_said_once() -> None:
-    parsed = parse(whole(page_html(build_study(builders.three_variants()))))
+    parsed = parse(whole(render_study(build_study(builders.three_variants()))))
     (first,) = parsed.all("section", id="verdict")
     lines = [words(e) for e in parsed.all("p", class_="sentence")]
     assert [line.split()[0] for line in lines] == ["treatment", "challenger"]

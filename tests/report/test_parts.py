@@ -13,7 +13,7 @@ import abeval
 from abeval.errors import AbevalError
 from abeval.report import parts
 from abeval.report.figures import Block
-from abeval.report.page import page_html
+from abeval.report.page import render_study
 from abeval.report.parts import load_parts
 from abeval.report.tables import table
 from abeval.results.study import build_study
@@ -29,7 +29,7 @@ def built_in(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def list_ids(study: abeval.Study, view: str) -> list[str]:
-    sections = parse(whole(page_html(study))).all("section")
+    sections = parse(whole(render_study(study))).all("section")
     return [
         section.attributes["id"]
         for section in sections
@@ -55,13 +55,13 @@ def test_a_part_stands_after_the_one_it_names_with_its_words_and_blocks() -> Non
     study = build_study(builders.ship())
     ids = list_ids(study, "explore")
     assert ids[ids.index("heat") + 1] == "revenue"
-    parsed = parse(whole(page_html(study)))
+    parsed = parse(whole(render_study(study)))
     own = [e for e in parsed.elements if any(o.attributes.get("id") == "revenue" for o in e.inside)]
     assert [words(e) for e in own if e.tag in ("h2", "p")] == [
         *("Revenue by metric", "Intervals are 95%.", "A <b> in a sentence.", "By metric.")
     ]
     assert "ctr" in [words(e) for e in own if e.tag == "th"]
-    untrusted = parse(whole(page_html(build_study(builders.untrusted()))))
+    untrusted = parse(whole(render_study(build_study(builders.untrusted()))))
     (cell, *_) = (
         e
         for e in untrusted.all("table")
@@ -95,7 +95,7 @@ def test_a_cell_that_runs_again_replaces_its_part_and_another_function_may_not()
         def build_note(study: abeval.Study, text: str = text) -> list[str]:
             return [text]
 
-    page = whole(page_html(build_study(builders.ship())))
+    page = whole(render_study(build_study(builders.ship())))
     assert "After." in page
     assert "Before." not in page
     with pytest.raises(AbevalError, match="has a part 'heat' already"):
@@ -116,7 +116,7 @@ def test_an_id_that_is_no_word_and_a_place_that_there_is_not_are_refused() -> No
         return ["Lost."]
 
     with pytest.raises(AbevalError, match="'lost' follows 'heta'"):
-        page_html(build_study(builders.ship()))
+        render_study(build_study(builders.ship()))
 
 
 def test_a_built_in_part_keeps_its_id_even_before_the_first_page() -> None:
@@ -129,7 +129,7 @@ def test_a_built_in_part_keeps_its_id_even_before_the_first_page() -> None:
     )
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
-    assert "already: abeval.report.analysis_page._heat_part" in ran.stdout
+    assert "already: abeval.report.analysis_page._build_heat_part" in ran.stdout
 
 
 MODULE = """
@@ -154,8 +154,8 @@ def test_a_package_adds_its_parts_by_an_entry_point(
     study = build_study(builders.ship())
     ids = list_ids(study, "evidence")
     assert ids[ids.index("quality") + 1] == "owner"
-    assert "The search team." in whole(page_html(study))
+    assert "The search team." in whole(render_study(study))
     monkeypatch.delitem(sys.modules, "owner_of_tests")
     (tmp_path / "owner_of_tests.py").write_text("1 / 0\n" * 99, encoding="utf-8")
     with pytest.raises(AbevalError, match="owner_of_tests cannot be read: ZeroDivisionError"):
-        page_html(study)
+        render_study(study)

@@ -15,11 +15,11 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
-from abeval.report.assets import slug
+from abeval.report.assets import write_page_id
 from abeval.report.figures import Closed, FigureView
 from abeval.report.markdown import escape, markdown
-from abeval.report.page import _downloads, page_html
-from abeval.report.replay_page import curve_figure, offline_part
+from abeval.report.page import _list_downloads, render_study
+from abeval.report.replay_page import build_offline_part, draw_curves
 from abeval.report.short import tabulate
 from abeval.report.tables import TextTable
 from abeval.report.terminal import as_text
@@ -53,7 +53,7 @@ def full():
 
 @pytest.fixture(scope="module")
 def page(full):
-    return whole(page_html(build_study(full)))
+    return whole(render_study(build_study(full)))
 
 
 def section(page, name):
@@ -72,7 +72,7 @@ def test_every_model_stands_beside_control_on_every_traffic(full, page):
 
 
 def test_the_first_family_is_a_table_and_each_has_its_figure_and_all_values_closed(full):
-    blocks = [*offline_part(full)]
+    blocks = [*build_offline_part(full)]
     titles = [one.title for one in blocks if isinstance(one, TextTable)]
     names = ["Ranking", "Classification", "Q_ctr and calibration", "Beyond accuracy"]
     assert titles == ["Ranking, all traffic"]
@@ -85,7 +85,7 @@ def test_the_first_family_is_a_table_and_each_has_its_figure_and_all_values_clos
 
 
 def test_terminal_markdown_and_page_have_the_same_tables(full):
-    (first,) = (one for one in offline_part(full) if isinstance(one, TextTable))
+    (first,) = (one for one in build_offline_part(full) if isinstance(one, TextTable))
     printed = [one for one in tabulate(full).parts if isinstance(one, TextTable)]
     # The page begins with one definition of each metric.
     assert set(first.rows) <= set(printed[0].rows)
@@ -93,7 +93,7 @@ def test_terminal_markdown_and_page_have_the_same_tables(full):
     text, short = markdown(full), as_text(full, 200)
     for table in printed:
         for row in table.rows:
-            assert f"| {' | '.join(escape(fmt.typographic(cell)) for cell in row)} |" in text
+            assert f"| {' | '.join(escape(fmt.typeset_numbers(cell)) for cell in row)} |" in text
             assert all(cell in short for cell in row)
     # A study has a place for the first of them.
     assert printed[0].title in build_study(full).to_markdown()
@@ -116,13 +116,15 @@ def test_figures_are_the_numbers_of_the_result(full, page):
     curve = full.curves[0]
     trace = next(
         t
-        for t in drawn[slug("curve", curve.metric, curve.traffic)]["data"]
+        for t in drawn[write_page_id("curve", curve.metric, curve.traffic)]["data"]
         if t["name"] == curve.model
     )
     assert trace["y"] == close([point.value for point in curve.points])
     kind = full.calibration[0].kind
     bins = [b for b in full.calibration if (b.model, b.traffic, b.kind) == ("b", "x", kind)]
-    trace = next(t for t in drawn[slug("calibration", "x", kind)]["data"] if t["name"] == "b")
+    trace = next(
+        t for t in drawn[write_page_id("calibration", "x", kind)]["data"] if t["name"] == "b"
+    )
     assert trace["y"] == close([b.clicks / b.rows for b in bins])
     trace = next(t for t in drawn["family-Ranking"]["data"] if t["name"] == "x, b")
     pair = next(p for p in full.pairs if (p.model, p.traffic) == ("b", "x"))
@@ -159,13 +161,13 @@ def test_the_page_carries_the_numbers_along(full, page):
         assert f"{name}: {count}" in table
     assert "(('" not in table
     empty = build_study(replace(full, rows=()))
-    assert not [name for name, *_ in _downloads(empty) if name.endswith(".csv")]
+    assert not [name for name, *_ in _list_downloads(empty) if name.endswith(".csv")]
 
 
 def test_one_model_alone_has_values_and_no_differences():
     run = pd.DataFrame({"request_id": [1, 1], "item_id": ["a", "b"], "score": [0.9, 0.8]})
     truth = pd.DataFrame({"request_id": [1], "item_id": ["b"]})
-    page = whole(page_html(build_study(abeval.evaluate(run, truth, metrics=["mrr@2"]).result)))
+    page = whole(render_study(build_study(abeval.evaluate(run, truth, metrics=["mrr@2"]).result)))
     assert "0.500" in section(page, "offline")
     assert "too few units" in section(page, "offline")
     assert 'id="plotly-gz"' not in page
@@ -174,7 +176,7 @@ def test_one_model_alone_has_values_and_no_differences():
 def test_a_curve_is_a_plain_figure_with_its_elbow_ringed():
     points = tuple(CurvePoint(k, v, v - 0.1, v + 0.1, None) for k, v in ((1, 0.2), (2, 0.7)))
     missing = CurvePoint(3, None, None, None, "k_covers_list")
-    figure = curve_figure([Curve("%{x}", "x", "recall", (*points, missing), 2)])
+    figure = draw_curves([Curve("%{x}", "x", "recall", (*points, missing), 2)])
     line, ring = go.Figure(figure).data
     assert (list(line.x), list(line.y)) == ([1, 2], [0.2, 0.7])
     assert (list(ring.x), list(ring.y)) == ([2], [0.7])

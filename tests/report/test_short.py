@@ -17,7 +17,7 @@ import abeval
 from abeval.cli.main import app, main
 from abeval.history.entries import Addable, build_rows
 from abeval.history.table import edit_rows
-from abeval.report.replay_page import choose
+from abeval.report.replay_page import choose_metrics
 from abeval.report.short import tabulate
 from abeval.report.terminal import as_text
 from abeval.results import codes
@@ -231,7 +231,7 @@ def test_effects_over_time_say_since_when(results: dict[str, Record]) -> None:
 
 def test_metrics_without_a_value_give_way_first() -> None:
     ids = [f"m{i}@5" for i in range(14)]
-    assert choose(ids, ids[2:]) == ids[2:]
+    assert choose_metrics(ids, ids[2:]) == ids[2:]
 
 
 def test_results_are_indexed_by_metric_and_say_what_there_is(results: dict[str, Record]) -> None:
@@ -336,9 +336,9 @@ def test_brackets_of_a_help_text_are_printed(command_: str) -> None:
 
 def test_metrics_are_listed_whole_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
     from abeval.experiment.sections import Clicks, Sessions
-    from abeval.metrics.builtin import builtin_metrics
+    from abeval.metrics.builtin import load_builtin_metrics
 
-    names = builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes)
+    names = load_builtin_metrics(Clicks().long_seconds, Sessions().gap_minutes)
     for width in ("40", "80", "200"):
         monkeypatch.setenv("COLUMNS", width)
         done = CliRunner().invoke(app, ["tools", "metrics"])

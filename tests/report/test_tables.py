@@ -9,8 +9,8 @@ import pytest
 
 import abeval
 from abeval.report.analysis_page import group_rows_by_role
-from abeval.report.page import page_html
-from abeval.report.tables import fit_rows, segment_tables, tables
+from abeval.report.page import render_study
+from abeval.report.tables import fit_rows, list_adjustment_tables, list_segment_tables
 from abeval.report.terminal import as_text
 from abeval.results import (
     Adjustment,
@@ -57,7 +57,7 @@ WORDS = (
 def test_numbers_are_said_in_words(result: Result) -> None:
     cells = [
         cell
-        for table in (*tables(result), *segment_tables(result))
+        for table in (*list_adjustment_tables(result), *list_segment_tables(result))
         for row in table.rows
         for cell in row
     ]
@@ -68,8 +68,8 @@ def test_numbers_are_said_in_words(result: Result) -> None:
 
 
 def test_the_terminal_and_the_page_show_them(result: Result) -> None:
-    text, page = as_text(result, 200), whole(page_html(build_study(result)))
-    for table in (*tables(result), *segment_tables(result)):
+    text, page = as_text(result, 200), whole(render_study(build_study(result)))
+    for table in (*list_adjustment_tables(result), *list_segment_tables(result)):
         assert f"{table.title}:" in text
         assert f"<h3>{table.title}</h3>" in page
     for word in ("2.96", "device", "REVERSES the difference"):
@@ -79,7 +79,7 @@ def test_the_terminal_and_the_page_show_them(result: Result) -> None:
 
 def test_the_interval_of_the_family_is_on_the_row(result: Result) -> None:
     """It stood in a table of its own, and beside the status stood one that does not decide."""
-    shown = as_text(result, 200), page_html(build_study(result)).replace("\u2212", "-")
+    shown = as_text(result, 200), render_study(build_study(result)).replace("\u2212", "-")
     for text in shown:
         assert "97.5% interval" in text
         assert "[+0.28, +0.94]" in text
@@ -87,15 +87,15 @@ def test_the_interval_of_the_family_is_on_the_row(result: Result) -> None:
     new = replace(result, family_intervals=(wide,))
     for text in (as_text(new, 200), build_study(new).to_markdown()):
         assert "+5.9% [+2.7%, +9.1%]" in text.replace("\u2212", "-").replace("\\", "")
-    assert "lift +5.9%, 97.5% interval from +2.7% to +9.1%" in page_html(build_study(new)).replace(
-        "\u2212", "-"
-    )
+    assert "lift +5.9%, 97.5% interval from +2.7% to +9.1%" in render_study(
+        build_study(new)
+    ).replace("\u2212", "-")
     plain = replace(result, family_intervals=(replace(wide, level=0.95),))
     assert "95% interval" not in as_text(plain, 200).partition("Goals")[2]
 
 
 def test_without_them_nothing_is_shown() -> None:
-    assert tables(builders.result()) == segment_tables(builders.result()) == ()
+    assert list_adjustment_tables(builders.result()) == list_segment_tables(builders.result()) == ()
 
 
 def test_they_survive_the_json(result: Result) -> None:
@@ -111,9 +111,9 @@ def test_the_numbers_of_an_adjusted_row_fit_together(adjust: str) -> None:
     result = adjusted.analyze()
     row = result["dwell_per_user"]
     assert row.treatment - row.control != pytest.approx(row.difference, rel=0.05)
-    control, treatment = fmt.pair(row.control, row.control * (1 + row.lift), "s")
+    control, treatment = fmt.format_pair(row.control, row.control * (1 + row.lift), "s")
     line = next(one for one in as_text(result, 200).splitlines() if "dwell_per_user   " in one)
-    assert f"{control}   {treatment} adj   {fmt.effect(row, 's').text}" in line
+    assert f"{control}   {treatment} adj   {fmt.format_row_effect(row, 's').text}" in line
     assert "adj: control plus the adjusted difference" in as_text(result, 200)
     *_, (_, (view,)) = group_rows_by_role(result)[0]
     assert (view.control, view.treatment) == (control, f"{treatment} adj")

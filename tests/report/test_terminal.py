@@ -14,7 +14,7 @@ from abeval.report.markdown import markdown
 from abeval.report.terminal import as_text, print_result
 from abeval.results import Account, Check
 from abeval.results.analysis import Result
-from abeval.results.format import effect
+from abeval.results.format import format_row_effect
 from abeval.results.study import build_study
 from tests import builders
 from tests.logs.small import small_log
@@ -50,7 +50,7 @@ def test_text_is_the_same_on_every_run(result: Result, monkeypatch: pytest.Monke
 def test_every_row_of_the_scorecard_is_there(result: Result) -> None:
     text = as_text(result, 200)
     for row in result.scorecard:
-        shown = effect(row, next(m.unit for m in result.metrics if m.name == row.metric))
+        shown = format_row_effect(row, next(m.unit for m in result.metrics if m.name == row.metric))
         assert row.metric in text
         assert shown is None or shown.text in text
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 import abeval
 from abeval.cli.main import app
-from abeval.report.page import page_html
+from abeval.report.page import render_study
 from abeval.results.study import build_study
 from abeval.results.windows import Novelty
 from tests import sample
@@ -23,7 +23,7 @@ def result():
 
 @pytest.fixture(scope="module")
 def page(result):
-    return whole(page_html(build_study(result)))
+    return whole(render_study(build_study(result)))
 
 
 def traces(page, name):
@@ -103,21 +103,21 @@ def test_what_daily_looks_would_have_declared_is_in_words(result, page):
         f"({number + 1} of 2)."
     ) in page
     early = [replace(row, verdict="too_early") for row in result.stability]
-    early_page = whole(page_html(build_study(replace(result, stability=(*early,)))))
+    early_page = whole(render_study(build_study(replace(result, stability=(*early,)))))
     assert "Too early to say whether it lasts. First significant: " in early_page
 
 
 def test_replays_are_drawn_where_they_were_run(result, page):
     assert "A/A replays" not in page
     replays = abeval.load(sample.FILE).aa(runs=400, metrics=["ctr"])
-    with_replays = figures(page_html(build_study(result, replays)))
+    with_replays = figures(render_study(build_study(result, replays)))
     assert with_replays["aa-ctr"]["data"][0]["y"] == list(replays.histograms["ctr"])
 
 
 def test_no_name_from_the_file_becomes_markup():
     evil = "<img src=x onerror=alert(1)></script>"
     loaded = abeval.load(sample.FILE).replace(name=evil)
-    page = whole(page_html(build_study(loaded.windows(metrics=["ctr"]))))
+    page = whole(render_study(build_study(loaded.windows(metrics=["ctr"]))))
     assert evil not in page
     assert "&lt;img src=x" in page
     assert "script-src 'sha256-" in page.replace("&#39;", "'")
@@ -140,7 +140,7 @@ def test_a_decay_since_entry_is_drawn_through_the_days(result):
         *("ctr", "treatment", "novelty", 0.001, len(rows)),
         **{"scale": "relative", "start": 0.2, "long_run": 0.05, "tau": 2.0},
     )
-    shown = whole(page_html(build_study(replace(result, windows=rows, novelty=(fit,)))))
+    shown = whole(render_study(build_study(replace(result, windows=rows, novelty=(fit,)))))
     decay = traces(shown, "entry-ctr")["novelty, fitted"]
     assert decay["x"] == [*range(len(rows))]
     # Of logs: 0.05 + 0.15 exp(-t / 2).

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import abeval
-from abeval.report.worth import describe_worth, worth_lines
+from abeval.report.worth import describe_worth, write_worth_lines
 from tests.sample import analysis
 from tests.worlds.triggered import World, analyze_world
 
@@ -26,7 +26,7 @@ def test_numbers_are_those_of_the_json_rounded(sample: abeval.Result) -> None:
 
 
 def test_it_says_once_how_it_is_computed(sample: abeval.Result) -> None:
-    text = " ".join(words for _, words in worth_lines(sample))
+    text = " ".join(words for _, words in write_worth_lines(sample))
     assert text.count("Computed from the difference per unit") == 1
     assert "s of dwell a day" in text
 
@@ -49,4 +49,4 @@ def test_where_only_some_units_are_exposed_it_says_the_share_of_all_traffic() ->
 def test_a_result_that_is_not_trusted_has_no_worth() -> None:
     result = analyze_world(World(wider=1.6), 1, metrics=[{"name": "ctr", "role": "goal"}])
     assert not result.trusted
-    assert worth_lines(result) == []
+    assert write_worth_lines(result) == []

@@ -18,7 +18,7 @@ from abeval.assignment import Assignment
 from abeval.cli.main import app
 from abeval.errors import ExperimentError
 from abeval.simulate import DEFAULT_IMPRESSIONS, Truth, run, simulate
-from abeval.simulate.run import WRITTEN, experiment_text
+from abeval.simulate.run import WRITTEN, write_experiment_text
 from abeval.simulate.world import END, NAME, PRE_START, START, VARIANTS, Plan
 
 COMMITTED = Path(__file__).parents[2] / "sample_logs"
@@ -261,7 +261,7 @@ def test_committed_sample_is_small_and_is_the_default_simulation(log: Log) -> No
         key: log.truth[key] for key in ("seed", "dirt", "rows")
     }
     assert committed.truth["lift"] == pytest.approx(log.truth["lift"])
-    assert (COMMITTED / "experiment.toml").read_text() == experiment_text(Plan())
+    assert (COMMITTED / "experiment.toml").read_text() == write_experiment_text(Plan())
     # The last digits of scores are those of a machine's exponential function.
     scores = ("score_baseline", "score_candidate", "ranked_by")
     rounded = f"replace ({', '.join(f'round({one}, 6) as {one}' for one in scores)})"

@@ -56,7 +56,7 @@ def test_vector_cuped_relative() -> None:
 
 def with_past_ratio(arm: Moments) -> Moments:
     """Moments of (numerator, denominator, linearised ratio of the third and fourth variable)."""
-    rows = np.vstack([np.eye(4)[:2], means.gradient(arm.mean, 2, 3)])
+    rows = np.vstack([np.eye(4)[:2], means.differentiate_ratio(arm.mean, 2, 3)])
     mean = np.array([*arm.mean[:2], arm.mean[2] / arm.mean[3]])
     return Moments(arm.n, mean, rows @ arm.comoment @ rows.T)
 
@@ -79,14 +79,14 @@ def test_ratio_is_cuped_on_linearised_values() -> None:
     a = adjustment.cuped_ratio(*pair)
     whole = pair[0] + pair[1]
     covariance = whole.covariance
-    theta = means.gradient(whole.mean, 0, 1) @ covariance[:, 2] / covariance[2, 2]
+    theta = means.differentiate_ratio(whole.mean, 0, 1) @ covariance[:, 2] / covariance[2, 2]
     assert a.theta == pytest.approx([theta], rel=1e-12)
     pair = tuple(map(means.correct_leverage, pair))
     raw = means.delta(*pair)
     assert a.variance_removed == pytest.approx(1 - (a.effect.se / raw.se) ** 2, rel=1e-12)
     variances = []
     for m in pair:
-        g = means.gradient(m.mean, 0, 1) - theta * np.eye(3)[2]
+        g = means.differentiate_ratio(m.mean, 0, 1) - theta * np.eye(3)[2]
         variances.append(g @ m.covariance @ g / m.n)
     assert a.effect.se == pytest.approx(math.sqrt(sum(variances)), rel=1e-12)
 

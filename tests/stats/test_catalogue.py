@@ -119,7 +119,7 @@ def test_entropy_is_scipys_in_nats(shown: list[int]) -> None:
     if sum(shown) == 0:
         return
     totals = np.array([shown], dtype=float)
-    entropy = catalogue.spread_of_sets(totals, len(shown), ["entropy"])[0, 0]
+    entropy = catalogue.measure_evenness(totals, len(shown), ["entropy"])[0, 0]
     assert entropy == pytest.approx(stats.entropy(shown), abs=1e-9)
 
 
@@ -135,7 +135,7 @@ def test_at_an_even_split_the_plain_functionals_are_compared() -> None:
         found = compare(control, treatment, functional, permutations=50)
         for arm, value in ((control, found.effect.control), (treatment, found.effect.treatment)):
             totals = np.bincount(arm.item, weights=arm.impressions, minlength=ITEMS)
-            plain = catalogue.spread_of_sets(totals[None], ITEMS, [functional])[0, 0]
+            plain = catalogue.measure_evenness(totals[None], ITEMS, [functional])[0, 0]
             assert value == pytest.approx(plain, rel=1e-5)
 
 
@@ -316,7 +316,7 @@ def test_one_hot_item_needs_no_more_memory() -> None:
     totals[:, 0] = 70_000
     tracemalloc.start()
     try:
-        catalogue.spread_of_sets(totals, 10_000, ["gini", "entropy"])
+        catalogue.measure_evenness(totals, 10_000, ["gini", "entropy"])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -327,6 +327,6 @@ def test_counted_and_sorted_totals_have_one_spread() -> None:
     totals = np.random.default_rng(0).poisson(3.0, (4, 2_000)).astype(np.float64)
     # Half of an odd total is no whole number, and a share of impressions has no scale.
     counted, ordered = (
-        catalogue.spread_of_sets(totals / scale, 2_500, ["gini", "entropy"]) for scale in (1, 2)
+        catalogue.measure_evenness(totals / scale, 2_500, ["gini", "entropy"]) for scale in (1, 2)
     )
     assert counted == pytest.approx(ordered, rel=1e-12)

@@ -144,7 +144,7 @@ def test_a_block_is_as_even_against_the_other_blocks_of_its_permutation() -> Non
     measured = measure.against_rest(pooled, sets_of(blocks), 3, 1.0)
     for row, name in enumerate(("gini", "entropy")):
         values = [
-            catalogue.spread_of_sets(pooled.counts[b].sum(axis=0)[None], SIZE, [name])[0, 0]
+            catalogue.measure_evenness(pooled.counts[b].sum(axis=0)[None], SIZE, [name])[0, 0]
             for b in blocks
         ]
         for i, value in enumerate(values):
@@ -168,7 +168,7 @@ def test_blocks_have_the_share_of_the_smaller_variant(
 ) -> None:
     arms = [arm(seed, 50)._replace(units=np.full(GROUPS, n)) for seed, n in enumerate(units)]
     for pair in (arms, arms[::-1]):
-        null = catalogue.null_differences(
+        null = catalogue.draw_null_differences(
             pair[0],
             pair[1],
             Evenness(SIZE, ["gini", "entropy"]),
@@ -199,5 +199,5 @@ def test_null_differences_spread_as_differences_of_one_policy_do(
             drawn(units[0]), drawn(units[1]), order, measure
         )
         differences.append(values[0, 1, 0] - values[0, 0, 0])
-    null = catalogue.null_differences(*arms, measure, 400, rng)[0]
+    null = catalogue.draw_null_differences(*arms, measure, 400, rng)[0]
     assert null.std() == pytest.approx(np.std(differences), rel=0.3)

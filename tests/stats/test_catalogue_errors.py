@@ -37,7 +37,7 @@ def test_errors_are_those_of_the_jackknife_over_groups(functional: Functional) -
         totals = np.bincount(arm.item[kept], counts[kept], 9)
         if functional == "coverage":
             return float(np.mean(totals > 0))
-        return float(catalogue.spread_of_sets(np.array([totals]), 9, [functional])[0, 0])
+        return float(catalogue.measure_evenness(np.array([totals]), 9, [functional])[0, 0])
 
     control, treatment = (np.array([value(arm, g) for g in range(groups)]) for arm in arms)
     whole = [value(arm, -1) for arm in arms]
@@ -131,11 +131,11 @@ def test_where_nothing_is_named_there_are_at_most_a_thousand_permutations_and_on
 @pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
 def test_permutations_end_once_a_hundred_are_as_large_as_the_difference(share: float) -> None:
     rng = np.random.default_rng(3)
-    arms = catalogue.matrices(*even_arms(26), "impressions")
+    arms = catalogue.build_item_matrices(*even_arms(26), "impressions")
     measure = catalogue.Evenness(9, ["gini"])
-    every = catalogue.null_differences(*arms, measure, 2000, np.random.default_rng(3))
+    every = catalogue.draw_null_differences(*arms, measure, 2000, np.random.default_rng(3))
     observed = np.quantile(np.abs(every), [1 - share])
-    nulls = catalogue.null_differences(*arms, measure, 2000, rng, observed)
+    nulls = catalogue.draw_null_differences(*arms, measure, 2000, rng, observed)
     assert np.array_equal(nulls, every[:, : nulls.shape[1]])
     assert nulls.shape[1] == {0.0: 2000, 0.5: 250, 1.0: 250}[share]
     assert (np.abs(nulls) >= observed).sum() >= (100 if share else 1)

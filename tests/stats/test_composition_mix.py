@@ -43,7 +43,7 @@ def test_the_parts_are_the_mean_over_both_orders_and_sum_to_the_whole() -> None:
     found = composition.parts(totals(CONTROL), totals(TREATMENT))
     assert (found.within, found.mix) == pytest.approx(both_orders(CONTROL, TREATMENT), abs=1e-14)
     assert found.within + found.mix == pytest.approx(found.difference, abs=1e-14)
-    first, second = composition.ratios(totals(CONTROL), totals(TREATMENT))
+    first, second = composition.divide_totals(totals(CONTROL), totals(TREATMENT))
     assert found.difference == pytest.approx(second - first, abs=1e-15)
 
 

@@ -65,7 +65,10 @@ def test_one_segment_has_no_mix() -> None:
             "not_applicable",
         ),
         (lambda: composition.mix_shift([math.nan], [1], [1], [1], [1], [1]), "not_finite"),
-        (lambda: composition.same_shares(np.array([[1.0, 1.0], [0.0, 0.0]])), "too_few_units"),
+        (
+            lambda: composition.compare_segment_shares(np.array([[1.0, 1.0], [0.0, 0.0]])),
+            "too_few_units",
+        ),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:
@@ -93,7 +96,7 @@ def test_the_part_within_weighs_segments_by_their_mean_share() -> None:
     # One unit in a segment is a unit.
     single = np.array([[50.0, 1.0], [40.0, 0.0]])
     expected = stats.chi2_contingency(single, correction=False).pvalue
-    assert composition.same_shares(single) == pytest.approx(expected, rel=1e-9)
+    assert composition.compare_segment_shares(single) == pytest.approx(expected, rel=1e-9)
 
 
 def test_shares_may_be_the_weights() -> None:

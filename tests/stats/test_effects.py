@@ -46,7 +46,7 @@ def test_degrees_of_freedom_of_known_and_of_single_variances() -> None:
 
 
 def test_an_interval_holds_95_percent_where_no_level_is_named() -> None:
-    low, high = effects.interval(1.0, 2.0)
+    low, high = effects.compute_interval(1.0, 2.0)
     assert (low, high) == pytest.approx((1 - 2 * 1.959964, 1 + 2 * 1.959964), rel=1e-6)
 
 

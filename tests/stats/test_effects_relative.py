@@ -38,7 +38,7 @@ def test_vector_relative_ci_mean() -> None:
     assert fieller.bounded
     delta = effects.delta(control, treatment)
     assert (delta.low, delta.high) == pytest.approx(v.expected["ci_delta"], abs=v.tol)
-    se = effects.delta_se(control, treatment)
+    se = effects.estimate_lift_se(control, treatment)
     assert se == pytest.approx(v.expected["se_delta"], abs=v.tol)
     log = effects.log_delta(control, treatment)
     assert (log.low, log.high) == pytest.approx(v.expected["ci_log"], abs=v.tol)
@@ -172,7 +172,7 @@ def test_d10_each_variant_counts_its_own_units() -> None:
     sizes, sd = (9000, 1000), 3.0
     control, treatment = (Estimate(20.0, sd**2 / n, n, n - 1.0) for n in sizes)
     expected = math.sqrt(sd**2 / 9000 + sd**2 / 1000) / 20
-    assert effects.delta_se(control, treatment) == pytest.approx(expected, rel=1e-12)
+    assert effects.estimate_lift_se(control, treatment) == pytest.approx(expected, rel=1e-12)
     draws = [rng.normal(20, sd / math.sqrt(n), 20_000) for n in sizes]
     assert np.std(draws[1] / draws[0] - 1) == pytest.approx(expected, rel=0.03)
 

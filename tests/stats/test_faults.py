@@ -26,8 +26,8 @@ def test_a_share_has_the_variance_of_the_delta_method() -> None:
 
 def test_nothing_is_sure_where_there_is_nothing() -> None:
     some = sums(np.array([1, 2]), np.array([5, 5]))
-    assert faults.difference(Sums(0, 0, 0, 0, 0, 0), some) is None
-    assert faults.difference(Sums(1, 1, 9, 1, 9, 81), some) is None
+    assert faults.compare_shares(Sums(0, 0, 0, 0, 0, 0), some) is None
+    assert faults.compare_shares(Sums(1, 1, 9, 1, 9, 81), some) is None
 
 
 def test_a_sure_difference_is_not_more_than_the_true_one() -> None:
@@ -40,11 +40,13 @@ def test_a_sure_difference_is_not_more_than_the_true_one() -> None:
             x = random.poisson(300, CLUSTERS)
             y = random.binomial(x // 20, rate) * 20
             pair.append(sums(y, np.maximum(x, y)))
-        found = faults.difference(*pair)
+        found = faults.compare_shares(*pair)
         assert found is not None
         sure.append(found.sure)
     assert max(sure) < 0.03
-    same = [faults.difference(pair[0], sums(y, np.maximum(x, y))) for pair in [pair, pair[::-1]]]
+    same = [
+        faults.compare_shares(pair[0], sums(y, np.maximum(x, y))) for pair in [pair, pair[::-1]]
+    ]
     assert all(one is not None for one in same)
 
 
@@ -79,7 +81,7 @@ def test_a_unit_that_makes_most_rows_decides_nothing() -> None:
     rows[:, 0] = 9 * rows[1].sum()
     affected = random.random((2, 200)) < 0.2
     affected[:, 0] = (False, True)
-    by_rows = faults.difference(*(sums(x * y, x) for x, y in zip(rows, affected, strict=True)))
+    by_rows = faults.compare_shares(*(sums(x * y, x) for x, y in zip(rows, affected, strict=True)))
     assert by_rows is not None
     assert by_rows.sure > 0.3
     units = [UnitSums(200, int(own.sum()), int(own.sum())) for own in affected]
@@ -112,8 +114,8 @@ def test_chance_an_effect_and_a_changed_split_are_no_gap(units: int) -> None:
     for kept in (1.0, 1.3, ramp):
         for _ in range(5):
             control, treatment = timeline(rng, units), timeline(rng, units, kept=kept)
-            assert faults.gaps(control, treatment, CLUSTERS) == []
-            assert faults.gaps(treatment, control, CLUSTERS) == []
+            assert faults.list_gap_hours(control, treatment, CLUSTERS) == []
+            assert faults.list_gap_hours(treatment, control, CLUSTERS) == []
 
 
 @pytest.mark.parametrize(("first", "last"), [(100, 100), (30, 32), (96, 119), (237, 239), (0, 1)])
@@ -122,11 +124,11 @@ def test_empty_hours_are_gaps_of_their_variant_alone(first: int, last: int) -> N
     kept = np.ones(240)
     kept[first : last + 1] = 0
     control, treatment = timeline(rng, 150), timeline(rng, 150, kept=kept)
-    found = faults.gaps(control, treatment, CLUSTERS)
+    found = faults.list_gap_hours(control, treatment, CLUSTERS)
     # At night few units come, and nobody is missed for sure.
     busy = [h for h in range(first, last + 1) if np.sin(h / 24 * 2 * np.pi) > -0.8]
     assert set(busy) <= set(found) <= set(range(first, last + 1))
-    assert faults.gaps(treatment, control, CLUSTERS) == []
+    assert faults.list_gap_hours(treatment, control, CLUSTERS) == []
 
 
 def rhythm(rng: np.random.Generator, rows: int, hours: int = 0, more: float = 0.0) -> Rhythm:
@@ -175,7 +177,7 @@ def test_influence_is_what_dropping_the_units_gives() -> None:
             influence.Group(y.sum(), x.sum(), [influence.Unit(y[i], x[i]) for i in top.tolist()])
         )
         values.append((y, x, deviation))
-    found = influence.influence(*groups)
+    found = influence.find_influence(*groups)
     assert found is not None
     (y0, x0, d0), (y1, x1, d1) = values
     control = y0.sum() / x0.sum()
@@ -192,6 +194,6 @@ def test_influence_is_what_dropping_the_units_gives() -> None:
 
 def test_no_lift_has_no_influence() -> None:
     nobody = influence.Group(0.0, 10.0, [])
-    assert influence.influence(nobody, influence.Group(3.0, 10.0, [])) is None
+    assert influence.find_influence(nobody, influence.Group(3.0, 10.0, [])) is None
     one = influence.Group(1.0, 10.0, [influence.Unit(1.0, 1.0)])
-    assert influence.influence(one, influence.Group(3.0, 10.0, [])) is None
+    assert influence.find_influence(one, influence.Group(3.0, 10.0, [])) is None

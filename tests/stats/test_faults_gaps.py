@@ -88,7 +88,7 @@ def test_gaps_are_those_of_a_loop_over_the_hours(seed: int) -> None:
         kept = kept * rng.uniform(0.9, 1.1, hours)
     come = np.where(rng.random(hours) < 0.7, np.round(active * kept), active)
     control, treatment = Hours(rows, active), Hours(rows * level * kept, come)
-    result = faults.gaps(control, treatment, CLUSTERS)
+    result = faults.list_gap_hours(control, treatment, CLUSTERS)
     assert result == plain_gaps(control, treatment)
     assert len(result) > 5
 
@@ -109,7 +109,7 @@ def test_how_many_units_must_be_missed_depends_on_how_few_rows_are_left(kept: fl
     flagged = []
     for active in (*range(80), *range(80, 513, 12)):
         pair = steady(100, 50, kept, active)
-        flagged.append(faults.gaps(*pair, 512) == [50])
+        flagged.append(faults.list_gap_hours(*pair, 512) == [50])
         units, others = (units_of(hours.active[50], 512) for hours in pair)
         counted = units if others <= 0.1 * units else units / 2
         assert flagged[-1] == surely_low(counted, 1.0, kept, 100)
@@ -118,15 +118,15 @@ def test_how_many_units_must_be_missed_depends_on_how_few_rows_are_left(kept: fl
 
 
 def test_an_hour_of_half_the_rows_is_a_gap_one_of_a_little_more_is_not() -> None:
-    assert faults.gaps(*steady(100, 50, 0.5, 512), 512) == [50]
-    assert faults.gaps(*steady(100, 50, 0.505, 512), 512) == []
+    assert faults.list_gap_hours(*steady(100, 50, 0.5, 512), 512) == [50]
+    assert faults.list_gap_hours(*steady(100, 50, 0.505, 512), 512) == []
 
 
 def test_six_hours_around_are_enough_five_are_not() -> None:
     for at in (0, 6):
-        assert faults.gaps(*steady(7, at, 0.0, CLUSTERS), CLUSTERS) == [at]
+        assert faults.list_gap_hours(*steady(7, at, 0.0, CLUSTERS), CLUSTERS) == [at]
     for at in (0, 5):
-        assert faults.gaps(*steady(6, at, 0.0, CLUSTERS), CLUSTERS) == []
+        assert faults.list_gap_hours(*steady(6, at, 0.0, CLUSTERS), CLUSTERS) == []
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_an_hour_is_compared_with_the_median_of_those_before(
 ) -> None:
     levels = [*before, last, *[2.0] * 8]
     rows, active = np.full(len(levels), 200.0), np.full(len(levels), 512.0)
-    result = faults.gaps(Hours(rows, active), Hours(rows * levels, active), 512)
+    result = faults.list_gap_hours(Hours(rows, active), Hours(rows * levels, active), 512)
     assert [hour for hour in result if hour >= len(before)] == ([len(before)] if missing else [])
 
 
@@ -156,12 +156,16 @@ def test_a_level_of_the_first_or_the_last_day_is_no_gap(stage: slice, level: flo
     levels[stage] = level
     rows, active = np.full(168, 200.0), np.full(168, 512.0)
     control, treatment = Hours(rows, active), Hours(rows * levels, active)
-    assert faults.gaps(control, treatment, 512) == faults.gaps(treatment, control, 512) == []
+    assert (
+        faults.list_gap_hours(control, treatment, 512)
+        == faults.list_gap_hours(treatment, control, 512)
+        == []
+    )
     lost = np.ones(168)
     lost[stage.start : stage.start + 10 or None] = 0.0
     first = stage.start % 168
     without = Hours(rows * lost, active * lost)
-    assert faults.gaps(control, without, 512) == [*range(first, first + 10)]
+    assert faults.list_gap_hours(control, without, 512) == [*range(first, first + 10)]
 
 
 def test_hours_are_compared_with_the_split_that_is_planned_for_them() -> None:
@@ -169,21 +173,21 @@ def test_hours_are_compared_with_the_split_that_is_planned_for_them() -> None:
     rows, active, split = np.full(168, 200.0), np.full(168, 512.0), np.ones(168)
     split[72:96] = 1 / 9
     control, treatment = Hours(rows, active), Hours(rows * split, active)
-    assert faults.gaps(control, treatment, 512) == [*range(72, 96)]
-    assert faults.gaps(control, treatment, 512, split) == []
+    assert faults.list_gap_hours(control, treatment, 512) == [*range(72, 96)]
+    assert faults.list_gap_hours(control, treatment, 512, split) == []
     treatment.rows[80:83] = 0.0
-    assert faults.gaps(control, treatment, 512, split) == [80, 81, 82]
+    assert faults.list_gap_hours(control, treatment, 512, split) == [80, 81, 82]
     # Where the plan has nobody, nobody is missing.
     treatment.rows[72:96] = split[72:96] = 0.0
-    assert faults.gaps(control, treatment, 512, split) == []
+    assert faults.list_gap_hours(control, treatment, 512, split) == []
 
 
 def test_few_rows_are_rows() -> None:
     control, treatment = (Hours(one.rows / 200, one.active) for one in steady(99, 40, 0.0, 64.0))
-    assert faults.gaps(control, treatment, CLUSTERS) == [40]
+    assert faults.list_gap_hours(control, treatment, CLUSTERS) == [40]
     # As many more in the treatment are its level, and two in place of ten are a gap.
     more = Hours(np.where(np.arange(99) == 40, 2.0, 10.0), control.active)
-    assert faults.gaps(control, more, CLUSTERS) == [40]
+    assert faults.list_gap_hours(control, more, CLUSTERS) == [40]
 
 
 def test_machines_of_one_variant_are_no_gap_of_the_other() -> None:
@@ -202,12 +206,14 @@ def test_machines_of_one_variant_are_no_gap_of_the_other() -> None:
             for own in rows
         )
         assert (control.even[40] > 50) == is_even
-        assert faults.gaps(control, treatment, CLUSTERS) == []
+        assert faults.list_gap_hours(control, treatment, CLUSTERS) == []
         # Rows alone would make it a gap, and without units it is.
-        assert (faults.gaps(control._replace(even=np.inf), treatment, CLUSTERS) == [40]) != is_even
+        assert (
+            faults.list_gap_hours(control._replace(even=np.inf), treatment, CLUSTERS) == [40]
+        ) != is_even
         lost = np.where(np.arange(99) == 40, 0.0, 1.0)
         empty = treatment._replace(rows=treatment.rows * lost, active=treatment.active * lost)
-        assert faults.gaps(control, empty, CLUSTERS) == [40]
+        assert faults.list_gap_hours(control, empty, CLUSTERS) == [40]
 
 
 @pytest.mark.parametrize("cells", [1, 40])
@@ -220,14 +226,14 @@ def test_a_sure_difference_is_the_near_end_of_an_interval(cells: int) -> None:
     df = satterthwaite([e**2 for e in errors], [59, 39])
     wanted = shares[1] - shares[0] - stats.t.isf(1e-6 / cells / 2, df) * math.hypot(*errors)
     arms = sums(y[0], x[0]), sums(y[1], x[1])
-    result = faults.difference(*arms, cells)
+    result = faults.compare_shares(*arms, cells)
     assert result is not None
     assert result == pytest.approx((*shares, wanted))
-    turned = faults.difference(*arms[::-1], cells)
+    turned = faults.compare_shares(*arms[::-1], cells)
     assert turned is not None
     assert turned.sure == pytest.approx(wanted)
     if cells == 1:
-        assert faults.difference(*arms) == result
+        assert faults.compare_shares(*arms) == result
 
 
 def test_a_much_smaller_group_has_at_least_the_error_that_the_other_would_have() -> None:
@@ -237,15 +243,15 @@ def test_a_much_smaller_group_has_at_least_the_error_that_the_other_would_have()
     error = faults.share(many).error  # type: ignore[union-attr]
     for rows, raised in ((2499, True), (2500, False)):
         few = Sums(25, 0, rows, 0, 0, rows * 100)
-        first, second = faults.shares(many, few)  # type: ignore[misc]
+        first, second = faults.estimate_shares(many, few)  # type: ignore[misc]
         assert (first.error, first.df) == (error, 49)
         wanted = (error * math.sqrt(5000 / rows), 49) if raised else (0.0, 24)
         assert (second.error, second.df) == pytest.approx(wanted)
-        mirrored = faults.shares(few, many)
+        mirrored = faults.estimate_shares(few, many)
         assert mirrored == (second, first)
     # A larger error of its own stays.
     uneven = sums(np.array([40, 0, 0]), np.array([40, 40, 40]))
-    own = faults.shares(many, uneven)
+    own = faults.estimate_shares(many, uneven)
     assert own is not None
     assert own[1] == faults.share(uneven)
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from abeval.stats.effects import satterthwaite
-from abeval.stats.heterogeneity import common_ratio, lifts, stack_arms
+from abeval.stats.heterogeneity import fit_common_ratio, lifts, stack_arms
 from abeval.stats.records import Estimate, Refusal
 
 CONTROL = [Estimate(2.0, 0.02, 9, 7.0), Estimate(5.0, 0.04, 9, 11.0), Estimate(1.0, 0.01, 9, 5.0)]
@@ -26,13 +26,13 @@ def q(ratio: float) -> float:
 def test_the_ratio_has_the_smallest_distance() -> None:
     arms = stack_arms(CONTROL, TREATMENT)
     best = optimize.brute(lambda one: q(float(one[0])), [(0.5, 2.0)], Ns=400)
-    assert common_ratio(arms) == pytest.approx(float(best[0]), abs=1e-4)
+    assert fit_common_ratio(arms) == pytest.approx(float(best[0]), abs=1e-4)
     assert arms.q(1.1) == pytest.approx(q(1.1))
 
 
 def test_the_p_value_is_johansens() -> None:
     """Weights are over the whole error of a segment, and so are its degrees of freedom."""
-    ratio = common_ratio(stack_arms(CONTROL, TREATMENT))
+    ratio = fit_common_ratio(stack_arms(CONTROL, TREATMENT))
     both = list(zip(CONTROL, TREATMENT, strict=True))
     weights = [c.value**2 / (t.variance + ratio**2 * c.variance) for c, t in both]
     dfs = [satterthwaite((t.variance, ratio**2 * c.variance), (t.df, c.df)) for c, t in both]
@@ -51,16 +51,16 @@ def test_next_to_a_sure_segment_the_ratio_is_near_to_its_own(sure: int) -> None:
     ]
     weights = 1 / np.array(errors)
     wanted = float(weights @ [1.0, 3.0] / weights.sum())
-    assert common_ratio(stack_arms(control, treatment)) == pytest.approx(wanted, abs=1e-7)
+    assert fit_common_ratio(stack_arms(control, treatment)) == pytest.approx(wanted, abs=1e-7)
 
 
 def test_segments_that_are_not_positive_in_both_variants_do_not_bound_the_ratio() -> None:
     odd = [Estimate(1.0, 0.01, 9, 8.0), Estimate(0.0, 0.01, 9, 8.0), Estimate(2.0, 0.01, 9, 8.0)]
     even = [Estimate(0.0, 0.01, 9, 8.0), Estimate(1.0, 0.01, 9, 8.0), Estimate(4.0, 0.01, 9, 8.0)]
     # The third alone has a ratio.
-    assert common_ratio(stack_arms(odd, even)) == 2.0
+    assert fit_common_ratio(stack_arms(odd, even)) == 2.0
     with pytest.raises(Refusal) as refused:
-        common_ratio(stack_arms(odd[:2], even[:2]))
+        fit_common_ratio(stack_arms(odd[:2], even[:2]))
     assert refused.value.reason == "not_applicable"
 
 

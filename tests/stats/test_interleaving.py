@@ -93,11 +93,11 @@ def test_a_preference_that_cannot_be_told_is_refused(a, b, reason):
 def test_units_are_counted_for_the_ranker_they_prefer():
     a = np.repeat([1, 0, 1], [412, 468, 120])
     b = np.repeat([0, 1, 1], [412, 468, 120])
-    assert interleaving.wins(a, b) == (412, 468, 120)
+    assert interleaving.count_wins(a, b) == (412, 468, 120)
 
 
 def test_weights_undo_how_often_positions_are_clicked():
-    weights = interleaving.position_weights([40, 20, 0], [100, 100, 10])
+    weights = interleaving.weigh_positions([40, 20, 0], [100, 100, 10])
     assert weights[1] == pytest.approx(2 * weights[0])
     assert weights[2] == 0
     assert weights @ np.array([40, 20, 0]) == pytest.approx(60)

@@ -142,10 +142,10 @@ def test_a_gain_is_what_the_prediction_is_nearer() -> None:
 
 def test_a_curve_is_followed_to_where_it_crosses_zero() -> None:
     at = np.linspace(0.0, 10.0, 11)
-    assert latent._crossing(at, 4.25 - at) == pytest.approx(4.25)
-    assert latent._crossing(at, np.abs(at - 4.25) - 1) == pytest.approx(3.25)
-    assert latent._crossing(at, at - 1) == 0
-    assert latent._crossing(at, at + 1) == 10
+    assert latent._find_crossing(at, 4.25 - at) == pytest.approx(4.25)
+    assert latent._find_crossing(at, np.abs(at - 4.25) - 1) == pytest.approx(3.25)
+    assert latent._find_crossing(at, at - 1) == 0
+    assert latent._find_crossing(at, at + 1) == 10
 
 
 @pytest.mark.parametrize(("x_scale", "y_scale"), [(1e-5, 1.0), (1.0, 1e-5), (1e4, 1e-4)])

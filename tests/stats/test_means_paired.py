@@ -16,7 +16,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def paired(moments: Moments, alpha: float = 0.05) -> Effect:
-    return means.paired_difference(moments, means.ratio(0, 1), means.ratio(2, 3), alpha)
+    return means.compare_within_units(moments, means.ratio(0, 1), means.ratio(2, 3), alpha)
 
 
 @quick
@@ -114,4 +114,6 @@ def test_swapping_the_models_swaps_the_sign(seed):
 def test_the_level_is_five_percent_where_none_is_named():
     m = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [2, 1, 3, 1], [4, 6, 6, 5])
     functions = means.ratio(0, 1), means.ratio(2, 3)
-    assert means.paired_difference(m, *functions) == means.paired_difference(m, *functions, 0.05)
+    assert means.compare_within_units(m, *functions) == means.compare_within_units(
+        m, *functions, 0.05
+    )

@@ -179,12 +179,16 @@ def test_a_small_variance_is_no_rounding():
 def test_a_variance_of_a_millionth_of_its_terms_is_no_rounding():
     # Two almost equal terms: what is left of them is 5e-8 of their sum.
     covariance = np.array([[1.0, 1.0 - 1e-7], [1.0 - 1e-7, 1.0]])
-    assert means.quadratic(np.array([1.0, -1.0]), covariance) == pytest.approx(2e-7, rel=1e-6)
+    assert means.compute_quadratic_form(np.array([1.0, -1.0]), covariance) == pytest.approx(
+        2e-7, rel=1e-6
+    )
 
 
 def test_what_is_left_of_terms_that_nearly_cancel_is_a_variance_down_to_rounding():
     covariance = np.array([[1.0, 1.0 - 1e-12], [1.0 - 1e-12, 1.0]])
-    assert means.quadratic(np.array([1.0, -1.0]), covariance) == pytest.approx(2e-12, rel=1e-3)
+    assert means.compute_quadratic_form(np.array([1.0, -1.0]), covariance) == pytest.approx(
+        2e-12, rel=1e-3
+    )
 
 
 def test_a_test_of_ratios_without_a_level_is_at_five_percent():

@@ -18,11 +18,11 @@ from abeval.stats.off_policy import (
     Policy,
     PolicyValue,
     check_support,
+    compute_importance_weights,
     cross_fit,
     diagnose,
-    effective_size,
-    importance_weights,
-    unsupported_share,
+    estimate_effective_size,
+    sum_unsupported_share,
 )
 from abeval.stats.records import Refusal
 from tests.real_logs import need
@@ -122,11 +122,11 @@ def test_vector_values_and_standard_errors(direction: str, name: str) -> None:
 @pytest.mark.parametrize("direction", DIRECTIONS)
 def test_vector_diagnostics(direction: str) -> None:
     c, expected = case(direction), VECTORS["ope"][direction]["diagnostics"]
-    weights = importance_weights(c.logging, c.evaluation)
+    weights = compute_importance_weights(c.logging, c.evaluation)
     taken = np.zeros(c.policy.shape)
     np.add.at(taken, (c.item, c.position), 1)
     share = np.broadcast_to(np.bincount(c.position) / c.position.size, c.policy.shape)
-    unseen = unsupported_share(c.policy.ravel(), taken.ravel(), share.ravel())
+    unseen = sum_unsupported_share(c.policy.ravel(), taken.ravel(), share.ravel())
     found = diagnose(c.reward, weights, unsupported=unseen)
     assert found.mean_weight == close(expected["mean_w"])
     assert found.mean_weight_se == close(expected["mean_w_se"])
@@ -215,7 +215,7 @@ def test_a_tiny_effective_sample_size_is_refused_by_every_weighted_estimator() -
     logging = np.where(np.arange(1000) < 5, 0.001, 0.5)
     rows = (reward, logging, np.full(1000, 0.5))
     flat = (np.full(1000, 0.5), np.full(1000, 0.5))
-    assert effective_size(importance_weights(*rows[1:])) < 10
+    assert estimate_effective_size(compute_importance_weights(*rows[1:])) < 10
     for call in (
         lambda: valued("ips", *rows),
         lambda: valued("clipped_ips", *rows, option=10),

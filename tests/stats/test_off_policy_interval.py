@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from abeval.stats.off_policy import Spread, skewed_interval, spread, value_from_influence
+from abeval.stats.off_policy import Spread, compute_skewed_interval, spread, value_from_influence
 from abeval.stats.records import Refusal
 
 
@@ -29,7 +29,7 @@ def test_without_skewness_the_interval_is_students() -> None:
 def test_the_ends_are_where_halls_transformation_meets_t(skewness: float) -> None:
     """A skewness per root of units of 5e-6 moves the ends too, by a little."""
     units = 100
-    low, high = skewed_interval(2.0, Spread(0.5, skewness, units))
+    low, high = compute_skewed_interval(2.0, Spread(0.5, skewness, units))
     a = skewness / np.sqrt(units)
     t = scipy.stats.t.ppf(0.975, units - 1)
     for end, expected in ((low, t), (high, -t)):

@@ -54,7 +54,7 @@ def test_a_mean_weight_that_does_not_vary_is_one_or_is_not() -> None:
 @pytest.mark.parametrize(("spread", "is_enough"), [(5e-10, True), (5e-9, False)])
 def test_a_size_below_the_least_is_refused_but_for_rounding(spread: float, is_enough: bool) -> None:
     w = 1 + np.sqrt(spread) * np.tile([1.0, -1.0], 50)
-    assert weights.effective_size(w) == pytest.approx(100 * (1 - spread), rel=1e-12)
+    assert weights.estimate_effective_size(w) == pytest.approx(100 * (1 - spread), rel=1e-12)
     if is_enough:
         valued("ips", w, np.full(100, 0.5), w / 2)
     else:
@@ -109,13 +109,13 @@ def test_what_a_log_lacks_is_named(diagnostics: Diagnostics, message: str) -> No
 
 
 def test_probabilities_may_be_zero_and_one_where_that_has_a_meaning() -> None:
-    assert weights.importance_weights([1.0, 1.0], [0.0, 1.0]).tolist() == [0.0, 1.0]
+    assert weights.compute_importance_weights([1.0, 1.0], [0.0, 1.0]).tolist() == [0.0, 1.0]
     with pytest.raises(Refusal, match="2 of 3 logging probabilities are not in"):
-        weights.importance_weights([0.5, 0.0, -1.0], [0.5, 0.5, 0.5])
+        weights.compute_importance_weights([0.5, 0.0, -1.0], [0.5, 0.5, 0.5])
 
 
 def test_policy_outside_the_log_is_weighed_by_the_rows_of_its_context() -> None:
-    share = weights.unsupported_share(
+    share = weights.sum_unsupported_share(
         np.array([0.75, 0.25, 0.5, 0.5]), np.array([4, 0, 1, 0]), np.array([0.8, 0.8, 0.2, 0.2])
     )
     assert share == pytest.approx(0.25 * 0.8 + 0.5 * 0.2)

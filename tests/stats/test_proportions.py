@@ -18,7 +18,9 @@ def counts(draw: st.DrawFn) -> Count:
 def test_vector_prop_single_ci() -> None:
     v = vector("prop_single_ci")
     count = Count(v.inputs["x"], v.inputs["n"])
-    assert proportions.interval(count) == pytest.approx(v.expected["wilson"], abs=v.tol)
+    assert proportions.compute_share_interval(count) == pytest.approx(
+        v.expected["wilson"], abs=v.tol
+    )
     exact = proportions.clopper_pearson(*count)
     assert exact == pytest.approx(v.expected["beta"], abs=v.tol)
 
@@ -87,8 +89,8 @@ def test_counts_are_checked() -> None:
 
 
 def test_wilson_stays_between_zero_and_one() -> None:
-    assert proportions.interval(Count(0, 7)).low == 0
-    assert proportions.interval(Count(7, 7)).high == 1
+    assert proportions.compute_share_interval(Count(0, 7)).low == 0
+    assert proportions.compute_share_interval(Count(7, 7)).high == 1
 
 
 def test_everybody_in_both_has_no_lift_and_a_difference_as_wide_as_a_normal_one() -> None:
@@ -110,6 +112,6 @@ def test_levels_are_five_percent_where_none_is_named() -> None:
     ):
         assert method(c, t) == method(c, t, 0.05)
         assert method(c, t) != method(c, t, 0.1)
-    assert proportions.interval(c) == proportions.interval(c, 0.05)
+    assert proportions.compute_share_interval(c) == proportions.compute_share_interval(c, 0.05)
     nobody = Count(0, 80), Count(0, 70)
     assert proportions.bound_unvaried(*nobody) == proportions.bound_unvaried(*nobody, 0.05)

@@ -35,7 +35,7 @@ def test_the_ends_of_the_odds_ratio_have_half_of_alpha_beyond_them(
     table: tuple[int, int, int, int],
 ) -> None:
     x_c, n_c, x_t, n_t = table
-    low, high = proportions.odds_ratio(*table)
+    low, high = proportions.estimate_odds_ratio(*table)
     for odds, side in ((low, -1), (high, 1)):
         if odds in (0.0, math.inf):
             continue
@@ -90,7 +90,7 @@ def test_a_strong_association_has_a_p_value_of_zero() -> None:
 def test_degenerate_tables() -> None:
     for x in (0, 9):
         assert proportions.fisher(x, 9, x, 9) == 1
-        assert proportions.odds_ratio(x, 9, x, 9) == (0, math.inf)
+        assert proportions.estimate_odds_ratio(x, 9, x, 9) == (0, math.inf)
         with pytest.raises(Refusal) as refusal:
             proportions.exact(Count(x, 9), Count(x, 9))
         assert refusal.value.reason == "zero_variance"
@@ -143,31 +143,33 @@ def test_an_interval_reaches_as_far_as_both_errors_together(
     angles = np.linspace(0, np.pi / 2, 20_001)
     estimate = x_t / n_t - x_c / n_c
     ends = []
-    for side, odds in zip((-1, 1), proportions.odds_ratio(*table), strict=True):
+    for side, odds in zip((-1, 1), proportions.estimate_odds_ratio(*table), strict=True):
         end, *others = (difference(odds, one) for one in (total, *totals))
         farther = max if side * end > 0 else min
         factor = farther(1.0, *(one / end for one in others))
         path = (estimate + np.cos(angles) * (end - estimate)) * factor ** np.sin(angles)
         ends.append(side * (side * path).max())
-    interval = proportions.exact_interval(*table, lambda c, t: t - c)
+    interval = proportions.compute_exact_interval(*table, lambda c, t: t - c)
     assert tuple(interval) == pytest.approx(ends, abs=2e-5)
 
 
 def test_an_end_without_a_size_stays_as_it_is() -> None:
-    nothing = proportions.exact_interval(3, 40, 11, 41, lambda _c, _t: 0.0)
+    nothing = proportions.compute_exact_interval(3, 40, 11, 41, lambda _c, _t: 0.0)
     assert nothing == (0, 0)
-    endless = proportions.exact_interval(3, 40, 11, 41, lambda c, t: math.copysign(math.inf, t - c))
+    endless = proportions.compute_exact_interval(
+        3, 40, 11, 41, lambda c, t: math.copysign(math.inf, t - c)
+    )
     assert endless.high == math.inf
 
 
 def test_everything_that_succeeds_is_on_one_side() -> None:
-    low, high = proportions.odds_ratio(0, 5, 5, 5)
+    low, high = proportions.estimate_odds_ratio(0, 5, 5, 5)
     assert stats.nchypergeom_fisher(10, 5, 5, low).pmf(5) / 2 == pytest.approx(0.025)
     assert high == math.inf
-    assert proportions.odds_ratio(5, 5, 0, 5) == pytest.approx((0.0, 1 / low))
+    assert proportions.estimate_odds_ratio(5, 5, 0, 5) == pytest.approx((0.0, 1 / low))
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0])
 def test_the_level_of_an_odds_ratio_is_a_probability(alpha: float) -> None:
     with pytest.raises(ValueError, match="alpha"):
-        proportions.odds_ratio(3, 40, 11, 41, alpha)
+        proportions.estimate_odds_ratio(3, 40, 11, 41, alpha)

@@ -187,16 +187,16 @@ def test_degenerate_values_are_refused() -> None:
 
 
 def test_ten_independent_values_beyond_a_quantile_are_enough() -> None:
-    assert quantiles.tail_size(20, 0.5) == 10
+    assert quantiles.estimate_tail_size(20, 0.5) == 10
     assert quantiles.ends(20, 0.5) == pytest.approx(
         (0.5 - Z * 0.25 / 5**0.5, 0.5 + Z * 0.25 / 5**0.5)
     )
-    assert quantiles.beyond(20, 0.5).reason == "tied_quantile"
+    assert quantiles.explain_no_quantile(20, 0.5).reason == "tied_quantile"
     for n, effect in ((19, 1.0), (20, 1.01)):
         with pytest.raises(Refusal) as refusal:
             quantiles.ends(n, 0.5, effect)
         assert refusal.value.reason == "too_few_units"
-    assert quantiles.beyond(19, 0.5).reason == "too_few_units"
+    assert quantiles.explain_no_quantile(19, 0.5).reason == "too_few_units"
 
 
 def test_every_end_has_to_be_a_number() -> None:

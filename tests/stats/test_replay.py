@@ -33,7 +33,7 @@ def log(
 def test_vector_aa_uniformity() -> None:
     v = vector("aa_uniformity")
     p = np.arange(1, 201) * 0.6180339887498949 % 1
-    found = replay.aa_summary(p, v.inputs["alpha"])
+    found = replay.summarise_aa_tests(p, v.inputs["alpha"])
     assert found.rejections == v.expected["n_below"]
     assert found.rate == v.expected["fpr"]
     assert (found.low, found.high) == pytest.approx(v.expected["cp"], abs=v.tol)
@@ -46,7 +46,7 @@ def test_vector_aa_uniformity() -> None:
 def test_uniformity_is_judged_as_by_the_exact_distribution(n: int, power: float) -> None:
     p = np.random.default_rng(n).random(n) ** power
     exact = stats.kstest(p, "uniform", method="exact")
-    found = replay.aa_summary(p)
+    found = replay.summarise_aa_tests(p)
     assert found.ks_statistic == pytest.approx(exact.statistic, abs=1e-12)
     assert found.ks_p_value == pytest.approx(exact.pvalue, abs=2e-4 * 100 / n)
 
@@ -54,7 +54,7 @@ def test_uniformity_is_judged_as_by_the_exact_distribution(n: int, power: float)
 @pytest.mark.parametrize("below", [0, 3, 50])
 def test_summary_is_clopper_pearson_to_the_edges(below: int) -> None:
     p = np.concatenate([np.full(below, 0.01), np.full(50 - below, 0.9)])
-    found = replay.aa_summary(p)
+    found = replay.summarise_aa_tests(p)
     assert (found.low, found.high) == pytest.approx(
         proportion_confint(below, 50, method="beta"), abs=1e-9
     )
@@ -67,7 +67,7 @@ def test_a_replay_is_the_delta_method_on_the_units_of_the_re_split() -> None:
     sums = bucket_sums(bucket, y, x, 16)[:, None, :]
     heavy = [np.stack([bucket, y, x], axis=1)]
     units = np.bincount(bucket, minlength=16)
-    found = replay.aa_replay(units, sums, resplits=3, seed=9, heavy=heavy)
+    found = replay.replay_aa_tests(units, sums, resplits=3, seed=9, heavy=heavy)
     dealt = np.random.default_rng(9).random((3, 16), dtype=np.float32) < 0.5
     found_of = zip(dealt, found.z[:, 0], found.p_values[:, 0], strict=True)
     for row, z, p_value in found_of:
@@ -86,9 +86,9 @@ def test_replays_of_a_log_are_calibrated(share: float) -> None:
     sums = np.stack(
         [bucket_sums(bucket, y, x, 1024), bucket_sums(bucket, x, np.ones_like(x), 1024)], axis=1
     )
-    found = replay.aa_replay(np.bincount(bucket, minlength=1024), sums, share, resplits=2000)
+    found = replay.replay_aa_tests(np.bincount(bucket, minlength=1024), sums, share, resplits=2000)
     for metric in (0, 1):
-        summary = replay.aa_summary(found.p_values[:, metric])
+        summary = replay.summarise_aa_tests(found.p_values[:, metric])
         assert summary.low <= 0.05 <= summary.high or summary.rate == pytest.approx(0.05, abs=0.015)
         assert found.z[:, metric].std() == pytest.approx(1, abs=0.06)
 
@@ -97,8 +97,10 @@ def test_d5_an_offset_of_a_billion_changes_nothing() -> None:
     rng = np.random.default_rng(3)
     bucket, y, _ = log(rng, 4000, 64)
     one, n = np.ones_like(y), np.bincount(bucket, minlength=64)
-    plain = replay.aa_replay(n, bucket_sums(bucket, y, one, 64)[:, None, :], resplits=50)
-    shifted = replay.aa_replay(n, bucket_sums(bucket, y + 1e6, one, 64)[:, None, :], resplits=50)
+    plain = replay.replay_aa_tests(n, bucket_sums(bucket, y, one, 64)[:, None, :], resplits=50)
+    shifted = replay.replay_aa_tests(
+        n, bucket_sums(bucket, y + 1e6, one, 64)[:, None, :], resplits=50
+    )
     assert shifted.z == pytest.approx(plain.z, abs=1e-3)
 
 
@@ -106,7 +108,7 @@ def test_metrics_are_replayed_over_the_same_re_splits() -> None:
     rng = np.random.default_rng(4)
     bucket, y, x = log(rng, 100_000, 4096)
     sums = np.repeat(bucket_sums(bucket, y, x, 4096)[:, None, :], 4, axis=1)
-    result = replay.aa_replay(np.bincount(bucket, minlength=4096), sums, resplits=1000)
+    result = replay.replay_aa_tests(np.bincount(bucket, minlength=4096), sums, resplits=1000)
     assert result.p_values.shape == (1000, 4)
     assert np.all(result.p_values == result.p_values[:, :1])
 
@@ -118,10 +120,10 @@ def test_a_clustered_metric_treated_as_independent_is_caught() -> None:
     rate = np.repeat(rng.beta(0.5, 4.5, users), rows)
     bucket = np.repeat(rng.integers(0, 256, users), rows)
     y, x = (rng.random(len(rate)) < rate).astype(float), np.ones(len(rate))
-    found = replay.aa_replay(
+    found = replay.replay_aa_tests(
         np.bincount(bucket, minlength=256), bucket_sums(bucket, y, x, 256)[:, None, :]
     )
-    assert replay.aa_summary(found.p_values).low > 0.1
+    assert replay.summarise_aa_tests(found.p_values).low > 0.1
 
 
 N = np.full(16, 5.0)
@@ -137,21 +139,21 @@ def test_a_metric_that_is_the_same_for_every_unit_is_refused(units: int, factor:
         y = factor * denominator
         sums = np.stack([y, denominator, y * y, y * denominator, denominator**2], axis=1)
         with pytest.raises(Refusal, match="same for every unit"):
-            replay.aa_replay(np.ones(units), sums[:, None, :], resplits=200)
+            replay.replay_aa_tests(np.ones(units), sums[:, None, :], resplits=200)
 
 
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: replay.aa_replay(N, SUMS), "zero_variance"),
-        (lambda: replay.aa_replay(N[:4], SUMS[:4]), "too_few_units"),
-        (lambda: replay.aa_replay(N, SUMS * np.nan), "not_finite"),
-        (lambda: replay.aa_replay(N, SUMS[:, 0]), "not_applicable"),
-        (lambda: replay.aa_replay(N, SUMS, share=1.0), "not_applicable"),
-        (lambda: replay.aa_replay(N, SUMS, share=1e-4), "too_few_units"),
-        (lambda: replay.aa_replay(N, SUMS * [1, 0, 1, 0, 0]), "zero_denominator"),
-        (lambda: replay.aa_summary([]), "too_few_units"),
-        (lambda: replay.aa_summary([np.nan]), "not_finite"),
+        (lambda: replay.replay_aa_tests(N, SUMS), "zero_variance"),
+        (lambda: replay.replay_aa_tests(N[:4], SUMS[:4]), "too_few_units"),
+        (lambda: replay.replay_aa_tests(N, SUMS * np.nan), "not_finite"),
+        (lambda: replay.replay_aa_tests(N, SUMS[:, 0]), "not_applicable"),
+        (lambda: replay.replay_aa_tests(N, SUMS, share=1.0), "not_applicable"),
+        (lambda: replay.replay_aa_tests(N, SUMS, share=1e-4), "too_few_units"),
+        (lambda: replay.replay_aa_tests(N, SUMS * [1, 0, 1, 0, 0]), "zero_denominator"),
+        (lambda: replay.summarise_aa_tests([]), "too_few_units"),
+        (lambda: replay.summarise_aa_tests([np.nan]), "not_finite"),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:
@@ -168,8 +170,8 @@ def test_a_skewed_metric_has_the_moments_of_all_splits(skew: float) -> None:
     one = np.ones_like(y)
     sums = np.stack([bucket_sums(bucket, c, one, 16) for c in (x, y)], axis=1)
     units = np.bincount(bucket, minlength=16)
-    tested = replay.aa_replay(units, sums, 0.25, 6, 9, [np.nan, skew])
-    plain = replay.aa_replay(units, sums, 0.25, 6, 9)
+    tested = replay.replay_aa_tests(units, sums, 0.25, 6, 9, [np.nan, skew])
+    plain = replay.replay_aa_tests(units, sums, 0.25, 6, 9)
     assert np.array_equal(tested.z[:, 0], plain.z[:, 0])
     assert np.array_equal(tested.p_values[:, 0], plain.p_values[:, 0])
     dealt = np.random.default_rng(9).random((6, 16), dtype=np.float32) < 0.25
@@ -186,9 +188,9 @@ def test_a_skewed_metric_has_the_moments_of_all_splits(skew: float) -> None:
 def test_eight_buckets_can_be_split_and_seven_cannot() -> None:
     bucket, y, x = log(np.random.default_rng(8), 400, 8)
     units, sums = np.bincount(bucket, minlength=8), bucket_sums(bucket, y, x, 8)[:, None, :]
-    assert replay.aa_replay(units, sums, resplits=3).z.shape == (3, 1)
+    assert replay.replay_aa_tests(units, sums, resplits=3).z.shape == (3, 1)
     with pytest.raises(Refusal, match="7 buckets") as refused:
-        replay.aa_replay(units[:7], sums[:7], resplits=3)
+        replay.replay_aa_tests(units[:7], sums[:7], resplits=3)
     assert refused.value.reason == "too_few_units"
 
 
@@ -199,6 +201,6 @@ def test_a_split_may_leave_a_variant_with_two_units() -> None:
     seed, treated = next((s, row[0]) for s, row in enumerate(splits) if row.sum() == 2)
     sums = bucket_sums(bucket, y, x, 8)[:, None, :]
     heavy = [np.stack([bucket, y, x], axis=1)]
-    z = replay.aa_replay(np.ones(8), sums, 0.25, 1, seed, heavy=heavy).z[0, 0]
+    z = replay.replay_aa_tests(np.ones(8), sums, 0.25, 1, seed, heavy=heavy).z[0, 0]
     arms = (Moments.of(y[side], x[side]) for side in (~treated, treated))
     assert z == pytest.approx(means.delta(*arms).statistic, rel=1e-9)

@@ -19,7 +19,7 @@ fractions = st.floats(0.001, 100)
 def test_vector_asympcs() -> None:
     v = vector("asympcs")
     alpha, planned = v.inputs["alpha"], v.inputs["N_star"]
-    assert sequential.tuning(alpha) / math.sqrt(planned) == pytest.approx(
+    assert sequential.tune_mixture(alpha) / math.sqrt(planned) == pytest.approx(
         v.expected["rho"], abs=v.tol
     )
     for look in v.expected["looks"]:
@@ -63,7 +63,7 @@ def test_always_valid_holds_over_28_days_of_returning_users() -> None:
     effects, ses, means = returning_users(np.random.default_rng(3), runs, 28, 150)
     rejected = 0
     for d, se, mean in zip(effects, ses, means, strict=True):
-        clock = np.maximum.accumulate(sequential.information(se, mean)) * 0.13**2
+        clock = np.maximum.accumulate(sequential.measure_information(se, mean)) * 0.13**2
         rejected += any(
             sequential.confidence_sequence(*look).p_value <= 0.05
             for look in zip(d, se, clock, strict=True)
@@ -83,7 +83,7 @@ def test_always_valid_finds_a_real_effect() -> None:
         (lambda: sequential.confidence_sequence(0.1, 0.0, 1.0), "zero_variance"),
         (lambda: sequential.confidence_sequence(math.nan, 0.1, 1.0), "not_finite"),
         (lambda: sequential.confidence_sequence(0.1, 0.1, 0.0), "too_few_units"),
-        (lambda: sequential.information([0.1], scale=0.0), "control_near_zero"),
+        (lambda: sequential.measure_information([0.1], scale=0.0), "control_near_zero"),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:
@@ -101,7 +101,7 @@ def test_looks_without_a_plan_are_chi_square_with_three_degrees(
     z, gathered = effect / se, math.log(growth)
     width = math.sqrt(stats.chi2.isf(alpha, 3) + gathered)
     assert (look.low, look.high) == pytest.approx((effect - width * se, effect + width * se))
-    assert sequential.critical_from_start(growth, alpha) == pytest.approx(width)
+    assert sequential.find_bound_from_start(growth, alpha) == pytest.approx(width)
     p_value = stats.chi2.sf(max(z * z - gathered, 0.0), 3)
     assert look.p_value == pytest.approx(p_value, rel=1e-9, abs=1e-300)
 
@@ -120,16 +120,19 @@ def test_levels_and_scales_that_are_not_named() -> None:
     assert sequential.look_from_start(0.1, 0.2, 2.0) == sequential.look_from_start(
         0.1, 0.2, 2.0, 0.05
     )
-    assert sequential.critical_from_start(7.0) == sequential.critical_from_start(7.0, 0.05)
-    assert sequential.information([0.5]).tolist() == sequential.information([0.5], 1.0).tolist()
+    assert sequential.find_bound_from_start(7.0) == sequential.find_bound_from_start(7.0, 0.05)
+    assert (
+        sequential.measure_information([0.5]).tolist()
+        == sequential.measure_information([0.5], 1.0).tolist()
+    )
 
 
 def test_numbers_without_a_look_are_refused() -> None:
     inf, nan = math.inf, math.nan
     for call, reason in (
-        (lambda: sequential.information([0.1], inf), "not_finite"),
-        (lambda: sequential.information([nan], 1.0), "not_finite"),
-        (lambda: sequential.information([0.1, 0.0]), "zero_variance"),
+        (lambda: sequential.measure_information([0.1], inf), "not_finite"),
+        (lambda: sequential.measure_information([nan], 1.0), "not_finite"),
+        (lambda: sequential.measure_information([0.1, 0.0]), "zero_variance"),
         (lambda: sequential.confidence_sequence(0.1, nan, 1.0), "not_finite"),
         (lambda: sequential.look_from_start(nan, 0.1, 2.0), "not_finite"),
         (lambda: sequential.look_from_start(0.1, 0.0, 2.0), "zero_variance"),

@@ -58,7 +58,7 @@ def test_two_looks_against_the_bivariate_normal() -> None:
 def test_unequal_looks_spend_what_they_should(times: list[float], spending: Spending) -> None:
     times = sorted(times)
     found = sequential.bounds(times, 0.05, spending)
-    shares = [sequential.spent(t, 0.05, spending) for t in times]
+    shares = [sequential.spend_alpha(t, 0.05, spending) for t in times]
     assert found.spent == pytest.approx(shares, abs=1e-12)
     # Leaving out later looks does not move earlier bounds.
     assert sequential.bounds(times[:1], 0.05, spending).z[0] == found.z[0]
@@ -69,11 +69,11 @@ def test_unequal_looks_spend_what_they_should(times: list[float], spending: Spen
 
 def test_alpha_is_spent_from_the_start_to_the_end() -> None:
     for spending in SPENDINGS:
-        assert sequential.spent(0.0, 0.03, spending) == 0
-        assert sequential.spent(1.0, 0.03, spending) == 0.03
-        assert sequential.spent(1.5, 0.03, spending) == 0.03
+        assert sequential.spend_alpha(0.0, 0.03, spending) == 0
+        assert sequential.spend_alpha(1.0, 0.03, spending) == 0.03
+        assert sequential.spend_alpha(1.5, 0.03, spending) == 0.03
     # Where none is named the exponent is two.
-    assert sequential.spent(0.5, 0.04, "power") == pytest.approx(0.01)
+    assert sequential.spend_alpha(0.5, 0.04, "power") == pytest.approx(0.01)
     look = sequential.bounds([0.5], 0.04, "power")
     assert look.spent == pytest.approx((0.01,))
     p = sequential.repeated_p_value(look.z[0], [0.5], "power")
@@ -82,7 +82,7 @@ def test_alpha_is_spent_from_the_start_to_the_end() -> None:
 
 def test_alpha_may_be_spent_by_the_calendar() -> None:
     planned = sequential.bounds([0.1, 0.4], 0.05, "pocock", spent_at=[0.5, 1.0])
-    assert planned.spent == pytest.approx((sequential.spent(0.5, 0.05, "pocock"), 0.05))
+    assert planned.spent == pytest.approx((sequential.spend_alpha(0.5, 0.05, "pocock"), 0.05))
     # Information then counts by its ratios alone.
     other = sequential.bounds([0.25, 1.0], 0.05, "pocock", spent_at=[0.5, 1.0])
     assert planned.z == pytest.approx(other.z, abs=1e-9)
@@ -121,8 +121,8 @@ def test_many_looks_are_fast_and_an_early_obrien_fleming_bound_is_out_of_reach()
         (lambda: sequential.bounds([0.5, 1.2]), "not_applicable"),
         (lambda: sequential.bounds([0.0, 1.0]), "not_applicable"),
         (lambda: sequential.bounds([-0.5, 1.0]), "not_applicable"),
-        (lambda: sequential.spent(-0.1), "not_applicable"),
-        (lambda: sequential.spent(0.5, 0.05, "nothing"), "not_applicable"),
+        (lambda: sequential.spend_alpha(-0.1), "not_applicable"),
+        (lambda: sequential.spend_alpha(0.5, 0.05, "nothing"), "not_applicable"),
     ],
 )
 def test_refusals(call: Callable[[], object], reason: str) -> None:

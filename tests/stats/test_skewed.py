@@ -42,8 +42,10 @@ class TestAgainstPermutations:
         # Where the two variants have the same value, their own spread is that of all units.
         alike = splits[np.argmin(np.abs(differences))]
         test = compared(np.delete(values, alike), values[alike])
-        assert skewed.skewness(test) == pytest.approx(scipy.stats.skew(differences), rel=0.05)
-        assert sum(skewed.variances(test)) == pytest.approx(differences.var(), rel=0.05)
+        assert skewed.measure_skewness(test) == pytest.approx(
+            scipy.stats.skew(differences), rel=0.05
+        )
+        assert sum(skewed.estimate_variances(test)) == pytest.approx(differences.var(), rel=0.05)
 
     @pytest.mark.parametrize("seed", range(4))
     def test_p_values_are_those_of_permutations(self, seed: int) -> None:
@@ -145,7 +147,7 @@ class TestIntervals:
         for _ in range(200):
             pair = random.integers(1, 12, (2, 3)).astype(float)
             try:
-                low, high = skewed.interval(compared(*pair))
+                low, high = skewed.compute_difference_interval(compared(*pair))
             except Refusal:
                 continue
             answered += 1
@@ -171,12 +173,12 @@ class TestIntervals:
     def test_small_skewness_is_the_normal(self) -> None:
         random = np.random.default_rng(2)
         test = compared(random.normal(0, 1, 5000), random.normal(0.1, 1, 500))
-        skew = skewed.skewness(test)
+        skew = skewed.measure_skewness(test)
         assert abs(skew) < 0.01
         effect = skewed.effect(test)
         normal = 2 * scipy.stats.norm.sf(abs(effect.statistic))
         assert effect.p_value == pytest.approx(normal, rel=0.05)
-        assert skewed.normal_score(test) == pytest.approx(effect.statistic, abs=0.02)
+        assert skewed.convert_test_to_z(test) == pytest.approx(effect.statistic, abs=0.02)
 
 
 def test_without_third_moments_there_is_no_test() -> None:

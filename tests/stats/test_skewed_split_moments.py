@@ -140,9 +140,9 @@ def test_strata_add_up_by_the_powers_of_their_shares() -> None:
         cube = (control.cube + treatment.cube) / (n + m)
         third += share**3 * cube * (3.375 / m**2 - 1 / n**2)
     expected = third / variance**1.5
-    assert skewed.skewness_if_times(both, 1.5) == pytest.approx(expected, rel=1e-12)
+    assert skewed.measure_skewness_at_ratio(both, 1.5) == pytest.approx(expected, rel=1e-12)
     steady = Stratum(1.0, Spread(5, 0.0, 0.0), Spread(5, 0.0, 0.0))
-    assert skewed.skewness_if_times(both._replace(strata=(steady,)), 1.5) == 0.0
+    assert skewed.measure_skewness_at_ratio(both._replace(strata=(steady,)), 1.5) == 0.0
 
 
 @pytest.mark.parametrize("skewness", [0.8, 0.02, 5e-5, -0.3])

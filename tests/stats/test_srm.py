@@ -17,7 +17,7 @@ def test_vector_srm_chi2_two() -> None:
     assert found.statistic == pytest.approx(v.expected["chi2"], abs=v.tol)
     assert found.p_value == pytest.approx(v.expected["p"], abs=v.tol)
     shares = np.array(v.inputs["weights"]) / np.sum(v.inputs["weights"])
-    exact = srm.split_p_value(np.array(v.inputs["observed"]), shares)
+    exact = srm.compute_split_p_value(np.array(v.inputs["observed"]), shares)
     assert exact == pytest.approx(v.expected["p_binomial_exact"], abs=v.tol)
 
 
@@ -93,33 +93,35 @@ def test_sequential_is_the_beta_binomial_bayes_factor() -> None:
     mixture = stats.betabinom.logpmf(300, 420, 20_000 / 3, 10_000 / 3)
     factor = mixture - stats.binom.logpmf(300, 420, 2 / 3)
     expected = min(1.0, np.exp(-factor))
-    assert srm.sequential([300, 120], [2, 1]) == pytest.approx((expected,), rel=1e-9)
+    assert srm.check_split_at_looks([300, 120], [2, 1]) == pytest.approx((expected,), rel=1e-9)
     mixture = stats.betabinom.logpmf(5_700, 12_000, 5_000, 5_000)
     factor = mixture - stats.binom.logpmf(5_700, 12_000, 0.5)
-    assert srm.sequential([5_700, 6_300], [1, 1])[0] == pytest.approx(np.exp(-factor), rel=1e-6)
+    assert srm.check_split_at_looks([5_700, 6_300], [1, 1])[0] == pytest.approx(
+        np.exp(-factor), rel=1e-6
+    )
 
 
 def test_sequential_p_never_rises_and_a_closed_arm_changes_nothing() -> None:
     path = np.cumsum(np.tile([[520, 450], [400, 600], [900, 100]], (5, 1)), axis=0)
-    found = srm.sequential(path, [1, 1])
+    found = srm.check_split_at_looks(path, [1, 1])
     assert len(found) == 15
     assert np.all(np.diff(found) <= 0)
     closed = np.insert(path, 1, 0, axis=1)
-    assert srm.sequential(closed, [1, 0, 1]) == found
+    assert srm.check_split_at_looks(closed, [1, 0, 1]) == found
 
 
 def test_sequential_keeps_its_level_over_a_thousand_looks() -> None:
     rng = np.random.default_rng(5)
     steps = rng.binomial(500, 0.1, size=(400, 1000))
     paths = np.cumsum(np.stack([500 - steps, steps], axis=2), axis=1)
-    rejected = [srm.sequential(path, [0.9, 0.1])[-1] <= 0.05 for path in paths]
+    rejected = [srm.check_split_at_looks(path, [0.9, 0.1])[-1] <= 0.05 for path in paths]
     assert 0 < np.mean(rejected) <= 0.05 + 3 * np.sqrt(0.05 * 0.95 / 400)
 
 
 def test_sequential_finds_a_one_percent_mismatch() -> None:
     rng = np.random.default_rng(6)
     path = np.cumsum(rng.multinomial(10_000, [0.505, 0.495], size=50), axis=0)
-    assert srm.sequential(path, [1, 1])[-1] < 0.001
+    assert srm.check_split_at_looks(path, [1, 1])[-1] < 0.001
 
 
 def test_small_segments_are_judged_exactly() -> None:
@@ -133,7 +135,7 @@ def test_small_segments_of_three_arms_hold_their_level() -> None:
     rng = np.random.default_rng(7)
     draws = rng.multinomial(8, [0.6, 0.3, 0.1], size=2000)
     rows, index = np.unique(draws, axis=0, return_inverse=True)
-    splits = [srm.believable(row.tolist(), [6, 3, 1]) for row in rows]
+    splits = [srm.check_stratum(row.tolist(), [6, 3, 1]) for row in rows]
     assert all(split.is_exact for split in splits)
     p = np.array([split.p_value for split in splits])
     assert np.mean(p[index] <= 0.05) <= 0.05
@@ -167,7 +169,7 @@ def test_few_units_over_strata_are_judged_by_all_outcomes() -> None:
 @given(st.integers(1, 3000), st.floats(0.001, 0.999), st.floats(0, 1))
 def test_one_stratum_is_the_binomial_test(units: int, share: float, place: float) -> None:
     count = int(stats.binom.ppf(np.clip(place, 1e-9, 1 - 1e-9), units, share))
-    ours = srm.two_sided(count, [units], [share])
+    ours = srm.compute_binomial_p_value(count, [units], [share])
     assert ours == pytest.approx(stats.binomtest(count, units, share).pvalue, rel=1e-6)
 
 
@@ -192,7 +194,7 @@ def test_chi_square_stays_where_enough_units_are_expected() -> None:
     z = (table[:, 1] - units * shares[:, 1]).sum() / np.sqrt((units * shares.prod(axis=1)).sum())
     found = srm.check_strata(table, shares)
     assert (found.is_exact, found.p_value) == (False, pytest.approx(stats.chi2.sf(z * z, 1)))
-    assert not srm.believable([495, 5], [99, 1]).is_exact
+    assert not srm.check_stratum([495, 5], [99, 1]).is_exact
 
 
 @pytest.mark.parametrize(("times", "is_exact"), [(1, True), (5, False)])
@@ -254,11 +256,11 @@ def test_refusals(observed: list[int], weights: list[float], reason: str) -> Non
 
 def test_sequential_refusals_and_limits() -> None:
     with pytest.raises(Refusal, match="fall"):
-        srm.sequential([[10, 10], [9, 12]], [1, 1])
+        srm.check_split_at_looks([[10, 10], [9, 12]], [1, 1])
     with pytest.raises(Refusal):
-        srm.sequential(np.zeros((0, 2)), [1, 1])
-    assert srm.sequential([0, 0], [1, 1]) == (1.0,)
-    assert srm.sequential([10**6, 0], [1, 1]) == (0.0,)
+        srm.check_split_at_looks(np.zeros((0, 2)), [1, 1])
+    assert srm.check_split_at_looks([0, 0], [1, 1]) == (1.0,)
+    assert srm.check_split_at_looks([10**6, 0], [1, 1]) == (0.0,)
 
 
 def test_an_arm_of_thousands_over_strata_is_normal_beside_a_tiny_one() -> None:
@@ -267,21 +269,23 @@ def test_an_arm_of_thousands_over_strata_is_normal_beside_a_tiny_one() -> None:
     assert srm.are_few(table, shares)
     variance = 10_000 * (0.5 * 0.5 + 0.2 * 0.8)
     expected = 2 * stats.norm.sf((7_280 - 7_000) / np.sqrt(variance))
-    assert srm.strata_p_value(table, shares) == pytest.approx(3 * expected, rel=1e-9)
+    assert srm.compute_strata_p_value(table, shares) == pytest.approx(3 * expected, rel=1e-9)
 
 
 def test_the_rarest_of_three_arms_counts_three_times() -> None:
     counts, shares = np.array([14, 3, 3]), np.array([0.5, 0.3, 0.2])
     each = [stats.binomtest(n, 20, p).pvalue for n, p in zip(counts, shares, strict=True)]
-    assert srm.split_p_value(counts, shares) == pytest.approx(min(1.0, 3 * min(each)))
-    one = srm.split_p_value(np.array([18, 1, 1]), shares)
+    assert srm.compute_split_p_value(counts, shares) == pytest.approx(min(1.0, 3 * min(each)))
+    one = srm.compute_split_p_value(np.array([18, 1, 1]), shares)
     assert one == pytest.approx(3 * stats.binomtest(18, 20, 0.5).pvalue)
-    likely = srm.split_p_value(np.array([10, 6, 4]), shares)
-    assert srm.split_p_value(np.zeros(3), shares) == 1.0
+    likely = srm.compute_split_p_value(np.array([10, 6, 4]), shares)
+    assert srm.compute_split_p_value(np.zeros(3), shares) == 1.0
     table = np.array([[6.0, 3, 1], [4, 3, 3]])
-    of_strata = srm.strata_p_value(table, np.array([shares, shares]))
+    of_strata = srm.compute_strata_p_value(table, np.array([shares, shares]))
     assert of_strata == pytest.approx(likely) == 1.0
-    far = srm.strata_p_value(np.array([[18.0, 1, 1], [0, 0, 0]]), np.array([shares, shares]))
+    far = srm.compute_strata_p_value(
+        np.array([[18.0, 1, 1], [0, 0, 0]]), np.array([shares, shares])
+    )
     assert far == pytest.approx(one, rel=1e-9)
 
 
@@ -289,8 +293,8 @@ def test_the_rarest_of_three_arms_counts_three_times() -> None:
 def test_a_count_beyond_all_that_doubles_can_tell_is_no_chance(observed: int) -> None:
     """Of 1,000 units one is expected in the arm: its probability is below the least double."""
     assert stats.binomtest(observed, 1000, 0.001).pvalue == 0.0
-    assert srm.two_sided(observed, [1000], [0.001]) == 0.0
-    assert srm.believable([1000 - observed, observed], [0.999, 0.001]).p_value == 0.0
+    assert srm.compute_binomial_p_value(observed, [1000], [0.001]) == 0.0
+    assert srm.check_stratum([1000 - observed, observed], [0.999, 0.001]).p_value == 0.0
 
 
 @pytest.mark.parametrize("count", [1050, 960])
@@ -298,18 +302,18 @@ def test_from_a_thousand_expected_units_on_an_arm_is_normal(count: int) -> None:
     """Of the smaller side of the split: an arm of six of ten units has four against it."""
     normal = stats.chi2.sf((count - 1000) ** 2 / 500, 1)
     even = np.array([[0.5, 0.5]])
-    of_even = srm.strata_p_value(np.array([[float(count), 2000.0 - count]]), even)
+    of_even = srm.compute_strata_p_value(np.array([[float(count), 2000.0 - count]]), even)
     assert of_even == pytest.approx(normal, rel=1e-12)
-    below = srm.strata_p_value(np.array([[count - 1.0, 2000.0 - count]]), even)
+    below = srm.compute_strata_p_value(np.array([[count - 1.0, 2000.0 - count]]), even)
     assert below == pytest.approx(stats.binomtest(count - 1, 1999, 0.5).pvalue, rel=1e-9)
     uneven = np.array([[0.6, 0.4]])
-    large = srm.strata_p_value(np.array([[count + 200.0, 1800.0 - count]]), uneven)
+    large = srm.compute_strata_p_value(np.array([[count + 200.0, 1800.0 - count]]), uneven)
     assert large == pytest.approx(stats.binomtest(count + 200, 2000, 0.6).pvalue, rel=1e-6)
 
 
 def test_five_expected_units_are_enough_for_chi_square() -> None:
-    assert not srm.believable([90, 10], [19, 1]).is_exact
-    assert srm.believable([89, 10], [19, 1]).is_exact
+    assert not srm.check_stratum([90, 10], [19, 1]).is_exact
+    assert srm.check_stratum([89, 10], [19, 1]).is_exact
     assert not srm.chi_square([90, 10], [19, 1]).is_exact
 
 

@@ -17,7 +17,7 @@ from abeval.api import LoadedExperiment
 from abeval.cli.main import main
 from abeval.engines.sql import query
 from abeval.errors import ExperimentError
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.table.metric_sql import write_metric_statements, write_view_statements
 from tests.aggregates import events_world
 from tests.engines import nasty
@@ -224,7 +224,7 @@ def test_what_is_printed_of_a_metric_is_short_and_in_lower_case(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     experiment = abeval.load(SAMPLE).experiment
-    texts = write_metric_statements(experiment, [m.name for m in named_metrics(experiment)])
+    texts = write_metric_statements(experiment, [m.name for m in find_metrics_by_name(experiment)])
     code, said = printed(capsys, str(SAMPLE), "gauc")
     assert code == 0
     assert said.strip() == texts["gauc"].strip()

@@ -11,7 +11,7 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError, LogError
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.experiment.model import Experiment
 from abeval.table.sums import aggregate_sums, name_source, read_sums
 
@@ -92,7 +92,7 @@ def judged(frame: pd.DataFrame, **entries: Any) -> tuple[str, ...]:
     """The notes of an experiment over a table of sums."""
     own = plan(**{"metrics": ["ctr"], "segments": {}, **entries})
     table = replace(read_sums(frame), name="weekly.csv")
-    _, _, aggregates = aggregate_sums(own, named_metrics(own), table)
+    _, _, aggregates = aggregate_sums(own, find_metrics_by_name(own), table)
     return aggregates.notes
 
 
@@ -115,7 +115,7 @@ def test_what_sums_do_not_say_is_in_the_notes() -> None:
 def test_sums_of_another_kind_are_no_sums_of_a_metric() -> None:
     own = plan(metrics=["ctr", "clicks_per_user"], segments={})
     both = pd.concat([table(), table(metric="clicks_per_user")])
-    _, _, aggregates = aggregate_sums(own, named_metrics(own), read_sums(both))
+    _, _, aggregates = aggregate_sums(own, find_metrics_by_name(own), read_sums(both))
     assert aggregates.refused == {
         "ctr": ("sums of ctr as it is defined: they have no denominator",)
     }

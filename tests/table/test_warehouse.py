@@ -28,9 +28,9 @@ from abeval.aggregates.collect import collect
 from abeval.aggregates.sums import DAY, SUM_NAMES, WHOLE, Group, SumsRow
 from abeval.api import LoadedExperiment
 from abeval.cli.main import main
-from abeval.engines.duckdb_connection import time_limit
+from abeval.engines.duckdb_connection import limit_time
 from abeval.errors import ExperimentError, LogError, QueryError
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.logs.run import open_run
 from abeval.results.analysis import Result
 from abeval.simulate import simulate
@@ -349,7 +349,7 @@ def moments_of(
 ) -> dict[tuple[str, str, str, Group], SumsRow]:
     """What the analysis of the log sums."""
     with open_run(loaded.experiment, {"logs": frames}) as run:
-        rows = collect(run, named_metrics(loaded.experiment)).moments
+        rows = collect(run, find_metrics_by_name(loaded.experiment)).moments
     return {row[:4]: row for row in rows if row.slice in (WHOLE, DAY)}
 
 
@@ -372,11 +372,11 @@ def same_sums(
     assert not made.refused
     experiment = loaded.experiment
     answer = Sums("it", parse_summaries(made.columns, rows, "it"))
-    _, _, aggregates = aggregate_sums(experiment, named_metrics(experiment), answer)
+    _, _, aggregates = aggregate_sums(experiment, find_metrics_by_name(experiment), answer)
     of_log = moments_of(loaded, frames)
     # Covariates of a table of units have sums of their own.
     adjusts = experiment.inference.adjust != "none" and not experiment.is_unit_table
-    means = {metric.name for metric in named_metrics(experiment) if metric.kind == "mean"}
+    means = {metric.name for metric in find_metrics_by_name(experiment) if metric.kind == "mean"}
     numbers = 0
     for row in aggregates.moments:
         known = of_log.pop(row[:4])
@@ -488,7 +488,7 @@ def test_values_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> N
         name: LOGS["shown" if name == "impressions" else name]
         for name in loaded.experiment.logs.logs_by_name
     }
-    known = {metric.name for metric in named_metrics(loaded.experiment)}
+    known = {metric.name for metric in find_metrics_by_name(loaded.experiment)}
     with closing(connect(load(LOGS))) as warehouse:
         texts = {
             n: write_value_statement(loaded.experiment, n, warehouse.target)
@@ -754,10 +754,10 @@ SLOW = {
 def test_a_query_that_does_not_end_is_ended_by_the_warehouse(load: Load) -> None:
     uri, begun = load({"shown": LOGS["shown"]}), monotonic()
     with closing(connect(uri)) as warehouse:
-        with pytest.raises(QueryError, match=r"within the time limit of 0\.5 s"), time_limit(0.5):
+        with pytest.raises(QueryError, match=r"within the time limit of 0\.5 s"), limit_time(0.5):
             warehouse.ask(SLOW[warehouse.dialect])
         assert monotonic() - begun < 20
-    with time_limit(60), closing(connect(uri)) as warehouse:
+    with limit_time(60), closing(connect(uri)) as warehouse:
         assert [*map(str, warehouse.ask("select 7")[0])] == ["7"]
 
 
@@ -798,7 +798,7 @@ def test_a_server_that_says_nothing_is_not_waited_for(scheme: str) -> None:
         pytest.importorskip("adbc_driver_postgresql", reason="no adbc-driver-postgresql")
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port, begun = silent.getsockname()[1], monotonic()
-        with pytest.raises(QueryError, match=r"within the time limit of 0\.5 s"), time_limit(0.5):
+        with pytest.raises(QueryError, match=r"within the time limit of 0\.5 s"), limit_time(0.5):
             connect(f"{scheme}://ann@127.0.0.1:{port}/db")
         assert monotonic() - begun < 20
 
@@ -835,7 +835,7 @@ def test_a_clickhouse_server_answers_by_http(clickhouse: Load) -> None:
     with session_of(uri) as own:
         result = loaded.analyze(connect=address)
         assert {*paths} == {"/"}
-        with time_limit(60):
+        with limit_time(60):
             connect(address).ask("select 1")
         assert paths[-1] in ("/?max_execution_time=60.4", "/?max_execution_time=60.5")
         with pytest.raises(QueryError, match="no table 'shown2'"):

@@ -10,16 +10,16 @@ from abeval.stats.moments import Moments
 from abeval.stats.quantiles import (
     PARTS,
     SidedEstimate,
-    beyond,
     build_distribution,
     design_effect,
     ends,
     estimate_from_ends,
+    explain_no_quantile,
+    locate_quantile,
     pool_design_effects,
-    quantile_position,
     sides,
 )
-from abeval.stats.records import Effect, Floats, finite
+from abeval.stats.records import Effect, Floats, check_finite
 
 
 def compare(
@@ -69,7 +69,7 @@ def iid(*variants: ArrayLike, level: float) -> list[SidedEstimate]:
         >>> one.value, round(one.below, 3), round(one.above, 3)
         (51.0, 5.025, 5.025)
     """
-    data = [finite(values) for values in variants]
+    data = [check_finite(values) for values in variants]
     return clustered(*((values, np.arange(values.size)) for values in data), level=level)
 
 
@@ -93,7 +93,7 @@ def clustered(*variants: tuple[ArrayLike, ArrayLike], level: float) -> list[Side
         >>> one.value, one.units
         (2.0, 50)
     """
-    data = [(finite(values), np.asarray(units)) for values, units in variants]
+    data = [(check_finite(values), np.asarray(units)) for values, units in variants]
     counts = [_counts(values, units, level) for values, units in data]
     effects_ = pool_design_effects([design_effect(c, level) for c in counts], [c.n for c in counts])
     return [
@@ -104,10 +104,10 @@ def clustered(*variants: tuple[ArrayLike, ArrayLike], level: float) -> list[Side
 
 def _counts(values: Floats, units: NDArray[np.generic], level: float) -> Moments:
     """Moments over units of (values below the quantile, values)."""
-    at = quantile_position(values.size, level)
+    at = locate_quantile(values.size, level)
     step = build_distribution(values).step(at) if values.size else None
     if step is None:
-        raise beyond(values.size, level)
+        raise explain_no_quantile(values.size, level)
     at_lower, at_upper = step.weights(at)
     parts = np.select(
         [values < step.lower, values == step.lower, values == step.upper],
@@ -120,11 +120,11 @@ def _counts(values: Floats, units: NDArray[np.generic], level: float) -> Moments
 def _estimate(values: Floats, units: int, level: float, effect: float) -> SidedEstimate:
     """The quantile with its errors, by the design effect to use."""
     distribution, n = build_distribution(values), values.size
-    places = [quantile_position(n, at) for at in (level, *ends(n, level, effect))]
+    places = [locate_quantile(n, at) for at in (level, *ends(n, level, effect))]
     steps = [distribution.step(at) for at in places]
     value, low, high = (
         math.nan if step is None else step.value(at) for step, at in zip(steps, places, strict=True)
     )
     if None in steps:
-        raise beyond(n, level)
+        raise explain_no_quantile(n, level)
     return estimate_from_ends(value, low, high, units)

@@ -7,7 +7,7 @@ import numpy as np
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import WHOLE, Slice, Terms, UnitGroups, sum_slices
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Arms
@@ -85,7 +85,7 @@ def analysis_of(experiment: Experiment, drawn: Users) -> Analysis:
     groups = UnitGroups(variant[drawn.store], np.zeros(len(y), np.int16), names, clusters and code)
     return Analysis(
         experiment,
-        chosen_metrics(experiment),
+        list_scorecard_metrics(experiment),
         Aggregates(
             moments=sum_slices([Slice("ctr", WHOLE, Terms(y, x))], groups),
             units=dict(zip(names, units.tolist(), strict=True)),

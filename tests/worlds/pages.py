@@ -20,7 +20,7 @@ import pandas as pd
 
 import abeval
 from abeval.aggregates.collect import collect_prepared
-from abeval.experiment.metrics import named_metrics
+from abeval.experiment.metrics import find_metrics_by_name
 from abeval.logs.run import open_run
 from abeval.results.study import Study
 from abeval.study import analyze_with_outlook
@@ -107,7 +107,7 @@ class World:
         judging = [metric for metric in own if metric.get("role", "diagnostic") != "diagnostic"]
         loaded = self.loaded.replace(metrics=judging)
         with open_run(loaded.experiment, {"logs": self.logs}) as run:
-            collected = collect_prepared(run, named_metrics(run.experiment))
+            collected = collect_prepared(run, find_metrics_by_name(run.experiment))
             return self._renamed(analyze_with_outlook(run, collected, daily=None))
 
     def _renamed(self, study: Study) -> Study:

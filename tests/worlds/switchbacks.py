@@ -9,7 +9,7 @@ import abeval
 from abeval.aggregates.aggregates import Aggregates
 from abeval.assignment.switchbacks import Schedule
 from abeval.experiment.load import parse_experiment
-from abeval.experiment.metrics import chosen_metrics
+from abeval.experiment.metrics import list_scorecard_metrics
 from abeval.inference.compare import Analysis
 from abeval.logs.clusters import PARTS, find_slots
 from abeval.logs.unit_arrays import Labels
@@ -117,7 +117,7 @@ def analysis_of(world: World, drawn: Minutes) -> Analysis:
     of = Aggregates(
         units=units, clusters=slots, cluster_sums={"ctr": sums}, facts={"clicks": 1, "scored": 0}
     )
-    return Analysis(experiment, chosen_metrics(experiment), of)
+    return Analysis(experiment, list_scorecard_metrics(experiment), of)
 
 
 def through_command(world: World, seed: int, lift: float) -> Result:

@@ -25,7 +25,7 @@ class Part(NamedTuple):
 
 def check_novelty(case: CauseContext, share: float, least_days: int) -> Finding | None:
     """Test the slope of the daily effects, times the days, against the whole effect."""
-    days = [day for day in _days(case) if day.lift.variance > 0]
+    days = [day for day in _list_whole_days(case) if day.lift.variance > 0]
     overall = _pool_days(days)
     if overall is None or len(days) < least_days:
         return None
@@ -42,10 +42,10 @@ def check_novelty(case: CauseContext, share: float, least_days: int) -> Finding 
             case.number("change of the lift from first to last day", moved),
             case.number("lift over all days", mean),
         ),
-        p_value=clusters.p_value(change),
+        p_value=clusters.compute_p_value(change),
         accounts_for=case.closed_online(overall.value, last),
         # Half of the change has a quarter of its variance.
-        points=_click_points(case, change._replace(value=-change.value / 2), 0.25),
+        points=_scale_ctr_step(case, change._replace(value=-change.value / 2), 0.25),
     )
 
 
@@ -55,13 +55,13 @@ def check_promotion(case: CauseContext, share: float) -> Finding | Unchecked | N
     if not events:
         message = "Promotion: [[events]] would show whether the effect is that of special days"
         return Unchecked(message, ("[[events]]",))
-    days = list(_days(case))
+    days = list(_list_whole_days(case))
     special = [day for day in days if any(_is_in_event(event, day) for event in events)]
     ordinary = [day for day in days if day not in special]
     during, outside, overall = _pool_days(special), _pool_days(ordinary), _pool_days(days)
     if during is None or outside is None or overall is None:
         return None
-    change = clusters.difference(outside, during)
+    change = clusters.estimate_difference(outside, during)
     moved = abs(overall.value - outside.value)
     # The whole is a mean of days by precision: those of events move it by their part.
     part = 1 - overall.variance / outside.variance
@@ -78,13 +78,13 @@ def check_promotion(case: CauseContext, share: float) -> Finding | Unchecked | N
             case.number("lift on other days", elsewhere),
             case.number("difference of the two", apart),
         ),
-        p_value=clusters.p_value(change),
+        p_value=clusters.compute_p_value(change),
         accounts_for=case.closed_online(overall.value, outside.value),
-        points=_click_points(case, change._replace(value=overall.value - outside.value), part**2),
+        points=_scale_ctr_step(case, change._replace(value=overall.value - outside.value), part**2),
     )
 
 
-def _click_points(case: CauseContext, step: Estimate, scale: float) -> Estimate | None:
+def _scale_ctr_step(case: CauseContext, step: Estimate, scale: float) -> Estimate | None:
     """Return a step of the lift of CTR, with its variance times `scale`.
 
     None of other metrics.
@@ -104,7 +104,7 @@ def check_reversal(case: CauseContext, share: float) -> Finding | Unchecked | No
         if lift is not None and lift.variance > 0:
             cells_by_name.setdefault(name, []).append(Part(cell.cell, lift))
     extremes_by_name = [
-        _extremes(name, cells) for name, cells in cells_by_name.items() if len(cells) > 1
+        _find_extreme_cells(name, cells) for name, cells in cells_by_name.items() if len(cells) > 1
     ]
     if not extremes_by_name and cells:
         message = "Reversal: no segment or cut has two cells with an effect"
@@ -131,7 +131,7 @@ def check_reversal(case: CauseContext, share: float) -> Finding | Unchecked | No
     )
 
 
-def _extremes(name: str, cells: Sequence[Part]) -> tuple[str, Part, Part, float]:
+def _find_extreme_cells(name: str, cells: Sequence[Part]) -> tuple[str, Part, Part, float]:
     """Return the surest worse cell, the surest better one, and their p-value."""
 
     def z(cell: Part) -> float:
@@ -140,7 +140,11 @@ def _extremes(name: str, cells: Sequence[Part]) -> tuple[str, Part, Part, float]
     low, high = min(cells, key=z), max(cells, key=z)
     opposite = low.lift.value < 0 < high.lift.value
     # Both cells have to differ from zero, so the larger p-value counts.
-    p = max(clusters.p_value(low.lift), clusters.p_value(high.lift)) if opposite else 1.0
+    p = (
+        max(clusters.compute_p_value(low.lift), clusters.compute_p_value(high.lift))
+        if opposite
+        else 1.0
+    )
     return name, low, high, p
 
 
@@ -163,7 +167,7 @@ def _restore_sign(case: CauseContext, lift: Estimate) -> Estimate:
     return lift._replace(value=case.sign * lift.value)
 
 
-def _days(case: CauseContext) -> Iterator[Part]:
+def _list_whole_days(case: CauseContext) -> Iterator[Part]:
     """Return every whole day on which the effect has an interval."""
     for day in case.result.daily:
         # Part of a day has other hours than the rest, and so other users.

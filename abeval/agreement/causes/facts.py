@@ -92,12 +92,12 @@ def check_backtest(case: CauseContext, least_z: float) -> Finding | Unchecked | 
 def check_eligibility(case: CauseContext, apart: float) -> Finding | None:
     """Compare the shares of units that have a GAUC: both clicks and non-clicks."""
     control, variant = (
-        _eligible(case.find_replay_row(GAUC, model, traffic))
+        _estimate_eligible_share(case.find_replay_row(GAUC, model, traffic))
         for traffic, model in case.served_models
     )
     if control is None or variant is None:
         return None
-    change = clusters.difference(control, variant)
+    change = clusters.estimate_difference(control, variant)
     # Metrics other than GAUC do not leave out units of one class.
     is_of_gauc = case.gap is None or case.gap.offline.startswith("gauc")
     return Finding(
@@ -108,11 +108,11 @@ def check_eligibility(case: CauseContext, apart: float) -> Finding | None:
             *case.sides("share of units in GAUC", control, variant),
             case.number("difference", change),
         ),
-        p_value=clusters.p_value(change),
+        p_value=clusters.compute_p_value(change),
     )
 
 
-def _eligible(row: ReplayRow | None) -> Estimate | None:
+def _estimate_eligible_share(row: ReplayRow | None) -> Estimate | None:
     """Return the share of a traffic's units that have a GAUC; binomial."""
     out = None if row is None else dict(row.left_out).get("single_class_units")
     if row is None or row.units < 2 or out is None:
@@ -133,7 +133,9 @@ def check_calibration(case: CauseContext, apart: float) -> Finding | Unchecked |
     )
     if before is None or after is None or min(before.value, after.value) <= 0:
         return None
-    worse = clusters.difference(_distance(before), _distance(after))
+    worse = clusters.estimate_difference(
+        _measure_miscalibration(before), _measure_miscalibration(after)
+    )
     early = case.estimate("q_ctr", case.candidate, case.control)
     return Finding(
         # Scores that are too high can buy a better AUC (Yi et al. 2013). Scores that are too low
@@ -150,11 +152,11 @@ def check_calibration(case: CauseContext, apart: float) -> Finding | Unchecked |
             *_find_furthest(case, "positions", "position"),
         ),
         # A candidate that is nearer to 1 than the baseline is no sign of it either.
-        p_value=clusters.p_value(worse) if worse.value > 0 else 1.0,
+        p_value=clusters.compute_p_value(worse) if worse.value > 0 else 1.0,
     )
 
 
-def _distance(q: Estimate) -> Estimate:
+def _measure_miscalibration(q: Estimate) -> Estimate:
     """Return |ln Q|, by the delta method."""
     # In logarithms, scores twice too high are as far from 1 as scores twice too low.
     return Estimate(abs(math.log(q.value)), q.variance / q.value**2, q.units, q.df)
@@ -170,7 +172,7 @@ def _find_furthest(case: CauseContext, query: str, column: str) -> Iterator[Evid
         ):
             clicks = cell_rows[f"{model}_clicks"].fillna(0).to_numpy(dtype=np.float64)
             scores = cell_rows[f"{model}_nanos"].fillna(0).to_numpy(dtype=np.float64) * _NANO
-            q = clusters.ratio(scores, clicks)
+            q = clusters.estimate_cluster_ratio(scores, clicks)
             if q is not None and clicks.sum() >= _LEAST_CLICKS and scores.sum() > 0:
                 candidates.append((f"{variant}, {column} {cell}", q))
         if candidates:

@@ -12,11 +12,11 @@ import pandas as pd
 from abeval.agreement.case import CauseContext, Finding
 from abeval.agreement.clusters import (
     Shares,
+    compare_shares,
+    compute_p_above,
     estimate_single_auc,
     estimate_strata,
-    p_above,
     share,
-    shares,
 )
 from abeval.results.agreement import Evidence
 from abeval.stats.records import Estimate
@@ -47,7 +47,7 @@ class Symptom(NamedTuple):
 
 def _make_symptom(number: Estimate, limit: float, text: str, *evidence: Evidence) -> Symptom:
     """Return the route of a number that exceeds its limit if it is above it."""
-    return Symptom(number.value > limit, p_above(number, limit), text, evidence)
+    return Symptom(number.value > limit, compute_p_above(number, limit), text, evidence)
 
 
 def _combine_symptoms(
@@ -72,7 +72,7 @@ def _combine_symptoms(
     )
 
 
-def _loss(case: CauseContext, state: str) -> Estimate | None:
+def _estimate_auc_loss(case: CauseContext, state: str) -> Estimate | None:
     """Return AUC by served scores minus AUC by the candidate's scores, of rows in one state."""
     both = estimate_strata(case.rows("pairs:served"), case.variant, state)
     return None if both is None else both.difference
@@ -93,7 +93,7 @@ def _close_by_serving(case: CauseContext, state: str) -> float | None:
     """Close the gap by judging rows in one state as they were served."""
     if "served_apart" not in (case.facts or {}):
         return None
-    rows, loss = case.rows("served_apart"), _loss(case, state)
+    rows, loss = case.rows("served_apart"), _estimate_auc_loss(case, state)
     compared = rows[rows["side"] == "variant"].groupby("state")["compared"].sum()
     total = float(compared.sum())
     weight = float(compared.get(state, 0.0)) / total if total else 0.0
@@ -106,19 +106,19 @@ def check_serving(case: CauseContext, more: float, slower: float) -> Finding | N
     Faults are timeouts, fallbacks and empty answers.
     """
     rows = case.rows("serving")
-    routes = [*_faults(case, rows, more, slower)]
-    return _combine_symptoms("Serving", routes, _closed_by_healthy(case, rows))
+    routes = [*_test_faults(case, rows, more, slower)]
+    return _combine_symptoms("Serving", routes, _close_by_healthy_rows(case, rows))
 
 
-def _faults(
+def _test_faults(
     case: CauseContext, rows: pd.DataFrame, more: float, slower: float
 ) -> Iterator[Symptom]:
     for flag, words in _FLAGS.items():
-        if fault_shares := shares(rows, flag, f"{flag}_known"):
+        if fault_shares := compare_shares(rows, flag, f"{flag}_known"):
             text = f"{_describe_shares(fault_shares)} have {words}"
             numbers = case.sides(f"rows with {flag}", fault_shares.control, fault_shares.variant)
             yield _make_symptom(fault_shares.more, more, text, *numbers)
-    mean = shares(rows, "latency_thousandths", "latency_known")
+    mean = compare_shares(rows, "latency_thousandths", "latency_known")
     if mean is not None and mean.control.value > 0:
         before, after = mean.control.value, mean.variant.value
         # By the delta method of a ratio of independent means.
@@ -131,9 +131,9 @@ def _faults(
         yield _make_symptom(longer, slower, text, number)
 
 
-def _closed_by_healthy(case: CauseContext, rows: pd.DataFrame) -> float | None:
+def _close_by_healthy_rows(case: CauseContext, rows: pd.DataFrame) -> float | None:
     """Close the gap by clicks per impression among rows that were served as meant."""
-    online, rates = case.online, shares(rows, "healthy_clicks", "healthy")
+    online, rates = case.online, compare_shares(rows, "healthy_clicks", "healthy")
     # Healthy rows give clicks per impression, which say nothing of another metric.
     if online is None or online.lift is None or online.metric != "ctr":
         return None
@@ -145,28 +145,28 @@ def _closed_by_healthy(case: CauseContext, rows: pd.DataFrame) -> float | None:
 def check_stale_model(case: CauseContext, older_hours: float, flagged: float) -> Finding | None:
     """Compare the age of the models that served, and the shares of stale rows."""
     rows = case.rows("versions")
-    routes = [*_ages(case, rows, older_hours, flagged)]
+    routes = [*_test_model_age(case, rows, older_hours, flagged)]
     return _combine_symptoms(
-        "Stale model", routes, _close_by_serving(case, "old"), _versions(case, rows)
+        "Stale model", routes, _close_by_serving(case, "old"), _count_model_versions(case, rows)
     )
 
 
-def _ages(
+def _test_model_age(
     case: CauseContext, rows: pd.DataFrame, older_hours: float, flagged: float
 ) -> Iterator[Symptom]:
     ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
-    if hours := shares(ages, "hours", "age_known"):
+    if hours := compare_shares(ages, "hours", "age_known"):
         is_older = "older" if hours.more.value >= 0 else "younger"
         text = f"the variant's model is {abs(hours.more.value):.0f} hours {is_older} than control's"
         numbers = case.sides("hours since training", hours.control, hours.variant)
         yield _make_symptom(hours.more, older_hours, text, *numbers)
-    if stale := shares(rows, "stale", "stale_known"):
+    if stale := compare_shares(rows, "stale", "stale_known"):
         text = f"{_describe_shares(stale)} are stale"
         number = case.number("stale rows", stale.more, "against control")
         yield _make_symptom(stale.more, flagged, text, number)
 
 
-def _versions(case: CauseContext, rows: pd.DataFrame) -> Iterator[Evidence]:
+def _count_model_versions(case: CauseContext, rows: pd.DataFrame) -> Iterator[Evidence]:
     versions = rows.dropna(subset=["model_version"]).groupby("side")["model_version"].nunique()
     for side, variant in (("control", case.control), ("variant", case.variant)):
         if side in versions:
@@ -181,7 +181,7 @@ def check_leakage(case: CauseContext, late: float, max_single_feature_auc: float
     # An AUC that falls on the model's own lists is no route: choosing the top narrows the range of
     # the score.
     routes = [*_find_leaks(case, late, max_single_feature_auc)]
-    loss = _loss(case, "late") or _loss(case, "plain")
+    loss = _estimate_auc_loss(case, "late") or _estimate_auc_loss(case, "plain")
     closed = None if loss is None else case.closed_by_auc(loss.value)
     return _combine_symptoms("Leakage", routes, closed, otherwise=len(routes))
 
@@ -219,7 +219,7 @@ def _find_served_values(case: CauseContext, side: str) -> Values | None:
     return rows.T.to_dict().get(side)
 
 
-def _distinct_share_kept(values: Values) -> float:
+def _measure_distinct_share(values: Values) -> float:
     """Return the share of different values that is left."""
     return values["served_values"] / values["own_values"] if values["own_values"] else 1.0
 
@@ -235,7 +235,8 @@ def is_rounded(values: Values, min_distinct_share: float = FEW) -> bool:
     """Tell whether served scores are own ones in order, but few or of 16 bits."""
     ordered = values["falls"] <= (1 - _ORDERED) * values["compared"]
     are_few = (
-        values["own_values"] >= _LEAST_VALUES and _distinct_share_kept(values) < min_distinct_share
+        values["own_values"] >= _LEAST_VALUES
+        and _measure_distinct_share(values) < min_distinct_share
     )
     rows = max(values["compared"], 1)
     short = values["served_short"] / rows > _SHORT and values["own_short"] / rows < 1 - _SHORT / 2
@@ -249,7 +250,7 @@ def check_half_precision(case: CauseContext, min_distinct_share: float) -> Findi
     `min_distinct_share` is the least share of the model's own different scores that must be left
     among the served ones; with fewer, scores were rounded.
     """
-    values, lost = _find_served_values(case, "variant"), _loss(case, "plain")
+    values, lost = _find_served_values(case, "variant"), _estimate_auc_loss(case, "plain")
     if values is None or lost is None:
         return None
     gone = _negate(lost)
@@ -257,7 +258,7 @@ def check_half_precision(case: CauseContext, min_distinct_share: float) -> Findi
     of_variant = {
         "different served scores": served,
         "different own scores": own_count,
-        "share of values left": _distinct_share_kept(values),
+        "share of values left": _measure_distinct_share(values),
         "served scores that fit into 16 bits": values["served_short"] / max(values["compared"], 1),
     }
     return Finding(
@@ -268,7 +269,7 @@ def check_half_precision(case: CauseContext, min_distinct_share: float) -> Findi
             *(Evidence(name, value, where=case.variant) for name, value in of_variant.items()),
             case.number("AUC lost by rounding", gone, case.variant),
         ),
-        p_value=p_above(gone, 0.0) if is_rounded(values, min_distinct_share) else 1.0,
+        p_value=compute_p_above(gone, 0.0) if is_rounded(values, min_distinct_share) else 1.0,
         accounts_for=_close_by_serving(case, "plain"),
     )
 
@@ -284,11 +285,11 @@ def check_served_score(
     """
     values = _find_served_values(case, "variant")
     routes = [
-        *_mismatches(case, values, max_score_mismatch),
-        *_missing(case, unserved),
-        *_defaults(values, default),
+        *_test_mismatches(case, values, max_score_mismatch),
+        *_test_missing_scores(case, unserved),
+        *_test_default_score(values, default),
     ]
-    lost = _loss(case, "plain")
+    lost = _estimate_auc_loss(case, "plain")
     losses = [] if lost is None else [case.number("AUC lost", _negate(lost))]
     also = (*_describe_sides(case), *losses)
     finding = _combine_symptoms("Served scores", routes, _close_by_serving(case, "plain"), also)
@@ -297,7 +298,7 @@ def check_served_score(
     return finding._replace(remedy=_CLIPPED)
 
 
-def _mismatches(case: CauseContext, values: Values | None, limit: float) -> Iterator[Symptom]:
+def _test_mismatches(case: CauseContext, values: Values | None, limit: float) -> Iterator[Symptom]:
     """Count rows that are apart; those that a position explains are not accused."""
     rows = case.rows("served_apart")
     plain = rows[rows["state"] == "plain"]
@@ -322,18 +323,18 @@ def _mismatches(case: CauseContext, values: Values | None, limit: float) -> Iter
         yield _make_symptom(accused, limit, text, number)
 
 
-def _missing(case: CauseContext, limit: float) -> Iterator[Symptom]:
+def _test_missing_scores(case: CauseContext, limit: float) -> Iterator[Symptom]:
     """Count rows without a served score that did not fail, of all rows."""
     rows = case.rows("served_apart")
     # Failed requests have no score to serve, and are the cause `serving`.
     unserved = rows.assign(unserved=rows["unserved"].where(rows["state"] != "failed", 0))
-    if missing := shares(unserved, "unserved", "impressions"):
+    if missing := compare_shares(unserved, "unserved", "impressions"):
         text = f"{_describe_shares(missing)} have no served score"
         number = case.number("rows without a served score", missing.more, "against control")
         yield _make_symptom(missing.more, limit, text, number)
 
 
-def _defaults(values: Values | None, limit: float) -> Iterator[Symptom]:
+def _test_default_score(values: Values | None, limit: float) -> Iterator[Symptom]:
     """Find one value of many rows whose own scores differ, but for rounding and caps."""
     if values is None or is_rounded(values) or is_clipped(values) or values["compared"] == 0:
         return

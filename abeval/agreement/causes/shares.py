@@ -7,7 +7,7 @@ from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.agreement import clusters
 from abeval.agreement.bill import is_gap
 from abeval.agreement.case import CauseContext, Finding, Unchecked
-from abeval.agreement.clusters import Shares, p_above, share, shares
+from abeval.agreement.clusters import Shares, compare_shares, compute_p_above, share
 from abeval.agreement.levels import Levels
 from abeval.results import format as fmt
 from abeval.results.agreement import Evidence
@@ -18,7 +18,7 @@ _DEEPEST = 20
 _STEPS = 50
 
 
-def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
+def _sum_by_side(rows: pd.DataFrame, *columns: str) -> Floats:
     """Return sums of columns, shape (columns, sides), control first."""
     return rows.groupby("side")[[*columns]].sum().to_numpy(dtype=np.float64).T
 
@@ -26,7 +26,7 @@ def _sums(rows: pd.DataFrame, *columns: str) -> Floats:
 def check_support(case: CauseContext, limit: float) -> Finding | None:
     """Compare the shares of rows whose items control's log does not have."""
     rows = case.rows("support")
-    unknown = shares(rows, "unsupported", "impressions")
+    unknown = compare_shares(rows, "unsupported", "impressions")
     if unknown is None:
         return None
     control_share, variant_share, more = unknown
@@ -38,25 +38,25 @@ def check_support(case: CauseContext, limit: float) -> Finding | None:
             case.number("share on items never shown", variant_share, case.variant),
             case.number("share on items never shown", control_share, case.control),
             case.number("difference", more),
-            *_effective(case),
+            *_measure_effective_share(case),
         ),
         # Fewer unknown items than control has are no sign of the cause.
-        p_value=clusters.p_value(more) if more.value > 0 else 1.0,
-        accounts_for=_closed_by_known(case, rows),
+        p_value=clusters.compute_p_value(more) if more.value > 0 else 1.0,
+        accounts_for=_close_by_support(case, rows),
     )
 
 
-def _closed_by_known(case: CauseContext, sides: pd.DataFrame) -> float | None:
+def _close_by_support(case: CauseContext, sides: pd.DataFrame) -> float | None:
     """Close the gap by the click rates on items that are supported."""
     columns = ("impressions", "clicks", "unsupported", "unsupported_clicks")
-    rows, clicks, unknown, unknown_clicks = _sums(sides, *columns)
+    rows, clicks, unknown, unknown_clicks = _sum_by_side(sides, *columns)
     supported = rows - unknown
     if supported.size < 2 or not supported.all():
         return None
     return case.closed_by_rates(clicks / rows, (clicks - unknown_clicks) / supported)
 
 
-def _effective(case: CauseContext) -> tuple[Evidence, ...]:
+def _measure_effective_share(case: CauseContext) -> tuple[Evidence, ...]:
     """Return the effective share of control's rows.
 
     It is Kish's, of rows weighted to the variant's items.
@@ -73,19 +73,19 @@ def check_candidates(case: CauseContext, limit: float, most_out: float) -> Findi
     """Compare the items of both variants among rows of like scores."""
     if not isinstance(case.levels, Levels):
         return _explain_no_levels(case, "Candidates")
-    out = _out_of_place(case)
+    out = _compare_reordered_shares(case)
     # Scores alone decide what a ranker shows, so an item that the variant shows less often than
     # its scores let expect did not get to the ranker. Lists in another order say nothing of that.
     is_ordered = out is None or out.more.value <= most_out
     share, p_value, where, _ = case.levels.supply
-    above_all = f", above all of {fmt.listing(where)}" if where and share > limit else ""
+    above_all = f", above all of {fmt.join_items(where)}" if where and share > limit else ""
     return Finding(
         exceeds=share > limit and is_ordered,
         message=f"Candidates: {share:.1%} of control's rows are of items that the variant shows "
         f"less often than items with the same scores{above_all}.",
         evidence=(Evidence("rows that the variant lacks", share),),
         p_value=p_value,
-        accounts_for=_closed_by_step(case, case.levels, "new", "kept"),
+        accounts_for=_close_by_step(case, case.levels, "new", "kept"),
     )
 
 
@@ -95,7 +95,7 @@ def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked:
         return _explain_no_levels(case, "Labels")
     share, p_value, where, _ = case.levels.labels
     more = [f"{len(where) - _NAMED} more"] if len(where) > _NAMED else []
-    names = fmt.listing([*where[:_NAMED], *more])
+    names = fmt.join_items([*where[:_NAMED], *more])
     lost = f"clicks in {names} are {share:.1%} below those of other categories"
     message = lost if where else "no category surely has fewer clicks than the others"
     return Finding(
@@ -103,7 +103,7 @@ def check_labels(case: CauseContext, limit: float) -> Finding | Unchecked:
         message=f"Labels: on rows with like scores, {message}.",
         evidence=(Evidence("clicks that are missing", share, where=names),),
         p_value=p_value,
-        accounts_for=_closed_by_step(case, case.levels, "kept", "acted"),
+        accounts_for=_close_by_step(case, case.levels, "kept", "acted"),
     )
 
 
@@ -113,7 +113,7 @@ def _explain_no_levels(case: CauseContext, title: str) -> Unchecked:
     return Unchecked(f"{title}: {case.levels or 'no logs were read'}", (need,))
 
 
-def _closed_by_step(case: CauseContext, levels: Levels, before: str, after: str) -> float | None:
+def _close_by_step(case: CauseContext, levels: Levels, before: str, after: str) -> float | None:
     """Close the gap by the step between two levels; nothing where clicks show no gap."""
     if not is_gap(levels):
         return 0.0
@@ -129,7 +129,7 @@ def check_training_policy(
     """
     # Every row counts in the shares; clicks are compared where learned items have like scores.
     learned = case.rows("learned_items")
-    unknown = shares(learned, "unlearned", "impressions")
+    unknown = compare_shares(learned, "unlearned", "impressions")
     if unknown is None:
         return None
     control_share, variant_share, more = unknown
@@ -140,7 +140,7 @@ def check_training_policy(
         less = clicked._replace(value=1 - clicked.value)
     trained = case.rows("training_policies").set_index("policy")["trained"].sort_values()[::-1]
     who = [(str(name), part) for name, part in (trained / trained.sum()).items()]
-    policies = fmt.listing([f"{name} ({part:.0%})" for name, part in who[:_NAMED]])
+    policies = fmt.join_items([f"{name} ({part:.0%})" for name, part in who[:_NAMED]])
     return Finding(
         exceeds=more.value > unlearned and less.value > fewer_clicks,
         message=f"Training policy: {policies} logged the training data, which hardly have the "
@@ -153,8 +153,8 @@ def check_training_policy(
             *(Evidence("share of the training data", part, where=name) for name, part in who),
         ),
         # Both have to exceed their limits, so the larger p-value counts.
-        p_value=max(p_above(more, unlearned), p_above(less, fewer_clicks)),
-        accounts_for=_closed_by_learned(case, rows),
+        p_value=max(compute_p_above(more, unlearned), compute_p_above(less, fewer_clicks)),
+        accounts_for=_close_by_learned_items(case, rows),
     )
 
 
@@ -175,9 +175,11 @@ def _add_expected_clicks(rows: pd.DataFrame) -> pd.DataFrame:
     return both
 
 
-def _closed_by_learned(case: CauseContext, rows: pd.DataFrame) -> float | None:
+def _close_by_learned_items(case: CauseContext, rows: pd.DataFrame) -> float | None:
     """Close the gap as if the variant showed learned items of like scores."""
-    impressions, clicks, expected = _sums(rows, "impressions", "clicks", "impressions_expected")
+    impressions, clicks, expected = _sum_by_side(
+        rows, "impressions", "clicks", "impressions_expected"
+    )
     # A variant may show nothing that has a like learned item.
     if impressions.size < 2:
         return None
@@ -188,12 +190,12 @@ def _closed_by_learned(case: CauseContext, rows: pd.DataFrame) -> float | None:
 
 def check_reordered(case: CauseContext, against: float, costs: float) -> Finding | None:
     """Count rows that are not in the place of their score, and what that costs."""
-    rows, out = case.rows("list_order"), _out_of_place(case)
+    rows, out = case.rows("list_order"), _compare_reordered_shares(case)
     sides = [rows[rows["side"] == side] for side in ("control", "variant")]
     if out is None or not all(side_rows["clicks"].sum() for side_rows in sides):
         return None
     gains = [_estimate_order_gain(side_rows) for side_rows in sides]
-    lost = clusters.difference(gains[0], gains[1])
+    lost = clusters.estimate_difference(gains[0], gains[1])
     rates = np.array([side["clicks"].sum() / side["impressions"].sum() for side in sides])
     return Finding(
         exceeds=out.more.value > against and lost.value > costs,
@@ -206,18 +208,18 @@ def check_reordered(case: CauseContext, against: float, costs: float) -> Finding
             case.number("clicks lost, beyond control's", lost),
         ),
         # Both have to exceed their limits, so the larger p-value counts.
-        p_value=max(p_above(out.more, against), p_above(lost, costs)),
+        p_value=max(compute_p_above(out.more, against), compute_p_above(lost, costs)),
         accounts_for=case.closed_by_rates(rates, rates * [1 + gain.value for gain in gains]),
     )
 
 
-def _out_of_place(case: CauseContext) -> Shares | None:
+def _compare_reordered_shares(case: CauseContext) -> Shares | None:
     """Compare the shares of rows that are not in the place of their score."""
     if "list_order" not in (case.facts or {}):
         return None
     rows = case.rows("list_order")
     out = rows["impressions"].where(rows["score_rank"] != rows["place"], 0)
-    return shares(rows.assign(out=out), "out", "impressions")
+    return compare_shares(rows.assign(out=out), "out", "impressions")
 
 
 def _estimate_order_gain(rows: pd.DataFrame) -> Estimate:
@@ -254,15 +256,18 @@ def _fit_order_gains(impressions: Floats, clicks: Floats) -> Floats:
 def check_cannibalised(case: CauseContext, taken: float) -> Finding | None:
     """Compare clicks where the treatment acts, elsewhere, and in all."""
     rows = case.rows("treated").assign(all=lambda r: r["here"] + r["elsewhere"])
-    per_unit, per_row = _changes(rows, "units"), _changes(rows, "impressions")
+    per_unit, per_row = (
+        _estimate_click_changes(rows, "units"),
+        _estimate_click_changes(rows, "impressions"),
+    )
     if not per_unit or not per_row:
         return None
-    rows_per_unit = shares(rows, "impressions", "units")
-    moved = rows_per_unit is not None and clusters.p_value(rows_per_unit.more) <= case.alpha
+    rows_per_unit = compare_shares(rows, "impressions", "units")
+    moved = rows_per_unit is not None and clusters.compute_p_value(rows_per_unit.more) <= case.alpha
     # Where the variants differ in rows per unit, a rate per row hides clicks that moved.
     here, elsewhere, together = per_unit if moved else per_row
     # A gain and a loss both have to differ from zero, so the larger p-value counts.
-    both = max(clusters.p_value(here), clusters.p_value(elsewhere))
+    both = max(clusters.compute_p_value(here), clusters.compute_p_value(elsewhere))
     lift = None if case.online is None else case.online.lift
     return Finding(
         exceeds=here.value > 0 and -elsewhere.value / here.value > taken,
@@ -282,14 +287,14 @@ def check_cannibalised(case: CauseContext, taken: float) -> Finding | None:
 _WHERE = ("where the treatment acts", "elsewhere", "of all clicks together")
 
 
-def _changes(rows: pd.DataFrame, per: str) -> list[Estimate]:
+def _estimate_click_changes(rows: pd.DataFrame, per: str) -> list[Estimate]:
     """Return changes of clicks here, elsewhere and in all.
 
     They are the variant's minus control's, as shares of control's clicks in all.
     There are none without clicks of control on both sides.
     """
     here, elsewhere, together = (
-        shares(rows, column, per) for column in ("here", "elsewhere", "all")
+        compare_shares(rows, column, per) for column in ("here", "elsewhere", "all")
     )
     if here is None or elsewhere is None or together is None:
         return []

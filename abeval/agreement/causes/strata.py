@@ -2,7 +2,7 @@
 
 from abeval.agreement import clusters
 from abeval.agreement.case import CauseContext, Finding
-from abeval.agreement.clusters import estimate_single_auc, estimate_strata, p_above, share
+from abeval.agreement.clusters import compute_p_above, estimate_single_auc, estimate_strata, share
 from abeval.results.agreement import Evidence
 
 
@@ -25,14 +25,14 @@ def check_position(case: CauseContext, part: float) -> Finding | None:
         evidence=(
             *case.sides("AUC difference within positions", even, own_even),
             *case.sides("AUC difference", raw, own_raw),
-            *_coec(case),
+            *_estimate_coec(case),
         ),
-        p_value=clusters.p_value(change),
+        p_value=clusters.compute_p_value(change),
         accounts_for=case.closed_offline(raw.value, even.value),
     )
 
 
-def _coec(case: CauseContext) -> tuple[Evidence, ...]:
+def _estimate_coec(case: CauseContext) -> tuple[Evidence, ...]:
     """Return clicks over those expected at their positions."""
     # COEC (Zhang and Jones 2007), expected at the rates of both variants together.
     rows = case.rows("positions")
@@ -65,7 +65,7 @@ def check_overlap(case: CauseContext, limit: float) -> Finding | None:
                 if part is not None
             ),
         ),
-        p_value=p_above(seen, limit),
+        p_value=compute_p_above(seen, limit),
         accounts_for=None
         if before is None or new is None
         else case.closed_offline(before, new.difference.value),
@@ -78,7 +78,7 @@ def check_overfitting(case: CauseContext, limit: float) -> Finding | None:
     test = estimate_strata(case.rows("pairs:learned"), case.control, "new")
     if train is None or test is None:
         return None
-    fall = clusters.difference(test.candidate, train)
+    fall = clusters.estimate_difference(test.candidate, train)
     return Finding(
         exceeds=fall.value > limit,
         message=f"Overfitting: the candidate's AUC is {train.value:.3f} on its training "
@@ -88,5 +88,5 @@ def check_overfitting(case: CauseContext, limit: float) -> Finding | None:
             case.number("AUC on new rows", test.candidate, case.control),
             case.number("fall", fall),
         ),
-        p_value=p_above(fall, limit),
+        p_value=compute_p_above(fall, limit),
     )

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-def _column(column: str, kind: str) -> str:
+def _write_column(column: str, kind: str) -> str:
     every = {**TABLE["written_as"], **TABLE["read_as"]}.items()
     to = next((t for pattern, t in every if re.fullmatch(pattern, kind, re.DOTALL)), None)
     name = quote(column)
@@ -94,7 +94,7 @@ class SparkEngine(Engine):
         if files.kind == "parquet" and are_plain:
             self._add_parquet(name, files.read, source)
         else:
-            self._stage(name, source)
+            self._stage_log(name, source)
 
     def add_frame(
         self, name: str, frame: object, source: LogSource | None = None, reads: str | None = None
@@ -108,7 +108,7 @@ class SparkEngine(Engine):
         if isinstance(frame, DataFrame):
             self._add(name, frame)
         else:
-            self._stage(name, source, frame)
+            self._stage_log(name, source, frame)
 
     def blank_rows(self, name: str) -> int:
         """Count rows of a log that were not read, since no column has a value."""
@@ -134,7 +134,7 @@ class SparkEngine(Engine):
             return
         with query_errors():
             # A view of a frame keeps its plan; one of a text would be parsed at each read.
-            self._add(name, self._session.sql(self._text(tree, is_query(sql))))
+            self._add(name, self._session.sql(self._translate_query(tree, is_query(sql))))
 
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
@@ -192,9 +192,9 @@ class SparkEngine(Engine):
                 self._session.stop()
 
     def _query(self, sql: str) -> "DataFrame":
-        return self._session.sql(self._text(parse_query(sql), is_query(sql)))
+        return self._session.sql(self._translate_query(parse_query(sql), is_query(sql)))
 
-    def _text(self, tree: exp.Query, trusted: bool) -> str:
+    def _translate_query(self, tree: exp.Query, trusted: bool) -> str:
         names = {name.lower(): self._prefix + name for name in self._types}
         return transpile(tree, "spark", lambda name: list(self._types[name]), names, trusted)
 
@@ -205,7 +205,9 @@ class SparkEngine(Engine):
 
     @staticmethod
     def _find_types(frame: "DataFrame") -> dict[str, str]:
-        return {field.name: _duckdb_type(field.dataType.simpleString()) for field in frame.schema}
+        return {
+            field.name: _name_duckdb_type(field.dataType.simpleString()) for field in frame.schema
+        }
 
     def _open_table(self, log: str, table: str) -> "DataFrame":
         tables = [row["tableName"] for row in self._session.sql("show tables").collect()]
@@ -222,7 +224,7 @@ class SparkEngine(Engine):
         """Let Spark read Parquet files, unless it reads a type differently."""
         far = any("://" in file for file in files)
         reader = self._session.read.option("mergeSchema", "true")
-        if sources.partitions(files):
+        if sources.find_partition_columns(files):
             reader = reader.option("basePath", files[0].partition("=")[0].rpartition("/")[0])
         try:
             with query_errors():
@@ -243,9 +245,9 @@ class SparkEngine(Engine):
         if read_as == {column: TABLE["read_as"].get(kind, kind) for column, kind in types.items()}:
             self._add(name, frame, types)
         else:
-            self._stage(name, source)
+            self._stage_log(name, source)
 
-    def _stage(self, name: str, source: LogSource | None, frame: object = None) -> None:
+    def _stage_log(self, name: str, source: LogSource | None, frame: object = None) -> None:
         """Read a log with DuckDB, and pass it on as a file or as Arrow."""
         if self._scratch is None:
             self._scratch = Scratch(self._options.temp_directory, "abeval-spark-")
@@ -277,7 +279,7 @@ class SparkEngine(Engine):
             # What DuckDB reads is what is passed on, unless Spark reads the same types itself.
             self._spans[name] = engine.read_span(name)
             if file is not None:
-                columns = ", ".join(_column(column, kind) for column, kind in types.items())
+                columns = ", ".join(_write_column(column, kind) for column, kind in types.items())
                 copied = f"copy (select {columns} from {quote(name)}) to {literal(str(file))}"
                 engine.rows(f"{copied} (format parquet)")
         return types
@@ -291,11 +293,11 @@ class SparkEngine(Engine):
         return not is_remote() and master.startswith("local")
 
 
-def _duckdb_type(kind: str) -> str:
+def _name_duckdb_type(kind: str) -> str:
     """Return DuckDB's name for a type of Spark.
 
     Example:
-        >>> _duckdb_type("timestamp_ntz"), _duckdb_type("decimal(20,0)")
+        >>> _name_duckdb_type("timestamp_ntz"), _name_duckdb_type("decimal(20,0)")
         ('TIMESTAMP', 'DECIMAL(20,0)')
     """
     if kind.startswith(("char(", "varchar(")):

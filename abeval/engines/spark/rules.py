@@ -211,7 +211,7 @@ else t end
 _Rule = Callable[[Any], exp.Expr]
 
 
-def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
+def rewrite_for_spark(tree: exp.Query, trusted: bool = False) -> exp.Query:
     """Rewrite a query so that its result on Spark is that of DuckDB.
 
     A `trusted` query is one of `queries/`: tests check that those cast only whole numbers to
@@ -223,13 +223,13 @@ def same_meaning(tree: exp.Query, trusted: bool = False) -> exp.Query:
     query = tree.copy()
     # From the inside out, so that no rule is applied to the output of another.
     for node in reversed(list(query.dfs())):
-        rule = _rule(node)
+        rule = _find_rule(node)
         if rule is not None and not (trusted and _is_plain_cast(node)):
             node.replace(rule(node))
     return query
 
 
-def _rule(node: exp.Expr) -> _Rule | None:
+def _find_rule(node: exp.Expr) -> _Rule | None:
     rule = _RULES.get(type(node))
     if rule is not None or type(node) in _SAME or not isinstance(node, (exp.Func, exp.Escape)):
         return rule
@@ -244,7 +244,7 @@ _NAMED = (*CALLS, "bit_count", "xxhash64")
 """Functions unknown to SQLGlot that mean the same on both engines."""
 
 
-def _div(node: exp.Div) -> exp.Expr:
+def _divide_doubles(node: exp.Div) -> exp.Expr:
     """Divide doubles; by zero the result is infinite or NaN, as in IEEE 754."""
     above, below = _as_double(node.this), _as_double(node.expression)
     divisor = node.expression.unnest()
@@ -266,7 +266,7 @@ def _date_diff(node: exp.DateDiff) -> exp.Expr:
     return node
 
 
-def _int_div(node: exp.IntDiv) -> exp.Expr:
+def _divide_integers(node: exp.IntDiv) -> exp.Expr:
     """Divide whole numbers; decimals are refused when the query runs."""
     return _fill_template(
         "case when typeof(x) like 'decimal%' or typeof(y) like 'decimal%' "
@@ -317,7 +317,7 @@ def _log(node: exp.Log) -> exp.Expr:
     return _fill_template(_OF_POSITIVE.format(_LOG2), x=_as_double(node.expression))
 
 
-def _pipes(node: exp.DPipe) -> exp.Expr:
+def _concatenate_texts(node: exp.DPipe) -> exp.Expr:
     return exp.DPipe(this=_as_text(node.this), expression=_as_text(node.expression), safe=True)
 
 
@@ -348,7 +348,7 @@ _ODD_LOWER = r"[\u0130\u03a3\ua7cb-\ua7dc\x{10d50}-\x{10d8f}]"
 """Letters whose case engines change differently, measured over all letters."""
 
 
-def _like(node: exp.Like | exp.ILike) -> exp.Expr:
+def _rewrite_like(node: exp.Like | exp.ILike) -> exp.Expr:
     pattern = node.expression
     if not (isinstance(pattern, exp.Literal) and pattern.is_string) or "\\" in pattern.name:
         raise _make_refusal(
@@ -381,18 +381,18 @@ def _truncate_time(node: exp.TimestampTrunc) -> exp.Expr:
 
 _RULES: Mapping[type[exp.Expr], _Rule] = {
     exp.DateDiff: _date_diff,
-    exp.Div: _div,
-    exp.IntDiv: _int_div,
+    exp.Div: _divide_doubles,
+    exp.IntDiv: _divide_integers,
     exp.Round: _round,
     exp.Floor: _make_double_rule(_FLOOR),
     exp.Ceil: _make_double_rule(_CEIL),
     exp.Log: _log,
     exp.Ln: lambda node: _fill_template(_OF_POSITIVE.format("ln(x)"), x=node.this),
     **dict.fromkeys((exp.Cast, exp.TryCast), _cast),
-    exp.DPipe: _pipes,
+    exp.DPipe: _concatenate_texts,
     exp.Trim: _trim,
     exp.Lower: _lower,
-    **dict.fromkeys((exp.Like, exp.ILike), _like),
+    **dict.fromkeys((exp.Like, exp.ILike), _rewrite_like),
     exp.Extract: _extract,
     exp.TimestampTrunc: _truncate_time,
 }

@@ -110,10 +110,10 @@ def query_errors() -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        raise QueryError(f"Spark could not run a query: {_message(error)}") from error
+        raise QueryError(f"Spark could not run a query: {_extract_message(error)}") from error
 
 
-def _message(error: Exception) -> str:
+def _extract_message(error: Exception) -> str:
     """Return what Spark says, without Java's stack trace."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     messages = [line for line in lines if line.startswith("[") or ": [" in line] or lines
@@ -123,10 +123,10 @@ def _message(error: Exception) -> str:
 
 def read_rows(table: "pa.Table") -> Sequence[tuple[Cell, ...]]:
     """Read rows as Python values."""
-    return list(zip(*map(_cells, table.columns), strict=True))
+    return list(zip(*map(_list_cells, table.columns), strict=True))
 
 
-def _cells(column: "pa.ChunkedArray") -> list[Cell]:
+def _list_cells(column: "pa.ChunkedArray") -> list[Cell]:
     """Return the values of a column; decimals without a fraction as integers."""
     import pyarrow as pa
 

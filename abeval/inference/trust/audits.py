@@ -16,7 +16,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.finding import RawCheck, skip_check
 from abeval.results import format as fmt
-from abeval.stats.faults import SURE, difference, differs
+from abeval.stats.faults import SURE, compare_shares, differs
 
 Audited = TypeVar("Audited", AuditSums, UnitShares)
 
@@ -50,7 +50,7 @@ def index_by_cell(rows: Iterable[Audited]) -> dict[str, dict[str, Audited]]:
     return cells
 
 
-def comparable_variants(analysis: Analysis) -> list[str]:
+def list_comparable_variants(analysis: Analysis) -> list[str]:
     """List the variants that can be compared with control."""
     experiment, units_of = analysis.experiment, analysis.aggregates.count_units
     names = experiment.treatments if units_of(experiment.control) >= MIN_UNITS else []
@@ -63,8 +63,8 @@ def note_small_variants(analysis: Analysis, finding: RawCheck) -> RawCheck:
     few = [f"{variant} has {n:,} units" for variant, n in counts.items() if n < MIN_UNITS]
     if not few or finding.value is None:
         return finding
-    units = fmt.listing(few)
-    if not comparable_variants(analysis):
+    units = fmt.join_items(few)
+    if not list_comparable_variants(analysis):
         return skip_check(f"{units}, and a comparison needs {MIN_UNITS}", finding.name)
     also = f"; {units} of the {MIN_UNITS} that a comparison needs"
     calm, alarm = finding.calm, finding.alarm or finding.calm
@@ -84,19 +84,20 @@ def find_uneven_shares(
     differ = [
         UnevenShare(cell, variant, rows[control].share, rows[variant].share, sure)
         for cell, rows in cells.items()
-        for variant in comparable_variants(analysis)
+        for variant in list_comparable_variants(analysis)
         if control in rows and variant in rows
-        if (sure := _sure_difference(rows[control], rows[variant], several, chance)) is not None
+        if (sure := _find_sure_difference(rows[control], rows[variant], several, chance))
+        is not None
     ]
     return sorted(differ, key=lambda share: -share.sure)
 
 
-def _sure_difference(
+def _find_sure_difference(
     control: Audited, treatment: Audited, cells: int, chance: float
 ) -> float | None:
     """Return the difference that is sure; None if it may be chance."""
     if isinstance(control, AuditSums) and isinstance(treatment, AuditSums):
-        result = difference(control.sums, treatment.sums, cells, chance)
+        result = compare_shares(control.sums, treatment.sums, cells, chance)
         return result.sure if result and result.sure > 0 else None
     is_sure = differs(control.sums, treatment.sums, cells, chance)
     return abs(treatment.share - control.share) if is_sure else None
@@ -117,12 +118,12 @@ def read_audit_segments(aggregates: Aggregates, audit: str) -> dict[str, Mapping
     }
 
 
-def max_sure_difference(differing: Iterable[UnevenShare]) -> float:
+def find_largest_sure_difference(differing: Iterable[UnevenShare]) -> float:
     """Return the largest sure difference, 0 without one."""
     return max((share.sure for share in differing), default=0.0)
 
 
-def shares(cells: Cells[UnitShares]) -> dict[str, float]:
+def pool_variant_shares(cells: Cells[UnitShares]) -> dict[str, float]:
     """Return each variant's share over all cells."""
     above, below = Counter[str](), Counter[str]()
     for cell in cells.values():
@@ -135,19 +136,19 @@ def shares(cells: Cells[UnitShares]) -> dict[str, float]:
 def describe_shares(experiment: Experiment, differing: Sequence[UnevenShare]) -> str:
     """Describe cells with both shares, as in `score (control 0.1 %, new 30.2 %)`."""
     texts = [
-        f"{share.cell} ({experiment.control} {percent(share.control)}, "
-        f"{share.variant} {percent(share.treatment)})"
+        f"{share.cell} ({experiment.control} {format_percent(share.control)}, "
+        f"{share.variant} {format_percent(share.treatment)})"
         for share in differing[:SHOWN]
     ]
     more = len(differing) - SHOWN
-    return fmt.listing(texts) + (f" and {more} more" if more > 0 else "")
+    return fmt.join_items(texts) + (f" and {more} more" if more > 0 else "")
 
 
-def percent(value: float) -> str:
+def format_percent(value: float) -> str:
     """Write a share in percent, with one more digit if it is small."""
     return f"{value:.2%}" if value < 0.0995 else f"{value:.1%}"
 
 
-def percents(shares: Mapping[str, float]) -> str:
+def format_variant_shares(shares: Mapping[str, float]) -> str:
     """Write the share of each variant in percent."""
-    return ", ".join(f"{variant} {percent(share)}" for variant, share in shares.items())
+    return ", ".join(f"{variant} {format_percent(share)}" for variant, share in shares.items())

@@ -20,7 +20,7 @@ from abeval.inference.trust.finding import (
     affected_metrics,
     skip_check,
 )
-from abeval.metrics.definition import Metric, row_values
+from abeval.metrics.definition import Metric, list_row_values
 from abeval.results import format as fmt
 from abeval.stats.faults import Sums, differs_together
 
@@ -64,7 +64,7 @@ def breaks(analysis: Analysis) -> list[RawCheck]:
         if is_followed or (has_broken and log.startswith(VALUES)):
             continue
         found = _find_breaks(analysis, log, len(audits))
-        listed = fmt.listing([one.text for one in found[:SHOWN]])
+        listed = fmt.join_items([one.text for one in found[:SHOWN]])
         lost = found[0].lost if found else 0.0
         metrics = _list_metrics(analysis, log)
         findings.append(RawCheck(lost, metrics=metrics, slots={"listed": listed}))
@@ -157,7 +157,7 @@ def _find_value(metric: Metric) -> object:
 
 
 def _reads(metric: Metric, log: str) -> bool:
-    return any(value.log == log for value in row_values(metric))
+    return any(value.log == log for value in list_row_values(metric))
 
 
 @TrustCheck(

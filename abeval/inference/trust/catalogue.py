@@ -31,7 +31,7 @@ CHECKS: tuple[TrustCheck, ...] = (
     influence.influence_check,
     split.split_check,
     split.srm_check,
-    split.segments_check,
+    split.check_segment_splits,
     hours.slot_hours,
     hours.carry_over,
     rows.crossover,

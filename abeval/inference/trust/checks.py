@@ -6,7 +6,7 @@ from dataclasses import replace
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.wanted import reads_rows
 from abeval.errors import ExperimentError, mask_secrets
-from abeval.experiment.metrics import known_metrics, named_metrics
+from abeval.experiment.metrics import find_metrics_by_name, list_available_metrics
 from abeval.experiment.model import Experiment
 from abeval.inference import context
 from abeval.inference.compare import Analysis
@@ -21,7 +21,7 @@ from abeval.results.analysis import CheckResult
 from abeval.results.trust import AAResult
 
 
-def trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
+def run_trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:
     """Run every check, in the order of how much each can spoil."""
     findings: list[RawCheck] = []
     for check in CHECKS:
@@ -76,13 +76,15 @@ def find_untrusted_metrics(
     return doubts | dict.fromkeys(touched, "failed_trust_check")
 
 
-def checked_metrics(experiment: Experiment) -> list[Metric]:
+def list_checked_metrics(experiment: Experiment) -> list[Metric]:
     """List the metrics whose sums the checks need.
 
     Without any, the impressions per unit, which every log has.
     """
-    metrics = [m for m in named_metrics(experiment) if m.source.per_unit and not reads_rows(m)]
-    return metrics or [known_metrics(experiment)["impressions_per_user"]]
+    metrics = [
+        m for m in find_metrics_by_name(experiment) if m.source.per_unit and not reads_rows(m)
+    ]
+    return metrics or [list_available_metrics(experiment)["impressions_per_user"]]
 
 
 def disable_replays(experiment: Experiment) -> Experiment:
@@ -95,19 +97,19 @@ def check(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     """Run the checks alone, without a scorecard."""
     experiment = context.add_questions(experiment, aggregates)
     names = {metric.name for metric in metrics}
-    others = [m for m in named_metrics(experiment) if m.name not in names]
+    others = [m for m in find_metrics_by_name(experiment) if m.name not in names]
     refused = {m.name: ("an analysis: the checks do not compute it",) for m in others}
     partial_aggregates = replace(aggregates, refused=refused | dict(aggregates.refused))
     analysis = Analysis(experiment, [*metrics, *others], partial_aggregates)
     no_replays = "A/A replays are of `abeval analyze` and `abeval aa`"
     checks = [
         replace(trust_check, message=no_replays) if trust_check.name == groups.AA else trust_check
-        for trust_check in trust_checks(analysis)
+        for trust_check in run_trust_checks(analysis)
     ]
     return CheckResult(
-        experiment=context.experiment_info(experiment, aggregates),
+        experiment=context.build_experiment_info(experiment, aggregates),
         trust=tuple(checks),
-        accounting=context.accounting(aggregates),
+        accounting=context.account_for_rows(aggregates),
         notes=tuple(map(mask_secrets, aggregates.notes)),
         split_days=split.split_days(analysis),
         split_places=split.split_places(analysis),

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric
-from abeval.metrics.row_text import reading
+from abeval.metrics.row_text import list_dependent_metrics
 from abeval.results import Check, CheckStatus
 from abeval.results.record import group_rows
 from abeval.stats import multiplicity
@@ -183,7 +183,7 @@ class TrustCheck:
             limits = Limits(warn, fail[0] if fail else None)
         elif limits is None and self.difference:
             kind = "warn" if finding.worst == "warn" else self.difference
-            limits, reason = difference_limits(analysis.experiment.trust, kind)
+            limits, reason = choose_difference_limits(analysis.experiment.trust, kind)
         if metrics is None and self.columns:
             metrics = affected_metrics(analysis.metrics, self.columns)
         filled = finding._replace(calm=calm, alarm=alarm, reason=reason, remedy=remedy)
@@ -193,7 +193,7 @@ class TrustCheck:
 _LARGE = 10
 
 
-def difference_limits(options: TrustOptions, kind: str) -> tuple[Limits, str]:
+def choose_difference_limits(options: TrustOptions, kind: str) -> tuple[Limits, str]:
     """Return the limits of a sure difference, and their reason."""
     sure = "the difference of the shares, where units differ for sure (chance of an error 1e-6)"
     warn, fail = options.difference_warn, options.difference_fail
@@ -217,7 +217,7 @@ def apply_thresholds(findings: Sequence[RawCheck], options: TrustOptions) -> tup
         if finding.group:
             families.setdefault(finding.group, []).append(index)
     # Only families with a test that ran get a share of the budgets.
-    shares = _shares(families)
+    shares = _split_error_budget(families)
     checks = [_check(finding, finding.limits or Limits(None, None)) for finding in findings]
     for family, indices in families.items():
         adjusted = multiplicity.adjust([findings[index].value or 0.0 for index in indices])
@@ -235,7 +235,7 @@ _ORDER: Sequence[CheckStatus] = ("fail", "warn", "pass", "skipped")
 
 def _merge_parts(parts: Sequence[Check]) -> Check:
     """Merge the parts of a check: the worst status, with all messages as bad."""
-    worst = min(parts, key=lambda part: (_ORDER.index(part.status), -_nearness(part)))
+    worst = min(parts, key=lambda part: (_ORDER.index(part.status), -_compare_to_threshold(part)))
     told = [part for part in parts if part.status in (worst.status, "warn")]
     same = [part.metrics for part in told if part.status == worst.status]
     metrics = (
@@ -250,7 +250,7 @@ def _merge_parts(parts: Sequence[Check]) -> Check:
     return replace(worst, message=message, remedy=remedy, metrics=metrics)
 
 
-def _shares(families: Collection[str]) -> dict[str, float]:
+def _split_error_budget(families: Collection[str]) -> dict[str, float]:
     """Return each test family's share of the error budgets."""
     others = {*families} - {_SRM}
     return {_SRM: _SRM_PART} | {name: (1 - _SRM_PART) / len(others) for name in others}
@@ -287,7 +287,7 @@ def _check(finding: RawCheck, limits: Limits) -> Check:
     )
 
 
-def _nearness(check: Check) -> float:
+def _compare_to_threshold(check: Check) -> float:
     """Return a number relative to the value at which it warns."""
     return (check.value or 0.0) / (check.warn_threshold or 1.0)
 
@@ -305,4 +305,4 @@ def affected_metrics(metrics: Sequence[Metric], columns: Collection[str]) -> tup
 
     Columns have canonical names or those of the log, in lower case.
     """
-    return None if _ROW_COLUMNS.intersection(columns) else reading(metrics, columns)
+    return None if _ROW_COLUMNS.intersection(columns) else list_dependent_metrics(metrics, columns)

@@ -5,13 +5,13 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from abeval.aggregates.sums import BALANCE, KNOWN, MomentsByPeriod, map_moments
-from abeval.experiment.metrics import covariate_means
+from abeval.experiment.metrics import define_covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import TrustOptions
 from abeval.inference import clustered
 from abeval.inference.aa import AA_UNITS
-from abeval.inference.compare import Analysis, compare_total, per_unit
-from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
+from abeval.inference.compare import Analysis, compare_total, drop_denominator
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjust_p_values
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import RawCheck, TrustCheck, find_smallest, skip_check
 from abeval.metrics.definition import Metric
@@ -43,7 +43,7 @@ def balance(
         if metric.name in before
         for variant in experiment.treatments
     }
-    adjusted = adjusted_p_values(comparisons)
+    adjusted = adjust_p_values(comparisons)
     return tuple(
         Balance(
             metric=key[0],
@@ -78,9 +78,9 @@ _BOTH = (
 )
 def pre_period(analysis: Analysis) -> list[RawCheck]:
     """Test pre-period balance, in every metric with values from then."""
-    experiment, before = analysis.experiment, _before(analysis)
+    experiment, before = analysis.experiment, _collect_pre_period_moments(analysis)
     metrics = analysis.metrics if experiment.pre_period else ()
-    rows = balance(experiment, [*metrics, *covariate_means(experiment)], before)
+    rows = balance(experiment, [*metrics, *define_covariate_means(experiment)], before)
     lacks = "covariates in [logs.units]" if experiment.is_unit_table else "[pre_period]"
     is_asked = bool(analysis.aggregates.days) and experiment.switchback is None
     remedy = "name a [pre_period], if the log goes back so far" * is_asked
@@ -89,7 +89,7 @@ def pre_period(analysis: Analysis) -> list[RawCheck]:
     return [_balance_finding(row) for row in rows] or [none]
 
 
-def _before(analysis: Analysis) -> dict[str, MomentsByPeriod]:
+def _collect_pre_period_moments(analysis: Analysis) -> dict[str, MomentsByPeriod]:
     """Return pre-period moments of every metric and covariate that has any.
 
     Scores are left out if variants serve different models: their scores always differ.
@@ -104,7 +104,7 @@ def _before(analysis: Analysis) -> dict[str, MomentsByPeriod]:
         and metric.source.has_before
         and metric.name not in aggregates.refused
     }
-    for metric in covariate_means(experiment):
+    for metric in define_covariate_means(experiment):
         if aggregates.cells(metric.name, BALANCE):
             scales = metric.covariates[0].scale, 1.0
             past = aggregates.find_moments(metric.name, BALANCE, "", scales)
@@ -143,15 +143,15 @@ def denominators(analysis: Analysis) -> list[RawCheck]:
 
     If it does, the ratio compares different impressions in the two variants.
     """
-    bottoms = _bottoms(analysis)
-    p_values = adjusted_p_values(bottoms)
+    bottoms = _compare_denominators(analysis)
+    p_values = adjust_p_values(bottoms)
     unjudged = [
         f"{name} of {variant} ({codes.describe_reason(bottom.reason, bottom.units_needed)})"
         for (name, variant), bottom in bottoms.items()
         if bottom.effect is None and bottom.reason in _NO_TEST
     ]
     what = "denominators of ratios cannot be compared for"
-    unknown = [f"{what} {fmt.listing(unjudged)}"] if unjudged else []
+    unknown = [f"{what} {fmt.join_items(unjudged)}"] if unjudged else []
     if not p_values:
         return [skip_check(reason) for reason in unknown]
     moved = _find_moved(analysis, bottoms)
@@ -169,13 +169,15 @@ def denominators(analysis: Analysis) -> list[RawCheck]:
     ]
 
 
-def moved_denominators(analysis: Analysis, checks: Sequence[Check]) -> dict[Key, MovedDenominator]:
+def find_moved_denominators(
+    analysis: Analysis, checks: Sequence[Check]
+) -> dict[Key, MovedDenominator]:
     """Return the ratios whose denominator moved, if the check warns."""
     warns = any(check.name == _DENOMINATORS and check.status == "warn" for check in checks)
-    return _find_moved(analysis, _bottoms(analysis)) if warns else {}
+    return _find_moved(analysis, _compare_denominators(analysis)) if warns else {}
 
 
-def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
+def _compare_denominators(analysis: Analysis) -> dict[Key, Comparison]:
     """Compare the denominators of goals and guardrails, except zeros."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     rule, bottoms = Rule(experiment.alpha), dict[Key, Comparison]()
@@ -187,7 +189,7 @@ def _bottoms(analysis: Analysis) -> dict[Key, Comparison]:
         if aggregates.clusters is None:
             bottom = compare_bottoms(metric, analysis.moments(metric), arms, rule)
         else:
-            sums = clustered.sums_per_unit(metric, aggregates, 1)
+            sums = clustered.read_sums_per_unit(metric, aggregates, 1)
             bottom = clustered.compare_clusters(sums, experiment, aggregates, arms, rule)
         if 0 not in (bottom.control, bottom.treatment):
             bottoms[metric.name, variant] = bottom
@@ -201,7 +203,7 @@ def _find_moved(
     metrics = {metric.name: metric for metric in analysis.metrics}
     return {
         key: _describe_moved(analysis, metrics[key[0]], key[1], bottoms[key])
-        for key in find_smallest(adjusted_p_values(bottoms))
+        for key in find_smallest(adjust_p_values(bottoms))
     }
 
 
@@ -213,14 +215,14 @@ def _describe_moved(
     numbers, below = total.numbers, bottom.numbers
     moved = (below.difference or 0) / (below.control or 1)
     text = f"per unit, {(rest or [top])[0]} moved by {moved:+.1%}"
-    lift = fmt.lift(numbers.lift, numbers.lift_low, numbers.lift_high)
+    lift = fmt.format_lift(numbers.lift, numbers.lift_low, numbers.lift_high)
     return MovedDenominator(total, f"{text}, {top} by {lift.text}" if lift else text)
 
 
 def compare_bottoms(metric: Metric, moments: MomentsByPeriod, arms: Arms, rule: Rule) -> Comparison:
     """Compare the denominators of a ratio, as means per unit."""
     mean = replace(metric, kind="mean", value=metric.per, per=None, covariates=())
-    bottoms = map_moments(moments, lambda both: per_unit(both.pick(1, 0)))
+    bottoms = map_moments(moments, lambda both: drop_denominator(both.pick(1, 0)))
     return compare_within(mean, bottoms, arms, rule)
 
 
@@ -273,7 +275,7 @@ def report_replays(analysis: Analysis, aa: AAResult | None) -> RawCheck:
     The check never fails as a whole, but rows of a failing metric are untrusted.
     """
     if aa is None or not aa.metrics:
-        return skip_check(f"no A/A replays: {_no_replays(analysis, aa)}")
+        return skip_check(f"no A/A replays: {_explain_no_replays(analysis, aa)}")
     doubts, runs = aa.doubts(), max(row.runs for row in aa.metrics)
     doubtful = find_smallest(doubts)
     rates = ", ".join(f"{name} {aa[name].rejection_rate:.1%}" for name in doubtful)
@@ -335,7 +337,7 @@ def find_metrics_failing_aa(
     return [name for name, p_value in aa.doubts().items() if p_value < fail]
 
 
-def _no_replays(analysis: Analysis, aa: AAResult | None) -> str:
+def _explain_no_replays(analysis: Analysis, aa: AAResult | None) -> str:
     """Say why no metric was replayed."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
     if aa is not None:

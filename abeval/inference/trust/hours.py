@@ -17,9 +17,9 @@ from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.audits import (
     SHOWN,
     Cells,
-    comparable_variants,
     find_uneven_shares,
     index_by_cell,
+    list_comparable_variants,
 )
 from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.inference.trust.split import split_period_weights
@@ -45,7 +45,9 @@ def _span(aggregates: Aggregates) -> range:
     return span if len(span) <= _MOST_HOURS else range(0)
 
 
-def _hours(aggregates: Aggregates, span: range, audit: str = "hour") -> dict[str, faults.Hours]:
+def _collect_hours(
+    aggregates: Aggregates, span: range, audit: str = "hour"
+) -> dict[str, faults.Hours]:
     """Return each variant's rows by hour, and how units share them."""
     hours: dict[str, faults.Hours] = {}
     for row in aggregates.audits.get(audit, ()):
@@ -68,14 +70,14 @@ def _find_no_hours(analysis: Analysis) -> str:
     return _NO_HOURS
 
 
-def _unknown(analysis: Analysis, what: str) -> str:
+def _explain_no_comparison(analysis: Analysis, what: str) -> str:
     """Say why days or hours cannot be compared; empty if they can."""
     if why := _find_no_hours(analysis):
         return why
-    return f"a clock is off, so {what} cannot be compared" if _shifts(analysis) else ""
+    return f"a clock is off, so {what} cannot be compared" if _find_clock_shifts(analysis) else ""
 
 
-def _shifts(analysis: Analysis) -> list[tuple[str, faults.Shift]]:
+def _find_clock_shifts(analysis: Analysis) -> list[tuple[str, faults.Shift]]:
     """Find variants whose daily rhythm is shifted; by segment if not overall."""
     everywhere = _find_shifts(analysis)
     names = () if everywhere else analysis.experiment.segments
@@ -89,7 +91,7 @@ def _find_shifts(analysis: Analysis, segment: str = "") -> list[tuple[str, fault
         part, _, own_cell = row.cell.partition(" ")
         split_period, _, value = own_cell.partition(" ")
         rhythms.setdefault((value, split_period), {}).setdefault(row.variant, {})[part] = row.sums
-    variants, control = comparable_variants(analysis), analysis.experiment.control
+    variants, control = list_comparable_variants(analysis), analysis.experiment.control
     several = len(rhythms) * len(variants)
     shifts = {
         f"{variant} in {segment} = {value!r}" if segment else variant: shift
@@ -98,7 +100,7 @@ def _find_shifts(analysis: Analysis, segment: str = "") -> list[tuple[str, fault
         if _has_enough(by_variant, control) and _has_enough(by_variant, variant)
         if (
             shift := faults.shift(
-                _rhythm(by_variant[control]), _rhythm(by_variant[variant]), several
+                _build_rhythm(by_variant[control]), _build_rhythm(by_variant[variant]), several
             )
         ).hours
     }
@@ -109,7 +111,7 @@ def _has_enough(by_variant: Mapping[str, Mapping[str, faults.Sums]], variant: st
     return variant in by_variant and by_variant[variant]["cos"].clusters >= MIN_UNITS
 
 
-def _rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
+def _build_rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
     return faults.Rhythm([parts[str(h)] for h in range(24)], [parts["cos"], parts["sin"]])
 
 
@@ -133,7 +135,7 @@ def clock(analysis: Analysis) -> RawCheck | None:
     """Find a variant whose daily rhythm is shifted by whole hours."""
     if why := _find_no_hours(analysis):
         return skip_check(why)
-    shifts = _shifts(analysis)
+    shifts = _find_clock_shifts(analysis)
     texts = [
         f"{who} is {'' if shift.exact else 'about '}{abs(shift.hours)} "
         f"{'hour' if abs(shift.hours) == 1 else 'hours'} "
@@ -141,7 +143,7 @@ def clock(analysis: Analysis) -> RawCheck | None:
         for who, shift in shifts[:SHOWN]
     ]
     furthest = float(max((abs(shift.hours) for _, shift in shifts), default=0))
-    return RawCheck(furthest, slots={"listed": fmt.listing(texts)})
+    return RawCheck(furthest, slots={"listed": fmt.join_items(texts)})
 
 
 @TrustCheck(
@@ -167,24 +169,24 @@ def short_days(analysis: Analysis) -> RawCheck | None:
     The expected rows come from the other variant and from the seven days before and after.
     """
     aggregates = analysis.aggregates
-    if why := _unknown(analysis, "days"):
+    if why := _explain_no_comparison(analysis, "days"):
         return skip_check(why)
     before, after = (
         index_by_cell(aggregates.audits.get(f"day_{s}", ())) for s in ("before", "after")
     )
     if not before or aggregates.split_periods:
         return None
-    short = sorted(_shortest(analysis, before, after), key=lambda short_day: short_day[0])
+    short = sorted(_find_short_days(analysis, before, after), key=lambda short_day: short_day[0])
     last = max(before)
     texts = [
         f"{variant} has {kept:.0%} of the expected rows on {day}"
         f"{' (the last day)' if day == last else ''}"
         for kept, variant, day in short[:SHOWN]
     ]
-    return RawCheck(1 - short[0][0] if short else 0.0, slots={"listed": fmt.listing(texts)})
+    return RawCheck(1 - short[0][0] if short else 0.0, slots={"listed": fmt.join_items(texts)})
 
 
-def _shortest(
+def _find_short_days(
     analysis: Analysis, before: Cells[AuditSums], after: Cells[AuditSums]
 ) -> Iterator[tuple[float, str, str]]:
     """Yield the share of expected rows, the variant and the day."""
@@ -220,21 +222,23 @@ def _shortest(
 )
 def missing_hours(analysis: Analysis) -> RawCheck:
     """Find hours with less than half of the rows expected of a variant."""
-    if why := _unknown(analysis, "hours"):
+    if why := _explain_no_comparison(analysis, "hours"):
         return skip_check(why)
     span = _span(analysis.aggregates)
-    hours, shares = _hours(analysis.aggregates, span), _shares(analysis, span)
+    hours, shares = _collect_hours(analysis.aggregates, span), _estimate_hour_shares(analysis, span)
     gaps = {
-        name: [span[index] for index in _gaps(analysis.experiment, hours, shares, name)]
+        name: [span[index] for index in _find_hour_gaps(analysis.experiment, hours, shares, name)]
         for name in analysis.experiment.variants
     }
     total = sum(map(len, gaps.values()))
     lack = "hour lacks" if total == 1 else "hours lack"
-    text = fmt.listing([f"{name} {_format_hours(hours)}" for name, hours in gaps.items() if hours])
+    text = fmt.join_items(
+        [f"{name} {_format_hours(hours)}" for name, hours in gaps.items() if hours]
+    )
     return RawCheck(float(total), slots={"total": total, "lack": lack, "listed": text})
 
 
-def _gaps(
+def _find_hour_gaps(
     experiment: Experiment,
     hours: Mapping[str, faults.Hours],
     shares: Mapping[str, Floats],
@@ -244,7 +248,7 @@ def _gaps(
     references = experiment.treatments if variant == experiment.control else [experiment.control]
     pairs = [
         set(
-            faults.gaps(
+            faults.list_gap_hours(
                 hours[reference], hours[variant], CLUSTERS, shares[variant] / shares[reference]
             )
         )
@@ -255,7 +259,7 @@ def _gaps(
     return sorted(set.intersection(*pairs)) if pairs else []
 
 
-def _shares(analysis: Analysis, span: range) -> dict[str, Floats]:
+def _estimate_hour_shares(analysis: Analysis, span: range) -> dict[str, Floats]:
     """Return the share of each hour's rows expected of each variant.
 
     Units keep the variant they entered with, so the units of each split period are divided by its
@@ -263,7 +267,7 @@ def _shares(analysis: Analysis, span: range) -> dict[str, Floats]:
     """
     expected = np.zeros((len(analysis.experiment.variants), len(span)))
     for number, weights in enumerate(split_period_weights(analysis)):
-        by_variant = _hours(analysis.aggregates, span, f"hour_of_stretch:{number}").values()
+        by_variant = _collect_hours(analysis.aggregates, span, f"hour_of_stretch:{number}").values()
         rows = sum(
             (variant_hours.rows for variant_hours in by_variant), np.full(len(span), _LITTLE)
         )
@@ -286,7 +290,7 @@ def _format_hours(hours: Sequence[int]) -> str:
         for start, end in runs[:SHOWN]
     ]
     more = len(runs) - SHOWN
-    return "from " + fmt.listing(texts) + (f" and {more} more times" if more > 0 else "")
+    return "from " + fmt.join_items(texts) + (f" and {more} more times" if more > 0 else "")
 
 
 @TrustCheck(
@@ -306,7 +310,9 @@ def late_data(analysis: Analysis) -> RawCheck | None:
     span = _span(analysis.aggregates)
     if not span:
         return None
-    rows = np.sum([hours.rows for hours in _hours(analysis.aggregates, span).values()], axis=0)
+    rows = np.sum(
+        [hours.rows for hours in _collect_hours(analysis.aggregates, span).values()], axis=0
+    )
     days = (rows.size - _LAST_HOURS) // 24
     # The last hours of each day, counted back from the end of the log, the latest first.
     ends = [rows.size - 24 * day for day in range(days + 1)]

@@ -12,14 +12,14 @@ import numpy as np
 from abeval.aggregates.sums import CAPPED, WHOLE, pool_moments
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import (
+    find_largest_sure_difference,
     find_uneven_shares,
-    max_sure_difference,
-    percent,
+    format_percent,
+    pool_variant_shares,
     read_audit,
-    shares,
 )
 from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
-from abeval.metrics.definition import Metric, scales
+from abeval.metrics.definition import Metric, list_scales
 from abeval.results import Influence
 from abeval.results import format as fmt
 from abeval.stats import influence
@@ -53,12 +53,12 @@ _Arm = tuple[Moments, influence.Group]
 """Moments of all units of a variant, and those that deviate most from the metric's value."""
 
 
-def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
+def _collect_arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
     """Return the variants of a metric with their most deviating units."""
     aggregates = analysis.aggregates
     if not (metric.is_mean_or_ratio and any(n == metric.name for n, _ in aggregates.extremes)):
         return {}
-    per_y, per_x = scales(metric)
+    per_y, per_x = list_scales(metric)
     slice_name = CAPPED if metric.name in aggregates.caps else WHOLE
     arms: dict[str, _Arm] = {}
     for variant, moments in pool_moments(analysis.moments(metric, slice_name)).items():
@@ -70,20 +70,20 @@ def _arms(analysis: Analysis, metric: Metric) -> dict[str, _Arm]:
     return arms
 
 
-def influences(analysis: Analysis) -> tuple[Influence, ...]:
+def measure_influences(analysis: Analysis) -> tuple[Influence, ...]:
     """Return effects with and without their ten most influential units."""
-    arms = {metric.name: _arms(analysis, metric) for metric in analysis.metrics}
-    every = (_influence(analysis, m.name, v, arms[m.name]) for m, v in analysis.rows)
+    arms = {metric.name: _collect_arms(analysis, metric) for metric in analysis.metrics}
+    every = (_measure_influence(analysis, m.name, v, arms[m.name]) for m, v in analysis.rows)
     return tuple(row for row in every if row is not None)
 
 
-def _influence(
+def _measure_influence(
     analysis: Analysis, metric: str, variant: str, arms: Mapping[str, _Arm], most: int = _LEFT_OUT
 ) -> Influence | None:
     control, treatment = (arms.get(name) for name in (analysis.experiment.control, variant))
     if control is None or treatment is None:
         return None
-    result = influence.influence(control[1], treatment[1], most)
+    result = influence.find_influence(control[1], treatment[1], most)
     if result is None:
         return None
     return Influence(
@@ -143,12 +143,12 @@ def _count_units_apart(moments: Moments, units: Sequence[influence.Unit]) -> flo
     y, x = moments.mean[:2]
     products = moments.comoment[:2, :2] + moments.n * np.outer([y, x], [y, x])
     values = [unit.y for unit in units]
-    fewest = influence.fewest_apart(values, moments.n * float(y), float(products[0, 0]))
+    fewest = influence.find_fewest_units(values, moments.n * float(y), float(products[0, 0]))
     if not 0 <= units[0].y <= units[0].x:
         return fewest
     squares = products[0, 0] - 2 * products[0, 1] + products[1, 1]
     values = [unit.x - unit.y for unit in units]
-    below = influence.fewest_apart(values, moments.n * float(x - y), float(squares))
+    below = influence.find_fewest_units(values, moments.n * float(x - y), float(squares))
     return min(fewest, below)
 
 
@@ -196,7 +196,9 @@ def _measure_outlier_group(
     share = min(1.0, sum(value**2 for value in deviations[:units]) / population.squares)
     elsewhere = sum(value * math.sqrt(ratio) >= last for value in other_deviations)
     # A fault puts such units into one variant; chance spreads them by the split.
-    chance = influence.one_sided(units, elsewhere, population.units / population.everyone)
+    chance = influence.compute_binomial_tail(
+        units, elsewhere, population.units / population.everyone
+    )
     times = ratio**2 if units > 1 and chance < _ONE_SIDED else ratio
     return _OutlierGroup(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
@@ -204,7 +206,7 @@ def _measure_outlier_group(
 def _find_outliers(analysis: Analysis) -> Iterator[tuple[_OutlierGroup | None, str, str]]:
     """Yield the outlier group of each metric and variant; None if too few values."""
     for metric in analysis.metrics:
-        arms = _arms(analysis, metric)
+        arms = _collect_arms(analysis, metric)
         everyone = sum(moments.n for moments, _ in arms.values())
         deviations = {name: group.deviations for name, (_, group) in arms.items()}
         for variant in [name for name in analysis.experiment.variants if name in arms]:
@@ -256,7 +258,7 @@ def influence_check(analysis: Analysis) -> RawCheck | None:
     if not analysis.aggregates.extremes:
         return None
     looks = [*_find_outliers(analysis)]
-    left = fmt.listing([*dict.fromkeys(metric for group, metric, _ in looks if group is None)])
+    left = fmt.join_items([*dict.fromkeys(metric for group, metric, _ in looks if group is None)])
     few = (
         f"not looked at in every variant: {left}, where fewer than {_FEWEST_APART} units have "
         "another value than all the others"
@@ -270,8 +272,8 @@ def influence_check(analysis: Analysis) -> RawCheck | None:
     # The same units are apart in several metrics, in some of them less.
     least = analysis.experiment.trust.influence_warn
     metrics = [name for group, name, v in groups if v == variant and group.times >= least]
-    slots = {"metric": metric, "variant": variant, "part": percent(worst.share)}
-    slots |= {"owed": _effect_of_outliers(analysis, worst, metric, variant)}
+    slots = {"metric": metric, "variant": variant, "part": format_percent(worst.share)}
+    slots |= {"owed": _describe_outlier_effect(analysis, worst, metric, variant)}
     return RawCheck(
         worst.times,
         metrics=tuple(metrics) or None,
@@ -280,12 +282,16 @@ def influence_check(analysis: Analysis) -> RawCheck | None:
     )
 
 
-def _effect_of_outliers(analysis: Analysis, group: _OutlierGroup, name: str, worst: str) -> str:
+def _describe_outlier_effect(
+    analysis: Analysis, group: _OutlierGroup, name: str, worst: str
+) -> str:
     """Describe the effect with and without the units that move it most."""
-    arms = _arms(analysis, next(metric for metric in analysis.metrics if metric.name == name))
+    arms = _collect_arms(
+        analysis, next(metric for metric in analysis.metrics if metric.name == name)
+    )
     treatments = analysis.experiment.treatments
     for variant in [worst] if worst in treatments else treatments:
-        result = _influence(analysis, name, variant, arms, max(_LEFT_OUT, group.units))
+        result = _measure_influence(analysis, name, variant, arms, max(_LEFT_OUT, group.units))
         if result is not None:
             return (
                 f"; the effect is {result.lift:+.2%}, and {result.lift_without:+.2%} without the "
@@ -316,9 +322,12 @@ def bots(analysis: Analysis) -> RawCheck | None:
         return skip_check("in this log, units that come at regular times are no exception")
     differing = find_uneven_shares(analysis, cells)
     worst = differing[0].cell if differing else "impressions"
-    texts = [f"{percent(share)} in {v}" for v, share in shares({"": cells[worst]}).items()]
+    texts = [
+        f"{format_percent(share)} in {v}"
+        for v, share in pool_variant_shares({"": cells[worst]}).items()
+    ]
     counts = [f"{row.variant} {row.sums.total:,} of {row.sums.units:,}" for row in machines]
     usual = max(gaps, key=lambda row: row.sums.total)
     every = f"; a list about every {usual.y / 1000:,.0f} seconds" if usual.sums.total else ""
-    slots = {"counts": ", ".join(counts), "worst": worst, "shares": fmt.listing(texts)}
-    return RawCheck(max_sure_difference(differing), slots={**slots, "every": every})
+    slots = {"counts": ", ".join(counts), "worst": worst, "shares": fmt.join_items(texts)}
+    return RawCheck(find_largest_sure_difference(differing), slots={**slots, "every": every})

@@ -18,7 +18,7 @@ from abeval.logs.coarser import parse_coarser_counts
 from abeval.logs.placeholders import parse_placeholder_rows
 from abeval.logs.states import parse_states
 from abeval.logs.unexposed import NEAR
-from abeval.metrics.definition import row_values
+from abeval.metrics.definition import list_row_values
 from abeval.results import CheckStatus
 from abeval.results import format as fmt
 
@@ -45,7 +45,7 @@ def _count_period_rows(analysis: Analysis) -> int:
     return sum(c.rows for c in counts if c.log == log and c.reason not in other_days)
 
 
-def left_out(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
+def report_rows_set_aside(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
     """Report the share of rows set aside for one reason."""
     log = analysis.experiment.logs.rows_name if log_key == "LOG" else log_key
     finding = _set_aside(analysis, log, reason, what.format("rows" if log == "units" else log))
@@ -58,10 +58,10 @@ def left_out(analysis: Analysis, log_key: str, reason: str, what: str) -> RawChe
     )
 
 
-def duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
+def report_duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
     """Report the share of duplicate rows, if duplicates were checked."""
     if "duplicates" in analysis.aggregates.facts:
-        finding = left_out(analysis, log_key, reason, what)
+        finding = report_rows_set_aside(analysis, log_key, reason, what)
         unknown = analysis.aggregates.facts.get("unidentified", 0)
         also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
         return finding._replace(calm=f"{finding.calm}{also}") if unknown else finding
@@ -79,27 +79,33 @@ SET_ASIDE = (
         "LOG_duplicate",
         of="both",
         remedy="look for rows sent or loaded twice; [cleaning] duplicate_key says what is equal",
-        find=partial(duplicates, log_key="LOG", reason="duplicate", what="duplicate {}"),
+        find=partial(report_duplicates, log_key="LOG", reason="duplicate", what="duplicate {}"),
     ),
     TrustCheck(
         "LOG_null_unit",
         check="LOG_set_aside",
         of="both",
         remedy="look for people who are not signed in, and at the join that adds the id",
-        find=partial(left_out, log_key="LOG", reason="null_unit", what="{} without a unit"),
+        find=partial(
+            report_rows_set_aside, log_key="LOG", reason="null_unit", what="{} without a unit"
+        ),
     ),
     TrustCheck(
         "LOG_null_time",
         check="LOG_set_aside",
         remedy="look at the format of the times (`ts_format`) and at clients that send none",
-        find=partial(left_out, log_key="LOG", reason="null_time", what="{} without a time"),
+        find=partial(
+            report_rows_set_aside, log_key="LOG", reason="null_time", what="{} without a time"
+        ),
     ),
     TrustCheck(
         "LOG_null_variant",
         check="LOG_set_aside",
         of="both",
         remedy="look for events logged before the assignment, or by services that lack it",
-        find=partial(left_out, log_key="LOG", reason="null_variant", what="{} without a variant"),
+        find=partial(
+            report_rows_set_aside, log_key="LOG", reason="null_variant", what="{} without a variant"
+        ),
     ),
     TrustCheck(
         "LOG_repeated_unit",
@@ -107,7 +113,10 @@ SET_ASIDE = (
         of="units",
         remedy="make one row of each unit, or analyse the rows as a log of impressions",
         find=partial(
-            left_out, log_key="LOG", reason="repeated_unit", what="rows of units that have several"
+            report_rows_set_aside,
+            log_key="LOG",
+            reason="repeated_unit",
+            what="rows of units that have several",
         ),
     ),
     TrustCheck(
@@ -119,7 +128,10 @@ SET_ASIDE = (
             "minute or the day need an id of their impression"
         ),
         find=partial(
-            left_out, log_key="clicks", reason="no_impression", what="{} without their impression"
+            report_rows_set_aside,
+            log_key="clicks",
+            reason="no_impression",
+            what="{} without their impression",
         ),
     ),
     TrustCheck(
@@ -128,7 +140,10 @@ SET_ASIDE = (
         columns=CLICK_COLUMNS,
         remedy="look at the clocks and at the attribution window ([logs.clicks])",
         find=partial(
-            left_out, log_key="clicks", reason="late", what="{} later than the attribution window"
+            report_rows_set_aside,
+            log_key="clicks",
+            reason="late",
+            what="{} later than the attribution window",
         ),
     ),
     TrustCheck(
@@ -137,7 +152,7 @@ SET_ASIDE = (
         columns=CLICK_COLUMNS,
         remedy="give clicks the id of their impression",
         find=partial(
-            left_out,
+            report_rows_set_aside,
             log_key="clicks",
             reason="ambiguous_impression",
             what="{} that fit several impressions",
@@ -202,7 +217,7 @@ def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tu
     """List each outcome log, its rows by what became of them, and the metrics that read it."""
     for log in analysis.experiment.logs.events:
         counts = {c.reason: c.rows for c in analysis.aggregates.row_counts if c.log == log}
-        reads = (m.name for m in analysis.metrics if any(v.log == log for v in row_values(m)))
+        reads = (m.name for m in analysis.metrics if any(v.log == log for v in list_row_values(m)))
         yield log, counts, tuple(reads)
 
 
@@ -287,7 +302,7 @@ def outcome_states(analysis: Analysis) -> list[RawCheck]:
         metrics = tuple(
             metric.name
             for metric in analysis.metrics
-            if (read := [value.expression for value in row_values(metric) if value.log == log])
+            if (read := [value.expression for value in list_row_values(metric) if value.log == log])
             and not all(re.search(rf"(?i)\b{re.escape(state)}\b", text) for text in read)
         )
         if metrics:
@@ -316,7 +331,7 @@ def missing_days(analysis: Analysis) -> RawCheck:
     if not days:
         why = "the log has no timestamps, so days cannot be checked"
         return skip_check(why, remedy="map its time as `ts`, if it has one")
-    planned = expected_days(experiment, days)
+    planned = list_expected_days(experiment, days)
     expected = [day for day in planned if day <= days[-1]]
     missing = [day for day in expected if day not in set(days)]
     # A weekday without rows in each of several weeks is one on which nobody is served.
@@ -333,7 +348,7 @@ def missing_days(analysis: Analysis) -> RawCheck:
     )
 
 
-def expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
+def list_expected_days(experiment: Experiment, days: Sequence[str]) -> list[str]:
     """List the days of the period; without one, those that the log spans."""
     first, last = date.fromisoformat(days[0]), date.fromisoformat(days[-1])
     if experiment.period is not None:
@@ -400,7 +415,7 @@ def crossover(analysis: Analysis) -> RawCheck | None:
     """Report the share of crossover units, and how they were handled."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
     if "mixed_slots" in facts:
-        examples = fmt.listing(
+        examples = fmt.join_items(
             [name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)]
         )
         counts = {"mixed": facts["mixed_slots"], "slots": facts["slots"]}
@@ -447,7 +462,7 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     slots: dict[str, object] = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
     column = analysis.experiment.logs.rows.columns.get("unit_id", unit)
     ids = [f"'{name}'" for name in counts]
-    slots["listed"] = fmt.listing([f"{column} = {name}" for name in ids])
+    slots["listed"] = fmt.join_items([f"{column} = {name}" for name in ids])
     name = column if column.isidentifier() else f'"{column}"'
     # Texts of TOML and of JSON are written alike.
     slots["where"] = json.dumps(f"{name} not in ({', '.join(ids)})", ensure_ascii=False)
@@ -541,7 +556,7 @@ def variant_spelling(analysis: Analysis) -> list[RawCheck]:
     log = experiment.logs.rows_name
     read = sum(row_count.rows for row_count in aggregates.row_counts if row_count.log == log)
     lost = sum(rows for _, rows in meant.values())
-    text = fmt.listing([f"{name!r} ({rows:,})" for name, (_, rows) in meant.items()])
+    text = fmt.join_items([f"{name!r} ({rows:,})" for name, (_, rows) in meant.items()])
     joined = list_arms(experiment.variants)
     for name, (variant, _) in meant.items():
         joined[variant].append(name)
@@ -550,4 +565,4 @@ def variant_spelling(analysis: Analysis) -> list[RawCheck]:
         for variant in dict.fromkeys(o for o, _ in meant.values())
     ]
     slots = {"lost": lost, "read": read, "share": lost / read, "log": log, "listed": text}
-    return [RawCheck(lost / read, slots={**slots, "lines": fmt.listing(lines)})]
+    return [RawCheck(lost / read, slots={**slots, "lines": fmt.join_items(lines)})]

@@ -11,19 +11,19 @@ from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import (
     UnevenShare,
     describe_shares,
+    find_largest_sure_difference,
     find_uneven_shares,
-    max_sure_difference,
-    percents,
+    format_variant_shares,
+    pool_variant_shares,
     read_audit,
     read_audit_segments,
-    shares,
 )
 from abeval.inference.trust.finding import (
     CLICK_COLUMNS,
     RawCheck,
     TrustCheck,
     affected_metrics,
-    difference_limits,
+    choose_difference_limits,
     skip_check,
 )
 from abeval.results import format as fmt
@@ -70,21 +70,21 @@ class Shares(NamedTuple):
             return None if self.check.absent else []
         names = self.cells or {cell: cell for cell in counts if cell not in self.others}
         cells = {names[cell]: by_variant for cell, by_variant in counts.items() if cell in names}
-        variant_shares = shares(cells)
+        variant_shares = pool_variant_shares(cells)
         segment_cells = read_audit_segments(aggregates, self.audit) if self.segments else {}
         differing = find_uneven_shares(analysis, {**cells, **segment_cells})
         if self.lacks:
             lacking = [share._replace(sure=share.lacking) for share in differing]
             differing = sorted(lacking, key=lambda share: -share.sure)
-        value = max_sure_difference(differing)
+        value = find_largest_sure_difference(differing)
         high = max(variant_shares.values(), default=0.0) if self.tells else 0.0
         if self.tells and variant_shares:
-            text = percents(variant_shares)
+            text = format_variant_shares(variant_shares)
         else:
-            limit, _ = difference_limits(options, self.check.difference)
+            limit, _ = choose_difference_limits(options, self.check.difference)
             least = value * (0.9 if self.lacks else 0.5) if self.segments else limit.warn or 0.0
             text = describe_shares(analysis.experiment, [x for x in differing if x.sure >= least])
-        slots = {"shares": text, "cells": fmt.listing([*cells])}
+        slots = {"shares": text, "cells": fmt.join_items([*cells])}
         # What is told in any case has no other words where it passes.
         calm = self.check.alarm.format(**slots) if high or not self.check.calm else ""
         finding = RawCheck(value, calm, slots=slots)
@@ -94,11 +94,13 @@ class Shares(NamedTuple):
         if min(variant_shares.values(), default=0.0) >= self.natural:
             finding = finding._replace(worst="warn")
         if self.columns and differing:
-            finding = finding._replace(metrics=_affected_metrics(analysis, differing))
+            finding = finding._replace(metrics=_find_cell_metrics(analysis, differing))
         return [finding]
 
 
-def _affected_metrics(analysis: Analysis, columns: Sequence[UnevenShare]) -> tuple[str, ...] | None:
+def _find_cell_metrics(
+    analysis: Analysis, columns: Sequence[UnevenShare]
+) -> tuple[str, ...] | None:
     """Return the metrics that read the columns of these cells."""
     experiment, names = analysis.experiment, {share.cell.lower() for share in columns}
     column_names = {"unit_id": experiment.unit, **experiment.logs.rows.columns}
@@ -418,9 +420,9 @@ def serving(analysis: Analysis) -> list[RawCheck]:
         return [skip_check(why, remedy=remedy * is_served)]
     findings = []
     for cell, sums in cells.items():
-        variant_shares = shares({cell: sums})
+        variant_shares = pool_variant_shares({cell: sums})
         is_uneven = (
-            max_sure_difference(find_uneven_shares(analysis, {cell: sums}))
+            find_largest_sure_difference(find_uneven_shares(analysis, {cell: sums}))
             >= experiment.trust.difference_fail
         )
         findings.append(
@@ -428,7 +430,7 @@ def serving(analysis: Analysis) -> list[RawCheck]:
                 max(variant_shares.values()),
                 least="warn" if is_uneven else "pass",
                 name=f"served:{cell}",
-                slots={"what": _SERVED[cell], "shares": percents(variant_shares)},
+                slots={"what": _SERVED[cell], "shares": format_variant_shares(variant_shares)},
             )
         )
     return findings

@@ -102,17 +102,19 @@ def split_days(analysis: Analysis) -> tuple[SplitDay, ...]:
     """Return units by entry day, with the running test of the split."""
     return tuple(
         SplitDay(day, dict(zip(analysis.experiment.variants, units, strict=True)), p_value)
-        for day, units, p_value in _running(analysis, "entry day")
+        for day, units, p_value in _run_sequential_test(analysis, "entry day")
     )
 
 
-def _running(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]]:
+def _run_sequential_test(analysis: Analysis, when: str) -> list[tuple[str, list[int], float]]:
     """Return cells in time order, with units and the running p-value."""
     counts = _count_entries(analysis, when)
     if not counts or not _has_one_split(analysis):
         return []
     path = np.cumsum(np.array(list(counts.values())), axis=0)
-    p_values = none_if_refused(lambda: srm.sequential(path, split_period_weights(analysis)[0]))
+    p_values = none_if_refused(
+        lambda: srm.check_split_at_looks(path, split_period_weights(analysis)[0])
+    )
     if p_values is None:
         return []
     return list(zip(counts, counts.values(), p_values, strict=True))
@@ -132,7 +134,7 @@ def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
         return ()
     (weights,) = split_period_weights(analysis)
     tables = {name: _count_entries(analysis, name) for name in _WHEN}
-    tables["entry hour"] = _some_hours(tables["entry hour"], np.array(weights))
+    tables["entry hour"] = _pool_small_hours(tables["entry hour"], np.array(weights))
     for name in analysis.experiment.segment_names:
         counts = _count_segment_units(analysis, name)
         tables[name] = {cell: rows[0] for cell, rows in counts.items()}
@@ -157,7 +159,7 @@ def split_places(analysis: Analysis) -> tuple[SplitPlace, ...]:
     )
 
 
-def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[str, list[int]]:
+def _pool_small_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[str, list[int]]:
     """Return hours with enough units for a chi-square; pool the others."""
     if not counts or len(counts) > _MOST_HOURS:
         return {}
@@ -168,7 +170,7 @@ def _some_hours(counts: Mapping[str, list[int]], weights: np.ndarray) -> dict[st
     return many | ({"(hours with few units)": np.sum(few, axis=0).tolist()} if few else {})
 
 
-def _where(analysis: Analysis) -> tuple[str, dict[str, str]]:
+def _locate_mismatch(analysis: Analysis) -> tuple[str, dict[str, str]]:
     """Return the state that says where the split is off, and its slots."""
     dimensions = split_places(analysis)
     if not dimensions:
@@ -186,7 +188,7 @@ def _where(analysis: Analysis) -> tuple[str, dict[str, str]]:
 
 def _describe_sequential_test(analysis: Analysis) -> str:
     """Describe the running test of the split (Lindon and Malek 2022)."""
-    path = _running(analysis, "entry hour")
+    path = _run_sequential_test(analysis, "entry hour")
     if not path:
         return ""
     since = next((hour for hour, _, p_value in path if p_value < _NAMED), None)
@@ -284,7 +286,7 @@ def srm_check(analysis: Analysis) -> RawCheck:
     if empty := [name for name in experiment.variants if aggregates.count_units(name) == 0]:
         state, more = _describe_empty_variants(analysis, empty)
     elif p_value < _NAMED:
-        state, more = _where(analysis)
+        state, more = _locate_mismatch(analysis)
     slots = {"where": split.where, "listed": split.units_text, "also": split.remedy}
     return RawCheck(p_value, state=state, slots={"alarm": split.alarm, **slots, **more})
 
@@ -297,10 +299,10 @@ def _describe_empty_variants(
     rows_of = parse_other_variants(aggregates.facts)
     other_rows = {name.removesuffix(NOT_JOINED): rows for name, rows in rows_of.items()}
     log, arms = experiment.logs.rows_name, list_arms(experiment.variants)
-    slots = {"log": str(log), "empty": fmt.listing([repr(name) for name in empty])}
+    slots = {"log": str(log), "empty": fmt.join_items([repr(name) for name in empty])}
     if not other_rows:
         return "nobody", slots
-    unnamed = fmt.listing(
+    unnamed = fmt.join_items(
         [f"{name!r} ({other_rows[name]:,} rows)" for name in [*other_rows][:_LISTED]]
     )
     spellings = [arm for name in empty for arm in arms[name]]
@@ -322,7 +324,7 @@ def _test_split(analysis: Analysis) -> _SplitTest:
     # With one split, all units are one test against its weights.
     if not split_periods:
         (weights,) = split_period_weights(analysis)
-        return _SplitTest(srm.believable([*totals.values()], weights), totals, weights)
+        return _SplitTest(srm.check_stratum([*totals.values()], weights), totals, weights)
     if experiment.schedule:
         return _test_schedule(split_periods, split_period_weights(analysis))
     # The file's weights are those of all units together, or of the latest split period.
@@ -403,7 +405,7 @@ def split_check(analysis: Analysis) -> list[RawCheck]:
     if not split_periods:
         return []
     changes = float(len(split_periods) - 1)
-    slots: dict[str, object] = {"changes": _changes(experiment, split_periods)}
+    slots: dict[str, object] = {"changes": _describe_split_changes(experiment, split_periods)}
     slots["periods"] = len(split_periods)
     if not placing.knows_assignment(experiment):
         # Nobody planned the weights that were observed.
@@ -412,30 +414,31 @@ def split_check(analysis: Analysis) -> list[RawCheck]:
         weights = ", ".join(f'"{name}" = {weight}' for name, weight in planned.items())
         start, change = (split_period.start for split_period in split_periods[:2])
         slots |= {"start": start, "change": change, "weights": weights}
-        text = unexplained_words(experiment, split_periods)
+        text = explain_ambiguous_split(experiment, split_periods)
         return [RawCheck(changes, text, state="unexplained", slots=slots)]
     if experiment.schedule:
         return [RawCheck(0.0, slots=slots, state="scheduled")]
     return [RawCheck(changes, slots=slots, state="unannounced")]
 
 
-def unexplained_words(experiment: Experiment, split_periods: SplitPeriods) -> str:
+def explain_ambiguous_split(experiment: Experiment, split_periods: SplitPeriods) -> str:
     """Explain why a change of the split by first impressions is ambiguous."""
     return (
-        f"by first impressions the split changed {_changes(experiment, split_periods)}, and "
+        f"by first impressions the split changed "
+        f"{_describe_split_changes(experiment, split_periods)}, and "
         "nothing says when units were assigned: a ramp and a treatment that moves first "
         "impressions look alike, and need opposite comparisons"
     )
 
 
-def _changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
+def _describe_split_changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
     """Describe when the split changed, by the treatment that moved most."""
     changes = []
     for before, after in pairwise(split_periods):
         shares = [(before.shares[name], after.shares[name], name) for name in experiment.treatments]
         was, then, name = max(shares, key=lambda share: abs(share[1] - share[0]))
         changes.append(f"from {after.start} on ({name} {was:.1%} before, {then:.1%} then)")
-    return fmt.listing(changes)
+    return fmt.join_items(changes)
 
 
 @TrustCheck(
@@ -458,8 +461,8 @@ def _changes(experiment: Experiment, split_periods: SplitPeriods) -> str:
         },
     },
 )
-def segments_check(analysis: Analysis) -> list[RawCheck]:
-    """Test the split in each segment's worst cell; movable ones only warn."""
+def check_segment_splits(analysis: Analysis) -> list[RawCheck]:
+    """Test the split in each segment's worst cell; one that treatment may move only warns."""
     experiment, table = analysis.experiment, analysis.experiment.unit_table
     is_planned = experiment.weights != "observed"
     split = none_if_refused(lambda: _test_split(analysis)) if is_planned else None
@@ -490,7 +493,7 @@ def _check_segment(analysis: Analysis, segment: str, *, movable: bool) -> RawChe
     return finding._replace(state="moved", metrics=(), worst="warn") if movable else finding
 
 
-def moved_segments(experiment: Experiment, checks: Sequence[Check]) -> frozenset[str]:
+def find_moved_segments(experiment: Experiment, checks: Sequence[Check]) -> frozenset[str]:
     """Return segments that the treatment may have moved."""
     warned = {check.name for check in checks if check.status == "warn" and check.metrics == ()}
     return frozenset(name for name in experiment.segment_names if f"srm:{name}" in warned)

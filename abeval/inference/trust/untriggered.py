@@ -5,7 +5,7 @@ from dataclasses import replace
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import NEVER_EXPOSED, UNEXPOSED, MomentsByPeriod, pool_moments
 from abeval.inference.compare import Analysis
-from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjusted_p_values
+from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjust_p_values
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import RawCheck, TrustCheck, find_smallest
 from abeval.results import format as fmt
@@ -32,7 +32,7 @@ def untriggered(analysis: Analysis) -> RawCheck | None:
     Source: Deng & Hu (2015); Fabijan et al. (2019), Diagnosing sample ratio mismatch.
     """
     comparisons, units = _compare_never_exposed(analysis)
-    p_values = adjusted_p_values(comparisons)
+    p_values = adjust_p_values(comparisons)
     if not p_values:
         return None
     # A metric without a value among these units has no p-value.
@@ -41,7 +41,7 @@ def untriggered(analysis: Analysis) -> RawCheck | None:
         f"{comparisons[name, variant].control:.4g} (p = {p_values[name, variant]:.2g})"
         for name, variant in find_smallest(p_values)
     ]
-    slots = {"units": units, "listed": fmt.listing(listed)}
+    slots = {"units": units, "listed": fmt.join_items(listed)}
     return RawCheck(min(p_values.values()), slots=slots)
 
 

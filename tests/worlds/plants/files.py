@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from abeval.simulate.run import copy_frame, timestamps
+from abeval.simulate.run import convert_to_timestamps, copy_frame
 from abeval.simulate.world import FIRST_USER, VARIANTS, Floats, Ints
 from tests.worlds.plants.part import Models, Part, probability
 from tests.worlds.plants.traffic import SCENES, SURFACES
@@ -71,7 +71,7 @@ def write_impressions(path: Path, test: Part, models: Models) -> None:
         "history": np.round(test.baseline, _DIGITS),
         "freshness": np.round(test.rows.of(test.known.second), _DIGITS),
         "recent_clicks": np.round(test.offline.feature, _DIGITS),
-        "features_written": timestamps(test.offline.known),
+        "features_written": convert_to_timestamps(test.offline.known),
         "failed": served.failed[request],
         "latency": served.latency[request],
         "model_trained": _or_null(served.trained[request]),
@@ -93,7 +93,7 @@ def _rows(part: Part, models: Models) -> dict[str, np.ndarray]:
         "variant_code": part.traffic.treated[request].astype(np.int64),
         "user_code": FIRST_USER + part.traffic.user[request],
         "item_id": part.known.item[request, part.rows.place],
-        "time": timestamps(part.traffic.at[request]),
+        "time": convert_to_timestamps(part.traffic.at[request]),
         "click": part.rows.click,
         "score_candidate": _scores(part.candidate(models.candidate)),
     }
@@ -110,4 +110,4 @@ def _served_scores(test: Part) -> Floats:
 
 
 def _or_null(trained: Ints) -> np.ndarray:
-    return np.where(trained < 0, np.datetime64("NaT", "us"), timestamps(trained))
+    return np.where(trained < 0, np.datetime64("NaT", "us"), convert_to_timestamps(trained))

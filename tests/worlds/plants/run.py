@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from abeval.errors import ExperimentError
-from abeval.simulate.run import filled_folder
+from abeval.simulate.run import open_simulation_folder
 from abeval.simulate.world import DEFAULT_IMPRESSIONS, Plan
 from tests.worlds.plants.causes import named_plant
 from tests.worlds.plants.files import FILES, write_impressions, write_training
@@ -49,7 +49,7 @@ def simulate_plant(
     if not str(directory):
         raise ExperimentError("the name is empty", "name a folder; `.` is the working directory")
     before, models, test = _weeks(plant, plan)
-    with filled_folder(Path(directory), EXPERIMENT, FILES) as folder:
+    with open_simulation_folder(Path(directory), EXPERIMENT, FILES) as folder:
         write_impressions(folder / "impressions" / "log.parquet", test, models)
         write_training(folder / "training.parquet", before, test, models)
         truth = PlantedTruth.of(plant, seed, test)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from abeval.simulate.visits import Bools, assigned_variants
+from abeval.simulate.visits import Bools, assign_variants
 from abeval.simulate.world import DAY_MS, DAYS, PRE_DAYS, Floats, Ints
 
 FEED, HOME = 0, 1
@@ -94,7 +94,7 @@ def draw_traffic(
         at=at[twice] + later,
         scene=scene,
         surface=surface[twice],
-        treated=assigned_variants(users).astype(bool)[user][twice],
+        treated=assign_variants(users).astype(bool)[user][twice],
         readiness=(_READINESS_SPREAD * rng.standard_normal(users))[user][twice],
     )
 
