@@ -64,7 +64,7 @@ def breaks(analysis: Analysis) -> list[RawCheck]:
         if is_followed or (has_broken and log.startswith(VALUES)):
             continue
         found = _find_breaks(analysis, log, len(audits))
-        listed = fmt.join_items([one.text for one in found[:SHOWN]])
+        listed = fmt.join_items([found_break.text for found_break in found[:SHOWN]])
         lost = found[0].lost if found else 0.0
         metrics = _list_metrics(analysis, log)
         findings.append(RawCheck(lost, metrics=metrics, slots={"listed": listed}))
@@ -78,9 +78,13 @@ def _find_breaks(analysis: Analysis, log: str, audits: int) -> list[_Break]:
     """Find the breaks of a log, the worst first: in all units, else in cells of segments."""
     for segments in ((), analysis.experiment.segments):
         names = [f"{AUDIT}{log}:{segment}" for segment in segments] or [f"{AUDIT}{log}"]
-        found = [one for name in names for one in _list_breaks(analysis, name, _CHANCE / audits)]
+        found = [
+            found_break
+            for name in names
+            for found_break in _list_breaks(analysis, name, _CHANCE / audits)
+        ]
         if found:
-            return sorted(found, key=lambda one: -one.lost)
+            return sorted(found, key=lambda found_break: -found_break.lost)
     return []
 
 
