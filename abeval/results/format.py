@@ -237,7 +237,7 @@ def format_optional(value: float | None, write: Callable[[float], str]) -> str:
     """Format a number by a function; empty if there is none.
 
     Example:
-        >>> format_optional(0.125, percent), format_optional(None, percent)
+        >>> format_optional(0.125, format_percent), format_optional(None, format_percent)
         ('12.5%', '')
     """
     return "" if value is None else write(value)
