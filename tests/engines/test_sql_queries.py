@@ -67,7 +67,9 @@ def relations() -> dict[str, Types]:
             {"user_id": range(24), "ts": log.ts.min(), "variant": "a", "plan": "x"}
         ),
         "units": pd.DataFrame({"user_id": range(24), "tier": "x"}),
-        "orders": pd.DataFrame({"user_id": range(24), "ts": log.ts.max()}),
+        "orders": pd.DataFrame(
+            {"user_id": range(24), "ts": log.ts.max(), "order_id": range(24), "status": "paid"}
+        ),
     }
     metrics = [{"name": m} for m in list_available_metrics(_experiment({}))]
     metrics.append({"name": "capped", "value": "position", "cap": 0.99})

@@ -277,9 +277,9 @@ def test_the_same_page_every_time(name: str) -> None:
 @pytest.mark.whole
 def test_the_same_page_in_another_process_and_from_json() -> None:
     code = (
-        "import sys; from tests import builders; from abeval.report.page import page_html;"
+        "import sys; from tests import builders; from abeval.report.page import render_study;"
         "from abeval.results.study import build_study;"
-        "sys.stdout.buffer.write(page_html(build_study(builders.hostile())).encode())"
+        "sys.stdout.buffer.write(render_study(build_study(builders.hostile())).encode())"
     )
     other = subprocess.run(  # noqa: S603
         [sys.executable, "-c", code],
