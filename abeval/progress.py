@@ -57,9 +57,10 @@ def _write_remaining_time(seconds: float, done: float) -> str:
     """Write the estimated time left; empty while it would be a guess.
 
     Example:
-        >>> _write_remaining_time(20, 0.4), _write_remaining_time(400, 0.5), _write_remaining_time(
-        ...     2, 0.4)
-        ('about 30 s left', 'about 7 min left', '')
+        >>> _write_remaining_time(20, 0.4), _write_remaining_time(400, 0.5)
+        ('about 30 s left', 'about 7 min left')
+        >>> _write_remaining_time(2, 0.4)
+        ''
     """
     if seconds < _SOONEST or not _LEAST_DONE <= done < 1:
         return ""

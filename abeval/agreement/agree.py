@@ -70,8 +70,7 @@ def read_offline(
     """Replay the models, and run the queries of the causes.
 
     A `schema` is that of logs that were prepared with `choose_offline_columns`; without, they are
-    opened.
-    Metrics of `also` are replayed beside those that the options ask for.
+    opened. Metrics of `also` are replayed beside those that the options ask for.
     """
     experiment = run.experiment
     if experiment.is_unit_table:

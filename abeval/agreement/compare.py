@@ -278,8 +278,8 @@ def write_explanation(
         stands = f"cannot be compared ({codes.describe_reason(gap.reason)})"
     head = (
         f"{compared} on the traffic of {case.control} "
-        f"({_format_interval(gap.difference, gap.low, gap.high, '+.4f')}) and {gap.online} of "
-        f"{case.variant} "
+        f"({_format_interval(gap.difference, gap.low, gap.high, '+.4f')}) "
+        f"and {gap.online} of {case.variant} "
         f"({_format_interval(gap.lift, gap.lift_low, gap.lift_high, '+.2%')}) {stands}."
     )
     cause_sentences = [

@@ -213,9 +213,8 @@ def _judge_time(time: Guess, unit: Guess, by_unit: bool) -> Guess:
     if not guess.has_one_row(unit) or not time.column.mentions_role("account_made"):
         return time
     question = (
-        f"time: was each unit exposed at its {time.column.name}? "
-        "The exposure decides which rows of other logs count; if it was another time, name "
-        "that one in `columns`"
+        f"time: was each unit exposed at its {time.column.name}? The exposure decides which rows "
+        "of other logs count; if it was another time, name that one in `columns`"
     )
     return replace(time, certainty="not sure", question=question)
 

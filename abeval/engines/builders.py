@@ -184,8 +184,8 @@ def write_rule_variant(rule: Rule, unit: str) -> str | None:
     Example:
         >>> from abeval.assignment.draws import Stage, split_into_ranges
         >>> draw = Draw("md5_32", "salt-", modulus=10)
-        >>> sql = write_rule_variant(Rule((Stage(draw, split_into_ranges(
-        ...     {"a": 1, "b": 1}, 10)),)), "id")
+        >>> stage = Stage(draw, split_into_ranges({"a": 1, "b": 1}, 10))
+        >>> sql = write_rule_variant(Rule((stage,)), "id")
         >>> sql.partition(" and ")[0]
         "case when (abeval_md5_hex('salt-' || id, 1, 8) % 10) >= 0"
     """

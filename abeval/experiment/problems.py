@@ -110,10 +110,8 @@ def _describe_problem(detail: ErrorDetails, path: Path) -> str:
     if kind == "value_error":
         return detail["msg"].removeprefix("Value error, ")
     choices = re.findall(r"'([^']*)'", detail["msg"]) if kind == "literal_error" else ()
-    return (
-        f"{_describe_expectation(detail)} (got "
-        f"{_shorten_value(value)}{suggest_near_name(value, choices)})"
-    )
+    got = f"{_shorten_value(value)}{suggest_near_name(value, choices)}"
+    return f"{_describe_expectation(detail)} (got {got})"
 
 
 _SHAPES = {

@@ -419,6 +419,5 @@ def _note_small_arms(analysis: Analysis) -> Iterator[str]:
             yield (
                 f"{variant} and {experiment.control} have uneven numbers of units, and the smaller "
                 f"has {small:,}: if their values are skewed, tests of {fmt.join_items(names)} "
-                f"reject "
-                "about 6 % here, instead of 5 %."
+                "reject about 6 % here, instead of 5 %."
             )

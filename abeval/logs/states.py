@@ -19,7 +19,7 @@ def count_states(engine: Engine, prepared: Prepared) -> dict[str, int]:
     for name, outcome in prepared.schema.outcomes.items():
         columns = {column.lower(): column for column in outcome.log.types}
         ids, states = (
-            [columns[known] for known in names if known in columns]
+            [columns[column] for column in names if column in columns]
             for names in (ORDER_IDS, _STATES)
         )
         if name not in prepared.covered or not ids:

@@ -57,8 +57,7 @@ def find_unexposed(run: Run, cells: LogCells, assignment: UnitAssignment) -> Une
     """
     if run.experiment.logs.exposures is None or assignment.units.clusters is not None:
         return None
-    unexposed = [k.set_aside == "not_exposed" and k.phase == IN_PERIOD for k in cells.kinds]
-    rows = np.flatnonzero(np.array(unexposed, dtype=bool)[cells.kind])
+    rows = _find_unexposed_rows(cells)
     is_never = assignment.candidate_index == arrays.NONE
     variant = look_up_values(assignment.units.variant.astype(np.int64), assignment.unit_index)
     never = rows[is_never[cells.unit[rows]]]
@@ -100,10 +99,9 @@ def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> dict[str, in
     """
     exposed_ms = look_up_values(assignment.logged.first_ms, assignment.candidate_index)
     exposed_ms = np.where(assignment.candidate_index == arrays.NONE, arrays.NO_FIRST, exposed_ms)
-    unexposed = [k.set_aside == "not_exposed" and k.phase == IN_PERIOD for k in cells.kinds]
-    rows = np.flatnonzero(np.array(unexposed, dtype=bool)[cells.kind])
-    known = exposed_ms[cells.unit[rows]] != arrays.NO_FIRST
-    rows = rows[known & (cells.last_ms[rows] != arrays.NO_LAST)]
+    rows = _find_unexposed_rows(cells)
+    is_exposed = exposed_ms[cells.unit[rows]] != arrays.NO_FIRST
+    rows = rows[is_exposed & (cells.last_ms[rows] != arrays.NO_LAST)]
     if not len(rows):
         return {}
     unit = cells.unit[rows]
@@ -125,6 +123,12 @@ def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> dict[str, in
         "grain": grain // 1_000,
     }
     return {f"{NEAR}{name}": count for name, count in counts.items()}
+
+
+def _find_unexposed_rows(cells: LogCells) -> arrays.Indices:
+    """Find the cells of impressions of the period that no exposure of their unit precedes."""
+    unexposed = [k.set_aside == "not_exposed" and k.phase == IN_PERIOD for k in cells.kinds]
+    return np.flatnonzero(np.array(unexposed, dtype=bool)[cells.kind])
 
 
 def _find_grain(exposed_ms: arrays.Integers, impression_ms: arrays.Integers) -> int:

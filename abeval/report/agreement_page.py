@@ -42,10 +42,10 @@ def tabulate_agreement(result: records.Agreement, show_all: bool) -> Tables:
     missing = [cause for cause in result.causes if cause.status == "cannot be checked"]
     needs = dict.fromkeys(need for cause in missing for need in cause.needs)
     absent = [cause.name for cause in result.causes if cause.status == "not found"]
+    unchecked = fmt.format_count(len({cause.name for cause in missing}))
     lines = {
         "Checked, and no cause": dict.fromkeys(map(codes.describe_code, absent)),
-        f"{fmt.format_count(len({c.name for c in missing}))} causes cannot be checked "
-        f"without": needs,
+        f"{unchecked} causes cannot be checked without": needs,
         "With --all": ("every pair with intervals", "models on traffics", "each cause"),
     }
     summary = (f"{lead}: {fmt.join_items(list(items))}" for lead, items in lines.items() if items)
@@ -80,8 +80,8 @@ def tabulate_standings(result: records.Agreement) -> TextTable:
 
     return table(
         "Offline against goals",
-        f"the difference on control's traffic beside the lift "
-        f"online{_describe_directions(result)}.",
+        "the difference on control's traffic beside the lift online"
+        f"{_describe_directions(result)}.",
         groups.values(),
         ("offline", lambda rows: rows[0].offline),
         ("variant", lambda rows: rows[0].variant, "extra"),
@@ -218,8 +218,8 @@ def _tabulate_pairs(result: records.Agreement) -> TextTable:
     """Pair offline and online metrics."""
     return table(
         "Offline against online",
-        f"offline on control's traffic, online as lift, with {fmt.format_level(result.alpha)} "
-        f"intervals.",
+        "offline on control's traffic, online as lift, "
+        f"with {fmt.format_level(result.alpha)} intervals.",
         result.rows,
         *("offline", "online"),
         ("variant", lambda row: row.variant, "extra"),
@@ -503,8 +503,8 @@ def _draw_position_rates(agreement: records.Agreement) -> Iterator[Block]:
 
 def _rate_point(rate: records.PositionRate, impressions: int) -> fig.Point:
     text = (
-        f"position {fmt.format_count(rate.position)}, impressions "
-        f"{fmt.format_count(rate.impressions)}, "
+        f"position {fmt.format_count(rate.position)}, "
+        f"impressions {fmt.format_count(rate.impressions)}, "
         f"share {tables.format_share(rate.impressions, impressions)}, "
         f"clicks {fmt.format_count(rate.clicks)}, CTR {' '.join(_format_rate(rate))}"
     )

@@ -416,11 +416,8 @@ def _build_effect_cell(row: Row | SliceRow, unit: str, note: str = "") -> Cell:
     """Make the cell of a lift, or of a difference; its tooltip has all digits."""
     effect = tables.format_effect(row, unit)
     html = tables.render_spans(estimate=effect.estimate, interval=effect.interval, note=note)
-    exact = (
-        f"lift {write_all_digits(row.lift)} [{write_all_digits(row.lift_low)}, "
-        f"{write_all_digits(row.lift_high)}]"
-    )
-    return Cell(effect.text, html, "effect", exact)
+    lift, low, high = map(write_all_digits, (row.lift, row.lift_low, row.lift_high))
+    return Cell(effect.text, html, "effect", f"lift {lift} [{low}, {high}]")
 
 
 def make_row_mark(info: ExperimentInfo, row: Row, display_row: DisplayRow) -> glyph.Mark | None:

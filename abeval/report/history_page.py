@@ -321,10 +321,9 @@ def describe_quarter(result: records.HistoryReport) -> Iterator[str]:
         ends = f"[{_format_points(row.unexplained_low)}, {_format_points(row.unexplained_high)}]"
         yield (
             f"Why {row.metric} is {_format_points(row.naive)}% as measured and "
-            f"{_format_points(row.holdout)}% in "
-            f"the holdout, in points: {_format_points(row.luck)} winners' luck, "
-            f"{_format_points(row.wear_off)} worn off, {_format_points(row.not_live)} not live "
-            f"yet, "
+            f"{_format_points(row.holdout)}% in the holdout, in points: "
+            f"{_format_points(row.luck)} winners' luck, {_format_points(row.wear_off)} worn off, "
+            f"{_format_points(row.not_live)} not live yet, "
             f"{_format_points(row.unexplained)} unexplained {ends}"
         )
 

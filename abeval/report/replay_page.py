@@ -115,8 +115,8 @@ def choose_metrics(metrics: Sequence[str], valued: Iterable[str]) -> list[str]:
     They keep the order of the result. Metrics without a value are left out first.
 
     Example:
-        >>> choose_metrics(
-        ...     ["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"], ["ndcg@5[lin]", "recall@5"])
+        >>> metrics = ["ndcg@5[exp]", "ndcg@5[lin]", "recall@5", "auc"]
+        >>> choose_metrics(metrics, ["ndcg@5[lin]", "recall@5"])
         ['ndcg@5[exp]', 'ndcg@5[lin]', 'recall@5', 'auc']
     """
     with_value = frozenset(valued)
@@ -301,11 +301,8 @@ def _format_difference(change: PairRow | None) -> str:
     ends = "" if change.low is None else difference.interval
     text = difference.text if difference and change.low is not None else reason or fmt.MISSING
     html = render_spans(estimate=difference.estimate, interval=ends, absolute=reason)
-    exact = (
-        f"{write_all_digits(change.difference)} [{write_all_digits(change.low)}, "
-        f"{write_all_digits(change.high)}]"
-    )
-    return Cell(text, html, "effect", exact)
+    exact, low, high = map(write_all_digits, (change.difference, change.low, change.high))
+    return Cell(text, html, "effect", f"{exact} [{low}, {high}]")
 
 
 def tabulate_coverage(result: ReplayResult) -> TextTable:

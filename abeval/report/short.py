@@ -203,8 +203,7 @@ def _describe_interactions(result: "AuditResult") -> Iterator[str]:
         yield (
             f"INTERACTION: where {row.segment} has {row.cell}, the effect of {row.variant} on "
             f"{row.metric} is {more} from elsewhere (p {fmt.format_p_value(row.p_adjusted)}): "
-            f"decide "
-            "both together"
+            "decide both together"
         )
     if tested and not claimed:
         least = fmt.format_p_value(min(row.p_adjusted for row in tested))
@@ -249,9 +248,8 @@ def tabulate_preferences(result: "InterleavingResult", show_all: bool) -> Tables
     doubt = "" if result.trusted else " (NOT TO BE TRUSTED)"
     rows = table(
         f"Preferences{doubt}",
-        f"share of all credit, {fmt.format_level(info.alpha)} interval by {info.unit}; p of "
-        f"goals after "
-        "Holm.",
+        f"share of all credit, {fmt.format_level(info.alpha)} interval by {info.unit}; "
+        "p of goals after Holm.",
         result.preferences,
         "metric",
         ("ranker", lambda row: f"{row.ranker} against {row.base}"),

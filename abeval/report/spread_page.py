@@ -173,7 +173,7 @@ def _build_gauc_blocks(result: Result) -> Iterator[Block]:
                 f"AUC {b.low:g} to {b.high:g}, units {fmt.format_count(b.units)}, "
                 f"share of units {fmt.format_percent(b.units / variant_aucs.units)}, "
                 f"impressions {fmt.format_count(b.impressions)}, "
-                f"share of impressions "
+                "share of impressions "
                 f"{fmt.format_percent(b.impressions / variant_aucs.impressions)}",
             )
             for b in variant_aucs.bins

@@ -318,8 +318,8 @@ def tally_checks(checks: Sequence[Check]) -> str:
     """Count checks by status; skipped ones are not counted.
 
     Example:
-        >>> tally_checks([Check(name, name, None, None, "") for name in (
-        ...     "pass", "fail", "skipped")])
+        >>> statuses = ("pass", "fail", "skipped")
+        >>> tally_checks([Check(status, status, None, None, "") for status in statuses])
         '1 check passed, 1 failed'
     """
     counts = Counter[str](check.status for check in checks)

@@ -96,9 +96,10 @@ def choose_digits(values: Iterable[float | None], unit: str = "") -> int:
     """Return the significant digits, at least 3, that distinguish all values.
 
     Example:
-        >>> choose_digits([0.4467, 0.4379], "share"), choose_digits(
-        ...     [0.1057, 0.1056, 0.112], "share")
-        (3, 4)
+        >>> choose_digits([0.4467, 0.4379], "share")
+        3
+        >>> choose_digits([0.1057, 0.1056, 0.112], "share")
+        4
     """
     different = {value for value in values if value is not None}
     # A double has 15 significant digits.
@@ -180,9 +181,10 @@ def format_margin(size: float, relative: bool, unit: str = "") -> str:
     """Format a margin as the experiment file states it.
 
     Example:
-        >>> format_margin(0.02, True), format_margin(0.005, False, "share"), format_margin(
-        ...     1.5, False, "s")
-        ('2%', '0.5 pp', '1.5 s')
+        >>> format_margin(0.02, True), format_margin(0.005, False, "share")
+        ('2%', '0.5 pp')
+        >>> format_margin(1.5, False, "s")
+        '1.5 s'
     """
     if relative:
         return f"{100.0 * size:.3g}%"
@@ -277,9 +279,8 @@ def choose_decimals(half_width: float) -> int:
     """Return the decimals that show 2 significant digits of a half-width.
 
     Example:
-        >>> choose_decimals(1.22), choose_decimals(0.0535), choose_decimals(
-        ...     0.0996), choose_decimals(340.0)
-        (1, 3, 2, 0)
+        >>> [choose_decimals(half_width) for half_width in (1.22, 0.0535, 0.0996, 340.0)]
+        [1, 3, 2, 0]
     """
     # Rounded to 2 digits first, so that 0.0996 counts as 0.10.
     return max(0, 1 - int(f"{half_width:.1e}".partition("e")[2]))

@@ -62,8 +62,8 @@ def predict_total(values: Sequence[float], days: float) -> float:
     beyond a single day; `not_applicable` for a value of zero.
 
     Example:
-        >>> predict_total([100.0, 200.0, 300.0], 2), round(predict_total(
-        ...     [100.0, 200.0, 300.0], 6), 6)
+        >>> values = [100.0, 200.0, 300.0]
+        >>> predict_total(values, 2), round(predict_total(values, 6), 6)
         (200.0, 600.0)
     """
     if days <= len(values):

@@ -329,8 +329,8 @@ def measure_clock_lag(rows: Mapping[int, int]) -> float:
     there is none.
 
     Example:
-        >>> measure_clock_lag({k: 10 for k in range(16)}), measure_clock_lag({k: 10 for k in range(
-        ...     200)})
+        >>> up_to_eight, everywhere = ({k: 10 for k in range(steps)} for steps in (16, 200))
+        >>> measure_clock_lag(up_to_eight), measure_clock_lag(everywhere)
         (8.0, 0.0)
     """
     total = sum(rows.values())

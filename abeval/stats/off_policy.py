@@ -185,8 +185,8 @@ def estimate_effective_size(weights: ArrayLike, clusters: ArrayLike | None = Non
     about 1 if one weight dominates, and 0 if all weights are 0.
 
     Example:
-        >>> estimate_effective_size([1, 1, 1, 1]), estimate_effective_size(
-        ...     [1, 1, 1, 1], clusters=[7, 7, 9, 9])
+        >>> weights, clusters = [1, 1, 1, 1], [7, 7, 9, 9]
+        >>> estimate_effective_size(weights), estimate_effective_size(weights, clusters)
         (4.0, 2.0)
     """
     (w,) = check_columns(weights)

@@ -291,8 +291,8 @@ def search(
 
     Example:
         >>> t = np.arange(10)
-        >>> result = search(0.5 * t, np.eye(10), [build_trend(t), *build_shocks(t)], np.ones((
-        ...     10, 1)))
+        >>> shapes = [build_trend(t), *build_shocks(t)]
+        >>> result = search(0.5 * t, np.eye(10), shapes, np.ones((10, 1)))
         >>> result.best.shape.kind, round(result.best.coefficient, 6), result.p_value < 0.01
         ('trend', 0.5, True)
     """

@@ -452,9 +452,8 @@ def measure_skewness(compared: Skewed) -> float:
     other, by about 8.5 percentage points times the skewness.
 
     Example:
-        >>> few = Moments.build_with_third([0, 3])
-        >>> round(measure_skewness(means(Moments.build_with_third(
-        ...     [0, 0, 0, 0, 1, 0, 9, 2]), few)), 3)
+        >>> many, few = map(Moments.build_with_third, ([0, 0, 0, 0, 1, 0, 9, 2], [0, 3]))
+        >>> round(measure_skewness(means(many, few)), 3)
         0.978
     """
     return _spread_of_splits(compared)[1]

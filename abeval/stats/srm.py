@@ -224,8 +224,8 @@ def check_split_at_looks(counts: ArrayLike, weights: Sequence[float]) -> tuple[f
     arms), or (arms,) for one look; weights in any scale.
 
     Example:
-        >>> [round(p, 6) for p in check_split_at_looks(
-        ...     [[500, 480], [1100, 900], [2300, 1700]], [1, 1])]
+        >>> counts = [[500, 480], [1100, 900], [2300, 1700]]
+        >>> [round(p, 6) for p in check_split_at_looks(counts, [1, 1])]
         [1.0, 0.206859, 3e-06]
     """
     path, shares = _check_counts(np.atleast_2d(np.asarray(counts, dtype=float)), weights)

@@ -131,10 +131,8 @@ def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
         if metrics is None or column.lower() in metrics
     ]
     for column, example in find_decimal_commas(TABLE, texts, engine.rows).items():
-        hint = (
-            f"if that is a decimal comma: {write_entry(TABLE, 'decimal', ',')}; if not, "
-            f"name metrics"
-        )
+        entry = write_entry(TABLE, "decimal", ",")
+        hint = f"if that is a decimal comma: {entry}; if not, name metrics"
         if not is_csv:
             hint = "write numbers where the table is made"
         elif options.read.get("decimal") == ",":

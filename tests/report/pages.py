@@ -100,10 +100,8 @@ def whole(text: str) -> str:
     for name, figure in data["figures"].items():
         holder = f'data-figure="{name}"'
         at = text.index("</div>", text.index(holder)) + len("</div>")
-        script = (
-            f'<script type="application/json" '
-            f'id="{name}">{escape_json(json.dumps(figure))}</script>'
-        )
+        data = escape_json(json.dumps(figure))
+        script = f'<script type="application/json" id="{name}">{data}</script>'
         text = f"{text[:at]}{script}{text[at:]}"
     return text
 

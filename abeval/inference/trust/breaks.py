@@ -18,9 +18,10 @@ from abeval.inference.trust.finding import (
     RawCheck,
     TrustCheck,
     affected_metrics,
+    reads_log,
     skip_check,
 )
-from abeval.metrics.definition import Metric, list_row_values
+from abeval.metrics.definition import Metric
 from abeval.results import format as fmt
 from abeval.stats.faults import Sums, differs_together
 
@@ -153,15 +154,11 @@ def _list_metrics(analysis: Analysis, log: str) -> tuple[str, ...] | None:
     if log.startswith(VALUES):
         named = [_find_value(metric) for metric in analysis.metrics if name_values(metric) == log]
         return tuple(metric.name for metric in analysis.metrics if _find_value(metric) in named)
-    return tuple(metric.name for metric in analysis.metrics if _reads(metric, log))
+    return tuple(metric.name for metric in analysis.metrics if reads_log(metric, log))
 
 
 def _find_value(metric: Metric) -> object:
     return metric.per_unit.values[:1] if metric.per_unit else metric.value
-
-
-def _reads(metric: Metric, log: str) -> bool:
-    return any(value.log == log for value in list_row_values(metric))
 
 
 @TrustCheck(
@@ -188,7 +185,7 @@ def missing_outcomes(analysis: Analysis) -> list[RawCheck]:
         slots = {"shares": describe_shares(analysis.experiment, differing)}
         # Of what should not happen, such as errors, one variant may well have none; of what nothing
         # is decided by, it may have none by design.
-        reads = [metric for metric in analysis.metrics if _reads(metric, log)]
+        reads = [metric for metric in analysis.metrics if reads_log(metric, log)]
         wanted = tuple(
             metric.name
             for metric in reads

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
-from abeval.metrics.definition import Metric
+from abeval.metrics.definition import Metric, list_row_values
 from abeval.metrics.row_text import list_dependent_metrics
 from abeval.results import Check, CheckStatus
 from abeval.results.record import group_rows
@@ -78,6 +78,11 @@ class RawCheck(NamedTuple):
         if self.value is None or self.limits is not None:
             return ""
         return self.family or self.name.partition(":")[0]
+
+
+def reads_log(metric: Metric, log: str) -> bool:
+    """Tell whether a metric is computed from rows of a log since exposure."""
+    return any(value.log == log for value in list_row_values(metric))
 
 
 def find_smallest(p_values: Mapping[Tested, float]) -> list[Tested]:

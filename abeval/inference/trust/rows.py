@@ -10,7 +10,14 @@ from functools import partial
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import find_meant_variant, list_arms, write_join_line
 from abeval.inference.compare import Analysis
-from abeval.inference.trust.finding import CLICK_COLUMNS, Limits, RawCheck, TrustCheck, skip_check
+from abeval.inference.trust.finding import (
+    CLICK_COLUMNS,
+    Limits,
+    RawCheck,
+    TrustCheck,
+    reads_log,
+    skip_check,
+)
 from abeval.logs.accounting import EARLY, OF_DAY, parse_other_variants
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.clusters import MIXED
@@ -217,8 +224,7 @@ def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tu
     """List each outcome log, its rows by what became of them, and the metrics that read it."""
     for log in analysis.experiment.logs.events:
         counts = {c.reason: c.rows for c in analysis.aggregates.row_counts if c.log == log}
-        reads = (m.name for m in analysis.metrics if any(v.log == log for v in list_row_values(m)))
-        yield log, counts, tuple(reads)
+        yield log, counts, tuple(m.name for m in analysis.metrics if reads_log(m, log))
 
 
 @TrustCheck(

@@ -423,11 +423,11 @@ def split_check(analysis: Analysis) -> list[RawCheck]:
 
 def explain_ambiguous_split(experiment: Experiment, split_periods: SplitPeriods) -> str:
     """Explain why a change of the split by first impressions is ambiguous."""
+    changes = _describe_split_changes(experiment, split_periods)
     return (
-        f"by first impressions the split changed "
-        f"{_describe_split_changes(experiment, split_periods)}, and "
-        "nothing says when units were assigned: a ramp and a treatment that moves first "
-        "impressions look alike, and need opposite comparisons"
+        f"by first impressions the split changed {changes}, and nothing says when units were "
+        "assigned: a ramp and a treatment that moves first impressions look alike, and need "
+        "opposite comparisons"
     )
 
 
