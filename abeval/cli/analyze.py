@@ -1,6 +1,6 @@
 """Run `abeval analyze` and `abeval report`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -9,8 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 import typer
 
 from abeval.cli import options
-from abeval.cli.options import parse_weights
+from abeval.cli.options import parse_read_options, parse_weights
 from abeval.errors import ExperimentError
+from abeval.files import write_text
+from abeval.progress import show_progress
+from abeval.views import view
 
 if TYPE_CHECKING:
     from abeval.api import LoadedExperiment
@@ -39,7 +42,7 @@ _COLUMNS = (
         to="covariates",
     ),
     _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
-    _column("read", list[str], options.READ, metavar="KEY=VALUE"),
+    _column("read", list[str], options.READ, read=parse_read_options, metavar="KEY=VALUE"),
     _column(
         "missing",
         Literal["zero", "drop"],
@@ -71,7 +74,6 @@ def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
         from abeval.api.entry import load_table
         from abeval.table.columns import TableOptions
 
-        columns["read"] = options.parse_read_options(columns.get("read"))
         loaded = load_table(file, TableOptions(**columns))
     elif names:
         raise ExperimentError(f"--{names[0]} is for a table", "name its --variant too")
@@ -113,31 +115,27 @@ def _check_report(file: Path) -> None:
 
 _EXIT_CODES = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5, "draft": 6}
 
-_WRITES = options.Writes(check=_check_report)
+_written = partial(options.flag, metavar="FILE", parser=options.parse_output_path)
+_read = partial(options.flag, metavar="FILE", marks=[options.Reads()])
 _REPORT = "Write all that is known: a page, or by its name .md or .json; repeat for more."
 _PAIRS = "Only compare every pair of variants on a metric, p adjusted over the pairs."
-_BRIEF = "Print at most 4 kB of JSON for programs: decision, why, next step."
-_GATE = "Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass."
-_SUMS = "Judge sums by metric, variant and day instead of logs."
-_HISTORY = "Past experiments, which say what to expect of a lift."
 _CONNECT = "Sum in a warehouse that has the logs' tables: postgresql://…, http://…, chdb:…."
-_written = partial(options.flag, metavar="FILE", parser=options.parse_output_path)
-_file = partial(options.flag, metavar="FILE", marks=[options.Reads()])
+_BRIEF = "Print at most 4 kB of JSON for programs: decision, why, next step."
+_FORMAT = "text, or md for a chat: at most 20 lines of text."
+_GATE = "Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass."
 _OPTIONS = (
     options.JSON,
-    _written("report", list[Path], _REPORT, marks=[_WRITES]),
+    _written("report", list[Path], _REPORT, marks=[options.Writes(check=_check_report)]),
     _written("csv", Path, "Write the scorecard as CSV.", marks=[options.Writes()]),
-    options.flag("checks", bool, "Only check the split and the logs.", False, "--checks"),
+    options.flag("checks", bool, "Only check the split and the logs.", False),
     options.flag("pairs", str, _PAIRS, metavar="METRIC"),
     options.ALL,
-    options.flag("brief", bool, _BRIEF, False, "--brief"),
-    options.flag(
-        "format", Literal["text", "md"], "text, or md for a chat: at most 20 lines of text.", "text"
-    ),
-    options.flag("gate", bool, _GATE, False, "--gate"),
-    options.flag("profile", bool, "Print the time of each step, on stderr.", False, "--profile"),
-    _file("sums", Path, _SUMS),
-    _file("history", Path, _HISTORY),
+    options.flag("brief", bool, _BRIEF, False),
+    options.flag("format", Literal["text", "md"], _FORMAT, "text"),
+    options.flag("gate", bool, _GATE, False),
+    options.flag("profile", bool, "Print the time of each step, on stderr.", False),
+    _read("sums", Path, "Judge sums by metric, variant and day instead of logs."),
+    _read("history", Path, "Past experiments, which say what to expect of a lift."),
     options.flag("connect", str, _CONNECT, metavar="URI"),
 )
 
@@ -145,7 +143,7 @@ _OPTIONS = (
 class _Request(NamedTuple):
     """What the options ask for: which result, of what, and what is written and printed of it."""
 
-    json_file: Path | None
+    json: Path | None
     report: list[Path] | None
     csv: Path | None
     checks: bool
@@ -159,6 +157,12 @@ class _Request(NamedTuple):
     history: Path | None
     connect: str | None
 
+    def refuse(self, what: str, *names: str) -> None:
+        """Refuse options that have no meaning for the requested result."""
+        for name in names:
+            if getattr(self, name) not in (None, False, "text"):
+                raise ExperimentError(f"{what} has no --{name}", "leave it out")
+
     def exit_with_verdict(self, verdicts: "Sequence[Verdict]") -> None:
         """Exit with the code of the worst decision, if `--gate` is given."""
         if self.gate:
@@ -171,7 +175,6 @@ class _Request(NamedTuple):
     load=_load,
     flags=(*_OPTIONS, *_COLUMNS),
     text="The experiment file (TOML), a table with --variant, or a table of counts.",
-    is_needed=False,
 )
 def analyze(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
     """Analyse an experiment: verdict, next step, goals and guardrails, trust.
@@ -183,16 +186,16 @@ def analyze(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 
     abeval analyze users.csv --variant group --metric revenue
     """
     request = _Request(**values)
-    # Options that other results do not have are refused, not ignored.
-    of_analysis = {name: values[name] for name in ("csv", "sums", "connect", "brief", "history")}
-    if request.checks or request.pairs is not None:
-        of_analysis |= {"report": request.report, "profile": request.profile}
-        of_analysis["format"] = request.format != "text"
-        of_analysis |= {name: request.pairs and values[name] for name in ("checks", "gate")}
-        _refuse("--checks" if request.pairs is None else "--pairs", of_analysis)
+    of_variants = ("csv", "sums", "connect", "brief", "history")
+    of_verdicts = (*of_variants, "report", "profile", "format")
+    if request.pairs is not None:
+        request.refuse("--pairs", *of_verdicts, "checks", "gate")
+        _check_or_compare(loaded, request)
+    elif request.checks:
+        request.refuse("--checks", *of_verdicts)
         _check_or_compare(loaded, request)
     elif loaded.experiment.interleaving is not None:
-        _refuse("an interleaved list", of_analysis)
+        request.refuse("an interleaved list", *of_variants)
         _judge_rankers(loaded, request)
     elif request.sums is not None and request.connect is not None:
         raise ExperimentError("--sums has the sums that --connect would ask for", "give one")
@@ -204,15 +207,13 @@ def analyze(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 
 
 def _check_or_compare(loaded: "LoadedExperiment", request: _Request) -> None:
     """Check the split and the logs, or compare every pair of variants on a metric."""
-    from abeval.progress import show_progress
-
     outcome: CheckResult | Pairwise
     with show_progress("check") as step:
         if request.pairs is None:
             outcome = loaded.check(step=step)
         else:
             outcome = loaded.compare(request.pairs, step=step)
-    options.show(outcome, request.json_file, show_all=request.whole)
+    options.show(outcome, request.json, show_all=request.whole)
     if request.gate and outcome.questions:
         raise typer.Exit(_EXIT_CODES["draft"])
     if request.gate and any(check.status == "fail" for check in outcome.trust):
@@ -221,13 +222,11 @@ def _check_or_compare(loaded: "LoadedExperiment", request: _Request) -> None:
 
 def _judge_rankers(loaded: "LoadedExperiment", request: _Request) -> None:
     """Judge which ranker users of interleaved lists prefer."""
-    from abeval.progress import show_progress
-
     with show_progress(profile=request.profile) as step:
         lists = loaded.preferences(step=step)
     for file in request.report or ():
         _write_report(file, lists)
-    options.write_json(request.json_file, lists)
+    options.write_json(request.json, lists)
     if request.format == "md":
         typer.echo(lists.to_markdown(), nl=False)
     else:
@@ -238,7 +237,6 @@ def _judge_rankers(loaded: "LoadedExperiment", request: _Request) -> None:
 def _judge_variants(loaded: "LoadedExperiment", request: _Request) -> None:
     """Judge the variants of an A/B test; write and print the result."""
     from abeval.files import write_text
-    from abeval.progress import show_progress
 
     study: Study | None = None
     has_logs = request.connect is None and request.sums is None and loaded.sums is None
@@ -259,7 +257,7 @@ def _judge_variants(loaded: "LoadedExperiment", request: _Request) -> None:
             result = shrink_worth(result, read_past(request.history))
             study = study and replace(study, analysis=result)
         step("writing")
-        options.write_json(request.json_file, result)
+        options.write_json(request.json, result)
         if request.csv is not None:
             write_text(request.csv, result.to_csv())
         for file in request.report or ():
@@ -289,12 +287,6 @@ def _print_analysis(result: "Result", study: "Study | None", request: _Request) 
         print_result(result, options.open_console(), request.whole, outlook, offline)
 
 
-def _refuse(what: str, options: Mapping[str, object]) -> None:
-    """Refuse options that have no meaning for the requested result."""
-    if misplaced := [name for name, value in options.items() if value]:
-        raise ExperimentError(f"{what} has no --{misplaced[0]}", "leave it out")
-
-
 def _as_study(result: "Result | Study") -> "Study":
     from abeval.results.study import build_study
 
@@ -303,8 +295,6 @@ def _as_study(result: "Result | Study") -> "Study":
 
 def _write_report(file: Path, result: "Study | InterleavingResult") -> None:
     """Write a page, Markdown or JSON, by the ending of the file's name."""
-    from abeval.files import write_text
-
     match file.suffix.lower():
         case ".json":
             write_text(file, result.to_json())
@@ -318,14 +308,13 @@ def report(
     files: options.ResultFiles,
     output: Annotated[
         Path | None,
-        options.output_file("--output", "Write the page, or the Markdown."),
+        options.output_file(help="Write the page, or the Markdown."),
         options.Writes(),
     ] = None,
     format: Annotated[
-        Literal["html", "md"],
-        typer.Option("--format", help="html, or md for a pull request or a chat."),
+        Literal["html", "md"], typer.Option(help="html, or md for a pull request or a chat.")
     ] = "html",
-    json_file: options.JsonFile = None,
+    json: options.JsonFile = None,
 ) -> None:
     """Report results on one page, or in Markdown: those of one experiment, as --json wrote them.
 
@@ -333,15 +322,12 @@ def report(
     abeval report result.json --output report.html
     abeval report result.json agreement.json --format md
     """
-    from abeval.files import write_text
-    from abeval.views import view
-
     if format == "html":
         if output is None:
             raise ExperimentError("a page needs a file", "name it: --output report.html")
         options.check_page(output)
     result = _load_results(files)
-    options.write_json(json_file, result)
+    options.write_json(json, result)
     if format == "html" and output is not None:
         result.report(output)
         return
@@ -371,11 +357,12 @@ def _load_results(files: list[Path]) -> "PageRecord":
         raise ExperimentError(f"{experiments[0]} is an experiment file, not a result", hint)
     if len(files) > 1:
         return read_results(files)
-    page_kinds = (
+    kinds = (
         Kind("", "realised", OffPolicyResult, None),
         Kind("", "predictions", HistoryReport, HISTORY_SCHEMA_VERSION),
         PREFERENCES,
     )
-    result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *page_kinds)))
-    paged = (OffPolicyResult, HistoryReport, InterleavingResult)
-    return result if isinstance(result, paged) else build_study(result)
+    result = read_result(files[0], PAGED._replace(kinds=(*PAGED.kinds, *kinds)))
+    if isinstance(result, OffPolicyResult | HistoryReport | InterleavingResult):
+        return result
+    return build_study(result)

@@ -1,16 +1,19 @@
 """Run `abeval tools assign`: assign ids to variants by hash."""
 
-import json
+import csv
 from dataclasses import asdict
 from datetime import datetime, timedelta
+from json import dumps
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from abeval.cli.options import JsonFile, Reads, open_console, parse_weights
 from abeval.errors import ExperimentError, LogError
+from abeval.files import write_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -20,52 +23,50 @@ if TYPE_CHECKING:
 
 
 def assign(
-    salt: Annotated[str, typer.Option(help="Salt of the hash: the name of the randomisation.")],
+    salt: Annotated[str, Option(help="Salt of the hash: the name of the randomisation.")],
     variants: Annotated[
-        str, typer.Option(help="Variants and weights, such as control=0.5,treatment=0.5.")
+        str, Option(help="Variants and weights, such as control=0.5,treatment=0.5.")
     ],
     ids: Annotated[
-        Path | None, typer.Argument(help="A CSV file with a header line."), Reads("the ids")
+        Path | None, Argument(help="A CSV file with a header line."), Reads("the ids")
     ] = None,
-    column: Annotated[
-        str | None, typer.Option(help="The id column, if it is not the first.")
-    ] = None,
+    column: Annotated[str | None, Option(help="The id column, if it is not the first.")] = None,
     explain: Annotated[
-        str | None, typer.Option(help="Explain the variant of one id instead.", metavar="ID")
+        str | None, Option(help="Explain the variant of one id instead.", metavar="ID")
     ] = None,
     sql: Annotated[
         str | None,
-        typer.Option(help="Print the rule as SQL instead: duckdb or spark.", metavar="DIALECT"),
+        Option(help="Print the rule as SQL instead: duckdb or spark.", metavar="DIALECT"),
     ] = None,
     traffic: Annotated[
-        float, typer.Option(help="Share of units in the experiment; more only adds units.")
+        float, Option(help="Share of units in the experiment; more only adds units.")
     ] = 1.0,
     layer: Annotated[
         str | None,
-        typer.Option(help="Slots of a layer, such as ranker:0-300000.", metavar="SALT:START-STOP"),
+        Option(help="Slots of a layer, such as ranker:0-300000.", metavar="SALT:START-STOP"),
     ] = None,
     holdout: Annotated[
         str | None,
-        typer.Option(help="Share held out first, such as hold.2026:0.05.", metavar="SALT:SHARE"),
+        Option(help="Share held out first, such as hold.2026:0.05.", metavar="SALT:SHARE"),
     ] = None,
     overrides: Annotated[
-        Path | None, typer.Option(help="CSV of unit and variant, not to be analysed."), Reads()
+        Path | None, Option(help="CSV of unit and variant, not to be analysed."), Reads()
     ] = None,
     sticky: Annotated[
-        Path | None, typer.Option(help="CSV of unit and variant that units keep."), Reads()
+        Path | None, Option(help="CSV of unit and variant that units keep."), Reads()
     ] = None,
     slots: Annotated[
         str | None,
-        typer.Option(help="Let ids (clusters) take turns, in slots such as 2h.", metavar="LENGTH"),
+        Option(help="Let ids (clusters) take turns, in slots such as 2h.", metavar="LENGTH"),
     ] = None,
     period: Annotated[
         tuple[datetime, datetime] | None,
-        typer.Option(help="When the slots start, and their end.", metavar="START END"),
+        Option(help="When the slots start, and their end.", metavar="START END"),
     ] = None,
     schedule: Annotated[
-        Literal["balanced", "coin", "alternating"], typer.Option(help="How slots are drawn.")
+        Literal["balanced", "coin", "alternating"], Option(help="How slots are drawn.")
     ] = "balanced",
-    json_file: JsonFile = None,
+    json: JsonFile = None,
 ) -> None:
     """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV.
 
@@ -81,7 +82,7 @@ def assign(
     split = Assignment(salt, parse_weights(variants, "--variants"))
     plan = read_plan(split, traffic, layer, holdout, overrides, sticky)
     if explain is not None:
-        _explain(plan, explain, json_file)
+        _explain(plan, explain, json)
     elif sql is not None:
         typer.echo(_write_rule_sql(plan, sql))
     elif ids is not None and slots is not None:
@@ -89,22 +90,21 @@ def assign(
         if period is None or len({*split.weights.values()}) != 1 or len(split.weights) != 2:
             hint = "such as --period 2026-09-14 2026-09-28 --variants a=0.5,b=0.5"
             raise ExperimentError("slots need a period, and two variants of one weight", hint)
-        _assign_slots(plan, _read_ids(ids, column)[0], slots, period, schedule, json_file)
+        clusters, _ = _read_ids(ids, column)
+        _write(_assign_slots(plan, clusters, slots, period, schedule), json)
     elif ids is not None:
         units, name = _read_ids(ids, column)
         frame = plan.place_many(units).rename(columns={"unit": name})
-        _write(frame[[name, "variant", "slot", "sub_bucket", "reason"]], json_file)
+        _write(frame[[name, "variant", "slot", "sub_bucket", "reason"]], json)
     else:
         raise ExperimentError("nothing to assign", "give a CSV file of ids, or --explain ID")
 
 
-def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
-    from abeval.files import write_text
-
+def _explain(plan: "Plan", unit: str, file: Path | None) -> None:
     # Each step's words go on below its words, not below its name.
     for line in plan.explain(unit).splitlines():
         typer.echo(fill(line, open_console().width, subsequent_indent=" " * 12))
-    if json_file is not None:
+    if file is not None:
         explanation = plan.split.explain(unit)
         placement = plan.place(unit)
         fields = {
@@ -113,7 +113,7 @@ def _explain(plan: "Plan", unit: str, json_file: Path | None) -> None:
             "variant": placement.variant,
             "reason": placement.reason,
         }
-        write_text(json_file, json.dumps(fields, indent=2) + "\n")
+        write_text(file, dumps(fields, indent=2) + "\n")
 
 
 def _write_rule_sql(plan: "Plan", dialect: str) -> str:
@@ -127,11 +127,9 @@ def _write_rule_sql(plan: "Plan", dialect: str) -> str:
     return write_rule_statement(f"select unit_id, {variant} as variant from units", dialect)
 
 
-def _write(frame: "DataFrame", json_file: Path | None) -> None:
-    from abeval.files import write_text
-
-    if json_file is not None:
-        write_text(json_file, frame.to_json(orient="records", indent=2) + "\n")
+def _write(frame: "DataFrame", file: Path | None) -> None:
+    if file is not None:
+        write_text(file, frame.to_json(orient="records", indent=2) + "\n")
     typer.echo(frame.to_csv(index=False), nl=False)
 
 
@@ -141,8 +139,7 @@ def _assign_slots(
     length: str,
     period: tuple[datetime, datetime],
     schedule: "Schedule",
-    json_file: Path | None,
-) -> None:
+) -> "DataFrame":
     import pandas as pd
 
     from abeval.assignment.switchbacks import build_schedule
@@ -154,13 +151,11 @@ def _assign_slots(
         raise ExperimentError(f"--slots {length} does not divide a day", "use such as 2h") from None
     first, second = plan.split.weights
     rows = build_schedule(clusters, (first, second), period, slot_length, plan.split.salt, schedule)
-    _write(pd.DataFrame(rows).astype({"start": str, "end": str}), json_file)
+    return pd.DataFrame(rows).astype({"start": str, "end": str})
 
 
 def _read_ids(file: Path, column: str | None) -> tuple[list[str], str]:
     """Read the ids as text, and the name of their column."""
-    import csv
-
     from abeval.experiment.problems import suggest_name
 
     try:

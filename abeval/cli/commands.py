@@ -3,7 +3,6 @@
 The lines below `Examples:` end the help of a command; a test runs them.
 """
 
-from collections.abc import Callable
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -15,6 +14,7 @@ from abeval.cli.options import (
     JSON,
     NEEDED,
     REPORT,
+    Flag,
     Reads,
     command_from_method,
     flag,
@@ -22,6 +22,7 @@ from abeval.cli.options import (
     parse_pairs,
 )
 from abeval.errors import ExperimentError
+from abeval.files import resolve_path
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,38 +34,22 @@ _Ties = Literal["item", "text", "position"]
 _NoRelevant = Literal["drop", "zero", "one"]
 
 
-def _default_to(*default: object) -> Callable[[list[object] | None], tuple[object, ...]]:
-    return lambda typed: tuple(typed or default)
-
-
-def _parse_fraction(text: str | None) -> float | None:
+def _parse_fraction(text: str) -> float:
     """Read `1%` or `0.01` as a number."""
-    if text is None:
-        return None
     try:
         return float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         raise ExperimentError(f"--mde: {text!r} is not a number such as 1% or 0.01") from None
 
 
-def _load_other_experiments(
-    options: list[str] | None,
-) -> "dict[str, LoadedExperiment | pd.Series[str]]":
+def _load_other_experiments(options: list[str]) -> "dict[str, LoadedExperiment | pd.Series[str]]":
     """Read `NAME=FILE` pairs: experiment files, or tables of units and variants."""
     from abeval.api import load
     from abeval.assignment.plan import read_assignment
 
-    entries = parse_pairs("--against", options or (), "NAME=FILE", "other_experiment=units.csv")
+    entries = parse_pairs("--against", options, "NAME=FILE", "other_experiment=units.csv")
     files = {name: Path(file) for name, file in entries.items()}
     return {n: load(f) if is_toml(f) else read_assignment(f) for n, f in files.items()}
-
-
-def _resolve_path_option(file: Path | None) -> Path | None:
-    """Make a path absolute."""
-    from abeval.files import resolve_path
-
-    # The API would read it from the experiment's folder, the command line from the current one.
-    return None if file is None else resolve_path(file)
 
 
 def _parse_cutoffs(text: str) -> list[int]:
@@ -74,28 +59,41 @@ def _parse_cutoffs(text: str) -> list[int]:
         raise ExperimentError(f"--k: {text!r} is not like 1,5,10") from None
 
 
-def _parse_cutoff_options(texts: list[str] | None) -> list[int | str]:
+def _parse_cutoff_options(texts: list[str]) -> list[int | str]:
     """Read cut-offs such as `1,5,10`; keep `NAME: EXPRESSION` as it is."""
     read: list[int | str] = []
-    for text in texts or ["1,5,10"]:
+    for text in texts:
         read += [text] if ":" in text else _parse_cutoffs(text)
     return read
 
 
-def _parse_parts(texts: list[str] | None) -> dict[str, str] | None:
+def _parse_parts(texts: list[str]) -> dict[str, str]:
     """Read `NAME: EXPRESSION` pairs."""
     parts = {}
-    for text in texts or ():
+    for text in texts:
         name, colon, expression = (part.strip() for part in text.partition(":"))
         # `a::int = 1` is a cast without a name, not a part called `a`.
         if not colon or not name or not expression or expression.startswith(":"):
             what = f"--where: {text!r} is not NAME: EXPRESSION"
             raise ExperimentError(what, 'such as --where "random: is_random = 1"')
         parts[name] = expression
-    return parts or None
+    return parts
 
 
 _metrics = partial(flag, "metric", list[str], to="metrics")
+_METRICS = _metrics("A metric; repeat for more. Default: the whole scorecard.")
+_OFFLINE_METRICS = _metrics("A metric, such as ndcg@10\\[exp]; repeat for more.")
+_WIDTHS = "Days of a rolling window; repeat for more. Default: 3 and 7."
+
+
+def _column(name: str, text: str) -> Flag:
+    return flag(name, str, text, metavar="COLUMN")
+
+
+def _file(name: str, text: str) -> Flag:
+    # The API would read it from the experiment's folder, the command line from the current one.
+    return flag(name, Path, text, read=resolve_path, marks=[Reads()], metavar="FILE")
+
 
 power = command_from_method(
     "power",
@@ -113,8 +111,6 @@ power = command_from_method(
     _metrics("A metric; repeat for more. Default: goals and guardrails."),
     *(ALL, JSON),
 )
-
-_METRICS = _metrics("A metric; repeat for more. Default: the whole scorecard.")
 
 aa = command_from_method(
     "aa",
@@ -134,7 +130,7 @@ def _run_windows_and_replays(
     loaded: "LoadedExperiment",
     **keywords: Any,  # noqa: ANN401 (keywords of the method)
 ) -> tuple[object, object]:
-    replays = {name: keywords[name] for name in ("metrics", "step")}
+    replays = {name: value for name, value in keywords.items() if name in ("metrics", "step")}
     return loaded.windows(**keywords), loaded.aa(**replays)
 
 
@@ -149,15 +145,9 @@ windows = command_from_method(
     abeval windows experiment.toml --metric ctr --by weekday
     """,
     _METRICS,
-    flag(
-        "width",
-        list[int],
-        "Days of a rolling window; repeat for more. Default: 3 and 7.",
-        to="widths",
-        read=_default_to(3, 7),
-    ),
+    flag("width", list[int], _WIDTHS, to="widths"),
     flag("look", list[int], "Day of a planned look; repeat for more.", to="looks"),
-    flag("by", list[By], "Also effects by hour or weekday; repeat for both.", read=_default_to()),
+    flag("by", list[By], "Also effects by hour or weekday; repeat for both."),
     *(ALL, JSON, REPORT),
     for_page=_run_windows_and_replays,
 )
@@ -192,41 +182,15 @@ off_policy = command_from_method(
     """,
     flag("source", str, "The variant whose log is used.", NEEDED, "--from"),
     flag("to", str, "The variant whose policy is evaluated.", metavar="VARIANT"),
-    flag(
-        "probability",
-        str,
-        "Or a column with the policy's probability of the logged item.",
-        metavar="COLUMN",
-    ),
-    flag(
-        "policy",
-        Path,
-        "Or a file with item_id, position and probability.",
-        read=_resolve_path_option,
-        marks=[Reads()],
-        metavar="FILE",
-    ),
-    flag("reward", str, "Reward column, instead of the click.", metavar="COLUMN"),
-    flag(
-        "clip",
-        list[float],
-        "Cap of clipped IPS; repeat for more. Default: 10.",
-        read=_default_to(10.0),
-    ),
-    flag(
-        "switch",
-        list[float],
-        "Threshold of SwitchDR; repeat for more. Default: 10.",
-        read=_default_to(10.0),
-    ),
-    flag(
-        "shrink", list[float], "λ of DRos; repeat for more. Default: 100.", read=_default_to(100.0)
-    ),
+    _column("probability", "Or a column with the policy's probability of the logged item."),
+    _file("policy", "Or a file with item_id, position and probability."),
+    _column("reward", "Reward column, instead of the click."),
+    flag("clip", list[float], "Cap of clipped IPS; repeat for more. Default: 10."),
+    flag("switch", list[float], "Threshold of SwitchDR; repeat for more. Default: 10."),
+    flag("shrink", list[float], "λ of DRos; repeat for more. Default: 100."),
     flag("min_ess", float, "Effective sample size below which nothing is estimated.", 100.0),
     *(ALL, JSON, REPORT),
 )
-
-_OFFLINE_METRICS = _metrics("A metric, such as ndcg@10\\[exp]; repeat for more.")
 
 
 def _replay_beside_gap(
@@ -300,14 +264,7 @@ agree = command_from_method(
     abeval agree experiment.toml --all --json agreement.json
     """,
     flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_parse_cutoffs),
-    flag(
-        "history",
-        Path,
-        "Past experiments, which say what was promised where the logs cannot.",
-        read=_resolve_path_option,
-        marks=[Reads()],
-        metavar="FILE",
-    ),
+    _file("history", "Past experiments, which say what was promised where the logs cannot."),
     *(_OFFLINE_METRICS, ALL, JSON, REPORT),
     widened_by="metric",
 )

@@ -3,18 +3,18 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from typer import Argument, Option
 
 from abeval.cli import options
 
 _File = Annotated[
     Path,
-    typer.Option("--history", help="The history: a .parquet or .duckdb file.", metavar="FILE"),
+    Option("--history", help="The history: a .parquet or .duckdb file.", metavar="FILE"),
     options.Reads(),
 ]
 _Written = Annotated[
     Path,
-    options.output_file("--history", "The .parquet or .duckdb file; created if missing."),
+    options.output_file(help="The .parquet or .duckdb file; created if missing."),
     options.Writes(),
 ]
 
@@ -22,7 +22,7 @@ _Written = Annotated[
 def add(
     results: Annotated[
         list[Path],
-        typer.Argument(
+        Argument(
             help="JSON of one experiment: of analyze or report; of agree, replay.",
             metavar="JSON",
         ),
@@ -31,12 +31,12 @@ def add(
     history: _Written,
     shipped: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             help="The variant that was shipped, or none; repeat for more. Default: the verdict's.",
             metavar="VARIANT",
         ),
     ] = None,
-    json_file: options.JsonFile = None,
+    json: options.JsonFile = None,
 ) -> None:
     """Add the results of one experiment; adding them twice changes nothing.
 
@@ -50,26 +50,26 @@ def add(
 
     # `none` alone says that nothing was shipped.
     shipped_variants = [] if shipped == ["none"] else shipped
-    options.show(History(history).add(*results, shipped=shipped_variants), json_file)
+    options.show(History(history).add(*results, shipped=shipped_variants), json)
 
 
 def report(
     history: _File,
     metric: Annotated[
         list[str] | None,
-        typer.Option(help="An online metric; repeat for more. Default: goals and guardrails."),
+        Option(help="An online metric; repeat for more. Default: goals and guardrails."),
     ] = None,
     offline: Annotated[
         list[str] | None,
-        typer.Option(help="An offline metric; repeat for more. Default: those most quoted."),
+        Option(help="An offline metric; repeat for more. Default: those most quoted."),
     ] = None,
     holdout: Annotated[
         Path | None,
-        typer.Option(help="An experiment file with [holdout]: what did its period gain?"),
+        Option(help="An experiment file with [holdout]: what did its period gain?"),
         options.Reads(is_experiment=options.is_toml),
     ] = None,
     show_all: options.Whole = False,
-    json_file: options.JsonFile = None,
+    json: options.JsonFile = None,
     report: options.ReportFile = None,
 ) -> None:
     """Say which metric predicts which, how often each moves, and what was really gained.
@@ -83,4 +83,4 @@ def report(
 
     loaded = None if holdout is None else load(holdout)
     result = History(history).report(metrics=metric, offline=offline, holdout=loaded)
-    options.show(result, json_file, report, show_all=show_all)
+    options.show(result, json, report, show_all=show_all)

@@ -5,7 +5,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
+from typer import Argument, Option
 
 from abeval.bounds import MAX_THREADS
 from abeval.errors import (
@@ -23,6 +24,8 @@ from abeval.errors import (
     explain_error,
     translate_message,
 )
+from abeval.files import check_writable, write_text
+from abeval.progress import show_progress
 from abeval.signals import exit_code
 
 if TYPE_CHECKING:
@@ -124,25 +127,21 @@ class Reads(NamedTuple):
 
 
 class Writes(NamedTuple):
-    """Mark an option or argument as a file to write.
+    """Mark an option as a file to write.
 
     `check` raises what else writing the file would raise.
     """
 
-    name: str = ""
     check: Callable[[Path], None] = lambda _: None
 
 
 def find_file_params(command: Command) -> Mapping[str, tuple[str, Reads | Writes]]:
-    """Find the parameters that name files: their flag in messages and their mark."""
+    """Find the parameters that name files: their name in messages and their mark."""
     marks = {}
     for name, parameter in inspect.signature(command).parameters.items():
-        noted = getattr(parameter.annotation, "__metadata__", ())
-        for mark in (item for item in noted if isinstance(item, Reads | Writes)):
-            flags = [
-                item.default for item in noted if isinstance(getattr(item, "default", None), str)
-            ]
-            marks[name] = (mark.name or [*flags, f"--{name.replace('_', '-')}"][0], mark)
+        for mark in getattr(parameter.annotation, "__metadata__", ()):
+            if isinstance(mark, Reads | Writes):
+                marks[name] = (getattr(mark, "name", "") or f"--{name}", mark)
     return marks
 
 
@@ -154,36 +153,40 @@ def protect_inputs(command: Command) -> Command:
     marks = find_file_params(command)
     parameters = inspect.signature(command).parameters
     # Some commands have a time limit of their own.
-    extra = [_DEBUG, *([] if "time_limit" in parameters else [_TIME_LIMIT])]
+    extra = [flag for flag in (_DEBUG, _TIME_LIMIT) if flag.name not in parameters]
 
-    def run_limited(time_limit: float | None = None, **values: Any) -> None:  # noqa: ANN401
-        if time_limit is None:
-            command(**values)
-            return
-        from abeval.engines.duckdb_connection import limit_time as limit_queries
-
-        with limit_queries(time_limit):
-            command(**values)
-
-    execute = command if "time_limit" in parameters else run_limited
-
-    def run(debug: bool = False, **values: Any) -> None:  # noqa: ANN401 (typer's values)
-        to_stdout = values.get("json_file") == _STDOUT
-        _check_files(marks, {**values, "json_file": None} if to_stdout else values)
-        if not to_stdout:
-            execute(**values)
-            return
-        with TemporaryDirectory() as folder:
-            file = Path(folder) / "result.json"
-            try:
-                with redirect_stdout(StringIO()):
-                    execute(**{**values, "json_file": file})
-            finally:
-                # Also before an exit code of `--gate`.
-                if file.exists():
-                    typer.echo(file.read_text(encoding="utf-8"), nl=False)
+    def run(**values: Any) -> None:  # noqa: ANN401 (typer's values)
+        options = {flag.name: values.pop(flag.name) for flag in extra}
+        to_stdout = values.get("json") == _STDOUT
+        _check_files(marks, values | {"json": None} if to_stdout else values)
+        with _limit_time(options.get("time_limit")):
+            if to_stdout:
+                _print_json_alone(partial(command, **values))
+            else:
+                command(**values)
 
     return _copy_signature(run, command, [*parameters.values(), *extra])
+
+
+def _limit_time(seconds: float | None) -> AbstractContextManager[None]:
+    if seconds is None:
+        return nullcontext()
+    from abeval.engines.duckdb_connection import limit_time
+
+    return limit_time(seconds)
+
+
+def _print_json_alone(command: Command) -> None:
+    """Print the JSON that a command writes, and nothing of what it prints."""
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "result.json"
+        try:
+            with redirect_stdout(StringIO()):
+                command(json=file)
+        finally:
+            # Also before an exit code of `--gate`.
+            if file.exists():
+                typer.echo(file.read_text(encoding="utf-8"), nl=False)
 
 
 def _check_files(
@@ -195,7 +198,6 @@ def _check_files(
     written = [(name, mark, file) for name, mark, file in files if isinstance(mark, Writes)]
     if not written:
         return
-    from abeval.files import check_writable
     from abeval.logs.outputs import check_apart
 
     # A long run must not fail at its end.
@@ -228,9 +230,8 @@ def parse_output_path(text: str) -> Path:
     return Path(text)
 
 
-def output_file(flag: str, text: str) -> Any:  # noqa: ANN401 (typer's own type is Any)
-    """Make an option that names a file to write."""
-    return typer.Option(flag, help=text, metavar="FILE", parser=parse_output_path)
+output_file = partial(Option, metavar="FILE", parser=parse_output_path)
+"""Makes an option that names a file to write."""
 
 
 def check_page(file: Path) -> None:
@@ -274,22 +275,32 @@ def _is_no_table(file: Path) -> bool:
     return not is_table(file) and file.is_file()
 
 
-ReportFile = Annotated[
-    Path | None, output_file("--report", "Write the HTML report."), Writes(check=check_page)
-]
 JsonFile = Annotated[
-    Path | None, output_file("--json", "Write the result as JSON; - is stdout."), Writes()
+    Path | None, output_file(help="Write the result as JSON; - is stdout."), Writes()
 ]
-Whole = Annotated[
-    bool, typer.Option("--all", help="Print every metric and column, not only the main ones.")
+ReportFile = Annotated[
+    Path | None, output_file(help="Write the HTML report."), Writes(check=check_page)
 ]
-
-
 ResultFiles = Annotated[
     list[Path],
-    typer.Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
+    Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
     Reads("the file to report"),
 ]
+Whole = Annotated[
+    bool, Option("--all", help="Print every metric and column, not only the main ones.")
+]
+
+READ = (
+    "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, header=, format=; "
+    "repeatable."
+)
+
+
+def parse_read_options(texts: Sequence[str]) -> dict[str, str]:
+    """Parse the `KEY=VALUE` pairs of `--read`."""
+    read = parse_pairs("--read", texts, "KEY=VALUE", "encoding=cp1251")
+    # A shell cannot easily pass a tab: it is typed as backslash and t.
+    return {key: value.replace("\\t", "\t") for key, value in read.items()}
 
 
 class Flag(NamedTuple):
@@ -298,19 +309,6 @@ class Flag(NamedTuple):
     parameter: inspect.Parameter
     keyword: str = ""
     read: Callable[[Any], object] = lambda value: value
-
-
-READ = (
-    "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, header=, format=; "
-    "repeatable."
-)
-
-
-def parse_read_options(texts: Sequence[str] | None) -> dict[str, str]:
-    """Parse the `KEY=VALUE` pairs of `--read`."""
-    read = parse_pairs("--read", texts or (), "KEY=VALUE", "encoding=cp1251")
-    # A shell cannot easily pass a tab: it is typed as backslash and t.
-    return {key: value.replace("\\t", "\t") for key, value in read.items()}
 
 
 NEEDED = inspect.Parameter.empty
@@ -333,7 +331,9 @@ def flag(
     `kind` is the type of the value, `spellings` replace `--name`, `read` turns what was typed into
     the value of the API, and `settings` go to `typer.Option`.
     """
-    option = typer.Option(*spellings, help=text, **settings)
+    # A switch that is off has no second spelling to turn it off.
+    spellings = spellings or ((f"--{name}",) if default is False else ())
+    option = Option(*spellings, help=text, **settings)
     value_type = kind if default is not None else kind | None
     return Flag(_parameter(name, Annotated[value_type, option, *marks], default), to or name, read)
 
@@ -344,18 +344,12 @@ def _parameter(name: str, annotation: object, default: object = None) -> inspect
 
 
 ALL = Flag(_parameter("whole", Whole, default=False))
-JSON = Flag(_parameter("json_file", JsonFile))
+JSON = Flag(_parameter("json", JsonFile))
 REPORT = Flag(_parameter("report", ReportFile))
-_DEBUG = _parameter(
-    "debug",
-    Annotated[bool, typer.Option("--debug", help="Show the traceback of an unforeseen error.")],
-    default=False,
+_DEBUG, _TIME_LIMIT = (
+    flag("debug", bool, "Show the traceback of an unforeseen error.", False).parameter,
+    flag("time_limit", float, "Seconds after which queries end.", min=0.1).parameter,
 )
-_TIME_LIMIT = _parameter(
-    "time_limit",
-    Annotated[float | None, typer.Option(help="Seconds after which queries end.", min=0.1)],
-)
-
 
 _engine_flag = partial(flag, rich_help_panel="Engine")
 _SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
@@ -377,19 +371,14 @@ def add_engine_flags(
     load: Callable[[Any, dict[str, Any]], "LoadedExperiment"] | None = None,
     flags: Sequence[Flag] = (),
     text: str = "The experiment file (TOML).",
-    *,
-    is_needed: bool = True,
 ) -> Command:
-    """Turn a command on a loaded experiment into one on its file, with `flags` and engine flags.
+    """Turn a command on a loaded experiment into one on its file, with engine flags.
 
-    `load` gets the file and all values, and may remove some that the command does not take. Without
-    it, the file is that of an experiment.
+    `load` gets the file, which may be None, and all values, and may remove some that the command
+    does not take. Without it, the file is that of an experiment.
     """
 
-    def run(
-        experiment: Path | None = None,
-        **values: Any,  # noqa: ANN401 (typer's values)
-    ) -> None:
+    def run(experiment: Path | None = None, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         from abeval.api import load as load_file
 
         entered = {option.keyword: values.pop(option.parameter.name) for option in _ENGINE}
@@ -401,10 +390,9 @@ def add_engine_flags(
         command(loaded, **values)
 
     reads = Reads("the experiment file", is_experiment=_is_no_table)
-    kind, default = (Path, NEEDED) if is_needed else (Path | None, None)
-    file = _parameter("experiment", Annotated[kind, typer.Argument(help=text), reads], default)
-    options = (option.parameter for option in (*flags, *_ENGINE))
-    return _copy_signature(run, command, [file, *options])
+    kind, default = (Path | None, None) if load else (Path, NEEDED)
+    file = _parameter("experiment", Annotated[kind, Argument(help=text), reads], default)
+    return _copy_signature(run, command, [file, *(f.parameter for f in (*flags, *_ENGINE))])
 
 
 def command_from_method(
@@ -416,15 +404,16 @@ def command_from_method(
 ) -> Command:
     """Make a command that calls a method of the experiment of a file and shows the result.
 
-    The option `widened_by` shows all columns, as `--all` does. Where a page is asked for,
-    `for_page` computes the result and what the page shows beside it.
+    The method's own default stands for what is not given. The option `widened_by` shows all
+    columns, as `--all` does. Where a page is asked for, `for_page` computes the result and what the
+    page shows beside it.
     """
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
-        from abeval.progress import show_progress
         from abeval.results import codes
 
-        arguments = {f.keyword: f.read(values[f.parameter.name]) for f in flags if f.keyword}
+        given = [f for f in flags if f.keyword and values[f.parameter.name] is not None]
+        arguments = {f.keyword: f.read(values[f.parameter.name]) for f in given}
         page = values.get("report")
         with show_progress(f"{method} page" if for_page and page else method) as step:
             if for_page and page:
@@ -436,7 +425,7 @@ def command_from_method(
         # Results that carry the questions print the warning themselves.
         if (questions := loaded.experiment.questions) and not getattr(result, "questions", ()):
             typer.echo(f"DRAFT: {codes.open_questions(questions)}", err=True)
-        show(result, values["json_file"], page, *more, show_all=show_all)
+        show(result, values["json"], page, *more, show_all=show_all)
 
     run.__name__, run.__doc__ = method, text
     return add_engine_flags(run, flags=flags)
@@ -444,8 +433,6 @@ def command_from_method(
 
 def write_json(file: Path | None, result: "Record") -> None:
     """Write a result as JSON, if a file is given."""
-    from abeval.files import write_text
-
     if file is not None:
         write_text(file, result.to_json())
 
@@ -463,7 +450,7 @@ def open_console() -> "Console":
 
 def show(
     result: Any,  # noqa: ANN401 (every kind of result)
-    json_file: Path | None,
+    json: Path | None,
     page: Path | None = None,
     *extra: object,
     show_all: bool = False,
@@ -471,7 +458,7 @@ def show(
     """Write a result as JSON and page if files are given, and print its tables."""
     from abeval.report.terminal import print_brief
 
-    write_json(json_file, result)
+    write_json(json, result)
     if page is not None:
         from abeval.results.study import build_study
 

@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
+from typer import Argument, Option
 
 from abeval.bounds import MAX_IMPRESSIONS
 from abeval.cli import options
 from abeval.errors import ExperimentError
+from abeval.files import resolve_path, write_bytes, write_text
+from abeval.progress import show_progress
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -55,7 +58,7 @@ def metrics() -> None:
 def schema(
     of: Annotated[
         Literal["experiment", "result"],
-        typer.Argument(help="The experiment file, or the JSON of an analysis."),
+        Argument(help="The experiment file, or the JSON of an analysis."),
     ] = "experiment",
 ) -> None:
     """Print the JSON Schema of the experiment file or of the result, for editors and programs.
@@ -92,29 +95,29 @@ def slack(files: options.ResultFiles) -> None:
 
 def sql(
     name: Annotated[
-        str | None, typer.Argument(help="A query, such as 4_metrics/gauc; or an experiment file.")
+        str | None, Argument(help="A query, such as 4_metrics/gauc; or an experiment file.")
     ] = None,
     metric: Annotated[
-        str | None, typer.Argument(help="A metric of the experiment: write the SQL of its value.")
+        str | None, Argument(help="A metric of the experiment: write the SQL of its value.")
     ] = None,
     dialect: Annotated[
         str,
-        typer.Option(
+        Option(
             help="duckdb, spark, postgres, clickhouse, bigquery, snowflake or databricks; of "
             "queries duckdb or spark."
         ),
     ] = "duckdb",
     views: Annotated[
-        bool, typer.Option("--views", help="Write the views over the logs that queries read.")
+        bool, Option("--views", help="Write the views over the logs that queries read.")
     ] = False,
     database: Annotated[
         Path | None,
-        typer.Option(help="A DuckDB file to write these views to.", metavar="FILE"),
+        Option(help="A DuckDB file to write these views to.", metavar="FILE"),
         options.Writes(),
     ] = None,
     sums: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             help="Write one statement of all sums of this experiment, for its tables there.",
             metavar="FILE",
         ),
@@ -122,7 +125,7 @@ def sql(
     ] = None,
     connect: Annotated[
         str | None,
-        typer.Option(help="The warehouse that tells the tables' columns.", metavar="URI"),
+        Option(help="The warehouse that tells the tables' columns.", metavar="URI"),
     ] = None,
 ) -> None:
     """Print the SQL of a metric of an experiment; a query of the analysis, or the names of all.
@@ -178,7 +181,6 @@ def _write_database(file: Path, database: Path) -> None:
 
     from abeval.engines.duckdb_connection import open_database
     from abeval.engines.sources import find_readable_files
-    from abeval.files import write_bytes
     from abeval.table.metric_sql import write_view_statements
 
     experiment = _load_experiment(file)
@@ -218,21 +220,19 @@ def _write_sums(file: Path, dialect: str, uri: str | None) -> str:
 def simulate(
     directory: Annotated[
         Path,
-        typer.Argument(
-            help="Folder to write to; created if missing.", parser=options.parse_output_path
-        ),
+        Argument(help="Folder to write to; created if missing.", parser=options.parse_output_path),
     ],
     impressions: Annotated[
         int,
-        typer.Option(help="Number of impressions, including the pre-period.", max=MAX_IMPRESSIONS),
+        Option(help="Number of impressions, including the pre-period.", max=MAX_IMPRESSIONS),
     ] = 200_000,
-    seed: Annotated[int, typer.Option(help="Random seed.", min=0)] = 7,
+    seed: Annotated[int, Option(help="Random seed.", min=0)] = 7,
     past: Annotated[
-        int, typer.Option(help="Small experiments that came before, in past/.", min=0, max=100)
+        int, Option(help="Small experiments that came before, in past/.", min=0, max=100)
     ] = 0,
     design: Annotated[
         Literal["ab", "clusters", "interleaving", "switchback"],
-        typer.Option(help="An A/B test; or a small log of stores, shared lists, cities in turn."),
+        Option(help="An A/B test; or a small log of stores, shared lists, cities in turn."),
     ] = "ab",
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
@@ -242,7 +242,6 @@ def simulate(
     abeval tools simulate lists --design interleaving
     """
     from abeval import simulate as worlds
-    from abeval.progress import show_progress
 
     if design != "ab" and (past or impressions != worlds.DEFAULT_IMPRESSIONS):
         raise ExperimentError(f"--design {design} has one size, and no past", "give --seed alone")
@@ -262,11 +261,11 @@ def simulate(
 def mcp(
     folders: Annotated[
         list[Path],
-        typer.Argument(help="Folders that may be read.", metavar="FOLDER..."),
+        Argument(help="Folders that may be read.", metavar="FOLDER..."),
         options.Reads("the folder"),
     ],
     time_limit: Annotated[
-        float, typer.Option(help="Seconds after which the queries of a call end.", min=0.1)
+        float, Option(help="Seconds after which the queries of a call end.", min=0.1)
     ] = 120.0,
 ) -> None:
     """Serve assistants over the Model Context Protocol, on stdin and stdout; nothing is written.
@@ -282,14 +281,14 @@ def mcp(
 
 def init(
     files: Annotated[
-        list[Path], typer.Argument(help="Files of a log or table."), options.Reads("the files")
+        list[Path], Argument(help="Files of a log or table."), options.Reads("the files")
     ],
     output: Annotated[
         Path,
-        typer.Option(help="The experiment file to write; it must not be there."),
+        Option(help="The experiment file to write; it must not be there."),
         options.Writes(),
     ] = Path("experiment.toml"),
-    read: Annotated[list[str] | None, typer.Option(help=options.READ, metavar="KEY=VALUE")] = None,
+    read: Annotated[list[str] | None, Option(help=options.READ, metavar="KEY=VALUE")] = None,
 ) -> None:
     """Look at files, guess what their columns are, and write an experiment file with comments.
 
@@ -298,18 +297,17 @@ def init(
     abeval init impressions/ clicks.csv --output log.toml
     """
     from abeval.drafts.run import draft_files
-    from abeval.files import write_text
 
     if output.exists():
         raise ExperimentError(f"{output} is there already", "name another file with --output")
-    draft = draft_files(files, output.parent, _name(files[0]), options.parse_read_options(read))
+    draft = draft_files(
+        files, output.parent, _name(files[0]), options.parse_read_options(read or ())
+    )
     write_text(output, draft.text)
     _print(draft, output)
 
 
 def _name(file: Path) -> str:
-    from abeval.files import resolve_path
-
     name = resolve_path(file).parent.name if file.stem.isdigit() else file.name.split(".")[0]
     return name or "experiment"
 
