@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from abeval.errors import AbevalError, ExperimentError
-from abeval.locks import is_still, release, take
+from abeval.locks import open_locked, release
 from abeval.signals import defer_signals
 
 
@@ -31,8 +31,17 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_bytes(path: Path, data: bytes) -> Path:
     """Write bytes atomically, as `write_text` does."""
+    stream = _find_stream_descriptor(path)
     try:
-        _write(path, data)
+        if stream is not None:
+            sys.stdout.flush()
+            # As it is open: another user's, or a file that has a place to go on.
+            with open(stream, "wb", closefd=False) as file:
+                file.write(data)
+        elif _is_device(path):
+            path.write_bytes(data)
+        else:
+            _replace(resolve_path(path), data)
     except OSError as error:
         raise AbevalError(*_explain(path, error)) from error
     return path
@@ -82,18 +91,16 @@ def check_writable(path: Path) -> None:
     """Refuse a file that cannot be written, before long work."""
     if _find_stream_descriptor(path) is not None:
         return
+    folder = resolve_path(path).parent
     try:
-        mode = _find_file_mode(path)
+        if _is_device(path):
+            allowed = os.access(path, os.W_OK)
+        else:
+            allowed = not path.is_dir() and folder.is_dir() and os.access(folder, os.W_OK)
+        if not allowed:
+            raise PermissionError("not writable")
     except OSError as error:
         raise AbevalError(*_explain(path, error)) from error
-    folder = resolve_path(path).parent
-    if _is_device(mode):
-        allowed = os.access(path, os.W_OK)
-    else:
-        is_folder = mode is not None and stat.S_ISDIR(mode)
-        allowed = not is_folder and folder.is_dir() and os.access(folder, os.W_OK)
-    if not allowed:
-        raise AbevalError(*_explain(path, PermissionError("not writable")))
 
 
 def _find_stream_descriptor(path: Path) -> int | None:
@@ -107,18 +114,13 @@ def _find_stream_descriptor(path: Path) -> int | None:
 _STREAM = re.compile(r"/(?:dev|proc/self)/(stdout|stderr|fd/(\d+))")
 
 
-def _find_file_mode(path: Path) -> int | None:
-    """Return the mode of a path; None if nothing is there."""
+def _is_device(path: Path) -> bool:
+    """Tell whether a path is a device or a pipe: to replace one would remove it."""
     try:
-        return path.stat().st_mode
+        mode = path.stat().st_mode
     except FileNotFoundError:
-        return None
-
-
-def _is_device(mode: int | None) -> bool:
-    """Tell whether a path is a device or a pipe."""
-    # Devices and pipes are written directly: replacing one would remove it.
-    return mode is not None and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 _DRAFT = ".abeval-"
@@ -128,24 +130,13 @@ _UNLINKED = getattr(os, "O_NOFOLLOW", 0)
 """Flag that refuses to open a link."""
 
 
-def _write(path: Path, data: bytes) -> None:
-    stream = _find_stream_descriptor(path)
-    if stream is not None:
-        sys.stdout.flush()
-        # As it is open: it may be another user's, and where it is a file, it has a place to go on.
-        with open(stream, "wb", closefd=False) as file:
-            file.write(data)
-        return
-    if _is_device(_find_file_mode(path)):
-        path.write_bytes(data)
-        return
-    target = resolve_path(path)
-    _sweep_drafts(target.parent)
-    with defer_signals():
-        _replace(target, data)
-
-
+@defer_signals()
 def _replace(target: Path, data: bytes) -> None:
+    """Replace a file by a draft in its folder; remove the drafts that killed runs left there."""
+    for left in target.parent.glob(_DRAFT + "[0-9a-f]" * 16):
+        with suppress(OSError):
+            if (descriptor := open_locked(left, os.O_RDONLY | _UNLINKED)) is not None:
+                release(descriptor, partial(left.unlink, missing_ok=True))
     draft, descriptor = _create_draft(target)
     try:
         with os.fdopen(descriptor, "wb") as file:
@@ -171,24 +162,12 @@ def _create_draft(target: Path) -> tuple[Path, int]:
     while True:
         draft = target.parent / f"{_DRAFT}{secrets.token_hex(8)}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-        descriptor = os.open(draft, flags, 0o666 if mode is None else mode)
+        descriptor = open_locked(draft, flags, 0o666 if mode is None else mode)
         # Another run may sweep it away before it is locked.
-        if take(descriptor) and is_still(descriptor, draft):
+        if descriptor is not None:
             if mode is not None:
                 draft.chmod(mode)
             return draft, descriptor
-        os.close(descriptor)
-
-
-def _sweep_drafts(folder: Path) -> None:
-    """Remove the drafts that killed runs left in a folder."""
-    for draft in folder.glob(_DRAFT + "[0-9a-f]" * 16):
-        with suppress(OSError):
-            descriptor = os.open(draft, os.O_RDONLY | _UNLINKED)
-            if take(descriptor):
-                release(descriptor, partial(draft.unlink, missing_ok=True))
-            else:
-                release(descriptor)
 
 
 @contextmanager
@@ -201,8 +180,12 @@ def hold_lock(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
     Raises:
         ExperimentError: Another run holds it, or the file cannot be locked.
     """
+    end = time.monotonic() + seconds
     try:
-        descriptor = _take_lock(file, what, time.monotonic() + seconds)
+        while (descriptor := open_locked(file, os.O_RDWR | os.O_CREAT | _UNLINKED)) is None:
+            if time.monotonic() >= end:
+                raise ExperimentError(f"{what} is in use by another run", "wait for it to end")
+            time.sleep(0.05)
     except OSError as error:
         hint = "remove that file if it is a link; use a writable folder, on a disk that has locks"
         why = f"{what} cannot be locked: {error.strerror} ({file})"
@@ -210,24 +193,8 @@ def hold_lock(file: Path, what: str, seconds: float = 0.0) -> Iterator[None]:
     try:
         yield
     finally:
-        if os.fstat(descriptor).st_size:
-            release(descriptor)
-        else:
-            release(descriptor, partial(file.unlink, missing_ok=True))
-
-
-def _take_lock(file: Path, what: str, end: float) -> int:
-    """Take a lock before a deadline; return its open file."""
-    while True:
-        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | _UNLINKED, 0o666)
-        is_free = take(descriptor)
-        # The run that had it may have removed the file in between.
-        if is_free and is_still(descriptor, file):
-            return descriptor
-        os.close(descriptor)
-        if not is_free and time.monotonic() >= end:
-            raise ExperimentError(f"{what} is in use by another run", "wait for it to end")
-        time.sleep(0.0 if is_free else 0.05)
+        is_empty = not os.fstat(descriptor).st_size
+        release(descriptor, partial(file.unlink, missing_ok=True) if is_empty else lambda: None)
 
 
 def _explain(path: Path, error: OSError) -> tuple[str, str]:

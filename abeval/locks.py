@@ -33,6 +33,17 @@ def take(descriptor: int) -> bool:
     return True
 
 
+def open_locked(path: Path, flags: int, mode: int = 0o666) -> int | None:
+    """Open a file and lock it; None if it is locked already, or no longer at its path."""
+    descriptor = os.open(path, flags, mode)
+    with suppress(FileNotFoundError):
+        # Another run may have removed it in between, and made a new one of the same name.
+        if take(descriptor) and os.path.samestat(os.fstat(descriptor), path.stat()):
+            return descriptor
+    os.close(descriptor)
+    return None
+
+
 def release(descriptor: int, remove: Callable[[], object] = lambda: None) -> None:
     """Remove what a locked file stands for, and close the file.
 
@@ -48,12 +59,3 @@ def release(descriptor: int, remove: Callable[[], object] = lambda: None) -> Non
         remove()
     finally:
         os.close(descriptor)
-
-
-def is_still(descriptor: int, path: Path) -> bool:
-    """Tell whether an open file is still the one at its path."""
-    try:
-        # Another run may have removed it, and made a new one of the same name.
-        return os.path.samestat(os.fstat(descriptor), path.stat())
-    except FileNotFoundError:
-        return False

@@ -8,7 +8,7 @@ import weakref
 from contextlib import suppress
 from pathlib import Path
 
-from abeval.locks import is_still, release, take
+from abeval.locks import open_locked, release
 from abeval.signals import defer_signals
 
 _LOCK = "lock"
@@ -37,10 +37,9 @@ def _create_folder(parent: Path, prefix: str) -> tuple[Path, int]:
         folder.mkdir(0o700)
         # Another process may sweep it away before it is locked.
         with suppress(FileNotFoundError):
-            descriptor = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-            if take(descriptor) and is_still(descriptor, folder / _LOCK):
+            descriptor = open_locked(folder / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+            if descriptor is not None:
                 return folder, descriptor
-            os.close(descriptor)
 
 
 def _sweep(parent: Path, prefix: str) -> None:
@@ -53,15 +52,13 @@ def _sweep(parent: Path, prefix: str) -> None:
 
 def _remove_if_dead(folder: Path) -> None:
     try:
-        descriptor = os.open(folder / _LOCK, os.O_RDWR)
+        descriptor = open_locked(folder / _LOCK, os.O_RDWR)
     except FileNotFoundError:
         # Its process was killed, or will make another one, before there was a lock.
         folder.rmdir()
         return
-    if take(descriptor):
+    if descriptor is not None:
         _remove(folder, descriptor)
-    else:
-        os.close(descriptor)
 
 
 def _remove(folder: Path, descriptor: int) -> None:

@@ -171,7 +171,7 @@ def test_a_draft_that_is_swept_away_too_early_is_made_again(
                 draft.unlink()
         return take(descriptor)
 
-    monkeypatch.setattr("abeval.files.take", late)
+    monkeypatch.setattr("abeval.locks.take", late)
     write_text(tmp_path / "a.txt", "whole")
     assert calls == 2
     assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("a.txt", "whole")]
