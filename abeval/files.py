@@ -2,7 +2,6 @@
 
 import os
 import re
-import secrets
 import stat
 import sys
 import time
@@ -160,7 +159,7 @@ def _create_draft(target: Path) -> tuple[Path, int]:
     """Create a draft next to the target, with its mode, open and locked."""
     mode = stat.S_IMODE(target.stat().st_mode) if target.is_file() else None
     while True:
-        draft = target.parent / f"{_DRAFT}{secrets.token_hex(8)}"
+        draft = target.parent / f"{_DRAFT}{os.urandom(8).hex()}"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
         descriptor = open_locked(draft, flags, 0o666 if mode is None else mode)
         # Another run may sweep it away before it is locked.

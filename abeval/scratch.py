@@ -1,7 +1,6 @@
 """Make temporary folders that later runs remove if their run was killed."""
 
 import os
-import secrets
 import shutil
 import tempfile
 import weakref
@@ -33,7 +32,7 @@ class Scratch:
 
 def _create_folder(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
-        folder = parent / f"{prefix}{secrets.token_hex(8)}"
+        folder = parent / f"{prefix}{os.urandom(8).hex()}"
         folder.mkdir(0o700)
         # Another process may sweep it away before it is locked.
         with suppress(FileNotFoundError):

@@ -29,6 +29,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sources import LogSource
 from abeval.inference.aa import replay_aa
 from abeval.inference.compare import Analysis
+from abeval.inference.judge import judge
 from abeval.inference.power import predict_power
 from abeval.logs.files import count_rows_by_file
 from abeval.logs.mapping import LogColumns
@@ -44,7 +45,6 @@ from abeval.offline.replay import (
     replay,
     split_keywords,
 )
-from abeval.pipeline import judge_aggregates
 from abeval.results.agreement import Agreement
 from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, select_metrics
@@ -163,7 +163,8 @@ def analyze_with_outlook(run: Run, collected: Collected, daily: DailyLogs | None
     experiment, metrics = run.experiment, find_metrics_by_name(run.experiment)
     growths, none = _try_to_make("growth by day", find_growth_by_metric, collected, metrics, daily)
     outlook = predict_power(Analysis(experiment, metrics, collected.aggregates), growths or {})
-    analysis = judge_aggregates(experiment, collected.aggregates, run.step)
+    run.step("inference")
+    analysis = judge(experiment, metrics, collected.aggregates)
     return Study(analysis=analysis, outlook=outlook, left_out=none)
 
 
@@ -229,11 +230,13 @@ def _replay_and_agree(
     def columns(log: LogColumns) -> list[str]:
         return [name for choose in choices for name in choose(log)]
 
-    collected = collect_prepared(run, find_metrics_by_name(experiment), extra=columns)
+    metrics = find_metrics_by_name(experiment)
+    collected = collect_prepared(run, metrics, extra=columns)
     replayed, offline, _ = _replay_models(run, collected.logs.schema, options, scoring)
     if replayed is None:
         return None
     if offline is None or offline.replay is None:
         return replayed, None
-    result = judge_aggregates(experiment, collected.aggregates, run.step)
+    run.step("inference")
+    result = judge(experiment, metrics, collected.aggregates)
     return replayed, build_agreement(result, offline, experiment)

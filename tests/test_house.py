@@ -25,7 +25,7 @@ ORDER = (
     ("api",),
     ("table",),
     ("study", "brief", "slack"),
-    ("report", "pipeline"),
+    ("report",),
     ("agreement",),
     ("time", "interleaving", "history"),
     ("inference", "offline", "off_policy", "audit", "drafts"),

@@ -66,7 +66,7 @@ OTHERS = {
 }
 """Rooms and modules that most commands do without."""
 
-JUDGING = {".pipeline", ".inference.judge", ".inference.scorecard", ".inference.verdict"}
+JUDGING = {".inference.judge", ".inference.scorecard", ".inference.verdict"}
 
 WITHOUT = {
     "analyze": {*HEAVY, *OTHERS, ".time", ".results.windows", ".results.power"},

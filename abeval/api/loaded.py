@@ -18,8 +18,10 @@ from abeval.progress import ignore_step
 if TYPE_CHECKING:
     import pandas as pd
 
+    from abeval.aggregates.aggregates import Aggregates
     from abeval.assignment.draws import Rule
     from abeval.engines.sql import Engine
+    from abeval.metrics.definition import Metric
     from abeval.offline.replay import ReplayKeywords
     from abeval.results.agreement import Agreement
     from abeval.results.analysis import CheckResult, Pairwise, Result
@@ -102,7 +104,7 @@ class LoadedExperiment:
             LogError: A log is missing, unreadable, or not what the file says.
             QueryError: The engine could not run a query.
         """
-        result = self._analyze(connect, inputs)
+        result = self._judge(connect, inputs)
         if history is None:
             return result
         from abeval.history.history import read_past
@@ -110,22 +112,36 @@ class LoadedExperiment:
 
         return shrink_worth(result, read_past(Path(history)))
 
-    def _analyze(self, connect: str | None, inputs: Inputs) -> "Result":
+    def _judge(self, connect: str | None, inputs: Inputs) -> "Result":
+        step = inputs.get("step") or ignore_step
         if connect is not None and self.experiment.interleaving is None:
             from abeval.table.warehouse import analyze_in_warehouse
 
             if extra_inputs := [name for name in inputs if name != "step"]:
                 what = f"connect sums in a warehouse, which has no {', '.join(extra_inputs)}"
                 raise ExperimentError(what, "give one of them")
-            return analyze_in_warehouse(self.experiment, connect, inputs.get("step") or ignore_step)
+            return analyze_in_warehouse(self.experiment, connect, step)
+        from abeval.inference.judge import judge
+
+        metrics = find_metrics_by_name(self.experiment)
+        # The engine then gives back its memory: statistics of many items need some of their own.
+        aggregated = self._aggregate(metrics, inputs, self.engine)
+        step("inference")
+        return judge(*aggregated)
+
+    def _aggregate(
+        self, metrics: "Sequence[Metric]", inputs: Inputs, engine: "Engine | None" = None
+    ) -> "tuple[Experiment, Sequence[Metric], Aggregates]":
+        """Aggregate the logs for some metrics, or the sums that stand in their place."""
         sums = self._find_sums(inputs)
         if sums is not None:
-            from abeval.table.sums import judge_sums
+            from abeval.table.sums import aggregate_sums
 
-            return judge_sums(self.experiment, sums)
-        from abeval.pipeline import analyze_logs
+            return aggregate_sums(self.experiment, metrics, sums)
+        from abeval.aggregates.collect import collect
 
-        return analyze_logs(self.experiment, inputs, self.engine)
+        with open_run(self.experiment, inputs, engine=engine) as run:
+            return self.experiment, metrics, collect(run, metrics)
 
     def preferences(self, **inputs: Unpack[Inputs]) -> "InterleavingResult":
         """Estimate which ranker users prefer, from logs of interleaved lists.
@@ -172,18 +188,10 @@ class LoadedExperiment:
 
     def compare(self, metric: str, **inputs: Unpack[Inputs]) -> "Pairwise":
         """Compare every two variants on one metric, p-values adjusted over all pairs."""
-        from abeval.aggregates.collect import collect
         from abeval.inference.judge import compare_variant_pairs
 
-        experiment, metrics = self.experiment, find_metrics_by_name(self.experiment, [metric])
-        sums = self._find_sums(inputs)
-        if sums is not None:
-            from abeval.table.sums import aggregate_sums
-
-            experiment, metrics, aggregates = aggregate_sums(experiment, metrics, sums)
-        else:
-            with open_run(experiment, inputs) as run:
-                aggregates = collect(run, metrics)
+        chosen = find_metrics_by_name(self.experiment, [metric])
+        experiment, metrics, aggregates = self._aggregate(chosen, inputs)
         return compare_variant_pairs(experiment, metrics, metrics[0], aggregates)
 
     def power(
@@ -282,13 +290,8 @@ class LoadedExperiment:
         from abeval.aggregates.collect import collect
         from abeval.inference.trust.checks import check, disable_replays, list_checked_metrics
 
-        sums = self._find_sums(inputs)
-        if sums is not None:
-            from abeval.table.sums import aggregate_sums
-
-            return check(
-                *aggregate_sums(self.experiment, find_metrics_by_name(self.experiment), sums)
-            )
+        if self._find_sums(inputs) is not None:
+            return check(*self._aggregate(find_metrics_by_name(self.experiment), inputs))
         metrics = list_checked_metrics(self.experiment)
         # A check has no scorecard whose tests could be replayed.
         with open_run(disable_replays(self.experiment), inputs) as run:
@@ -460,17 +463,19 @@ class LoadedExperiment:
             read_offline,
         )
         from abeval.history.history import read_past
+        from abeval.inference.judge import judge
         from abeval.offline.replay import ReplayOptions
-        from abeval.pipeline import judge_aggregates
 
         past = () if history is None else read_past(Path(history))
         options = ReplayOptions(k=k, metrics=OFFLINE if metrics is None else metrics)
         # Columns of models are read in the same pass as those of metrics.
-        extra = choose_offline_columns(self.experiment)
+        extra, scorecard = (
+            choose_offline_columns(self.experiment),
+            find_metrics_by_name(self.experiment),
+        )
         with open_run(self.experiment, inputs) as run:
-            aggregates, logs = collect_prepared(
-                run, find_metrics_by_name(self.experiment), extra=extra
-            )
+            aggregates, logs = collect_prepared(run, scorecard, extra=extra)
             offline = read_offline(run, options, logs.schema)
-        result = judge_aggregates(self.experiment, aggregates, run.step)
+        run.step("inference")
+        result = judge(self.experiment, scorecard, aggregates)
         return build_agreement(result, offline, self.experiment, past)

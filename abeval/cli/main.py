@@ -20,10 +20,9 @@ import typer
 from abeval.cli.analyze import analyze, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, windows
-from abeval.cli.history import add
-from abeval.cli.history import report as history_report
 from abeval.cli.options import Command, exit_on_error, protect_inputs
-from abeval.cli.reference import init, mcp, metrics, schema, simulate, slack, sql
+from abeval.cli.reference import add, init, mcp, metrics, schema, simulate, slack, sql
+from abeval.cli.reference import report as history_report
 from abeval.signals import exit_when_stopped, ignore_stops
 from abeval.version import __version__
 

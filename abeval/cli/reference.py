@@ -1,8 +1,8 @@
-"""Run `abeval init`, `mcp` and the tools `metrics`, `schema`, `slack`, `sql`, `simulate`."""
+"""Run `abeval init`, `mcp`, `history`, and the tools but `assign`."""
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
+from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -71,7 +71,7 @@ def schema(
     from abeval.results.analysis import build_schema
 
     found = Experiment.model_json_schema() if of == "experiment" else build_schema()
-    typer.echo(json.dumps(found, indent=2))
+    typer.echo(dumps(found, indent=2))
 
 
 def slack(files: options.ResultFiles) -> None:
@@ -89,8 +89,8 @@ def slack(files: options.ResultFiles) -> None:
     study = read_results(files)
     if study.analysis is None:
         raise ExperimentError("no result of an analysis", "abeval analyze … --json result.json")
-    brief = json.loads(write_brief_json(study.analysis, study.outlook, write_standings(study)))
-    typer.echo(json.dumps(build_message(brief), ensure_ascii=False))
+    brief = loads(write_brief_json(study.analysis, study.outlook, write_standings(study)))
+    typer.echo(dumps(build_message(brief), ensure_ascii=False))
 
 
 def sql(
@@ -342,3 +342,77 @@ def _print(draft: "Draft", output: Path) -> None:
         screen.print(Text(replace_unprintable(line)))
     # The command is to be copied: it stands in a line of its own, however long that is.
     screen.print(Text(replace_unprintable(f"  abeval analyze {output}")), soft_wrap=True)
+
+
+def add(
+    results: Annotated[
+        list[Path],
+        Argument(
+            help="JSON of one experiment: of analyze or report; of agree, replay.", metavar="JSON"
+        ),
+        options.Reads("the result"),
+    ],
+    history: Annotated[
+        Path,
+        options.output_file(help="The .parquet or .duckdb file; created if missing."),
+        options.Writes(),
+    ],
+    shipped: Annotated[
+        list[str] | None,
+        Option(
+            help="The variant that was shipped, or none; repeat for more. Default: the verdict's.",
+            metavar="VARIANT",
+        ),
+    ] = None,
+    json: options.JsonFile = None,
+) -> None:
+    """Add the results of one experiment; adding them twice changes nothing.
+
+    A changed result of the same experiment takes the place of the old one, which is said.
+
+    Examples:
+    abeval history add result.json --history history.parquet
+    abeval history add result.json agreement.json --history history.parquet
+    """
+    from abeval.history.history import History
+
+    # `none` alone says that nothing was shipped.
+    shipped_variants = [] if shipped == ["none"] else shipped
+    options.show(History(history).add(*results, shipped=shipped_variants), json)
+
+
+def report(
+    history: Annotated[
+        Path,
+        Option(help="The history: a .parquet or .duckdb file.", metavar="FILE"),
+        options.Reads(),
+    ],
+    metric: Annotated[
+        list[str] | None,
+        Option(help="An online metric; repeat for more. Default: goals and guardrails."),
+    ] = None,
+    offline: Annotated[
+        list[str] | None,
+        Option(help="An offline metric; repeat for more. Default: those most quoted."),
+    ] = None,
+    holdout: Annotated[
+        Path | None,
+        Option(help="An experiment file with [holdout]: what did its period gain?"),
+        options.Reads(is_experiment=options.is_toml),
+    ] = None,
+    show_all: options.Whole = False,
+    json: options.JsonFile = None,
+    report: options.ReportFile = None,
+) -> None:
+    """Say which metric predicts which, how often each moves, and what was really gained.
+
+    Examples:
+    abeval history report --history history.parquet
+    abeval history report --history history.parquet --holdout holdout.toml
+    """
+    from abeval.api import load
+    from abeval.history.history import History
+
+    loaded = None if holdout is None else load(holdout)
+    result = History(history).report(metrics=metric, offline=offline, holdout=loaded)
+    options.show(result, json, report, show_all=show_all)
