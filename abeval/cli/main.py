@@ -10,7 +10,6 @@ import gc
 import inspect
 import os
 import sys
-from copy import copy
 from functools import partial
 from io import TextIOWrapper
 from typing import Annotated, Any
@@ -79,16 +78,6 @@ def _declare_options(
 ) -> None: ...
 
 
-def _narrow(app: typer.Typer, name: str) -> typer.Typer:
-    """Leave out the commands that are not called: Typer would read all of their options."""
-    called = [command for command in app.registered_commands if command.name == name]
-    if not called:
-        return app
-    narrow = copy(app)
-    narrow.registered_commands, narrow.registered_groups = called, []
-    return narrow
-
-
 def main() -> None:
     """Run the command line."""
     for stream in (sys.stdout, sys.stderr):
@@ -104,7 +93,7 @@ def main() -> None:
     exit_when_stopped()
     try:
         # Else Typer prints its own errors, with values of any length and in words of pydantic.
-        exit_on_error(partial(_narrow(app, "".join(sys.argv[1:2])), standalone_mode=False))
+        exit_on_error(partial(app, standalone_mode=False))
     finally:
         # Nothing may stop the end of the process, which removes what is left.
         atexit.register(ignore_stops)

@@ -1,7 +1,7 @@
 """Group the rows of a history into effects by metric."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -69,74 +69,55 @@ class Measures(NamedTuple):
         return [measure for measure in self.measures if measure.side == side]
 
 
-class _Analyses:
-    """What the analyses of a history say about its experiments."""
-
-    def __init__(self, rows: Iterable[HistoryRow]) -> None:
-        self.rows = [row for row in rows if row.source == "analysis"]
-        self.control = {row.experiment: row.control for row in self.rows}
-        self.untrusted = {(r.experiment, r.variant, r.metric) for r in self.rows if not r.trusted}
-        self._models: dict[str, dict[str, str | None]] = {}
-        for row in self.rows:
-            self._models.setdefault(row.experiment, {})[row.variant] = row.model
-
-    def case(self, row: HistoryRow) -> Case | None:
-        """Return a row's experiment and variant, also if it names a model."""
-        models = self._models.get(row.experiment, {})
-        if row.variant in models and row.source != "replay":
-            return row.experiment, row.variant
-        serving = [variant for variant, model in models.items() if model == row.variant]
-        # A single treatment without a model name serves whatever was replayed.
-        if not serving and [*models.values()] == [None]:
-            serving = [*models]
-        # A model stands for a variant only if exactly one variant serves it.
-        return (row.experiment, serving[0]) if len(serving) == 1 else None
-
-    def effect(self, row: HistoryRow) -> tuple[Case, Effect] | str:
-        """Return a row's effect and its case, or why it is not used."""
-        case = self.case(row)
-        if case is None:
-            has_analysis = row.experiment in self.control
-            return "model of no variant" if has_analysis else "experiment without an analysis"
-        if row.effect is None or row.se is None:
-            return "no effect with an error"
-        if not row.trusted or (*case, row.metric) in self.untrusted:
-            return "untrusted"
-        return case, Effect(row.effect, row.se, row.p_value)
-
-    def is_other_traffic(self, row: HistoryRow) -> bool:
-        """Tell whether an offline row is not of control's traffic."""
-        control = self.control.get(row.experiment, row.traffic)
-        return row.source == "replay" and row.traffic != control
-
-
 def build_measures(rows: Sequence[HistoryRow]) -> Measures:
     """Group all usable effects by metric.
 
     Offline effects are those on control's traffic: what was known before launch.
     """
-    analyses = _Analyses(rows)
+    analyses = [row for row in rows if row.source == "analysis"]
+    control = {row.experiment: row.control for row in analyses}
+    untrusted = {(r.experiment, r.variant, r.metric) for r in analyses if not r.trusted}
+    models: dict[str, dict[str, str | None]] = {}
+    for row in analyses:
+        models.setdefault(row.experiment, {})[row.variant] = row.model
     left_out: Counter[str] = Counter()
     groups: dict[tuple[Side, str], tuple[HistoryRow, dict[Case, Effect]]] = {}
     for row in rows:
+        is_other_traffic = row.traffic != control.get(row.experiment, row.traffic)
         # Effects by week are of the same units: `lasting.py` reads them.
-        if row.source != "windows" and not analyses.is_other_traffic(row):
-            answer = analyses.effect(row)
-            if isinstance(answer, str):
-                left_out[answer] += 1
-                continue
-            case, effect = answer
-            groups.setdefault((row.side, row.metric), (row, {}))[1][case] = effect
+        if row.source == "windows" or (row.source == "replay" and is_other_traffic):
+            continue
+        case = _find_case(row, models.get(row.experiment, {}))
+        if case is None:
+            has_analysis = row.experiment in control
+            left_out[
+                "model of no variant" if has_analysis else "experiment without an analysis"
+            ] += 1
+        elif row.effect is None or row.se is None:
+            left_out["no effect with an error"] += 1
+        elif not row.trusted or (*case, row.metric) in untrusted:
+            left_out["untrusted"] += 1
+        else:
+            _, effects = groups.setdefault((row.side, row.metric), (row, {}))
+            effects[case] = Effect(row.effect, row.se, row.p_value)
     # A metric may change role or direction: the last analysis counts.
-    last = {row.metric: row for row in analyses.rows}
-    both = groups.values()
-    measures = tuple(_measure(row, last.get(row.metric), effects) for row, effects in both)
-    shipped = frozenset((r.experiment, r.variant) for r in analyses.rows if r.shipped)
-    return Measures(measures, shipped, left_out)
+    last = {row.metric: row for row in analyses}
+    measures = []
+    for row, effects in groups.values():
+        says = row if row.side == "offline" else last.get(row.metric)
+        direction, role = (None, None) if says is None else (says.direction, says.role)
+        measures.append(Measure(row.metric, row.side, direction, role, effects))
+    shipped = frozenset((r.experiment, r.variant) for r in analyses if r.shipped)
+    return Measures(tuple(measures), shipped, left_out)
 
 
-def _measure(row: HistoryRow, judged: HistoryRow | None, effects: Mapping[Case, Effect]) -> Measure:
-    """Build the measure of a row, with the direction of the last analysis."""
-    source = row if row.side == "offline" else judged
-    direction, role = (None, None) if source is None else (source.direction, source.role)
-    return Measure(row.metric, row.side, direction, role, effects)
+def _find_case(row: HistoryRow, models: Mapping[str, str | None]) -> Case | None:
+    """Find a row's experiment and variant, also if it names a model of `models` by variant."""
+    if row.variant in models and row.source != "replay":
+        return row.experiment, row.variant
+    serving = [variant for variant, model in models.items() if model == row.variant]
+    # A single treatment without a model name serves whatever was replayed.
+    if not serving and [*models.values()] == [None]:
+        serving = [*models]
+    # A model stands for a variant only if exactly one variant serves it.
+    return (row.experiment, serving[0]) if len(serving) == 1 else None

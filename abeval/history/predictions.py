@@ -79,17 +79,16 @@ def estimate_prediction(
         explained=share_removed(float(held_out.gain.sum()), float(held_out.error.sum())),
         quality=correlation.value * math.sqrt(signal(x, x_se)),
     )
-    gains, errors = (
-        dict(zip(cases, v.tolist(), strict=True)) for v in (held_out.gain, held_out.error)
-    )
+    gains = dict(zip(cases, held_out.gain.tolist(), strict=True))
+    errors = dict(zip(cases, held_out.error.tolist(), strict=True))
     return FittedPrediction(row, correlation.p_value, gains, errors, fitted)
 
 
 def _orient_effects(measure: Measure, cases: Sequence[Case]) -> tuple[Floats, Floats]:
     """Return effects and errors of some cases, oriented so that more is better."""
-    effects = [measure.effects[case] for case in cases]
-    values, ses = ([effect.value for effect in effects], [effect.se for effect in effects])
-    return measure.sign * np.array(values), np.array(ses)
+    pairs = [(measure.effects[case].value, measure.effects[case].se) for case in cases]
+    values, ses = np.array(pairs).T
+    return measure.sign * values, ses
 
 
 def signal(effects: Floats, ses: Floats) -> float:
@@ -119,11 +118,11 @@ def choose_predictor(predictions: Sequence[FittedPrediction], alpha: float) -> C
     if not fitted:
         return None
     cases = sorted(set.intersection(*({*prediction.gain} for prediction in fitted)))
-    experiments = sorted({experiment for experiment, _ in cases})
+    experiments, groups = np.unique([name for name, _ in cases], return_inverse=True)
     if len(experiments) < FEWEST:
         return None
-    gain = np.array([[_sum_experiment(p.gain, cases, e) for e in experiments] for p in fitted])
-    error = sum(_sum_experiment(fitted[0].error, cases, e) for e in experiments)
+    gain = np.array([np.bincount(groups, [p.gain[case] for case in cases]) for p in fitted])
+    error = sum(fitted[0].error[case] for case in cases)
     # Without a predictor the gain is 0: it is the choice where all others do harm.
     gain = np.vstack([gain, np.zeros(len(experiments))])
     others_gain = gain.sum(1, keepdims=True) - gain
@@ -142,11 +141,6 @@ def choose_predictor(predictions: Sequence[FittedPrediction], alpha: float) -> C
         sentence="",
     )
     return replace(choice, sentence=_describe_choice(choice, fitted, alpha))
-
-
-def _sum_experiment(values: Mapping[Case, float], cases: Sequence[Case], experiment: str) -> float:
-    """Sum values over the variants of one experiment."""
-    return sum(values[case] for case in cases if case[0] == experiment)
 
 
 def _describe_choice(choice: Choice, fitted: Sequence[FittedPrediction], alpha: float) -> str:

@@ -48,7 +48,13 @@ def report(
     rows = [row for row in kept.rows if holdout is None or row.experiment != holdout.name]
     history = build_measures(rows)
     names = tuple(dict.fromkeys(row.experiment for row in rows))
-    _check(path, names, history)
+    if len(names) < FEWEST:
+        count = "1 experiment" if len(names) == 1 else f"{len(names)} experiments"
+        what = f"{path} has {count}: {FEWEST} are needed to say anything"
+        raise ExperimentError(what, "add more with abeval history add")
+    if not history.select_side("online"):
+        hint = "add the results of abeval analyze"
+        raise ExperimentError(f"{path} has no online effect", hint)
     online = _select_online_measures(history, metrics)
     before = choose_offline(history, offline)
     predictions = [
@@ -89,16 +95,6 @@ def report(
         weeks=tuple(week for _, _, weeks in quarter for week in weeks),
         lasting=tuple(week for _, weeks in lasting for week in weeks),
     )
-
-
-def _check(path: Path, names: Sequence[str], history: Measures) -> None:
-    if len(names) < FEWEST:
-        count = "1 experiment" if len(names) == 1 else f"{len(names)} experiments"
-        what = f"{path} has {count}: {FEWEST} are needed to say anything"
-        raise ExperimentError(what, "add more with abeval history add")
-    if not history.select_side("online"):
-        what = f"{path} has no online effect"
-        raise ExperimentError(what, "add the results of abeval analyze")
 
 
 def _select_measures(measures: Sequence[Measure], names: Sequence[str], kind: str) -> list[Measure]:
@@ -148,8 +144,7 @@ def _write_notes(
     hidden = len(history.select_side("offline")) - len(before)
     if hidden > 0:
         yield f"{hidden} more offline metrics are in the history: name them to see them"
-    sideless = [m.metric for m in (*before, *online) if not m.sign]
-    if sideless:
+    if sideless := [m.metric for m in (*before, *online) if not m.sign]:
         yield f"not compared, as neither more nor less is better: {', '.join(sideless)}"
     yield (
         "these estimates assume normally distributed true effects: their intervals are too "
@@ -168,15 +163,9 @@ def _name_triggered(
     rows: Sequence[HistoryRow], programmes: Sequence[records.Programme]
 ) -> Iterable[str]:
     """Name the tests whose effects on a programme's metric are of exposed units alone."""
+    exposed = [r for r in rows if r.source == "analysis" and r.triggered and r.site_lift is None]
     for metric in (programme.metric for programme in programmes):
-        rest = {
-            row.experiment: None
-            for row in rows
-            if (row.source, row.metric) == ("analysis", metric)
-            and row.triggered
-            and row.site_lift is None
-        }
-        if rest:
+        if rest := dict.fromkeys(row.experiment for row in exposed if row.metric == metric):
             yield (
                 f"not in the gain of {metric}, as only the lift of exposed units is known and not "
                 f"that of all traffic: {', '.join(rest)}"
@@ -188,9 +177,7 @@ def _sum_gains(measure: Measure, history: Measures, alpha: float) -> records.Gai
     values, ses = measure.values, measure.ses
     shipped = np.array([case in history.shipped for case in measure.effects], dtype=bool)
     naive = float(values[shipped].sum())
-    gained = records.Gained(
-        metric=measure.metric, shipped=int(shipped.sum()), effects=len(values), naive=naive
-    )
+    gained = records.Gained(measure.metric, int(shipped.sum()), len(values), naive)
     if measure.experiments < FEWEST:
         return replace(gained, reason="too_few_units")
     fitted = shrinkage.prior(values, ses, alpha)
@@ -215,11 +202,9 @@ def _list_effects(
         shrunk = np.stack([posterior.value, posterior.low, posterior.high], axis=1).tolist()
     reach = two_sided_quantile(alpha)
     for (case, effect), (value, low, high) in zip(measure.effects.items(), shrunk, strict=True):
-        experiment, variant = case
         half = reach * effect.se
         yield records.HistoryEffect(
-            experiment=experiment,
-            variant=variant,
+            *case,
             measure=measure.metric,
             side=measure.side,
             direction=measure.direction,

@@ -35,6 +35,8 @@ WAIT = 60.0
 
 _KEY = "abeval_digest"
 _COLUMN_LIST = ", ".join(map(quote, _COLUMNS))
+_CASTS = ", ".join(f"cast({quote(name)} as {kind})" for name, kind in _COLUMNS.items())
+_DEFINITIONS = ", ".join(f"{quote(name)} {kind}" for name, kind in _COLUMNS.items())
 _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
 
@@ -136,21 +138,16 @@ def _open_copy(
             views = f"select 1 from duckdb_views() where view_name = {literal(TABLE)}"
             if connection.execute(views).fetchall():
                 raise ExperimentError(f"{path} is no history: {TABLE} is a view in it", _MEND)
-            columns = ", ".join(f"{quote(name)} {type_}" for name, type_ in _COLUMNS.items())
-            connection.execute(f"create table if not exists {TABLE} ({columns})")
-            for name in _ADDED:
-                add = f"add column if not exists {quote(name)} {_COLUMNS[name]}"
-                connection.execute(f"alter table {TABLE} {add}")
             signature = f"select comment from duckdb_tables() where table_name = {literal(TABLE)}"
             if kind == "parquet" and copy.exists():
                 file = literal(str(copy))
-                described = connection.execute(f"describe select * from read_parquet({file})")
-                lacks = {*_ADDED} - {name for name, *_ in described.fetchall()}
-                selected = ", ".join(quote(name) for name in _COLUMNS if name not in lacks)
-                rows = f"select {selected} from read_parquet({file})"
-                connection.execute(f"insert into {TABLE} by name {rows}")
+                connection.execute(f"create table {TABLE} as from read_parquet({file})")
                 source = f"from parquet_kv_metadata({file}) where key = {literal(_KEY)}"
                 signature = f"select decode(value) {source}"
+            connection.execute(f"create table if not exists {TABLE} ({_DEFINITIONS})")
+            for name in _ADDED:
+                add = f"add column if not exists {quote(name)} {_COLUMNS[name]}"
+                connection.execute(f"alter table {TABLE} {add}")
             answer = connection.execute(signature).fetchall()
             # Histories of older versions have no digest and are read all the same.
             signatures = {digest for (digest,) in answer if digest}
@@ -166,7 +163,7 @@ def _open_copy(
 
 
 def _read_values(connection: duckdb.DuckDBPyConnection) -> list[dict[str, Any]]:
-    answer = connection.execute(f"select {_COLUMN_LIST} from {TABLE} {_ORDER}").fetchall()
+    answer = connection.execute(f"select {_CASTS} from {TABLE} {_ORDER}").fetchall()
     return [dict(zip(_COLUMNS, row, strict=True)) for row in answer]
 
 
