@@ -36,7 +36,7 @@ ORDER = (
     ("experiment",),
     ("metrics",),
     ("results", "stats"),
-    ("assignment", "files", "progress", "scratch", "threads", "version"),
+    ("assignment", "files", "progress", "scratch", "version"),
     ("bounds", "calls", "plugins"),
     ("errors", "locks", "packaged", "signals", "views"),
 )
@@ -68,7 +68,6 @@ SHARED = {
         "progress",
         "scratch",
         "signals",
-        "threads",
         "views",
     ),
 }

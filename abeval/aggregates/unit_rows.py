@@ -1,6 +1,8 @@
 """Keep impressions of analysed units as narrow rows, and sum their sources."""
 
+import ctypes
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,7 +23,6 @@ from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, downcast, pack_key
 from abeval.logs.units import SubBuckets
 from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
 from abeval.metrics.definition import AUC, CATALOGUE, GAUC, QUANTILE, Source
-from abeval.threads import give_back
 
 _NUMBERS = frozenset(
     {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"}
@@ -115,7 +116,9 @@ class UnitRows(PreparedLogs):
                 self._read_catalogue() if CATALOGUE in self.sources else Catalogue(),
             )
         engine.drop("narrow_rows", "row_units")
-        give_back()
+        # glibc keeps most of what threads have freed; other systems have no such call.
+        with suppress(AttributeError, OSError, TypeError):
+            ctypes.CDLL(None).malloc_trim(0)
         return RowSums(
             {**daily, **period_sums.days},
             period_sums.by_day,

@@ -1,6 +1,8 @@
 """Compare coverage, Gini and entropy of item exposure at equal traffic."""
 
+import os
 from collections.abc import Callable, Collection, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -10,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from abeval.stats import effects, resampling
 from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal, check_finite
 from abeval.stats.resampling import jackknife_se, scale_null_differences
-from abeval.threads import map_in_threads
 
 _Totals = NDArray[np.floating]
 Functional = Literal["coverage", "gini", "entropy"]
@@ -331,7 +332,9 @@ def _evaluate_sets(
         rest = ~marks.astype(bool).all(axis=0)
         return evaluate(whole - (1 - marks[:, rest]) @ arm.counts[rest], chunk)
 
-    return np.concatenate([*map_in_threads(evaluate_chunk, chunks)], axis=1)
+    # NumPy releases the interpreter's lock while it computes.
+    with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
+        return np.concatenate([*pool.map(evaluate_chunk, chunks)], axis=1)
 
 
 def _mark_members(sets: Integers, groups: int) -> NDArray[np.float32]:
