@@ -12,7 +12,7 @@ BEGIN = """
 import os, signal
 from pathlib import Path
 from abeval import files, signals
-from abeval.cli.options import exit_on_error
+from abeval.cli.main import exit_on_error
 signals.exit_when_stopped()
 stop = lambda: os.kill(os.getpid(), signal.SIGTERM)
 """

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
+from typer import Option
 
 from abeval.cli import options
-from abeval.cli.options import parse_read_options, parse_weights
+from abeval.cli.options import To, list_parameters, parse_read, parse_weights, read_keywords
 from abeval.errors import ExperimentError
 from abeval.files import write_text
 from abeval.progress import show_progress
@@ -24,51 +25,45 @@ if TYPE_CHECKING:
     from abeval.results.trust import Verdict
 
 
-_column = partial(options.flag, rich_help_panel="Table of one row a unit", metavar="COLUMN")
-_COLUMNS = (
-    _column("unit", str, "The unit; without it each row is one."),
-    _column("variant", str, "The variant."),
-    _column(
-        "metric",
-        list[str],
-        "A column, or name=clicks/views for a ratio; repeat for more. Default: all numbers.",
-        to="metrics",
-        metavar="METRIC",
-    ),
-    _column(
-        "covariate",
-        list[str],
-        "Measured before the experiment, for CUPED; repeat for more.",
-        to="covariates",
-    ),
-    _column("segment", list[str], "Effects by its values too; repeat for more.", to="segments"),
-    _column("read", list[str], options.READ, read=parse_read_options, metavar="KEY=VALUE"),
-    _column(
-        "missing",
-        Literal["zero", "drop"],
-        "Units without a value count as 0, or do not count. Default: they are refused.",
-        metavar="zero|drop",
-    ),
-    _column("control", str, "Default: the one called so, or the first by name.", metavar="VARIANT"),
-    _column(
-        "weights",
-        str,
-        "Planned shares of the variants, such as a=0.9,b=0.1. Default: equal ones.",
-        read=parse_weights,
-        metavar="A=SHARE,…",
-    ),
-)
+class _Columns(NamedTuple):
+    """Options of a table of one row a unit: its columns, and how they are read.
+
+    Options:
+        unit: The unit; without it each row is one.
+        variant: The variant.
+        metric: A column, or name=clicks/views for a ratio; repeat for more. Default: all numbers.
+        covariate: Measured before the experiment, for CUPED; repeat for more.
+        segment: Effects by its values too; repeat for more.
+        read: How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, header=,
+            format=; repeatable.
+        missing: Units without a value count as 0, or do not count. Default: they are refused.
+        control: Default: the one called so, or the first by name.
+        weights: Planned shares of the variants, such as a=0.9,b=0.1. Default: equal ones.
+    """
+
+    unit: options.Column = None
+    variant: options.Column = None
+    metric: Annotated[list[str] | None, Option(metavar="METRIC"), To("metrics")] = None
+    covariate: Annotated[list[str] | None, Option(metavar="COLUMN"), To("covariates")] = None
+    segment: Annotated[list[str] | None, Option(metavar="COLUMN"), To("segments")] = None
+    read: Annotated[list[str] | None, Option(metavar="KEY=VALUE"), To(read=parse_read)] = None
+    missing: Annotated[Literal["zero", "drop"] | None, Option(metavar="zero|drop")] = None
+    control: options.Variant = None
+    weights: Annotated[str | None, Option(metavar="A=SHARE,…"), To(read=parse_weights)] = None
 
 
-def _load(file: Path | None, flags: dict[str, Any]) -> "LoadedExperiment":
+_COLUMNS = list_parameters(_Columns, "Table of one row a unit")
+
+
+def _load(file: Path | None, values: dict[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.engines.sources import is_table
 
-    used = [(flag, value) for flag in _COLUMNS if (value := flags.pop(flag.parameter.name))]
-    columns: dict[str, Any] = {flag.keyword: flag.read(value) for flag, value in used}
-    names = [flag.parameter.name for flag, _ in used]
+    entered = {option.name: values.pop(option.name) for option in _COLUMNS}
+    columns = read_keywords(_COLUMNS, entered)
+    names = [name for name, value in entered.items() if value is not None]
     if file is None:
-        loaded = _load_sums_table(flags["sums"], columns, names)
+        loaded = _load_sums_table(values["sums"], columns, names)
     # A table is told by `--variant`, or by the name of its file.
     elif "variant" in columns or is_table(file):
         from abeval.api.entry import load_table
@@ -115,47 +110,39 @@ def _check_report(file: Path) -> None:
 
 _EXIT_CODES = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5, "draft": 6}
 
-_written = partial(options.flag, metavar="FILE", parser=options.parse_output_path)
-_read = partial(options.flag, metavar="FILE", marks=[options.Reads()])
-_REPORT = "Write all that is known: a page, or by its name .md or .json; repeat for more."
-_PAIRS = "Only compare every pair of variants on a metric, p adjusted over the pairs."
-_CONNECT = "Sum in a warehouse that has the logs' tables: postgresql://…, http://…, chdb:…."
-_BRIEF = "Print at most 4 kB of JSON for programs: decision, why, next step."
-_FORMAT = "text, or md for a chat: at most 20 lines of text."
-_GATE = "Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass."
-_OPTIONS = (
-    options.JSON,
-    _written("report", list[Path], _REPORT, marks=[options.Writes(check=_check_report)]),
-    _written("csv", Path, "Write the scorecard as CSV.", marks=[options.Writes()]),
-    options.flag("checks", bool, "Only check the split and the logs.", False),
-    options.flag("pairs", str, _PAIRS, metavar="METRIC"),
-    options.ALL,
-    options.flag("brief", bool, _BRIEF, False),
-    options.flag("format", Literal["text", "md"], _FORMAT, "text"),
-    options.flag("gate", bool, _GATE, False),
-    options.flag("profile", bool, "Print the time of each step, on stderr.", False),
-    _read("sums", Path, "Judge sums by metric, variant and day instead of logs."),
-    _read("history", Path, "Past experiments, which say what to expect of a lift."),
-    options.flag("connect", str, _CONNECT, metavar="URI"),
-)
-
 
 class _Request(NamedTuple):
-    """What the options ask for: which result, of what, and what is written and printed of it."""
+    """What the options ask for: which result, of what, and what is written and printed of it.
 
-    json: Path | None
-    report: list[Path] | None
-    csv: Path | None
-    checks: bool
-    pairs: str | None
-    whole: bool
-    brief: bool
-    format: str
-    gate: bool
-    profile: bool
-    sums: Path | None
-    history: Path | None
-    connect: str | None
+    Options:
+        report: Write all that is known: a page, or by its name .md or .json; repeat for more.
+        csv: Write the scorecard as CSV.
+        checks: Only check the split and the logs.
+        pairs: Only compare every pair of variants on a metric, p adjusted over the pairs.
+        brief: Print at most 4 kB of JSON for programs: decision, why, next step.
+        format: text, or md for a chat: at most 20 lines of text.
+        gate: Exit with 3, 4, 5 or 6 unless the verdict is to ship, or checks pass.
+        profile: Print the time of each step, on stderr.
+        sums: Judge sums by metric, variant and day instead of logs.
+        history: Past experiments, which say what to expect of a lift.
+        connect: Sum in a warehouse that has the logs' tables: postgresql://…, http://…, chdb:….
+    """
+
+    json: options.JsonFile = None
+    report: Annotated[
+        list[Path] | None, options.output_file(), options.Writes(check=_check_report)
+    ] = None
+    csv: options.OutputFile = None
+    checks: bool = False
+    pairs: Annotated[str | None, Option(metavar="METRIC")] = None
+    whole: options.Whole = False
+    brief: bool = False
+    format: Literal["text", "md"] = "text"
+    gate: bool = False
+    profile: bool = False
+    sums: options.InputFile = None
+    history: options.InputFile = None
+    connect: options.Address = None
 
     def refuse(self, what: str, *names: str) -> None:
         """Refuse options that have no meaning for the requested result."""
@@ -171,9 +158,9 @@ class _Request(NamedTuple):
 
 
 @partial(
-    options.add_engine_flags,
+    options.add_engine_options,
     load=_load,
-    flags=(*_OPTIONS, *_COLUMNS),
+    parameters=(*list_parameters(_Request), *_COLUMNS),
     text="The experiment file (TOML), a table with --variant, or a table of counts.",
 )
 def analyze(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
@@ -306,17 +293,15 @@ def _write_report(file: Path, result: "Study | InterleavingResult") -> None:
 
 def report(
     files: options.ResultFiles,
-    output: Annotated[
-        Path | None,
-        options.output_file(help="Write the page, or the Markdown."),
-        options.Writes(),
-    ] = None,
-    format: Annotated[
-        Literal["html", "md"], typer.Option(help="html, or md for a pull request or a chat.")
-    ] = "html",
+    output: options.OutputFile = None,
+    format: Literal["html", "md"] = "html",
     json: options.JsonFile = None,
 ) -> None:
     """Report results on one page, or in Markdown: those of one experiment, as --json wrote them.
+
+    Options:
+        output: Write the page, or the Markdown.
+        format: html, or md for a pull request or a chat.
 
     Examples:
     abeval report result.json --output report.html

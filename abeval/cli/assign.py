@@ -23,54 +23,41 @@ if TYPE_CHECKING:
 
 
 def assign(
-    salt: Annotated[str, Option(help="Salt of the hash: the name of the randomisation.")],
-    variants: Annotated[
-        str, Option(help="Variants and weights, such as control=0.5,treatment=0.5.")
-    ],
-    ids: Annotated[
-        Path | None, Argument(help="A CSV file with a header line."), Reads("the ids")
-    ] = None,
-    column: Annotated[str | None, Option(help="The id column, if it is not the first.")] = None,
-    explain: Annotated[
-        str | None, Option(help="Explain the variant of one id instead.", metavar="ID")
-    ] = None,
-    sql: Annotated[
-        str | None,
-        Option(help="Print the rule as SQL instead: duckdb or spark.", metavar="DIALECT"),
-    ] = None,
-    traffic: Annotated[
-        float, Option(help="Share of units in the experiment; more only adds units.")
-    ] = 1.0,
-    layer: Annotated[
-        str | None,
-        Option(help="Slots of a layer, such as ranker:0-300000.", metavar="SALT:START-STOP"),
-    ] = None,
-    holdout: Annotated[
-        str | None,
-        Option(help="Share held out first, such as hold.2026:0.05.", metavar="SALT:SHARE"),
-    ] = None,
-    overrides: Annotated[
-        Path | None, Option(help="CSV of unit and variant, not to be analysed."), Reads()
-    ] = None,
-    sticky: Annotated[
-        Path | None, Option(help="CSV of unit and variant that units keep."), Reads()
-    ] = None,
-    slots: Annotated[
-        str | None,
-        Option(help="Let ids (clusters) take turns, in slots such as 2h.", metavar="LENGTH"),
-    ] = None,
-    period: Annotated[
-        tuple[datetime, datetime] | None,
-        Option(help="When the slots start, and their end.", metavar="START END"),
-    ] = None,
-    schedule: Annotated[
-        Literal["balanced", "coin", "alternating"], Option(help="How slots are drawn.")
-    ] = "balanced",
+    salt: str,
+    variants: str,
+    ids: Annotated[Path | None, Argument(), Reads("the ids")] = None,
+    column: str | None = None,
+    explain: Annotated[str | None, Option(metavar="ID")] = None,
+    sql: Annotated[str | None, Option(metavar="DIALECT")] = None,
+    traffic: float = 1.0,
+    layer: Annotated[str | None, Option(metavar="SALT:START-STOP")] = None,
+    holdout: Annotated[str | None, Option(metavar="SALT:SHARE")] = None,
+    overrides: Annotated[Path | None, Reads()] = None,
+    sticky: Annotated[Path | None, Reads()] = None,
+    slots: Annotated[str | None, Option(metavar="LENGTH")] = None,
+    period: Annotated[tuple[datetime, datetime] | None, Option(metavar="START END")] = None,
+    schedule: Literal["balanced", "coin", "alternating"] = "balanced",
     json: JsonFile = None,
 ) -> None:
     """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV.
 
     With --slots, print the variant of each id from start to end of each slot instead.
+
+    Options:
+        salt: Salt of the hash: the name of the randomisation.
+        variants: Variants and weights, such as control=0.5,treatment=0.5.
+        ids: A CSV file with a header line.
+        column: The id column, if it is not the first.
+        explain: Explain the variant of one id instead.
+        sql: Print the rule as SQL instead: duckdb or spark.
+        traffic: Share of units in the experiment; more only adds units.
+        layer: Slots of a layer, such as ranker:0-300000.
+        holdout: Share held out first, such as hold.2026:0.05.
+        overrides: CSV of unit and variant, not to be analysed.
+        sticky: CSV of unit and variant that units keep.
+        slots: Let ids (clusters) take turns, in slots such as 2h.
+        period: When the slots start, and their end.
+        schedule: How slots are drawn.
 
     Examples:
     abeval tools assign ids.csv --salt exp_42 --variants a=0.5,b=0.5

@@ -1,23 +1,26 @@
 """Define the commands that call a method of `LoadedExperiment`, by their options.
 
-The lines below `Examples:` end the help of a command; a test runs them.
+The lines below `Options:` are the help of each, those below `Examples:` end that of the command; a
+test runs them.
 """
 
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Option
 
 from abeval.bounds import MAX_BINS, MAX_CURVE, MAX_DAYS, MAX_REPLAYS, MIN_DAYS
 from abeval.cli.options import (
-    ALL,
-    JSON,
-    NEEDED,
-    REPORT,
-    Flag,
+    Column,
+    JsonFile,
     Reads,
+    ReportFile,
+    To,
+    Variant,
+    Whole,
     command_from_method,
-    flag,
     is_toml,
     parse_pairs,
 )
@@ -29,9 +32,8 @@ if TYPE_CHECKING:
 
     from abeval.api import LoadedExperiment
 
+_Metrics = Annotated[list[str] | None, To("metrics")]
 By = StrEnum("By", ["hour", "weekday"])
-_Ties = Literal["item", "text", "position"]
-_NoRelevant = Literal["drop", "zero", "one"]
 
 
 def _parse_fraction(text: str) -> float:
@@ -80,50 +82,54 @@ def _parse_parts(texts: list[str]) -> dict[str, str]:
     return parts
 
 
-_metrics = partial(flag, "metric", list[str], to="metrics")
-_METRICS = _metrics("A metric; repeat for more. Default: the whole scorecard.")
-_OFFLINE_METRICS = _metrics("A metric, such as ndcg@10\\[exp]; repeat for more.")
-_WIDTHS = "Days of a rolling window; repeat for more. Default: 3 and 7."
+# The API would read it from the experiment's folder, the command line from the current one.
+_File = Annotated[Path | None, Option(metavar="FILE"), Reads(), To(read=resolve_path)]
 
 
-def _column(name: str, text: str) -> Flag:
-    return flag(name, str, text, metavar="COLUMN")
-
-
-def _file(name: str, text: str) -> Flag:
-    # The API would read it from the experiment's folder, the command line from the current one.
-    return flag(name, Path, text, read=resolve_path, marks=[Reads()], metavar="FILE")
-
-
-power = command_from_method(
-    "power",
+@command_from_method
+def power(
+    mde: Annotated[str | None, To(read=_parse_fraction)] = None,
+    days: Annotated[float | None, Option(min=MIN_DAYS, max=MAX_DAYS)] = None,
+    power: float = 0.8,
+    metric: _Metrics = None,
+    whole: Whole = False,
+    json: JsonFile = None,
+) -> None:
     """The smallest effect the experiment can detect, or the days it needs, from its own logs.
 
     And how often it ships, with all of its goals and guardrails.
 
+    Options:
+        mde: Relative effect to detect, such as 1% or 0.01.
+        days: Length of the experiment in days.
+        power: Probability of detecting the effect.
+        metric: A metric; repeat for more. Default: goals and guardrails.
+
     Examples:
     abeval power experiment.toml --mde 1%
     abeval power experiment.toml --days 14 --metric ctr
-    """,
-    flag("mde", str, "Relative effect to detect, such as 1% or 0.01.", read=_parse_fraction),
-    flag("days", float, "Length of the experiment in days.", min=MIN_DAYS, max=MAX_DAYS),
-    flag("power", float, "Probability of detecting the effect.", 0.8),
-    _metrics("A metric; repeat for more. Default: goals and guardrails."),
-    *(ALL, JSON),
-)
+    """
 
-aa = command_from_method(
-    "aa",
+
+@command_from_method
+def aa(
+    runs: Annotated[int, Option(min=1, max=MAX_REPLAYS)] = 10_000,
+    seed: Annotated[int, Option(min=0)] = 0,
+    metric: _Metrics = None,
+    whole: Whole = False,
+    json: JsonFile = None,
+) -> None:
     """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
+
+    Options:
+        runs: Number of replays.
+        seed: Seed of the random splits.
+        metric: A metric; repeat for more. Default: the whole scorecard.
 
     Examples:
     abeval aa experiment.toml
     abeval aa experiment.toml --runs 1000 --metric ctr
-    """,
-    flag("runs", int, "Number of replays.", 10_000, min=1, max=MAX_REPLAYS),
-    flag("seed", int, "Seed of the random splits.", 0, min=0),
-    *(_METRICS, ALL, JSON),
-)
+    """
 
 
 def _run_windows_and_replays(
@@ -134,63 +140,85 @@ def _run_windows_and_replays(
     return loaded.windows(**keywords), loaded.aa(**replays)
 
 
-windows = command_from_method(
-    "windows",
+@partial(command_from_method, for_page=_run_windows_and_replays)
+def windows(
+    metric: _Metrics = None,
+    width: Annotated[list[int] | None, To("widths")] = None,
+    look: Annotated[list[int] | None, To("looks")] = None,
+    by: list[By] | None = None,
+    whole: Whole = False,
+    json: JsonFile = None,
+    report: ReportFile = None,
+) -> None:
     """Effects over time: is each stable, since when, and does it wear off?
 
     The report has windows, what daily looks would have declared, and A/A replays too.
 
+    Options:
+        metric: A metric; repeat for more. Default: the whole scorecard.
+        width: Days of a rolling window; repeat for more. Default: 3 and 7.
+        look: Day of a planned look; repeat for more.
+        by: Also effects by hour or weekday; repeat for both.
+
     Examples:
     abeval windows experiment.toml --report windows.html
     abeval windows experiment.toml --metric ctr --by weekday
-    """,
-    _METRICS,
-    flag("width", list[int], _WIDTHS, to="widths"),
-    flag("look", list[int], "Day of a planned look; repeat for more.", to="looks"),
-    flag("by", list[By], "Also effects by hour or weekday; repeat for both."),
-    *(ALL, JSON, REPORT),
-    for_page=_run_windows_and_replays,
-)
+    """
 
-audit = command_from_method(
-    "audit",
+
+@command_from_method
+def audit(
+    against: Annotated[
+        list[str] | None,
+        Option(metavar="NAME=FILE"),
+        Reads(path=lambda text: Path(text.partition("=")[2]), is_experiment=is_toml),
+        To("others", _load_other_experiments),
+    ] = None,
+    json: JsonFile = None,
+) -> None:
     """Compute each unit's variant by the rule of assignment, and compare it with the log.
+
+    Options:
+        against: Another experiment: its file, or a CSV of unit and variant; repeat for more.
 
     Examples:
     abeval audit experiment.toml
     abeval audit experiment.toml --against other=units.csv
-    """,
-    flag(
-        "against",
-        list[str],
-        "Another experiment: its file, or a CSV of unit and variant; repeat for more.",
-        to="others",
-        read=_load_other_experiments,
-        marks=[Reads(path=lambda text: Path(text.partition("=")[2]), is_experiment=is_toml)],
-        metavar="NAME=FILE",
-    ),
-    JSON,
-)
+    """
 
-off_policy = command_from_method(
-    "off_policy",
+
+@command_from_method
+def off_policy(
+    source: Annotated[str, Option("--from")],
+    to: Variant = None,
+    probability: Column = None,
+    policy: _File = None,
+    reward: Column = None,
+    clip: list[float] | None = None,
+    switch: list[float] | None = None,
+    shrink: list[float] | None = None,
+    min_ess: float = 100.0,
+    whole: Whole = False,
+    json: JsonFile = None,
+    report: ReportFile = None,
+) -> None:
     """Estimate the clicks or reward of a policy from the log of a variant with propensities.
+
+    Options:
+        source: The variant whose log is used.
+        to: The variant whose policy is evaluated.
+        probability: Or a column with the policy's probability of the logged item.
+        policy: Or a file with item_id, position and probability.
+        reward: Reward column, instead of the click.
+        clip: Cap of clipped IPS; repeat for more. Default: 10.
+        switch: Threshold of SwitchDR; repeat for more. Default: 10.
+        shrink: λ of DRos; repeat for more. Default: 100.
+        min_ess: Effective sample size below which nothing is estimated.
 
     Examples:
     abeval off-policy experiment.toml --from control --to treatment
     abeval off-policy experiment.toml --from control --policy policy.csv
-    """,
-    flag("source", str, "The variant whose log is used.", NEEDED, "--from"),
-    flag("to", str, "The variant whose policy is evaluated.", metavar="VARIANT"),
-    _column("probability", "Or a column with the policy's probability of the logged item."),
-    _file("policy", "Or a file with item_id, position and probability."),
-    _column("reward", "Reward column, instead of the click."),
-    flag("clip", list[float], "Cap of clipped IPS; repeat for more. Default: 10."),
-    flag("switch", list[float], "Threshold of SwitchDR; repeat for more. Default: 10."),
-    flag("shrink", list[float], "λ of DRos; repeat for more. Default: 100."),
-    flag("min_ess", float, "Effective sample size below which nothing is estimated.", 100.0),
-    *(ALL, JSON, REPORT),
-)
+    """
 
 
 def _replay_beside_gap(
@@ -202,69 +230,64 @@ def _replay_beside_gap(
     return replay_beside_gap(loaded.experiment, **keywords)
 
 
-replay = command_from_method(
-    "replay",
-    """Evaluate the models offline, on the log of the experiment, and compare them in pairs.
+@partial(command_from_method, widened_by="metric", for_page=_replay_beside_gap)
+def replay(
+    k: Annotated[list[str] | None, To(read=_parse_cutoff_options)] = None,
+    metric: _Metrics = None,
+    compat: str | None = None,
+    relevance: str = "click",
+    ties: Literal["item", "text", "position"] | None = None,
+    no_relevant: Literal["drop", "zero", "one"] | None = None,
+    threshold: float | None = None,
+    kept_negatives: float | None = None,
+    bins: Annotated[int, Option(min=1, max=MAX_BINS)] = 10,
+    curve: Annotated[int | None, Option(min=3, max=MAX_CURVE)] = None,
+    where: Annotated[list[str] | None, Option(metavar="NAME: SQL"), To(read=_parse_parts)] = None,
+    whole: Whole = False,
+    json: JsonFile = None,
+    report: ReportFile = None,
+) -> None:
+    r"""Evaluate the models offline, on the log of the experiment, and compare them in pairs.
 
     The page begins with what the candidate promised, what came online, and why they differ.
+
+    Options:
+        k: Cut-offs, such as 1,5,10, or of a request: "viewport: case when device = 'phone' then 5
+            else 10 end"; repeat for both.  [default: 1,5,10]
+        metric: A metric, such as ndcg@10\[exp]; repeat for more.
+        compat: Compute metrics as trec, ranx, rectools, recommenders, sklearn or xgboost does.
+        relevance: click, long_click, dwell, similarity, or an expression of the impression.
+        ties: Order of items with equal scores.
+        no_relevant: Value of a request without a relevant item.
+        threshold: Lowest score that predicts a click.
+        kept_negatives: Share of non-clicks kept in training; scores are corrected for it.
+        bins: Number of bins of the calibration curve and error.
+        curve: Metrics at each k up to this one, with their elbow.
+        where: A part beside the whole, such as "random: is_random = 1"; repeat for more.
 
     Examples:
     abeval replay experiment.toml --report replay.html
     abeval replay experiment.toml --k 1,5,10 --metric auc
-    """,
-    flag(
-        "k",
-        list[str],
-        "Cut-offs, such as 1,5,10, or of a request: \"viewport: case when device = 'phone' then 5 "
-        'else 10 end"; repeat for both.  [default: 1,5,10]',
-        read=_parse_cutoff_options,
-    ),
-    _OFFLINE_METRICS,
-    flag(
-        "compat",
-        str,
-        "Compute metrics as trec, ranx, rectools, recommenders, sklearn or xgboost does.",
-    ),
-    flag(
-        "relevance",
-        str,
-        "click, long_click, dwell, similarity, or an expression of the impression.",
-        "click",
-    ),
-    flag("ties", _Ties, "Order of items with equal scores."),
-    flag("no_relevant", _NoRelevant, "Value of a request without a relevant item."),
-    flag("threshold", float, "Lowest score that predicts a click."),
-    flag(
-        "kept_negatives",
-        float,
-        "Share of non-clicks kept in training; scores are corrected for it.",
-    ),
-    flag(
-        "bins", int, "Number of bins of the calibration curve and error.", 10, min=1, max=MAX_BINS
-    ),
-    flag("curve", int, "Metrics at each k up to this one, with their elbow.", min=3, max=MAX_CURVE),
-    flag(
-        "where",
-        list[str],
-        'A part beside the whole, such as "random: is_random = 1"; repeat for more.',
-        read=_parse_parts,
-        metavar="NAME: SQL",
-    ),
-    *(ALL, JSON, REPORT),
-    widened_by="metric",
-    for_page=_replay_beside_gap,
-)
+    """
 
-agree = command_from_method(
-    "agree",
-    """Set each model's offline difference beside the effect online, and say why they differ.
+
+@partial(command_from_method, widened_by="metric")
+def agree(
+    k: Annotated[str, To(read=_parse_cutoffs)] = "1,5,10",
+    history: _File = None,
+    metric: _Metrics = None,
+    whole: Whole = False,
+    json: JsonFile = None,
+    report: ReportFile = None,
+) -> None:
+    r"""Set each model's offline difference beside the effect online, and say why they differ.
+
+    Options:
+        k: Cut-offs, such as 1,5,10.
+        history: Past experiments, which say what was promised where the logs cannot.
+        metric: A metric, such as ndcg@10\[exp]; repeat for more.
 
     Examples:
     abeval agree experiment.toml --report agreement.html
     abeval agree experiment.toml --all --json agreement.json
-    """,
-    flag("k", str, "Cut-offs, such as 1,5,10.", "1,5,10", read=_parse_cutoffs),
-    _file("history", "Past experiments, which say what was promised where the logs cannot."),
-    *(_OFFLINE_METRICS, ALL, JSON, REPORT),
-    widened_by="metric",
-)
+    """

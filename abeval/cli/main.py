@@ -10,8 +10,12 @@ import gc
 import inspect
 import os
 import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -19,10 +23,18 @@ import typer
 from abeval.cli.analyze import analyze, report
 from abeval.cli.assign import assign
 from abeval.cli.commands import aa, agree, audit, off_policy, power, replay, windows
-from abeval.cli.options import Command, exit_on_error, protect_inputs
+from abeval.cli.options import Command, protect_inputs
 from abeval.cli.reference import add, init, mcp, metrics, schema, simulate, slack, sql
 from abeval.cli.reference import report as history_report
-from abeval.signals import exit_when_stopped, ignore_stops
+from abeval.errors import (
+    FAULT,
+    INPUT,
+    AbevalError,
+    ExperimentError,
+    explain_error,
+    translate_message,
+)
+from abeval.signals import exit_code, exit_when_stopped, ignore_stops
 from abeval.version import __version__
 
 
@@ -33,9 +45,10 @@ def _group(name: str, text: str, **settings: Any) -> typer.Typer:  # noqa: ANN40
 
 
 def _add(group: typer.Typer, panel: str | None, *commands: Command) -> None:
-    """Add commands to a group; examples stand at the end of their help."""
+    """Add commands to a group; examples are at the end of their help, of options at each."""
     for command in commands:
         text, _, examples = inspect.cleandoc(command.__doc__ or "").partition("Examples:\n")
+        text, _, _ = text.partition("Options:\n")
         epilog = "\n\n".join(("Examples:", *examples.splitlines()))
         name = command.__name__.replace("_", "-")
         register = group.command(name, help=text.strip(), epilog=epilog, rich_help_panel=panel)
@@ -76,6 +89,65 @@ def _declare_options(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version)
     ] = False,
 ) -> None: ...
+
+
+_INTERRUPTED = 130
+
+
+def exit_on_error(work: Callable[[], Any]) -> None:
+    """Run a function and exit; an error is one message on stderr and an exit code."""
+    is_closed = sys.stdout is None
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Else the next file that is opened would be it.
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (to the end)
+    try:
+        try:
+            if is_closed:
+                what = "standard output is closed, so nothing can be printed"
+                raise AbevalError(what, "leave out `>&-`, or write to a file or to /dev/null")
+            code = work()
+        finally:
+            # Not at the end of the process, where an error of the disk is a traceback.
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read the output has enough of it.
+        _close_stdout()
+        sys.exit(FAULT)
+    except Exception as error:
+        if (stopped := exit_code()) is not None:
+            # DuckDB makes an error of the exit that a signal raises within it.
+            sys.exit(stopped)
+        if str(error) == "Query interrupted":
+            # And another one of Ctrl-C.
+            sys.exit(_INTERRUPTED)
+        code, message = explain_error(_translate_usage_error(error))
+        if "--debug" in sys.argv and code == FAULT:
+            traceback.print_exc()
+        _close_stdout()
+        typer.echo(f"error: {message}", err=True)
+    sys.exit(code or 0)
+
+
+def _translate_usage_error(error: Exception) -> Exception:
+    """Translate a usage error of Typer into an error of the input."""
+    if (say := getattr(error, "format_message", None)) is None:
+        return error
+    if not (what := say()):
+        # A group without a command has printed its help.
+        sys.exit(INPUT)
+    path = getattr(getattr(error, "ctx", None), "command_path", "abeval")
+    return ExperimentError(translate_message(what), f"`{path} --help` lists what there is")
+
+
+def _close_stdout() -> None:
+    """Flush stdout, or replace it by the null device."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            # Python flushes stdout again as it exits, and would print that it cannot.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def main() -> None:

@@ -1,11 +1,11 @@
-"""Make options, protect input files, show results, and exit on errors."""
+"""Make options of commands, protect input files, and show results."""
 
 import inspect
 import os
-import sys
-import traceback
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
+from copy import copy
 from functools import partial
 from io import StringIO
 from pathlib import Path
@@ -14,19 +14,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, cast
 
 import typer
 from typer import Argument, Option
+from typer.models import ParameterInfo
 
 from abeval.bounds import MAX_THREADS
-from abeval.errors import (
-    FAULT,
-    INPUT,
-    AbevalError,
-    ExperimentError,
-    explain_error,
-    translate_message,
-)
+from abeval.errors import ExperimentError
 from abeval.files import check_writable, write_text
 from abeval.progress import show_progress
-from abeval.signals import exit_code
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,64 +28,6 @@ if TYPE_CHECKING:
     from abeval.logs.outputs import RunInput
     from abeval.results.record import Record
 
-
-def exit_on_error(work: Callable[[], Any]) -> None:
-    """Run a function and exit; an error is one message on stderr and an exit code."""
-    is_closed = sys.stdout is None
-    for name in ("stdout", "stderr"):
-        if getattr(sys, name) is None:
-            # Else the next file that is opened would be it.
-            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 (to the end)
-    try:
-        try:
-            if is_closed:
-                what = "standard output is closed, so nothing can be printed"
-                raise AbevalError(what, "leave out `>&-`, or write to a file or to /dev/null")
-            code = work()
-        finally:
-            # Not at the end of the process, where an error of the disk is a traceback.
-            sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read the output has enough of it.
-        _close_stdout()
-        sys.exit(FAULT)
-    except Exception as error:
-        if (stopped := exit_code()) is not None:
-            # DuckDB makes an error of the exit that a signal raises within it.
-            sys.exit(stopped)
-        if str(error) == "Query interrupted":
-            # And another one of Ctrl-C.
-            sys.exit(_INTERRUPTED)
-        code, message = explain_error(_translate_usage_error(error))
-        if "--debug" in sys.argv and code == FAULT:
-            traceback.print_exc()
-        _close_stdout()
-        typer.echo(f"error: {message}", err=True)
-    sys.exit(code or 0)
-
-
-def _translate_usage_error(error: Exception) -> Exception:
-    """Translate a usage error of Typer into an error of the input."""
-    if (say := getattr(error, "format_message", None)) is None:
-        return error
-    if not (what := say()):
-        # A group without a command has printed its help.
-        sys.exit(INPUT)
-    path = getattr(getattr(error, "ctx", None), "command_path", "abeval")
-    return ExperimentError(translate_message(what), f"`{path} --help` lists what there is")
-
-
-def _close_stdout() -> None:
-    """Flush stdout, or replace it by the null device."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        with suppress(OSError):
-            # Python flushes stdout again as it exits, and would print that it cannot.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-_INTERRUPTED = 130
 
 _STDOUT = Path("-")
 """The file name that means standard output, where then only the JSON goes."""
@@ -150,13 +85,13 @@ def protect_inputs(command: Command) -> Command:
 
     `exit_on_error` looks for `--debug` among the arguments.
     """
-    marks = find_file_params(command)
-    parameters = inspect.signature(command).parameters
+    marks, parameters = find_file_params(command), list_parameters(command)
+    names = {parameter.name for parameter in parameters}
     # Some commands have a time limit of their own.
-    extra = [flag for flag in (_DEBUG, _TIME_LIMIT) if flag.name not in parameters]
+    extra = [option for option in list_parameters(_Added) if option.name not in names]
 
     def run(**values: Any) -> None:  # noqa: ANN401 (typer's values)
-        options = {flag.name: values.pop(flag.name) for flag in extra}
+        options = {option.name: values.pop(option.name) for option in extra}
         to_stdout = values.get("json") == _STDOUT
         _check_files(marks, values | {"json": None} if to_stdout else values)
         with _limit_time(options.get("time_limit")):
@@ -165,7 +100,7 @@ def protect_inputs(command: Command) -> Command:
             else:
                 command(**values)
 
-    return _copy_signature(run, command, [*parameters.values(), *extra])
+    return _copy_signature(run, command, [*parameters, *extra])
 
 
 def _limit_time(seconds: float | None) -> AbstractContextManager[None]:
@@ -218,7 +153,8 @@ def _copy_signature(
     """Give a function the name, help and parameters of a command, for Typer."""
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {p.name: p.annotation for p in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
+    by_name = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in parameters]
+    run.__signature__ = inspect.Signature(by_name)  # type: ignore[attr-defined]  # typer reads it
     return run
 
 
@@ -281,139 +217,174 @@ JsonFile = Annotated[
 ReportFile = Annotated[
     Path | None, output_file(help="Write the HTML report."), Writes(check=check_page)
 ]
+OutputFile = Annotated[Path | None, output_file(), Writes()]
+InputFile = Annotated[Path | None, Option(metavar="FILE"), Reads()]
 ResultFiles = Annotated[
     list[Path],
     Argument(help="Results of one experiment, as --json wrote them.", metavar="FILE..."),
     Reads("the file to report"),
 ]
+Column = Annotated[str | None, Option(metavar="COLUMN")]
+Variant = Annotated[str | None, Option(metavar="VARIANT")]
+Address = Annotated[str | None, Option(metavar="URI")]
 Whole = Annotated[
     bool, Option("--all", help="Print every metric and column, not only the main ones.")
 ]
 
-READ = (
-    "How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, header=, format=; "
-    "repeatable."
-)
 
-
-def parse_read_options(texts: Sequence[str]) -> dict[str, str]:
+def parse_read(texts: Sequence[str]) -> dict[str, str]:
     """Parse the `KEY=VALUE` pairs of `--read`."""
     read = parse_pairs("--read", texts, "KEY=VALUE", "encoding=cp1251")
     # A shell cannot easily pass a tab: it is typed as backslash and t.
     return {key: value.replace("\\t", "\t") for key, value in read.items()}
 
 
-class Flag(NamedTuple):
-    """An option of a command, and the keyword argument that gets its value."""
+def list_parameters(
+    declared: Callable[..., object], panel: str | None = None
+) -> list[inspect.Parameter]:
+    """List the parameters of a function or record, with the help that its docstring has.
 
-    parameter: inspect.Parameter
+    Below `Options:` there is a line for each, or more that are indented.
+    """
+    _, _, listed = inspect.cleandoc(declared.__doc__ or "").partition("Options:\n")
+    entries = re.split(r"^    (?=\w)", listed.partition("\n\n")[0], flags=re.MULTILINE)[1:]
+    lines = (" ".join(map(str.strip, entry.splitlines())) for entry in entries)
+    texts = dict(line.split(": ", 1) for line in lines)
+    parameters = inspect.signature(declared).parameters
+    return [
+        _describe_parameter(parameter, texts[name], panel) if name in texts else parameter
+        for name, parameter in parameters.items()
+    ]
+
+
+def _describe_parameter(
+    parameter: inspect.Parameter, text: str, panel: str | None
+) -> inspect.Parameter:
+    """Return a parameter with its help, and the panel of the help that it is in."""
+    marks = getattr(parameter.annotation, "__metadata__", ())
+    kind = parameter.annotation.__origin__ if marks else parameter.annotation
+    # A switch that is off has no second spelling to turn it off.
+    spellings = [f"--{parameter.name}"] if parameter.default is False else []
+    info = next((copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), None)
+    info = info or Option(*spellings)
+    info.help, info.rich_help_panel = text, panel
+    others = (mark for mark in marks if not isinstance(mark, ParameterInfo))
+    return parameter.replace(annotation=Annotated[kind, info, *others])
+
+
+class To(NamedTuple):
+    """Mark an option by the keyword that gets its value, if it is not its name.
+
+    `read` turns what was typed into the value.
+    """
+
     keyword: str = ""
     read: Callable[[Any], object] = lambda value: value
 
 
-NEEDED = inspect.Parameter.empty
-"""The default of an option that cannot be left out."""
+def read_keywords(
+    parameters: Iterable[inspect.Parameter], values: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Read the values of options that are given, as keywords of the API."""
+    keywords = {}
+    for option in parameters:
+        if (value := values[option.name]) is not None:
+            marks = option.annotation.__metadata__
+            to = next((mark for mark in marks if isinstance(mark, To)), To())
+            keywords[to.keyword or option.name] = to.read(value)
+    return keywords
 
 
-def flag(
-    name: str,
-    kind: Any,  # noqa: ANN401 (a type, or a union of types)
-    text: str,
-    default: object = None,
-    *spellings: str,
-    to: str = "",
-    read: Callable[[Any], object] = lambda value: value,
-    marks: Sequence[Reads | Writes] = (),
-    **settings: Any,  # noqa: ANN401 (typer's settings)
-) -> Flag:
-    """Make an option whose value goes to the keyword `to`, or to its own name.
+class _Added(NamedTuple):
+    """Options of every command.
 
-    `kind` is the type of the value, `spellings` replace `--name`, `read` turns what was typed into
-    the value of the API, and `settings` go to `typer.Option`.
+    Options:
+        debug: Show the traceback of an unforeseen error.
+        time_limit: Seconds after which queries end.
     """
-    # A switch that is off has no second spelling to turn it off.
-    spellings = spellings or ((f"--{name}",) if default is False else ())
-    option = Option(*spellings, help=text, **settings)
-    value_type = kind if default is not None else kind | None
-    return Flag(_parameter(name, Annotated[value_type, option, *marks], default), to or name, read)
+
+    debug: bool = False
+    time_limit: Annotated[float | None, Option(min=0.1)] = None
 
 
-def _parameter(name: str, annotation: object, default: object = None) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, default=default, annotation=annotation)
+class _EngineOptions(NamedTuple):
+    """Options of every command on an experiment, which override entries of `[engine]`.
+
+    Options:
+        engine: duckdb or spark.
+        address: Spark address: local[4], spark://…, yarn, sc://… (Spark Connect).
+        memory_limit: Memory limit, such as 4GB.
+        threads: CPU cores.
+        temp_directory: Folder for data that does not fit into memory.
+        remote_files: Read logs at s3://… and https://…; DuckDB downloads its extension for it.
+    """
+
+    engine: Annotated[str | None, Option(metavar="NAME"), To("name")] = None
+    address: Annotated[str | None, Option(metavar="ADDRESS")] = None
+    memory_limit: Annotated[str | None, Option(metavar="SIZE")] = None
+    threads: Annotated[int | None, Option(min=1, max=MAX_THREADS)] = None
+    temp_directory: Annotated[str | None, Option(metavar="FOLDER")] = None
+    remote_files: bool | None = None
 
 
-ALL = Flag(_parameter("whole", Whole, default=False))
-JSON = Flag(_parameter("json", JsonFile))
-REPORT = Flag(_parameter("report", ReportFile))
-_DEBUG, _TIME_LIMIT = (
-    flag("debug", bool, "Show the traceback of an unforeseen error.", False).parameter,
-    flag("time_limit", float, "Seconds after which queries end.", min=0.1).parameter,
-)
-
-_engine_flag = partial(flag, rich_help_panel="Engine")
-_SPARK = "Spark address: local[4], spark://…, yarn, sc://… (Spark Connect)."
-_TEMPORARY = "Folder for data that does not fit into memory."
-_REMOTE = "Read logs at s3://… and https://…; DuckDB downloads its extension for it."
-_ENGINE = (
-    _engine_flag("engine", str, "duckdb or spark.", to="name", metavar="NAME"),
-    _engine_flag("address", str, _SPARK, metavar="ADDRESS"),
-    _engine_flag("memory_limit", str, "Memory limit, such as 4GB.", metavar="SIZE"),
-    _engine_flag("threads", int, "CPU cores.", min=1, max=MAX_THREADS),
-    _engine_flag("temp_directory", str, _TEMPORARY, metavar="FOLDER"),
-    _engine_flag("remote_files", bool, _REMOTE),
-)
-"""Flags of every command that takes an experiment; they override entries of `[engine]`."""
-
-
-def add_engine_flags(
+def add_engine_options(
     command: Command,
     load: Callable[[Any, dict[str, Any]], "LoadedExperiment"] | None = None,
-    flags: Sequence[Flag] = (),
+    parameters: Sequence[inspect.Parameter] = (),
     text: str = "The experiment file (TOML).",
 ) -> Command:
-    """Turn a command on a loaded experiment into one on its file, with engine flags.
+    """Turn a command on a loaded experiment into one on its file, with options of the engine.
 
     `load` gets the file, which may be None, and all values, and may remove some that the command
     does not take. Without it, the file is that of an experiment.
     """
+    engine_options = list_parameters(_EngineOptions, "Engine")
 
     def run(experiment: Path | None = None, **values: Any) -> None:  # noqa: ANN401 (typer's values)
         from abeval.api import load as load_file
 
-        entered = {option.keyword: values.pop(option.parameter.name) for option in _ENGINE}
+        entered = {option.name: values.pop(option.name) for option in engine_options}
         loaded = load(experiment, values) if load else load_file(cast("Path", experiment))
-        # A flag that is not given leaves the entry of the file.
-        if engine := {name: value for name, value in entered.items() if value is not None}:
+        # An option that is not given leaves the entry of the file.
+        if engine := read_keywords(engine_options, entered):
             entries = loaded.experiment.engine.model_dump(exclude_unset=True)
             loaded = loaded.replace(engine={**entries, **engine})
         command(loaded, **values)
 
     reads = Reads("the experiment file", is_experiment=_is_no_table)
-    kind, default = (Path | None, None) if load else (Path, NEEDED)
-    file = _parameter("experiment", Annotated[kind, Argument(help=text), reads], default)
-    return _copy_signature(run, command, [file, *(f.parameter for f in (*flags, *_ENGINE))])
+    kind, default = (Path | None, None) if load else (Path, inspect.Parameter.empty)
+    file = inspect.Parameter(
+        "experiment",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=default,
+        annotation=Annotated[kind, Argument(help=text), reads],
+    )
+    return _copy_signature(run, command, [file, *parameters, *engine_options])
+
+
+_OF_COMMANDS = ("whole", "json", "report")
+"""Options of commands that are no keywords of methods."""
 
 
 def command_from_method(
-    method: str,
-    text: str,
-    *flags: Flag,
+    declared: Command,
+    *,
     widened_by: str = "",
     for_page: Callable[..., tuple[object, ...]] | None = None,
 ) -> Command:
-    """Make a command that calls a method of the experiment of a file and shows the result.
+    """Make a command that calls the method of an experiment of the same name, and shows its result.
 
     The method's own default stands for what is not given. The option `widened_by` shows all
     columns, as `--all` does. Where a page is asked for, `for_page` computes the result and what the
     page shows beside it.
     """
+    parameters, method = list_parameters(declared), declared.__name__
 
     def run(loaded: "LoadedExperiment", **values: Any) -> None:  # noqa: ANN401 (typer's values)
         from abeval.results import codes
 
-        given = [f for f in flags if f.keyword and values[f.parameter.name] is not None]
-        arguments = {f.keyword: f.read(values[f.parameter.name]) for f in given}
+        of_method = [option for option in parameters if option.name not in _OF_COMMANDS]
+        arguments = read_keywords(of_method, values)
         page = values.get("report")
         with show_progress(f"{method} page" if for_page and page else method) as step:
             if for_page and page:
@@ -427,8 +398,8 @@ def command_from_method(
             typer.echo(f"DRAFT: {codes.open_questions(questions)}", err=True)
         show(result, values["json"], page, *more, show_all=show_all)
 
-    run.__name__, run.__doc__ = method, text
-    return add_engine_flags(run, flags=flags)
+    run.__name__, run.__doc__ = method, declared.__doc__
+    return add_engine_options(run, parameters=parameters)
 
 
 def write_json(file: Path | None, result: "Record") -> None:

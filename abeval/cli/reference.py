@@ -56,12 +56,12 @@ def metrics() -> None:
 
 
 def schema(
-    of: Annotated[
-        Literal["experiment", "result"],
-        Argument(help="The experiment file, or the JSON of an analysis."),
-    ] = "experiment",
+    of: Annotated[Literal["experiment", "result"], Argument()] = "experiment",
 ) -> None:
     """Print the JSON Schema of the experiment file or of the result, for editors and programs.
+
+    Options:
+        of: The experiment file, or the JSON of an analysis.
 
     Examples:
     abeval tools schema > experiment.schema.json
@@ -94,41 +94,25 @@ def slack(files: options.ResultFiles) -> None:
 
 
 def sql(
-    name: Annotated[
-        str | None, Argument(help="A query, such as 4_metrics/gauc; or an experiment file.")
-    ] = None,
-    metric: Annotated[
-        str | None, Argument(help="A metric of the experiment: write the SQL of its value.")
-    ] = None,
-    dialect: Annotated[
-        str,
-        Option(
-            help="duckdb, spark, postgres, clickhouse, bigquery, snowflake or databricks; of "
-            "queries duckdb or spark."
-        ),
-    ] = "duckdb",
-    views: Annotated[
-        bool, Option("--views", help="Write the views over the logs that queries read.")
-    ] = False,
-    database: Annotated[
-        Path | None,
-        Option(help="A DuckDB file to write these views to.", metavar="FILE"),
-        options.Writes(),
-    ] = None,
-    sums: Annotated[
-        Path | None,
-        Option(
-            help="Write one statement of all sums of this experiment, for its tables there.",
-            metavar="FILE",
-        ),
-        options.Reads(),
-    ] = None,
-    connect: Annotated[
-        str | None,
-        Option(help="The warehouse that tells the tables' columns.", metavar="URI"),
-    ] = None,
+    name: Annotated[str | None, Argument()] = None,
+    metric: Annotated[str | None, Argument()] = None,
+    dialect: str = "duckdb",
+    views: bool = False,
+    database: Annotated[Path | None, Option(metavar="FILE"), options.Writes()] = None,
+    sums: options.InputFile = None,
+    connect: options.Address = None,
 ) -> None:
     """Print the SQL of a metric of an experiment; a query of the analysis, or the names of all.
+
+    Options:
+        name: A query, such as 4_metrics/gauc; or an experiment file.
+        metric: A metric of the experiment: write the SQL of its value.
+        dialect: duckdb, spark, postgres, clickhouse, bigquery, snowflake or databricks; of queries
+            duckdb or spark.
+        views: Write the views over the logs that queries read.
+        database: A DuckDB file to write these views to.
+        sums: Write one statement of all sums of this experiment, for its tables there.
+        connect: The warehouse that tells the tables' columns.
 
     Examples:
     abeval tools sql experiment.toml ctr
@@ -218,24 +202,20 @@ def _write_sums(file: Path, dialect: str, uri: str | None) -> str:
 
 
 def simulate(
-    directory: Annotated[
-        Path,
-        Argument(help="Folder to write to; created if missing.", parser=options.parse_output_path),
-    ],
-    impressions: Annotated[
-        int,
-        Option(help="Number of impressions, including the pre-period.", max=MAX_IMPRESSIONS),
-    ] = 200_000,
-    seed: Annotated[int, Option(help="Random seed.", min=0)] = 7,
-    past: Annotated[
-        int, Option(help="Small experiments that came before, in past/.", min=0, max=100)
-    ] = 0,
-    design: Annotated[
-        Literal["ab", "clusters", "interleaving", "switchback"],
-        Option(help="An A/B test; or a small log of stores, shared lists, cities in turn."),
-    ] = "ab",
+    directory: Annotated[Path, Argument(parser=options.parse_output_path)],
+    impressions: Annotated[int, Option(max=MAX_IMPRESSIONS)] = 200_000,
+    seed: Annotated[int, Option(min=0)] = 7,
+    past: Annotated[int, Option(min=0, max=100)] = 0,
+    design: Literal["ab", "clusters", "interleaving", "switchback"] = "ab",
 ) -> None:
     """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
+
+    Options:
+        directory: Folder to write to; created if missing.
+        impressions: Number of impressions, including the pre-period.
+        seed: Random seed.
+        past: Small experiments that came before, in past/.
+        design: An A/B test; or a small log of stores, shared lists, cities in turn.
 
     Examples:
     abeval tools simulate logs --impressions 50000 --seed 3 --past 5
@@ -259,16 +239,14 @@ def simulate(
 
 
 def mcp(
-    folders: Annotated[
-        list[Path],
-        Argument(help="Folders that may be read.", metavar="FOLDER..."),
-        options.Reads("the folder"),
-    ],
-    time_limit: Annotated[
-        float, Option(help="Seconds after which the queries of a call end.", min=0.1)
-    ] = 120.0,
+    folders: Annotated[list[Path], Argument(metavar="FOLDER..."), options.Reads("the folder")],
+    time_limit: Annotated[float, Option(min=0.1)] = 120.0,
 ) -> None:
     """Serve assistants over the Model Context Protocol, on stdin and stdout; nothing is written.
+
+    Options:
+        folders: Folders that may be read.
+        time_limit: Seconds after which the queries of a call end.
 
     Examples:
     abeval mcp .
@@ -280,17 +258,17 @@ def mcp(
 
 
 def init(
-    files: Annotated[
-        list[Path], Argument(help="Files of a log or table."), options.Reads("the files")
-    ],
-    output: Annotated[
-        Path,
-        Option(help="The experiment file to write; it must not be there."),
-        options.Writes(),
-    ] = Path("experiment.toml"),
-    read: Annotated[list[str] | None, Option(help=options.READ, metavar="KEY=VALUE")] = None,
+    files: Annotated[list[Path], Argument(), options.Reads("the files")],
+    output: Annotated[Path, options.Writes()] = Path("experiment.toml"),
+    read: Annotated[list[str] | None, Option(metavar="KEY=VALUE")] = None,
 ) -> None:
     """Look at files, guess what their columns are, and write an experiment file with comments.
+
+    Options:
+        files: Files of a log or table.
+        output: The experiment file to write; it must not be there.
+        read: How the file is read: table=, sheet=, encoding=, delimiter=, decimal=, header=,
+            format=; repeatable.
 
     Examples:
     abeval init users.csv --output users.toml
@@ -300,9 +278,7 @@ def init(
 
     if output.exists():
         raise ExperimentError(f"{output} is there already", "name another file with --output")
-    draft = draft_files(
-        files, output.parent, _name(files[0]), options.parse_read_options(read or ())
-    )
+    draft = draft_files(files, output.parent, _name(files[0]), options.parse_read(read or ()))
     write_text(output, draft.text)
     _print(draft, output)
 
@@ -345,30 +321,19 @@ def _print(draft: "Draft", output: Path) -> None:
 
 
 def add(
-    results: Annotated[
-        list[Path],
-        Argument(
-            help="JSON of one experiment: of analyze or report; of agree, replay.", metavar="JSON"
-        ),
-        options.Reads("the result"),
-    ],
-    history: Annotated[
-        Path,
-        options.output_file(help="The .parquet or .duckdb file; created if missing."),
-        options.Writes(),
-    ],
-    shipped: Annotated[
-        list[str] | None,
-        Option(
-            help="The variant that was shipped, or none; repeat for more. Default: the verdict's.",
-            metavar="VARIANT",
-        ),
-    ] = None,
+    results: Annotated[list[Path], Argument(metavar="JSON"), options.Reads("the result")],
+    history: Annotated[Path, options.output_file(), options.Writes()],
+    shipped: Annotated[list[str] | None, Option(metavar="VARIANT")] = None,
     json: options.JsonFile = None,
 ) -> None:
     """Add the results of one experiment; adding them twice changes nothing.
 
     A changed result of the same experiment takes the place of the old one, which is said.
+
+    Options:
+        results: JSON of one experiment: of analyze or report; of agree, replay.
+        history: The .parquet or .duckdb file; created if missing.
+        shipped: The variant that was shipped, or none; repeat for more. Default: the verdict's.
 
     Examples:
     abeval history add result.json --history history.parquet
@@ -382,29 +347,21 @@ def add(
 
 
 def report(
-    history: Annotated[
-        Path,
-        Option(help="The history: a .parquet or .duckdb file.", metavar="FILE"),
-        options.Reads(),
-    ],
-    metric: Annotated[
-        list[str] | None,
-        Option(help="An online metric; repeat for more. Default: goals and guardrails."),
-    ] = None,
-    offline: Annotated[
-        list[str] | None,
-        Option(help="An offline metric; repeat for more. Default: those most quoted."),
-    ] = None,
-    holdout: Annotated[
-        Path | None,
-        Option(help="An experiment file with [holdout]: what did its period gain?"),
-        options.Reads(is_experiment=options.is_toml),
-    ] = None,
+    history: Annotated[Path, Option(metavar="FILE"), options.Reads()],
+    metric: list[str] | None = None,
+    offline: list[str] | None = None,
+    holdout: Annotated[Path | None, options.Reads(is_experiment=options.is_toml)] = None,
     show_all: options.Whole = False,
     json: options.JsonFile = None,
     report: options.ReportFile = None,
 ) -> None:
     """Say which metric predicts which, how often each moves, and what was really gained.
+
+    Options:
+        history: The history: a .parquet or .duckdb file.
+        metric: An online metric; repeat for more. Default: goals and guardrails.
+        offline: An offline metric; repeat for more. Default: those most quoted.
+        holdout: An experiment file with [holdout]: what did its period gain?
 
     Examples:
     abeval history report --history history.parquet

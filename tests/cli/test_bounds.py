@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 import abeval
-from abeval.cli import options
-from abeval.cli.main import main
+from abeval.cli.main import exit_on_error, main
 from abeval.errors import ExperimentError
 from abeval.simulate import simulate
 from tests.cli.test_broken_inputs import FILE, LOG, replaced, write
@@ -262,7 +261,7 @@ def test_what_escapes_is_one_line_to_report_and_a_traceback_only_with_debug(
 def test_memory_that_runs_out_is_said(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr(sys, "argv", ["abeval"])
     with pytest.raises(SystemExit) as stop:
-        options.exit_on_error(lambda: fail(MemoryError("unable to allocate 2.8 EiB")))
+        exit_on_error(lambda: fail(MemoryError("unable to allocate 2.8 EiB")))
     assert stop.value.code == 1
     assert capsys.readouterr().err.startswith("error: memory ran out: unable to allocate 2.8 EiB")
 
