@@ -51,7 +51,9 @@ def _write_blocks(study: Study) -> Iterator[str]:
             escape(fmt.typeset_numbers(line)) for line in write_conclusions(study.agreement)
         )
     elif study.replay is not None:
-        yield from map(_write_part, tabulate(study.replay).parts[:1])
+        parts = tabulate(study.replay).parts
+        first = next((i for i, part in enumerate(parts) if isinstance(part, TextTable)), 0)
+        yield from map(_write_part, parts[: first + 1])
     if study.aa is not None:
         yield from (f"A/A: {escape(note)}" for note in tabulate(study.aa).notes)
 

@@ -85,7 +85,8 @@ def test_many_models_have_a_line_each() -> None:
 
 def test_no_difference_is_said() -> None:
     runs, truth = world({"a": 0.5})
-    twice = abeval.evaluate({"a": runs["a"], "b": runs["a"]}, truth, metrics=["mrr"])
+    alike = dict.fromkeys("abc", runs["a"])
+    twice = abeval.evaluate(alike, truth, metrics=["mrr"])
     assert "No difference from a has an interval that excludes zero." in str(twice)
 
 
