@@ -24,15 +24,15 @@ from abeval.report.tables import (
 )
 from abeval.report.time_page import choose_scale, draw_daily_units, list_effect_series
 from abeval.report.worth import expect_less, write_worth_lines
-from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement
-from abeval.results.analysis import ExperimentInfo, Result
-from abeval.results.effects import CutRow
+from abeval.results.analysis import ExperimentInfo, MetricInfo, Result
+from abeval.results.effects import CutRow, Row, SliceRow
 from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.record import group_rows
 from abeval.results.study import Study
-from abeval.results.trust import AAResult, select_checks
+from abeval.results.trust import AAMetric, AAResult, select_checks
 
 _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 from abeval.offline.metrics import find_direction
 from abeval.report.tables import VerdictLine
-from abeval.results import Verdict
 from abeval.results import format as fmt
 from abeval.results.record import group_rows
 from abeval.results.replay import POOLED, PairRow, ReplayResult
+from abeval.results.trust import Verdict
 
 
 def list_verdict_lines(verdicts: Sequence[Verdict]) -> list[VerdictLine]:

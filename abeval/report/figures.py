@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 from abeval.report import assets
 from abeval.report.tables import Record, TextTable
-from abeval.results import MetricInfo
-from abeval.results.analysis import ExperimentInfo
+from abeval.results.analysis import ExperimentInfo, MetricInfo
 from abeval.results.format import Interval, typeset_numbers
 from abeval.results.record import group_rows
 from abeval.results.study import Study

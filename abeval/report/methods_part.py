@@ -9,9 +9,9 @@ from typing import NamedTuple
 from abeval.report import assets
 from abeval.report.figures import Block, MetricBlocks
 from abeval.report.parts import page_part
-from abeval.results import Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.effects import Row
 from abeval.results.record import group_rows
 from abeval.results.study import Study
 

@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup, escape
 
-from abeval.results import Adjustment, MetricInfo, Row, SegmentContrast, SegmentTest, codes
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.analysis import Pair, Result
-from abeval.results.effects import CutRow, CutSplit
+from abeval.results.analysis import MetricInfo, Pair, Result
+from abeval.results.effects import Adjustment, CutRow, CutSplit, Row, SegmentContrast, SegmentTest
 from abeval.results.interleaving import PreferenceRow
 from abeval.results.record import group_rows
 from abeval.results.trust import AAMetric, Check

@@ -14,9 +14,10 @@ from abeval.report.parts import page_part
 from abeval.report.short import tabulate
 from abeval.report.tables import excludes_zero, read_interval
 from abeval.report.time_short import tabulate_effect_stability
-from abeval.results import MetricInfo, Row, SliceRow, codes
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.analysis import Result
+from abeval.results.analysis import MetricInfo, Result
+from abeval.results.effects import Row, SliceRow
 from abeval.results.record import group_rows
 from abeval.results.study import Study
 from abeval.results.trust import Balance

@@ -8,7 +8,7 @@ import pytest
 
 import abeval
 from abeval.report.banner import conclude_replay, list_verdict_lines
-from abeval.results import Verdict
+from abeval.results.trust import Verdict
 from tests.history.past import replayed
 
 

@@ -21,10 +21,11 @@ from abeval.report.assets import escape_json, write_page_id
 from abeval.report.next_step import write_verdicts
 from abeval.report.page import render_study
 from abeval.report.parts import load_parts
-from abeval.results import Check, codes
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import result_from_dict
 from abeval.results.study import Study, build_study
+from abeval.results.trust import Check
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
 from tests.report.pages import RESULTS, Element, figures, html, page, parse, result, whole, words
