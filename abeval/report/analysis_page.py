@@ -10,10 +10,10 @@ from markupsafe import Markup
 from abeval.report import agreement_page as agreement
 from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
-from abeval.report.banner import conclude_replay
 from abeval.report.figures import Block, Closed, FigureView, MetricBlocks, number_variants
 from abeval.report.next_step import ORDER, describe_size, sort_rows, write_verdicts
 from abeval.report.parts import page_part
+from abeval.report.replay_tables import conclude_replay
 from abeval.report.tables import (
     Cell,
     DisplayRow,

@@ -4,13 +4,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from abeval.offline.metrics import DEFINITIONS
+from abeval.offline.metrics import DEFINITIONS, find_direction
 from abeval.report.tables import (
     Cell,
     Kind,
     Part,
     Tables,
     TextTable,
+    VerdictLine,
     render_spans,
     table,
     trim,
@@ -32,6 +33,9 @@ _FEW = 6
 
 _DIFFERENCES = 8
 """Most differences that are shown, the clearest first."""
+
+_LINES = 3
+"""Most models on the first screen of a page."""
 
 _SURE = "*"
 """Marks a value whose difference from the baseline excludes zero."""
@@ -421,3 +425,30 @@ def group_curves(result: ReplayResult) -> Iterator[tuple[str, str, list[Curve]]]
         description = f"Elbow (further places add less): {'; '.join(elbows)}."
         description += f" Mean over every k: {', '.join(means)}." if means else ""
         yield f"{metric}, traffic of {traffic}", description, curve_group
+
+
+def conclude_replay(result: ReplayResult) -> list[VerdictLine]:
+    """Count the metrics by which each model is surely better or worse than its baseline.
+
+    An offline metric decides nothing, so the line has no decision.
+    """
+    by_traffic, lines = group_rows(result.pairs, lambda pair: pair.traffic), list[VerdictLine]()
+    compared = by_traffic.get(POOLED) or next(iter(by_traffic.values()), [])
+    for pairs in group_rows(compared, lambda pair: pair.model).values():
+        signs = [_find_sign(pair) for pair in pairs]
+        model, control = fmt.quote_name(pairs[0].model), fmt.quote_name(pairs[0].control)
+        text = (
+            f"{model} is better than {control} by {signs.count(1)} of {len(signs)} offline "
+            f"metrics, worse by {signs.count(-1)}; the others do not tell."
+        )
+        lines.append(VerdictLine("", "", "OFFLINE ONLY", text, action="Decide by an A/B test."))
+    return lines[:_LINES]
+
+
+def _find_sign(pair: PairRow) -> int:
+    """Return 1 if the interval is on the better side of zero, -1 on the worse, else 0."""
+    low, high, good = pair.low or 0.0, pair.high or 0.0, find_direction(pair.metric)
+    # Which way is better by a metric with a target, two values alone do not say.
+    if low * high <= 0 or good.startswith("toward"):
+        return 0
+    return (1 if low > 0 else -1) * (-1 if good == "decrease" else 1)

@@ -1,7 +1,7 @@
 """Print results in the terminal, in tables that fit its width."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from abeval.report import tables
 from abeval.report.next_step import ORDER, sort_rows, write_next_step, write_verdicts
-from abeval.report.tables import ROLES, Kind, Tables, TextTable, fit_rows
+from abeval.report.tables import ROLES, Kind, TextTable, fit_rows
 from abeval.report.worth import write_worth_lines
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -40,25 +40,6 @@ def as_text(result: Record, width: int | None = None, show_all: bool = False) ->
 
     if isinstance(result, Study):
         return "\n".join(as_text(part, width, show_all) for part in result.results)
-    if isinstance(result, Result):
-        return _capture(lambda console: print_result(result, console), width)
-    from abeval.report.short import tabulate
-
-    return write_tables(tabulate(result, show_all), width, show_all)
-
-
-def write_tables(result_tables: Tables, width: int | None = None, show_all: bool = False) -> str:
-    """Write tables and their notes as plain text, as `as_text` does."""
-
-    def write(console: Console) -> None:
-        for note in _print_tables(result_tables, console, show_all):
-            console.print(Text(replace_unprintable(note)))
-
-    return _capture(write, width)
-
-
-def _capture(write: Callable[[Console], None], width: int | None) -> str:
-    """Return as plain text what a function writes to a console."""
     out = StringIO()
     console = Console(
         file=out,
@@ -68,28 +49,28 @@ def _capture(write: Callable[[Console], None], width: int | None) -> str:
         force_jupyter=False,  # otherwise Rich shows a cell of its own there and writes nothing
         _environ={},
     )
-    write(console)
+    if isinstance(result, Result):
+        print_result(result, console)
+    else:
+        for note in print_brief(result, console, show_all):
+            console.print(Text(replace_unprintable(note)))
     # Cells are padded; trailing blanks would only make diffs noisy.
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def print_brief(result: Record, console: Console, show_all: bool) -> tuple[str, ...]:
-    """Print the tables of a result other than an analysis; return its notes."""
+    """Print the tables and sentences of a result other than an analysis; return its notes."""
     from abeval.report.short import tabulate
 
-    return _print_tables(tabulate(result, show_all), console, show_all)
-
-
-def _print_tables(result_tables: Tables, console: Console, show_all: bool) -> tuple[str, ...]:
-    """Print tables and sentences in order; return the notes."""
+    result_tables = tabulate(result, show_all)
     if result_tables.draft:
         console.print(Text(replace_unprintable(result_tables.draft), _DECISION_STYLE["draft"]))
     for i, part in enumerate(result_tables.parts):
-        if i and isinstance(part, TextTable):
-            console.print()
         if isinstance(part, str):
             console.print(Text(replace_unprintable(part)))
             continue
+        if i:
+            console.print()
         for block in write_table(part, console.width, show_all):
             console.print(block)
     return result_tables.notes
