@@ -22,7 +22,7 @@ from abeval.report.tables import (
     format_share,
     write_all_digits,
 )
-from abeval.report.time_page import choose_scale, draw_daily_units, list_effect_series
+from abeval.report.time_page import draw_daily_units, list_plots
 from abeval.report.worth import expect_less, write_worth_lines
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -143,20 +143,18 @@ def _draw_sparklines(
 ) -> dict[tuple[str, str], Markup]:
     """Draw a sparkline of each goal's cumulative effect, by metric and variant."""
     sparks = {}
-    for cell in list_effect_series(study):
-        if (cell.metric, cell.variant) in keys:
-            scale = choose_scale(cell.info, cell.rows)
-            days = cell.select_rows("calendar", "cumulative")
+    for plot in list_plots(study, "calendar", "cumulative"):
+        for variant, rows in plot.rows.items():
             ends = [
                 (value, low, high)
-                for value, low, high in map(scale.scale_interval, days)
+                for value, low, high in map(plot.scale.scale_interval, rows)
                 if value is not None and low is not None and high is not None
             ]
-            if len(ends) > 2:
-                label = f"{cell.info.display_name}, {cell.variant}, up to each day"
+            if (plot.metric, variant) in keys and len(ends) > 2:
+                label = f"{plot.info.display_name}, {variant}, up to each day"
                 # The first days have too little data for a scale.
-                spark = glyph.draw_sparkline(ends[len(ends) // 7 :], cell.colour_index, label)
-                sparks[cell.metric, cell.variant] = spark
+                spark = glyph.draw_sparkline(ends[len(ends) // 7 :], plot.colours[variant], label)
+                sparks[plot.metric, variant] = spark
     return sparks
 
 

@@ -88,7 +88,7 @@ def _draw_distribution(result: Result, value: str) -> Iterator[FigureView]:
     }
     # Dwell and prices are skewed: a log scale shows them, if there are no zeros.
     is_positive = all(x > 0 for record in spreads for x in record.quantiles)
-    across = fig.build_log_axis(x for s in spreads for x in s.quantiles) if is_positive else {}
+    across = fig.LOG_AXIS if is_positive else {}
     axes = f"{value} ({unit})" if unit else value, "impressions below", across, _PART
     medians = {record.variant: record.quantiles[record.levels.index(0.5)] for record in spreads}
     medians_text = fmt.join_items(
