@@ -15,7 +15,7 @@ from abeval.report.analysis_page import group_rows_by_role
 from abeval.report.next_step import ORDER, write_next_step, write_verdicts
 from abeval.report.parts import Part, load_parts
 from abeval.report.short import format_off_policy_value, tabulate
-from abeval.report.tables import TextTable, VerdictLine, rescale, tally_checks, trim
+from abeval.report.tables import TextTable, VerdictLine, list_units, rescale, tally_checks, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -207,8 +207,8 @@ def render_summary(result: Result) -> str:
 def _list_facts(result: Result) -> Iterator[tuple[str, str]]:
     """Yield what the numbers are of, and whether they can be trusted."""
     info = result.experiment
-    units = ", ".join(f"{v.name} {fmt.format_count(v.units)}" for v in info.variants)
-    yield "Log", "; ".join(filter(None, (result.so_far, f"{info.unit} units: {units}")))
+    units = f"{info.unit} units: {list_units(info)}"
+    yield "Log", "; ".join(filter(None, (result.so_far, units)))
     doubtful = [check.name for check in result.trust if check.status in ("fail", "warn")]
     names = f": {fmt.join_items(doubtful)}" if doubtful else ""
     yield "Trust", f"{tally_checks(result.trust)}{names}"
