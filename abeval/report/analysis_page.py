@@ -52,7 +52,7 @@ def _move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
     return table._replace(title="", lead=f"{table.title}: {table.lead}")
 
 
-@page_part("verdict", view="decision", short="Verdict", after="")
+@page_part("verdict", view="decision", short="Verdict")
 def _build_verdict_part(study: Study) -> Iterator[Block]:
     """Build the first screen; without an analysis, that of the agreement."""
     joint = study.agreement
@@ -164,7 +164,6 @@ def _draw_sparklines(
     title="Trust checks",
     short="Trust",
     result="analysis",
-    after="offline",
     printed=True,
     lead=(
         "Whether the numbers below can be believed at all. A failed check that touches a goal, a "
@@ -183,7 +182,6 @@ def _build_trust_part(result: Result) -> Iterator[Block]:
     view="explore",
     title="Every lift",
     result="analysis",
-    after="metrics",
     gated=True,
     printed=True,
     lead=(
@@ -224,7 +222,6 @@ def _draw_forest(result: Result) -> fig.Figure | None:
     view="explore",
     title="Metrics by segment",
     result="analysis",
-    after="scorecard",
     gated=True,
     lead=(
         "Exploratory: many looks at the same data, without adjustment. Shaded: the interval "
@@ -246,7 +243,6 @@ def _build_heat_part(result: Result) -> Iterator[Block]:
     view="metric",
     title="Segments",
     result="analysis",
-    after="windows",
     lead=(
         "Exploratory: many looks at the same data, without adjustment. A difference between "
         "segments here is a question, not an answer."
@@ -262,7 +258,6 @@ def _build_segments_part(result: Result) -> Iterator[Block]:
     view="metric",
     title="Cuts",
     result="analysis",
-    after="segments",
     lead=(
         "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
         "is Holm's over the cells of a cut."
@@ -279,7 +274,6 @@ def _build_cuts_part(result: Result) -> Iterator[Block]:
     title="Data quality",
     short="Data",
     result="analysis",
-    after="stability",
     printed=True,
     lead="What the logs hold, by day and variant, and what was set aside.",
 )
@@ -296,7 +290,6 @@ def _build_quality_part(result: Result) -> Iterator[Block]:
     title="Detectable effect",
     short="Power",
     result="outlook",
-    after="catalog",
     lead=("The smallest lift detected with {power} power, if traffic stays as it was."),
 )
 def _build_power_part(outlook: PowerOutlook) -> Iterator[MetricBlocks]:
@@ -348,7 +341,6 @@ def _describe_outlook(outlook: MetricOutlook, several: bool) -> str:
     title="A/A replays",
     short="A/A",
     result="aa",
-    after="quality",
     lead="How often each test rejects when nothing differs: {alpha_share} of replays, if it holds.",
 )
 def _build_aa_part(aa: AAResult) -> Iterator[Block]:
@@ -370,7 +362,6 @@ def _build_aa_part(aa: AAResult) -> Iterator[Block]:
     title="A/A replays",
     short="A/A",
     result="aa",
-    after="power",
     lead=(
         "P-values when nothing differs. If the test keeps its level on this log, they are flat, "
         "and {alpha_share} of them are below {alpha}."
@@ -585,6 +576,5 @@ page_part(
     title="What was randomised",
     short="Design",
     result="analysis",
-    after="trust",
     gated=True,
 )(tables.list_design_tables)

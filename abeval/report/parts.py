@@ -29,6 +29,15 @@ _BUILT_IN = (
 )
 """Modules of `abeval.report` that declare parts."""
 
+_ORDER = (
+    *("verdict", "metrics", "scorecard", "heat"),
+    *("cumulative", "daily", "entry", "clock", "windows", "segments", "cuts"),
+    *("dwell", "gauc", "catalog", "power", "replays", "definition"),
+    *("causes", "offline", "trust", "design", "srm", "before", "stability", "quality", "aa"),
+    "methods",
+)
+"""The built-in parts, from the top of the page to its end."""
+
 Builder = TypeVar("Builder", bound="Callable[..., Iterable[Block]]")
 
 
@@ -49,7 +58,7 @@ class Part:
             are those of the study.
         result: The field of the study that the function gets, if the study has it; all of it if
             empty.
-        after: Id of the part before it.
+        after: Id of the part before it; those of abeval stand in `_ORDER`.
         gated: It shows effects, which a failed trust check hides.
         printed: It is on paper, though it is evidence.
         build: The function below the decorator.
@@ -133,17 +142,16 @@ def load_parts() -> list[Part]:
     # A module declares its parts when it is loaded.
     for _ in load_entry_points(_GROUP, lambda module: module, problem, hint):
         pass
-    parts = [*_order_parts("")]
+    parts = [part for id in _ORDER for part in (_PARTS[id], *_list_followers(id))]
     if lost := [part for part in _PARTS.values() if part not in parts]:
         what = f"the part {lost[0].id!r} follows {lost[0].after!r}, which is not on the page"
         raise AbevalError(what, f"there are {', '.join(part.id for part in parts)}")
     return parts
 
 
-def _order_parts(after: str) -> Iterator[Part]:
-    """Yield the parts that follow a part, each before those that follow it."""
-    followers = [part for part in _PARTS.values() if part.after == after]
-    # All built-in parts are one chain: a part of another package stands before what follows.
-    for part in sorted(followers, key=lambda part: _is_built_in(part.build)):
-        yield part
-        yield from _order_parts(part.id)
+def _list_followers(after: str) -> Iterator[Part]:
+    """Yield the parts of other packages that follow a part, each before those that follow it."""
+    for part in _PARTS.values():
+        if part.after == after and part.id not in _ORDER:
+            yield part
+            yield from _list_followers(part.id)

@@ -96,7 +96,6 @@ _CALIBRATION = (
     title="Offline replay",
     short="Offline",
     result="replay",
-    after="causes",
     lead="The models on the same log.",
 )
 def build_offline_part(result: ReplayResult) -> Iterator[Block]:
@@ -142,21 +141,17 @@ def _tabulate_accounts(result: ReplayResult) -> tuple[Block, ...]:
         for row in result.rows
         for what, count in row.left_out
     ]
-    return (
-        _tabulate_pairs(
-            "Definitions", "how each metric is computed.", "definition", result.definitions
-        ),
-        tables.tabulate_coverage(result),
-        _tabulate_pairs(
-            "Rows accounted for", "merged, set aside or not compared.", "count", merged
-        ),
-        _tabulate_pairs("Left out", "by each value on a traffic.", "count", left_out),
-        _tabulate_pairs("Policies", "what the definitions do not fix.", "policy", policies),
+    facts: tuple[tuple[str, str, str, Iterable[tuple[str, str]]], ...] = (
+        ("Definitions", "how each metric is computed.", "definition", result.definitions),
+        ("Rows accounted for", "merged, set aside or not compared.", "count", merged),
+        ("Left out", "by each value on a traffic.", "count", left_out),
+        ("Policies", "what the definitions do not fix.", "policy", policies),
     )
-
-
-def _tabulate_pairs(title: str, lead: str, head: str, rows: Iterable[tuple[str, str]]) -> TextTable:
-    return TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
+    definitions, *others = (
+        TextTable(title, lead, ("what", head), tuple(rows), ("name", "words"))
+        for title, lead, head, rows in facts
+    )
+    return definitions, tables.tabulate_coverage(result), *others
 
 
 def _draw_calibration_by_traffic(result: ReplayResult) -> Iterator[FigureView]:

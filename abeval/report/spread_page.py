@@ -52,7 +52,6 @@ def describe_quantiles_and_gauc(result: Result) -> Iterator[tuple[str, str]]:
     view="metric",
     title="Distribution",
     result="analysis",
-    after="cuts",
     lead=(
         "A mean can rise while most visits get shorter: each quantile is compared with its own "
         "{level} interval, without adjustment for their number."
@@ -148,7 +147,6 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
     view="metric",
     title="AUC by unit",
     result="analysis",
-    after="dwell",
     lead=(
         "GAUC weighs the AUC of each {unit} by its impressions. It counts only those with both "
         "clicked and unclicked impressions. If the variants leave out different ones, their GAUCs "
@@ -239,7 +237,6 @@ def _list_unit_fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
     view="metric",
     title="Catalogue",
     result="analysis",
-    after="gauc",
     lead=(
         "Treatment minus control. More traffic covers more of the catalogue by itself, so variants "
         "are compared at equal numbers of units; the bar is the {level} interval of the scorecard."

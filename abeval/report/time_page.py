@@ -134,7 +134,7 @@ def list_plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> 
             yield TimePlot(metric, find_metric_info(study, metric), colours, shown)
 
 
-@page_part("metrics", view="explore", title="Metrics", after="verdict")
+@page_part("metrics", view="explore", title="Metrics")
 def _build_metrics_part(study: Study) -> Iterator[Block]:
     """List the metrics where no scorecard does; each opens its panel."""
     if study.analysis is None and (study.time is not None or study.aa is not None):
@@ -147,7 +147,6 @@ def _build_metrics_part(study: Study) -> Iterator[Block]:
     "cumulative",
     view="metric",
     title="Up to each day",
-    after="heat",
     lead=(
         "Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
         "band that is valid however often you look. Dots: one day; hollow where the log covers it "
@@ -247,7 +246,6 @@ def _describe_looks(looks: Sequence[Look]) -> str:
     "windows",
     view="metric",
     title="Windows",
-    after="clock",
     lead="Each point is a window that ends on its day; the band is its {level} interval.",
 )
 def _build_windows_part(study: Study) -> Iterator[MetricBlocks]:
@@ -274,7 +272,6 @@ def _build_windows_part(study: Study) -> Iterator[MetricBlocks]:
     "entry",
     view="metric",
     title="Since entry",
-    after="daily",
     lead="Each day since a unit's first exposure on its own, with its {level} interval.",
 )
 def _build_entry_part(study: Study) -> Iterator[MetricBlocks]:
@@ -325,7 +322,6 @@ def _describe_novelty(fit: Novelty | None) -> str:
     "clock",
     view="metric",
     title="By hour and weekday",
-    after="entry",
     lead="Each hour or weekday on its own, with its {level} interval.",
 )
 def _build_clock_part(study: Study) -> Iterator[MetricBlocks]:
@@ -350,7 +346,6 @@ def _build_clock_part(study: Study) -> Iterator[MetricBlocks]:
     view="evidence",
     title="Stability",
     result="time",
-    after="before",
     gated=True,
     lead="Whether the effect is the same on all days, and how many days are needed to trust it.",
 )
@@ -378,7 +373,6 @@ _HALF_DAY = timedelta(hours=12)
     view="metric",
     title="By day",
     result="analysis",
-    after="cumulative",
     lead=(
         "Each day on its own, with its {level} interval. Shaded: Saturday and Sunday. Hollow: the "
         "log covers only part of the day."
@@ -490,7 +484,6 @@ def draw_daily_units(result: Result) -> Iterator[FigureView]:
     view="evidence",
     title="Before the experiment",
     short="Before",
-    after="srm",
     lead="The same groups in the pre-period, when nothing differed; Holm over metrics × variants.",
 )
 def _build_before_part(study: Study) -> Iterator[Block]:
@@ -523,7 +516,6 @@ def _build_before_part(study: Study) -> Iterator[Block]:
     view="evidence",
     title="Split over time",
     short="Split",
-    after="design",
     lead=(
         "The share of each variant among the units that entered up to a day. The band is where a "
         "split as planned lies on {level} of days."
