@@ -75,7 +75,6 @@ _HOME = {name: module for module, names in _NAMES.items() for name in names}
 VIEWS.update(
     text="abeval.report.terminal:as_text",
     summary="abeval.report:summary_html",
-    evaluation="abeval.report.evaluation:evaluation_text",
     figures="abeval.report.page:Figures",
     markdown="abeval.report.markdown:markdown",
     page="abeval.report:write_report",

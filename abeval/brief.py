@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.report.next_step import recommend_step, sort_verdicts
-from abeval.results import MetricInfo, Row, Verdict, codes
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.analysis import Result
-from abeval.results.trust import select_checks
+from abeval.results.analysis import MetricInfo, Result
+from abeval.results.effects import Row
+from abeval.results.trust import Verdict, select_checks
 
 if TYPE_CHECKING:
     from abeval.results.power import PowerOutlook

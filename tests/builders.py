@@ -6,17 +6,17 @@ from dataclasses import replace
 from typing import Any
 
 from abeval.inference.verdict import decide
-from abeval.results import (
+from abeval.results.analysis import (
+    SCHEMA_VERSION,
     Account,
-    Check,
     ExperimentInfo,
     LeftOut,
     MetricInfo,
-    Row,
-    SliceRow,
+    Result,
     VariantInfo,
 )
-from abeval.results.analysis import SCHEMA_VERSION, Result
+from abeval.results.effects import Row, SliceRow
+from abeval.results.trust import Check
 
 HOSTILE = "</script><script>window.pwned=1</script>"
 HOSTILE_VARIANT = '<img src=x onerror=window.pwned=1> & "b" \'%{x}'

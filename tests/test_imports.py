@@ -82,7 +82,7 @@ WITH = {
     "analyze --checks": {".inference.trust.checks", ".aggregates.collect", ".report.short"},
     "power": {".inference.power", ".aggregates.collect", ".report.short"},
     "windows": {".time.analysis", ".report.time_short"},
-    "replay": {".offline.replay", ".report.replay_page"},
+    "replay": {".offline.replay", ".report.replay_tables"},
 }
 """Command → what it runs."""
 

@@ -10,7 +10,7 @@ import pytest
 from scipy import stats as scipy_stats
 
 from abeval.assignment import Assignment
-from abeval.results import Account
+from abeval.results.analysis import Account
 from abeval.stats import means
 from abeval.stats.moments import Moments
 from tests.real_logs import cookie_cats, kuairand, need, open_bandit

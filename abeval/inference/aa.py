@@ -18,8 +18,7 @@ from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis, compare_all
 from abeval.inference.comparison import Comparisons
 from abeval.metrics.definition import Metric
-from abeval.results import AAMetric
-from abeval.results.trust import AAResult
+from abeval.results.trust import AAMetric, AAResult
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.proportions import clopper_pearson
 from abeval.stats.records import Floats, Refusal

@@ -28,9 +28,17 @@ from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import SplitPeriods
 from abeval.metrics.definition import CATALOGUE, Metric, list_row_values, list_unit_terms
 from abeval.metrics.row_text import list_columns
-from abeval.results import Account, ExperimentInfo, LeftOut, MetricInfo, Ramp, Row, VariantInfo
 from abeval.results import format as fmt
-from abeval.results.analysis import Schedule
+from abeval.results.analysis import (
+    Account,
+    ExperimentInfo,
+    LeftOut,
+    MetricInfo,
+    Ramp,
+    Schedule,
+    VariantInfo,
+)
+from abeval.results.effects import Row
 from abeval.stats import decisions
 
 _USED = (USED, USED_BEFORE)

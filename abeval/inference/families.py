@@ -15,7 +15,7 @@ from abeval.inference.compare import Analysis, compare
 from abeval.inference.comparison import Arms, Comparison, Comparisons, Key
 from abeval.inference.looks import adjust_to_same_look
 from abeval.metrics.definition import Margin, Metric, Role
-from abeval.results import FamilyInterval, Status
+from abeval.results.effects import FamilyInterval, Status
 from abeval.stats import decisions, effects, multiplicity
 from abeval.stats.records import Interval, Refusal
 

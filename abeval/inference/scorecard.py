@@ -12,7 +12,7 @@ from abeval.inference.context import find_partial_days
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.site import compute_site_lifts
 from abeval.metrics.definition import Metric, list_scales
-from abeval.results import Adjustment, Boundary, RangeRow, Row, SliceRow, Status
+from abeval.results.effects import Adjustment, Boundary, RangeRow, Row, SliceRow, Status
 
 
 def build_scorecard(

@@ -25,8 +25,7 @@ from abeval.inference.comparison import (
     translate_refusal,
 )
 from abeval.metrics.definition import Metric, explain_no_cuts, splits_by_cut
-from abeval.results import SegmentContrast, SegmentTest
-from abeval.results.effects import CutRow, CutSplit, NoCut
+from abeval.results.effects import CutRow, CutSplit, NoCut, SegmentContrast, SegmentTest
 from abeval.results.trust import Untested
 from abeval.stats import composition, effects, heterogeneity, multiplicity, skewed
 from abeval.stats.moments import Moments

@@ -15,8 +15,11 @@ from typing import NamedTuple
 
 from abeval.inference.comparison import Key
 from abeval.inference.families import HELD
-from abeval.results import Check, Decision, MetricInfo, Row, Verdict, codes
+from abeval.results import codes
 from abeval.results import format as fmt
+from abeval.results.analysis import MetricInfo
+from abeval.results.effects import Row
+from abeval.results.trust import Check, Decision, Verdict
 
 # Stands in for a metric without a definition: no unit, no margin.
 _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)

@@ -11,8 +11,8 @@ from abeval.inference.trust.audits import read_audit
 from abeval.inference.trust.catalogue import CHECKS
 from abeval.inference.trust.finding import RawCheck, TrustCheck, apply_thresholds
 from abeval.interleaving.log import InterleavedLog
-from abeval.results import Check
 from abeval.results import format as fmt
+from abeval.results.trust import Check
 from abeval.stats.interleaving import check_symmetry
 from abeval.stats.records import Floats
 

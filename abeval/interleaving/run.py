@@ -16,10 +16,12 @@ from abeval.interleaving.checks import run_checks
 from abeval.interleaving.log import InterleavedLog, deal_units, read_lists
 from abeval.logs.run import Inputs, open_run
 from abeval.metrics.definition import Metric
-from abeval.results import Check, Status, Verdict, codes
+from abeval.results import codes
 from abeval.results import format as fmt
+from abeval.results.effects import Status
 from abeval.results.interleaving import InterleavingResult, PreferenceRow
 from abeval.results.power import Plan, Plans
+from abeval.results.trust import Check, Verdict
 from abeval.stats import interleaving, multiplicity
 from abeval.stats.records import Refusal
 

@@ -38,7 +38,6 @@ from abeval.offline.metrics import (
 from abeval.offline.sums import Sums, sum_models
 from abeval.progress import ignore_step
 from abeval.results.replay import ReplayResult
-from abeval.views import view
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,8 +106,7 @@ class Evaluation:
         return self.result.report(Path(path))
 
     def __str__(self) -> str:
-        text: str = view("evaluation")(self.result)
-        return text
+        return str(self.result)
 
     def __repr__(self) -> str:
         return str(self).rstrip()

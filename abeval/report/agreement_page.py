@@ -451,7 +451,6 @@ def _name_first_cause(agreement: records.Agreement, explanation: records.Explana
     view="explore",
     title="Offline against online",
     short="Agreement",
-    after="definition",
     gated=True,
     lead=(
         "Whether offline and online agree, and why not. Causes found come first, ordered by how "

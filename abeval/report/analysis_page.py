@@ -10,10 +10,10 @@ from markupsafe import Markup
 from abeval.report import agreement_page as agreement
 from abeval.report import assets, glyph, tables
 from abeval.report import figures as fig
-from abeval.report.banner import conclude_replay
 from abeval.report.figures import Block, Closed, FigureView, MetricBlocks, number_variants
 from abeval.report.next_step import ORDER, describe_size, sort_rows, write_verdicts
 from abeval.report.parts import page_part
+from abeval.report.replay_tables import conclude_replay
 from abeval.report.tables import (
     Cell,
     DisplayRow,
@@ -22,17 +22,17 @@ from abeval.report.tables import (
     format_share,
     write_all_digits,
 )
-from abeval.report.time_page import choose_scale, draw_daily_units, list_effect_series
+from abeval.report.time_page import draw_daily_units, list_plots
 from abeval.report.worth import expect_less, write_worth_lines
-from abeval.results import AAMetric, MetricInfo, Row, SliceRow, codes
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import Agreement
-from abeval.results.analysis import ExperimentInfo, Result
-from abeval.results.effects import CutRow
+from abeval.results.analysis import ExperimentInfo, MetricInfo, Result
+from abeval.results.effects import CutRow, Row, SliceRow
 from abeval.results.power import MetricOutlook, PowerOutlook
 from abeval.results.record import group_rows
 from abeval.results.study import Study
-from abeval.results.trust import AAResult, select_checks
+from abeval.results.trust import AAMetric, AAResult, select_checks
 
 _MOST_ROWS = 24
 """Most rows on the first screen; the scorecard has all of them."""
@@ -52,7 +52,7 @@ def _move_title_to_lead(table: tables.TextTable) -> tables.TextTable:
     return table._replace(title="", lead=f"{table.title}: {table.lead}")
 
 
-@page_part("verdict", view="decision", short="Verdict", after="")
+@page_part("verdict", view="decision", short="Verdict")
 def _build_verdict_part(study: Study) -> Iterator[Block]:
     """Build the first screen; without an analysis, that of the agreement."""
     joint = study.agreement
@@ -143,20 +143,18 @@ def _draw_sparklines(
 ) -> dict[tuple[str, str], Markup]:
     """Draw a sparkline of each goal's cumulative effect, by metric and variant."""
     sparks = {}
-    for cell in list_effect_series(study):
-        if (cell.metric, cell.variant) in keys:
-            scale = choose_scale(cell.info, cell.rows)
-            days = cell.select_rows("calendar", "cumulative")
+    for plot in list_plots(study, "calendar", "cumulative"):
+        for variant, rows in plot.rows.items():
             ends = [
                 (value, low, high)
-                for value, low, high in map(scale.scale_interval, days)
+                for value, low, high in map(plot.scale.scale_interval, rows)
                 if value is not None and low is not None and high is not None
             ]
-            if len(ends) > 2:
-                label = f"{cell.info.display_name}, {cell.variant}, up to each day"
+            if (plot.metric, variant) in keys and len(ends) > 2:
+                label = f"{plot.info.display_name}, {variant}, up to each day"
                 # The first days have too little data for a scale.
-                spark = glyph.draw_sparkline(ends[len(ends) // 7 :], cell.colour_index, label)
-                sparks[cell.metric, cell.variant] = spark
+                spark = glyph.draw_sparkline(ends[len(ends) // 7 :], plot.colours[variant], label)
+                sparks[plot.metric, variant] = spark
     return sparks
 
 
@@ -166,7 +164,6 @@ def _draw_sparklines(
     title="Trust checks",
     short="Trust",
     result="analysis",
-    after="offline",
     printed=True,
     lead=(
         "Whether the numbers below can be believed at all. A failed check that touches a goal, a "
@@ -185,7 +182,6 @@ def _build_trust_part(result: Result) -> Iterator[Block]:
     view="explore",
     title="Every lift",
     result="analysis",
-    after="metrics",
     gated=True,
     printed=True,
     lead=(
@@ -226,7 +222,6 @@ def _draw_forest(result: Result) -> fig.Figure | None:
     view="explore",
     title="Metrics by segment",
     result="analysis",
-    after="scorecard",
     gated=True,
     lead=(
         "Exploratory: many looks at the same data, without adjustment. Shaded: the interval "
@@ -248,7 +243,6 @@ def _build_heat_part(result: Result) -> Iterator[Block]:
     view="metric",
     title="Segments",
     result="analysis",
-    after="windows",
     lead=(
         "Exploratory: many looks at the same data, without adjustment. A difference between "
         "segments here is a question, not an answer."
@@ -264,7 +258,6 @@ def _build_segments_part(result: Result) -> Iterator[Block]:
     view="metric",
     title="Cuts",
     result="analysis",
-    after="segments",
     lead=(
         "Parts of the traffic: a unit counts in every part of which it has an impression, and p "
         "is Holm's over the cells of a cut."
@@ -281,7 +274,6 @@ def _build_cuts_part(result: Result) -> Iterator[Block]:
     title="Data quality",
     short="Data",
     result="analysis",
-    after="stability",
     printed=True,
     lead="What the logs hold, by day and variant, and what was set aside.",
 )
@@ -298,7 +290,6 @@ def _build_quality_part(result: Result) -> Iterator[Block]:
     title="Detectable effect",
     short="Power",
     result="outlook",
-    after="catalog",
     lead=("The smallest lift detected with {power} power, if traffic stays as it was."),
 )
 def _build_power_part(outlook: PowerOutlook) -> Iterator[MetricBlocks]:
@@ -350,7 +341,6 @@ def _describe_outlook(outlook: MetricOutlook, several: bool) -> str:
     title="A/A replays",
     short="A/A",
     result="aa",
-    after="quality",
     lead="How often each test rejects when nothing differs: {alpha_share} of replays, if it holds.",
 )
 def _build_aa_part(aa: AAResult) -> Iterator[Block]:
@@ -372,7 +362,6 @@ def _build_aa_part(aa: AAResult) -> Iterator[Block]:
     title="A/A replays",
     short="A/A",
     result="aa",
-    after="power",
     lead=(
         "P-values when nothing differs. If the test keeps its level on this log, they are flat, "
         "and {alpha_share} of them are below {alpha}."
@@ -587,6 +576,5 @@ page_part(
     title="What was randomised",
     short="Design",
     result="analysis",
-    after="trust",
     gated=True,
 )(tables.list_design_tables)

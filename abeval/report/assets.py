@@ -19,8 +19,9 @@ from abeval.report.tables import (
     format_margin,
     write_all_digits,
 )
-from abeval.results import MetricInfo, codes
+from abeval.results import codes
 from abeval.results import format as fmt
+from abeval.results.analysis import MetricInfo
 
 if TYPE_CHECKING:
     import jinja2

@@ -12,8 +12,7 @@ from markupsafe import Markup
 
 from abeval.report import assets
 from abeval.report.tables import Record, TextTable
-from abeval.results import MetricInfo
-from abeval.results.analysis import ExperimentInfo
+from abeval.results.analysis import ExperimentInfo, MetricInfo
 from abeval.results.format import Interval, typeset_numbers
 from abeval.results.record import group_rows
 from abeval.results.study import Study
@@ -69,6 +68,10 @@ DAYS: Mapping[str, object] = {
     # On a phone and on paper some days have no label (boot.js), and none is turned.
     "tickangle": 0,
 }
+
+
+LOG_AXIS: Mapping[str, object] = {"type": "log", "dtick": "D2", "tickformat": ",~r"}
+"""Of positive values, with a tick at 1, 2 and 5 of each power of ten."""
 
 
 def choose_days(days: Iterable[str]) -> list[str]:
@@ -429,30 +432,6 @@ def _label_effect_ticks(bounds: Sequence[float], suffix: str) -> dict[str, objec
     values = [float(f"{i * step:.6g}") for i in range(ceil(low / step), floor(high / step) + 1)]
     texts = [typeset_numbers(f"{value:+.6g}") + suffix if value else "0" for value in values]
     return {"tickvals": values, "ticktext": texts}
-
-
-def build_log_axis(values: Iterable[float]) -> dict[str, object]:
-    """Make a logarithmic axis of positive values, with a tick at 1, 2 and 5 of each power of ten.
-
-    Example:
-        >>> build_log_axis([3.0, 40.0])["ticktext"]
-        ['2', '5', '10', '20', '50']
-    """
-    every = list(values)
-    low, high = floor(log10(min(every))), ceil(log10(max(every)))
-    steps = [float(f"{s}e{power}") for power in range(low, high + 1) for s in (1, 2, 5)]
-    below = max((s for s in steps if s <= min(every)), default=min(steps))
-    ticks = [s for s in steps if below <= s < 2.5 * max(every)]
-    if len(ticks) > _MOST_TICKS:
-        ticks = [s for s in ticks if f"{s:e}"[0] == "1"]
-    return {
-        "type": "log",
-        "tickvals": ticks,
-        "ticktext": [typeset_numbers(f"{s:,.6g}") for s in ticks],
-    }
-
-
-_MOST_TICKS = 12
 
 
 def build_effect_axis(

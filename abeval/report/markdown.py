@@ -29,7 +29,7 @@ def markdown(result: Record) -> str:
 
 
 def _write_part(part: TextTable | str) -> str:
-    return _write_table(part) if isinstance(part, TextTable) else escape(fmt.typeset_numbers(part))
+    return _write_table(part) if isinstance(part, TextTable) else _typeset(part)
 
 
 MOST_LINES = 20
@@ -47,11 +47,11 @@ def _write_blocks(study: Study) -> Iterator[str]:
         yield f"**DRAFT** {escape(codes.open_questions(study.questions))}"
     yield from _write_drifts(study)
     if study.agreement is not None:
-        yield from (
-            escape(fmt.typeset_numbers(line)) for line in write_conclusions(study.agreement)
-        )
+        yield from map(_typeset, write_conclusions(study.agreement))
     elif study.replay is not None:
-        yield from map(_write_part, tabulate(study.replay).parts[:1])
+        parts = tabulate(study.replay).parts
+        first = next((i for i, part in enumerate(parts) if isinstance(part, TextTable)), 0)
+        yield from map(_write_part, parts[: first + 1])
     if study.aa is not None:
         yield from (f"A/A: {escape(note)}" for note in tabulate(study.aa).notes)
 
@@ -87,15 +87,13 @@ def _write_decision(study: Study, result: Result) -> Iterator[str]:
         yield f"{ORDER}:"
     for line in lines:
         name = f"{escape(line.variant)}: " if len(lines) > 1 and line.variant else ""
-        yield f"{name}**{line.word}** {escape(fmt.typeset_numbers(line.sentence))}"
+        yield f"{name}**{line.word}** {_typeset(line.sentence)}"
     if shared:
-        yield escape(fmt.typeset_numbers(shared))
+        yield _typeset(shared)
     labelled = [("Next", step)] if (step := write_next_step(result, study.outlook)) else []
     labelled += [("Offline", standing) for standing in write_standings(study)]
     labelled += describe_quantiles_and_gauc(result) if result.trusted else ()
-    yield from (
-        f"**{escape(what)}:** {escape(fmt.typeset_numbers(text))}" for what, text in labelled
-    )
+    yield from (f"**{escape(what)}:** {_typeset(text)}" for what, text in labelled)
 
 
 def _write_trust(result: Result) -> Iterator[str]:
@@ -126,14 +124,15 @@ def _write_status(display_row: DisplayRow) -> str:
 
 def _write_table(source: TextTable) -> str:
     table = trim(source)
-    lines = [table.headers, tuple("---" for _ in table.headers), *table.rows]
+    header, *rows = (
+        f"| {' | '.join(map(_typeset, cells))} |" for cells in (table.headers, *table.rows)
+    )
     title = f"**{escape(table.title)}**\n\n" if table.title else ""
-    return title + "\n".join(f"| {' | '.join(_escape_cell(c) for c in line)} |" for line in lines)
+    return title + "\n".join([header, f"|{' --- |' * len(table.headers)}", *rows])
 
 
-def _escape_cell(text: str) -> str:
-    # The rule below the headers is Markdown, not text.
-    return text if set(text) == {"-"} else escape(fmt.typeset_numbers(text))
+def _typeset(text: str) -> str:
+    return escape(fmt.typeset_numbers(text))
 
 
 def escape(text: str) -> str:

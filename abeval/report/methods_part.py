@@ -9,9 +9,9 @@ from typing import NamedTuple
 from abeval.report import assets
 from abeval.report.figures import Block, MetricBlocks
 from abeval.report.parts import page_part
-from abeval.results import Row
 from abeval.results import format as fmt
 from abeval.results.analysis import Result
+from abeval.results.effects import Row
 from abeval.results.record import group_rows
 from abeval.results.study import Study
 
@@ -54,7 +54,7 @@ def describe_method(code: str) -> Method:
     return Method(code, code.replace("_", " "), "", "docs/methods.md")
 
 
-@page_part("definition", view="metric", title="Method and SQL", result="", after="replays")
+@page_part("definition", view="metric", title="Method and SQL", result="")
 def _build_definition_part(study: Study) -> Iterator[MetricBlocks]:
     """Say how each metric is computed, judged and summed."""
     if (result := study.analysis) is None:
@@ -79,7 +79,7 @@ def _build_definition_part(study: Study) -> Iterator[MetricBlocks]:
         yield MetricBlocks(metric, (html,))
 
 
-@page_part("methods", view="evidence", title="Methods and settings", short="Methods", after="aa")
+@page_part("methods", view="evidence", title="Methods and settings", short="Methods")
 def build_methods_part(study: Study) -> Iterator[Block]:
     """Build the part: settings, how to read it, the file, SQL, versions."""
     result, provenance = study.analysis, study.provenance

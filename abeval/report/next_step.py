@@ -7,9 +7,11 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple
 
 from abeval.report.tables import ROLES, VerdictLine, read_interval
-from abeval.results import MetricInfo, Row, Verdict, codes
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.analysis import Result
+from abeval.results.analysis import MetricInfo, Result
+from abeval.results.effects import Row
+from abeval.results.trust import Verdict
 
 if TYPE_CHECKING:
     from abeval.results.power import MetricOutlook, PowerOutlook

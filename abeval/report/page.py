@@ -3,22 +3,19 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, singledispatch
-from importlib.util import find_spec
+from functools import singledispatch
 from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
-from abeval.errors import AbevalError
 from abeval.report import assets
 from abeval.report import figures as fig
 from abeval.report import history_page as history
 from abeval.report.analysis_page import group_rows_by_role
-from abeval.report.banner import list_verdict_lines
 from abeval.report.next_step import ORDER, write_next_step, write_verdicts
 from abeval.report.parts import Part, load_parts
 from abeval.report.short import format_off_policy_value, tabulate
-from abeval.report.tables import TextTable, VerdictLine, rescale, tally_checks, trim
+from abeval.report.tables import TextTable, VerdictLine, list_units, rescale, tally_checks, trim
 from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.agreement import AgreementRow
@@ -29,6 +26,7 @@ from abeval.results.off_policy import OffPolicyResult
 from abeval.results.record import Record, write_csv
 from abeval.results.replay import ReplayRow
 from abeval.results.study import Study, build_study
+from abeval.results.trust import Verdict
 
 if TYPE_CHECKING:
     import plotly.graph_objects as go
@@ -170,9 +168,11 @@ class Figures(Mapping[tuple[str, ...], "go.Figure"]):
         figure_key = (key,) if isinstance(key, str) else key
         if figure_key not in self._views:
             raise KeyError(f"{figure_key!r}; there are {', '.join(map(repr, self)) or 'none'}")
-        # Plotly, which a page does not need, makes a copy that its taker may change.
+        # A page does not need Plotly, which makes a copy that its taker may change.
+        import plotly.graph_objects as go
+
         view = self._views[figure_key]
-        figure = _define_figure_type()(view.figure)
+        figure = go.Figure(view.figure)
         title = {"text": fig.escape_label(view.title), "x": 0.01, "y": 0.98, "yanchor": "top"}
         # On the page the title is a heading: here it needs room of its own.
         top = view.figure["layout"]["margin"]["t"] + _TITLE
@@ -207,8 +207,8 @@ def render_summary(result: Result) -> str:
 def _list_facts(result: Result) -> Iterator[tuple[str, str]]:
     """Yield what the numbers are of, and whether they can be trusted."""
     info = result.experiment
-    units = ", ".join(f"{v.name} {fmt.format_count(v.units)}" for v in info.variants)
-    yield "Log", "; ".join(filter(None, (result.so_far, f"{info.unit} units: {units}")))
+    units = f"{info.unit} units: {list_units(info)}"
+    yield "Log", "; ".join(filter(None, (result.so_far, units)))
     doubtful = [check.name for check in result.trust if check.status in ("fail", "warn")]
     names = f": {fmt.join_items(doubtful)}" if doubtful else ""
     yield "Trust", f"{tally_checks(result.trust)}{names}"
@@ -262,6 +262,19 @@ def _render_sections(
         said=(),
         sections=[section for section in sections if section.blocks or section.sentences],
     )
+
+
+def list_verdict_lines(verdicts: Sequence[Verdict]) -> list[VerdictLine]:
+    """Write a line for each verdict that has no next step of its own."""
+    several, lines = len(verdicts) > 1, list[VerdictLine]()
+    for place, verdict in enumerate(verdicts, start=1):
+        word, _, sentence = verdict.sentence.partition(": ")
+        # One on a failed check begins with its name, which stays as it is.
+        if verdict.decision != "do_not_trust":
+            sentence = fmt.capitalize_first(sentence)
+        name = verdict.variant * several
+        lines.append(VerdictLine(name, verdict.decision, word, sentence, place))
+    return lines
 
 
 @singledispatch
@@ -361,28 +374,3 @@ def _draw_intervals(
 
 _TITLE = 36
 """Height of a title, in pixels."""
-
-
-@cache
-def _define_figure_type() -> "type[go.Figure]":
-    """Make the type of the figures: Plotly's, whose pictures say what they need."""
-    import plotly.graph_objects as go
-
-    class Figure(go.Figure):  # type: ignore[misc]  # Plotly is not typed
-        def to_image(self, *args: object, **options: object) -> bytes:
-            _require_kaleido()
-            image: bytes = super().to_image(*args, **options)
-            return image
-
-        def write_image(self, *args: object, **options: object) -> None:
-            _require_kaleido()
-            super().write_image(*args, **options)
-
-    return Figure
-
-
-def _require_kaleido() -> None:
-    if find_spec("kaleido") is None:
-        what = "a picture of a figure needs the package kaleido"
-        hint = 'pip install "abeval-logs[images]", or use the PNG button of the page'
-        raise AbevalError(what, hint)

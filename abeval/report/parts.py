@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
@@ -19,23 +19,6 @@ _GROUP = "abeval.parts"
 """The entry points of packages that declare parts."""
 
 
-@dataclass(frozen=True)
-class Part:
-    """A part of the page, as `page_part` declares it."""
-
-    id: str
-    build: "Callable[[Any], Iterable[Block]]"
-    view: _View
-    title: str
-    short: str
-    lead: str
-    result: str
-    after: str
-    gated: bool
-    printed: bool
-    blocks: "tuple[Block, ...]" = ()
-
-
 _BUILT_IN = (
     "analysis_page",
     "time_page",
@@ -46,25 +29,21 @@ _BUILT_IN = (
 )
 """Modules of `abeval.report` that declare parts."""
 
-_PARTS: dict[str, Part] = {}
-"""Id → part, in the order in which they were declared."""
+_ORDER = (
+    *("verdict", "metrics", "scorecard", "heat"),
+    *("cumulative", "daily", "entry", "clock", "windows", "segments", "cuts"),
+    *("dwell", "gauc", "catalog", "power", "replays", "definition"),
+    *("causes", "offline", "trust", "design", "srm", "before", "stability", "quality", "aa"),
+    "methods",
+)
+"""The built-in parts, from the top of the page to its end."""
 
 Builder = TypeVar("Builder", bound="Callable[..., Iterable[Block]]")
 
 
-def page_part(
-    id: str,
-    *,
-    view: _View,
-    title: str = "",
-    short: str = "",
-    lead: str = "",
-    result: str = "",
-    after: str = "methods",
-    gated: bool = False,
-    printed: bool = False,
-) -> Callable[[Builder], Builder]:
-    """Declare a part of the page by the function that builds its blocks.
+@dataclass(frozen=True)
+class Part:
+    """Declare a part of the page by the function that builds its blocks, as a decorator.
 
     The function gets the `Study`, or one result of it, and returns figures, tables and sentences;
     a part without blocks is not on the page. In the view `metric` they are `MetricBlocks`, each for
@@ -79,9 +58,11 @@ def page_part(
             are those of the study.
         result: The field of the study that the function gets, if the study has it; all of it if
             empty.
-        after: Id of the part before it.
+        after: Id of the part before it; those of abeval stand in `_ORDER`.
         gated: It shows effects, which a failed trust check hides.
         printed: It is on paper, though it is evidence.
+        build: The function below the decorator.
+        blocks: What it built, on a page.
 
     Raises:
         AbevalError: The id is no word, another function has it, or there is no such view.
@@ -93,35 +74,46 @@ def page_part(
         ...     return [f"Written for {study.name}."]
         >>> del _PARTS["note"]
     """
-    if not re.fullmatch(r"[a-z][a-z0-9_-]*", id):
-        raise AbevalError(f"{id!r} cannot be the id of a part", "use small letters and digits")
-    if view not in get_args(_View):
-        what = f"the part {id!r} is on {view!r}, which is no view of the page"
-        raise AbevalError(what, f"the views are {', '.join(get_args(_View))}")
 
-    def declare(build: Builder) -> Builder:
+    id: str
+    _: KW_ONLY
+    view: _View
+    title: str = ""
+    short: str = ""
+    lead: str = ""
+    result: str = ""
+    after: str = "methods"
+    gated: bool = False
+    printed: bool = False
+    build: "Callable[[Any], Iterable[Block]]" = tuple
+    blocks: "tuple[Block, ...]" = ()
+
+    def __post_init__(self) -> None:
+        if not re.fullmatch(r"[a-z][a-z0-9_-]*", self.id):
+            raise AbevalError(
+                f"{self.id!r} cannot be the id of a part", "use small letters and digits"
+            )
+        if self.view not in get_args(_View):
+            what = f"the part {self.id!r} is on {self.view!r}, which is no view of the page"
+            raise AbevalError(what, f"the views are {', '.join(get_args(_View))}")
+
+    def __call__(self, build: Builder) -> Builder:
+        """Give the part its function, and the page the part."""
         # The built-in parts have their ids first.
         if not _is_built_in(build):
             _load_built_in()
         # A cell of a notebook that runs again replaces its part.
-        if (other := _PARTS.get(id)) is not None and _name(other.build) != _name(build):
-            what = f"the page has a part {id!r} already: {_name(other.build)}"
+        if (other := _PARTS.get(self.id)) is not None and _name(other.build) != _name(build):
+            what = f"the page has a part {self.id!r} already: {_name(other.build)}"
             raise AbevalError(what, f"give {_name(build)} another id")
-        _PARTS[id] = Part(
-            id=id,
-            build=build,
-            view=view,
-            title=title,
-            short=short or title,
-            lead=lead,
-            result=result,
-            after=after,
-            gated=gated,
-            printed=printed,
-        )
+        _PARTS[self.id] = replace(self, short=self.short or self.title, build=build)
         return build
 
-    return declare
+
+page_part = Part
+
+_PARTS: dict[str, Part] = {}
+"""Id → part, in the order in which they were declared."""
 
 
 def _name(build: Callable[..., object]) -> str:
@@ -150,17 +142,16 @@ def load_parts() -> list[Part]:
     # A module declares its parts when it is loaded.
     for _ in load_entry_points(_GROUP, lambda module: module, problem, hint):
         pass
-    parts = [*_order_parts("")]
+    parts = [part for id in _ORDER for part in (_PARTS[id], *_list_followers(id))]
     if lost := [part for part in _PARTS.values() if part not in parts]:
         what = f"the part {lost[0].id!r} follows {lost[0].after!r}, which is not on the page"
         raise AbevalError(what, f"there are {', '.join(part.id for part in parts)}")
     return parts
 
 
-def _order_parts(after: str) -> Iterator[Part]:
-    """Yield the parts that follow a part, each before those that follow it."""
-    followers = [part for part in _PARTS.values() if part.after == after]
-    # All built-in parts are one chain: a part of another package stands before what follows.
-    for part in sorted(followers, key=lambda part: _is_built_in(part.build)):
-        yield part
-        yield from _order_parts(part.id)
+def _list_followers(after: str) -> Iterator[Part]:
+    """Yield the parts of other packages that follow a part, each before those that follow it."""
+    for part in _PARTS.values():
+        if part.after == after and part.id not in _ORDER:
+            yield part
+            yield from _list_followers(part.id)

@@ -228,8 +228,8 @@ def tabulate_checks(result: "CheckResult", show_all: bool) -> Tables:
     checks = select_checks(
         result.trust, "fail", "warn", "skipped", *(("pass",) if show_all else ())
     )
-    units = ", ".join(f"{v.name} {fmt.format_count(v.units)}" for v in result.experiment.variants)
-    first = f"{result.experiment.display_name}: {tables.tally_checks(result.trust)}; {units}"
+    info, tally = result.experiment, tables.tally_checks(result.trust)
+    first = f"{info.display_name}: {tally}; {tables.list_units(info)}"
     return Tables((first, *tables.drop_empty(tables.tabulate_trust_checks(checks))))
 
 

@@ -52,7 +52,6 @@ def describe_quantiles_and_gauc(result: Result) -> Iterator[tuple[str, str]]:
     view="metric",
     title="Distribution",
     result="analysis",
-    after="cuts",
     lead=(
         "A mean can rise while most visits get shorter: each quantile is compared with its own "
         "{level} interval, without adjustment for their number."
@@ -88,7 +87,7 @@ def _draw_distribution(result: Result, value: str) -> Iterator[FigureView]:
     }
     # Dwell and prices are skewed: a log scale shows them, if there are no zeros.
     is_positive = all(x > 0 for record in spreads for x in record.quantiles)
-    across = fig.build_log_axis(x for s in spreads for x in s.quantiles) if is_positive else {}
+    across = fig.LOG_AXIS if is_positive else {}
     axes = f"{value} ({unit})" if unit else value, "impressions below", across, _PART
     medians = {record.variant: record.quantiles[record.levels.index(0.5)] for record in spreads}
     medians_text = fmt.join_items(
@@ -148,7 +147,6 @@ def _list_missing_lifts(effects: Sequence[QuantileEffect]) -> str:
     view="metric",
     title="AUC by unit",
     result="analysis",
-    after="dwell",
     lead=(
         "GAUC weighs the AUC of each {unit} by its impressions. It counts only those with both "
         "clicked and unclicked impressions. If the variants leave out different ones, their GAUCs "
@@ -239,7 +237,6 @@ def _list_unit_fates(variant_aucs: UnitAucs) -> Iterator[tuple[str, ...]]:
     view="metric",
     title="Catalogue",
     result="analysis",
-    after="gauc",
     lead=(
         "Treatment minus control. More traffic covers more of the catalogue by itself, so variants "
         "are compared at equal numbers of units; the bar is the {level} interval of the scorecard."

@@ -8,10 +8,10 @@ from typing import Any, Literal, NamedTuple, TypeVar
 
 from markupsafe import Markup, escape
 
-from abeval.results import Adjustment, MetricInfo, Row, SegmentContrast, SegmentTest, codes
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.analysis import Pair, Result
-from abeval.results.effects import CutRow, CutSplit
+from abeval.results.analysis import ExperimentInfo, MetricInfo, Pair, Result
+from abeval.results.effects import Adjustment, CutRow, CutSplit, Row, SegmentContrast, SegmentTest
 from abeval.results.interleaving import PreferenceRow
 from abeval.results.record import group_rows
 from abeval.results.trust import AAMetric, Check
@@ -176,6 +176,11 @@ def rescale(scale: float, *numbers: float | None) -> fmt.Interval:
     """Multiply a value and the ends of its interval by a scale."""
     value, low, high = (None if number is None else scale * number for number in numbers)
     return value, low, high
+
+
+def list_units(info: ExperimentInfo) -> str:
+    """Write the units of each variant."""
+    return ", ".join(f"{v.name} {fmt.format_count(v.units)}" for v in info.variants)
 
 
 def format_share(part: int, total: int) -> str:

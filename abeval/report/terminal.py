@@ -1,7 +1,7 @@
 """Print results in the terminal, in tables that fit its width."""
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from io import StringIO
 from itertools import chain
 from typing import TYPE_CHECKING
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from abeval.report import tables
 from abeval.report.next_step import ORDER, sort_rows, write_next_step, write_verdicts
-from abeval.report.tables import ROLES, Kind, Tables, TextTable, fit_rows
+from abeval.report.tables import ROLES, Kind, TextTable, fit_rows
 from abeval.report.worth import write_worth_lines
 from abeval.results import codes
 from abeval.results import format as fmt
@@ -40,25 +40,6 @@ def as_text(result: Record, width: int | None = None, show_all: bool = False) ->
 
     if isinstance(result, Study):
         return "\n".join(as_text(part, width, show_all) for part in result.results)
-    if isinstance(result, Result):
-        return _capture(lambda console: print_result(result, console), width)
-    from abeval.report.short import tabulate
-
-    return write_tables(tabulate(result, show_all), width, show_all)
-
-
-def write_tables(result_tables: Tables, width: int | None = None, show_all: bool = False) -> str:
-    """Write tables and their notes as plain text, as `as_text` does."""
-
-    def write(console: Console) -> None:
-        for note in _print_tables(result_tables, console, show_all):
-            console.print(Text(replace_unprintable(note)))
-
-    return _capture(write, width)
-
-
-def _capture(write: Callable[[Console], None], width: int | None) -> str:
-    """Return as plain text what a function writes to a console."""
     out = StringIO()
     console = Console(
         file=out,
@@ -68,28 +49,28 @@ def _capture(write: Callable[[Console], None], width: int | None) -> str:
         force_jupyter=False,  # otherwise Rich shows a cell of its own there and writes nothing
         _environ={},
     )
-    write(console)
+    if isinstance(result, Result):
+        print_result(result, console)
+    else:
+        for note in print_brief(result, console, show_all):
+            console.print(_make_text(note))
     # Cells are padded; trailing blanks would only make diffs noisy.
     return "".join(f"{line.rstrip()}\n" for line in out.getvalue().splitlines())
 
 
 def print_brief(result: Record, console: Console, show_all: bool) -> tuple[str, ...]:
-    """Print the tables of a result other than an analysis; return its notes."""
+    """Print the tables and sentences of a result other than an analysis; return its notes."""
     from abeval.report.short import tabulate
 
-    return _print_tables(tabulate(result, show_all), console, show_all)
-
-
-def _print_tables(result_tables: Tables, console: Console, show_all: bool) -> tuple[str, ...]:
-    """Print tables and sentences in order; return the notes."""
+    result_tables = tabulate(result, show_all)
     if result_tables.draft:
-        console.print(Text(replace_unprintable(result_tables.draft), _DECISION_STYLE["draft"]))
+        console.print(_make_text(result_tables.draft, _DECISION_STYLE["draft"]))
     for i, part in enumerate(result_tables.parts):
-        if i and isinstance(part, TextTable):
-            console.print()
         if isinstance(part, str):
-            console.print(Text(replace_unprintable(part)))
+            console.print(_make_text(part))
             continue
+        if i:
+            console.print()
         for block in write_table(part, console.width, show_all):
             console.print(block)
     return result_tables.notes
@@ -119,8 +100,8 @@ def print_result(
         sections += [write_table(table, width) for table in _list_tables(result)]
     sections.append(_write_omissions(result, metrics))
     if show_all:
-        notes = [Text(f"  - {replace_unprintable(note)}") for note in result.notes]
-        sections += [_write_row_counts(result), [_style_heading("Notes"), *notes] if notes else ()]
+        notes = [_make_text(f"  - {note}") for note in result.notes]
+        sections += [_write_row_counts(result), [Text("Notes", "bold"), *notes] if notes else ()]
     sections.append(_write_next_step(result, outlook, show_all))
     for i, section in enumerate(sections):
         for j, block in enumerate(section):
@@ -134,7 +115,7 @@ def _write_next_step(
 ) -> Iterator[Text]:
     """Print the next step, and list what the first screen leaves out."""
     if step := write_next_step(result, outlook):
-        yield Text.assemble(("Next: ", "bold"), replace_unprintable(step))
+        yield Text.assemble(("Next: ", "bold"), _make_text(step))
     diagnostics = Counter(row.status for row in result.scorecard if row.role == "diagnostic")
     counted = diagnostics.most_common()
     states = ", ".join(f"{n} {codes.describe_status(status, None)}" for status, n in counted)
@@ -142,7 +123,7 @@ def _write_next_step(
     omissions += [table.title for table in _list_tables(result)]
     omissions += ["notes"] if result.notes else []
     if omissions and not show_all:
-        yield Text(replace_unprintable(f"With --all: {fmt.join_items(omissions)}"), "dim")
+        yield _make_text(f"With --all: {fmt.join_items(omissions)}", "dim")
 
 
 def _list_tables(result: Result) -> tuple[TextTable, ...]:
@@ -159,40 +140,34 @@ def _write_verdicts(
 ) -> Iterator[Text]:
     lines, shared = write_verdicts(result, outlook)
     for line in lines:
-        name = f"{replace_unprintable(line.variant)}: " if len(lines) > 1 else ""
+        name = _make_text(f"{line.variant}: " if len(lines) > 1 else "")
         word = line.word, _DECISION_STYLE[line.decision]
-        yield Text.assemble(name, word, replace_unprintable(f": {line.sentence}"))
+        yield Text.assemble(name, word, _make_text(f": {line.sentence}"))
     if shared:
-        yield Text(replace_unprintable(shared))
+        yield _make_text(shared)
     if len(lines) > 1:
         yield Text(ORDER, "dim")
-    yield from (
-        Text(replace_unprintable(f"{name}: {words}")) for name, words in write_worth_lines(result)
-    )
-    yield from (Text(replace_unprintable(f"Offline: {line}")) for line in offline)
+    labelled_lines = [*write_worth_lines(result), *(("Offline", line) for line in offline)]
+    yield from (_make_text(f"{name}: {words}") for name, words in labelled_lines)
     info = result.experiment
-    units = ", ".join(
-        f"{replace_unprintable(v.name)} {fmt.format_count(v.units)}" for v in info.variants
-    )
-    phrases = filter(None, (result.so_far, f"{info.unit} units: "))
-    yield Text(replace_unprintable(f"{info.display_name}: {'; '.join(phrases)}") + units)
+    units = f"{info.unit} units: {tables.list_units(info)}"
+    log = "; ".join(filter(None, (result.so_far, units)))
+    yield _make_text(f"{info.display_name}: {log}")
     if info.hypothesis:
-        yield Text(replace_unprintable(f"Hypothesis: {' '.join(info.hypothesis.split())}"))
+        yield _make_text(f"Hypothesis: {' '.join(info.hypothesis.split())}")
 
 
 def _write_trust(result: Result, width: int, show_all: bool) -> Iterator[Text | Padding]:
     """Count the checks, and print those that failed or could still be made."""
     unused = [note for note in result.notes if note.startswith(codes.UNUSED) and not show_all]
-    yield from map(Text, map(replace_unprintable, unused))
+    yield from map(_make_text, unused)
     yield Text(f"Trust: {tables.tally_checks(result.trust)}")
     could_be_made = [c for c in result.trust if c.status == "skipped" and c.remedy]
     if by_remedy := group_rows(could_be_made, lambda check: check.remedy):
         names = {remedy: [check.name for check in same] for remedy, same in by_remedy.items()}
         reasons = (f"{fmt.join_items(checks)} ({remedy})" for remedy, checks in names.items())
         short = f"{fmt.join_items([*chain(*names.values())])} (--all says what each needs)"
-        yield Text(
-            replace_unprintable(f"Not checked: {'; '.join(reasons) if show_all else short}"), "dim"
-        )
+        yield _make_text(f"Not checked: {'; '.join(reasons) if show_all else short}", "dim")
     if doubtful := [check for check in result.trust if check.status in ("fail", "warn")]:
         yield Text()
         yield from write_table(tables.tabulate_trust_checks(doubtful)._replace(title=""), width)
@@ -211,13 +186,10 @@ def _write_scorecard(
     doubt = doubt if result.trusted else " (NOT TO BE TRUSTED)"
     family = result.experiment.family
     after = "unadjusted" if family == "none" else f"of goals after {family.capitalize()}"
-    yield _style_heading(f"Scorecard{doubt}: lift with {level} interval, p {after}")
+    yield Text(f"Scorecard{doubt}: lift with {level} interval, p {after}", "bold")
     variants = {row.variant for row in result.scorecard}
     several = len(variants) > 1
-    names = [
-        replace_unprintable(result.experiment.control),
-        "variant value" if several else replace_unprintable(*variants),
-    ]
+    names = [result.experiment.control, *(["variant value"] if several else variants)]
     if max(map(len, names)) > _MAX_HEAD:
         names = ["control", "treatment"]
     every = [row for row in result.scorecard if metrics is None or row.metric in metrics]
@@ -246,9 +218,7 @@ def _write_scorecard(
 def write_table(source: TextTable, width: int, show_all: bool = False) -> Iterator[Text | Padding]:
     """Print a table with its heading; `show_all` drops no column."""
     if source.title:
-        yield _style_heading(
-            replace_unprintable(": ".join(filter(None, (source.title, source.lead))))
-        )
+        yield _make_text(": ".join(filter(None, (source.title, source.lead))), "bold")
     yield from _lay_out(source, width, show_all)
 
 
@@ -259,9 +229,7 @@ def _write_omissions(result: Result, metrics: Collection[str] | None = None) -> 
         if any(item.count for item in same) and (metrics is None or metric in metrics):
             does = "has 0 for" if same[0].as_zero else "leaves out"
             counts = ", ".join(f"{fmt.format_count(item.count)} in {item.variant}" for item in same)
-            yield Text(
-                replace_unprintable(f"{result.label(metric)} {does} {what}: {counts}"), "dim"
-            )
+            yield _make_text(f"{result.label(metric)} {does} {what}: {counts}", "dim")
 
 
 def _write_row_counts(result: Result) -> Iterator[Text]:
@@ -269,22 +237,21 @@ def _write_row_counts(result: Result) -> Iterator[Text]:
     # Of a table whose rows are the units, all of them used, the first lines say it.
     accounts = [a for a in result.accounting if not a.read == a.used == units]
     if accounts:
-        yield _style_heading("Rows")
+        yield Text("Rows", "bold")
     for account in accounts:
-        set_aside = fmt.format_count(sum(rows for _, rows in account.set_aside))
-        line = (
-            f"  {account.log}: {fmt.format_count(account.read)} read = "
-            f"{fmt.format_count(account.used)} used"
+        read, used, set_aside = map(
+            fmt.format_count, (account.read, account.used, sum(n for _, n in account.set_aside))
         )
-        reasons = [
+        reasons = ", ".join(
             f"{fmt.format_count(n)} {codes.describe_code(why)}" for why, n in account.set_aside
-        ]
-        why = f" ({', '.join(reasons)})" if reasons else ""
-        yield Text(replace_unprintable(f"{line} + {set_aside} set aside{why}"))
+        )
+        why = f" ({reasons})" if reasons else ""
+        line = f"  {account.log}: {read} read = {used} used + {set_aside} set aside{why}"
+        yield _make_text(line)
 
 
-def _style_heading(text: str) -> Text:
-    return Text(text, style="bold")
+def _make_text(text: str, style: str = "") -> Text:
+    return Text(replace_unprintable(text), style)
 
 
 _RULED = Box("    \n    \n -- \n    \n    \n    \n    \n    \n", ascii=True)
@@ -314,10 +281,7 @@ def _lay_out(
     """
     kinds = table.kinds or _NAMES * len(table.headers)
     table = table._replace(kinds=kinds)
-    rows = [
-        [Text(replace_unprintable(text), _STYLES.get(text, "")) for text in row]
-        for row in table.rows
-    ]
+    rows = [[_make_text(text, _STYLES.get(text, "")) for text in row] for row in table.rows]
     filled = [i for i in range(len(kinds)) if any(row[i].plain for row in rows)]
     kept = _choose_columns(table, rows, filled, width, () if show_all else _SPARE)
     # Names and numbers are never cut: a table that is still too wide becomes blocks.
@@ -364,7 +328,7 @@ def _lay_out_grid(
     grid = Table(box=_RULED, show_edge=False, pad_edge=False, header_style="bold dim")
     for i in kept:
         grid.add_column(
-            Text(table.headers[i]),
+            _make_text(table.headers[i]),
             overflow="fold",
             no_wrap=table.kinds[i] not in ("words", "note"),
             justify="right" if table.kinds[i] in ("number", "spare") else "left",
@@ -392,7 +356,7 @@ def _lay_out_blocks(
         fields.add_column(overflow="fold")
         for i in other_columns:
             if row[i].plain:
-                fields.add_row(Text(table.headers[i], "dim"), row[i])
+                fields.add_row(_make_text(table.headers[i], "dim"), row[i])
         yield Padding(fields, (0, 0, 0, 2 * _INDENT), expand=False)
 
 

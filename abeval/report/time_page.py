@@ -14,9 +14,10 @@ from abeval.report.parts import page_part
 from abeval.report.short import tabulate
 from abeval.report.tables import excludes_zero, read_interval
 from abeval.report.time_short import tabulate_effect_stability
-from abeval.results import MetricInfo, Row, SliceRow, codes
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.analysis import Result
+from abeval.results.analysis import MetricInfo, Result
+from abeval.results.effects import Row, SliceRow
 from abeval.results.record import group_rows
 from abeval.results.study import Study
 from abeval.results.trust import Balance
@@ -66,49 +67,19 @@ def choose_scale(metric: MetricInfo, rows: Sequence[SliceRow] | Sequence[WindowR
     return Scale("difference", 1.0, suffix, metric.unit)
 
 
-class EffectSeries(NamedTuple):
-    """One metric in one variant over time; `colour_index` is the variant's in `COLOURS`."""
-
-    metric: str
-    variant: str
-    info: MetricInfo
-    colour_index: int
-    rows: Sequence[WindowRow]
-    looks: Sequence[Look]
-
-    def select_rows(self, axis: str, kind: str = "") -> list[WindowRow]:
-        """List the rows of one axis, and of one kind if it is given."""
-        return [row for row in self.rows if row.axis == axis and row.kind in (kind or row.kind,)]
-
-
 def _identify_series(row: WindowRow | Look | Rhythm | Novelty | Stability) -> tuple[str, str]:
     return row.metric, row.variant
 
 
-def list_effect_series(study: Study) -> tuple[EffectSeries, ...]:
-    """List the series of every metric and variant, in the order of the windows."""
-    if study.time is None:
-        return ()
-    rows = group_rows(study.time.windows, _identify_series)
-    looks = group_rows(study.time.looks, _identify_series)
-    order = {name: index for index, name in enumerate(dict.fromkeys(v for _, v in rows), 1)}
-    if study.analysis is not None:
-        # Variants have the same colours on all of the page.
-        order = fig.number_variants(study.analysis.experiment)
-    return tuple(
-        EffectSeries(
-            *key, find_metric_info(study, key[0]), order.get(key[1], 1), same, looks.get(key, ())
-        )
-        for key, same in rows.items()
-    )
-
-
 class TimePlot(NamedTuple):
-    """The rows of one metric on one axis of time, by variant: one figure draws them all."""
+    """The rows of one metric on one axis of time, by variant: one figure draws them all.
+
+    `colours` are the places in `COLOURS` of all variants of the metric, those without rows too.
+    """
 
     metric: str
     info: MetricInfo
-    series: Sequence[EffectSeries]
+    colours: Mapping[str, int]
     rows: Mapping[str, Sequence[WindowRow]]
 
     @property
@@ -124,10 +95,10 @@ class TimePlot(NamedTuple):
         **style: Any,  # noqa: ANN401 (as `figures.lines` takes it)
     ) -> fig.Figure:
         """Draw the effects of all variants, at the first or last days of their rows."""
-        scale, order = self.scale, {cell.variant: cell.colour_index for cell in self.series}
+        scale = self.scale
         points = {variant: scale.points(rows, by) for variant, rows in self.rows.items()}
         axes = (across, scale.field, xaxis, scale.axis)
-        return fig.draw_lines(points, *axes, is_effect=True, order=order, **style)
+        return fig.draw_lines(points, *axes, is_effect=True, order=self.colours, **style)
 
     def view(self, part: str, title: str, takeaway: str, figure: fig.Figure) -> MetricBlocks:
         """Make the figure a block of the metric's panel."""
@@ -136,24 +107,34 @@ class TimePlot(NamedTuple):
 
     def say(self, sentences: Mapping[str, str]) -> str:
         """Join a sentence of each variant, named where there are several."""
-        several = len(self.series) > 1
+        several = len(self.colours) > 1
         return " ".join(f"{f'{name}: ' * several}{s}" for name, s in sentences.items() if s)
 
 
-def _list_plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
+def list_plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
     """Yield the rows of each metric on an axis; with `lifts`, only where there is a lift."""
-    for metric, series in group_rows(list_effect_series(study), lambda cell: cell.metric).items():
-        rows = {
-            cell.variant: selected
-            for cell in series
-            if (selected := cell.select_rows(axis, kind))
-            and (not lifts or any(row.lift is not None for row in selected))
+    windows = () if study.time is None else study.time.windows
+    order = {name: i for i, name in enumerate(dict.fromkeys(row.variant for row in windows), 1)}
+    if study.analysis is not None:
+        # Variants have the same colours on all of the page.
+        order = fig.number_variants(study.analysis.experiment)
+    for metric, rows in group_rows(windows, lambda row: row.metric).items():
+        by_variant = group_rows(rows, lambda row: row.variant)
+        selected = {
+            variant: [row for row in same if row.axis == axis and row.kind in (kind or row.kind,)]
+            for variant, same in by_variant.items()
         }
-        if rows:
-            yield TimePlot(metric, series[0].info, series, rows)
+        shown = {
+            variant: same
+            for variant, same in selected.items()
+            if (any(row.lift is not None for row in same) if lifts else same)
+        }
+        if shown:
+            colours = {variant: order.get(variant, 1) for variant in by_variant}
+            yield TimePlot(metric, find_metric_info(study, metric), colours, shown)
 
 
-@page_part("metrics", view="explore", title="Metrics", after="verdict")
+@page_part("metrics", view="explore", title="Metrics")
 def _build_metrics_part(study: Study) -> Iterator[Block]:
     """List the metrics where no scorecard does; each opens its panel."""
     if study.analysis is None and (study.time is not None or study.aa is not None):
@@ -166,7 +147,6 @@ def _build_metrics_part(study: Study) -> Iterator[Block]:
     "cumulative",
     view="metric",
     title="Up to each day",
-    after="heat",
     lead=(
         "Line and band: all days up to it, with the {level} interval for one look. Dashed: the "
         "band that is valid however often you look. Dots: one day; hollow where the log covers it "
@@ -181,18 +161,19 @@ def _build_cumulative_part(study: Study) -> Iterator[MetricBlocks]:
         f"{' to say whether it lasts' * (row.verdict == 'too_early')}. "
         for row in stability
     }
-    for plot in _list_plots(study, "calendar", "cumulative"):
-        figure = plot.draw("up to the day", mode="lines", shape="band")
-        for cell in plot.series:
+    looks = {} if study.time is None else group_rows(study.time.looks, _identify_series)
+    daily = {plot.metric: plot.rows for plot in list_plots(study, "calendar", "daily")}
+    for plot in list_plots(study, "calendar", "cumulative"):
+        figure, takeaway = plot.draw("up to the day", mode="lines", shape="band"), {}
+        for variant, colour_index in plot.colours.items():
             # Of several variants, the dots of single days would hide the lines.
-            dots = () if len(plot.series) > 1 else cell.select_rows("calendar", "daily")
-            figure["data"] += _draw_days(plot.scale.points(dots), cell.colour_index)
-            rows = plot.rows.get(cell.variant, ())
-            figure["data"] += _draw_always_valid_band(cell, rows, plot.scale)
-        takeaway = {
-            cell.variant: f"{verdicts.get(cell[:2], '')}{_describe_looks(cell.looks)}"
-            for cell in plot.series
-        }
+            if len(plot.colours) == 1:
+                days = daily.get(plot.metric, {}).get(variant, ())
+                figure["data"] += _draw_days(plot.scale.points(days), colour_index)
+            seen = looks.get((plot.metric, variant), ())
+            figure["data"] += _draw_always_valid_band(plot, variant, seen)
+            verdict = verdicts.get((plot.metric, variant), "")
+            takeaway[variant] = f"{verdict}{_describe_looks(seen)}"
         yield plot.view("cumulative", "effect up to each day", plot.say(takeaway), figure)
 
 
@@ -206,20 +187,20 @@ def _draw_days(days: Sequence[Point], colour_index: int) -> list[fig.Trace]:
     return [fig.draw_trace(x=x, y=y, marker=mark, **style)] if days else []
 
 
-def _draw_always_valid_band(
-    cell: EffectSeries, rows: Sequence[WindowRow], scale: Scale
-) -> list[fig.Trace]:
+def _draw_always_valid_band(plot: TimePlot, variant: str, looks: Sequence[Look]) -> list[fig.Trace]:
     """Draw the always-valid band; on a figure of lifts, relative to control."""
-    is_lift, tone = scale.field == "lift", fig.choose_colour(cell.colour_index)
-    controls = {row.end: abs(row.control or 0.0) for row in rows if is_lift}
-    shares = [(look, controls.get(look.day, 0.0) if is_lift else 1.0) for look in cell.looks]
+    scale, tone = plot.scale, fig.choose_colour(plot.colours[variant])
+    controls = {row.end: abs(row.control or 0.0) for row in plot.rows.get(variant, ())}
+    shares = [
+        (look, controls.get(look.day, 0.0) if scale.field == "lift" else 1.0) for look in looks
+    ]
     scaled_looks = [(look, scale.factor / share) for look, share in shares if share]
     if not scaled_looks:
         return []
     days = [look.day for look, _ in scaled_looks]
     style: dict[str, Any] = {
         "mode": "lines",
-        "name": f"{fig.escape_label(cell.variant)}, always valid",
+        "name": f"{fig.escape_label(variant)}, always valid",
         "showlegend": False,
         "line": {"color": tone, "width": 1.6, "dash": "dash"},
     }
@@ -265,12 +246,11 @@ def _describe_looks(looks: Sequence[Look]) -> str:
     "windows",
     view="metric",
     title="Windows",
-    after="clock",
     lead="Each point is a window that ends on its day; the band is its {level} interval.",
 )
 def _build_windows_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw the effect in rolling windows of the longest width."""
-    for plot in _list_plots(study, "calendar", "rolling", lifts=True):
+    for plot in list_plots(study, "calendar", "rolling", lifts=True):
         # Short windows are noisy: the page shows the steadiest ones, the JSON has all.
         most = max(row.days for rows in plot.rows.values() for row in rows if row.lift is not None)
         longest = plot._replace(
@@ -292,28 +272,27 @@ def _build_windows_part(study: Study) -> Iterator[MetricBlocks]:
     "entry",
     view="metric",
     title="Since entry",
-    after="daily",
     lead="Each day since a unit's first exposure on its own, with its {level} interval.",
 )
 def _build_entry_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw effects by days since entry, with their decay if one was detected."""
     novelty = () if study.time is None else study.time.novelty
     fits = {_identify_series(fit): fit for fit in novelty}
-    for plot in _list_plots(study, "exposure", "daily", lifts=True):
+    for plot in list_plots(study, "exposure", "daily", lifts=True):
         figure = plot.draw("days since entry", {"zeroline": False}, "start", mode="markers")
         for i, line in enumerate(figure["data"][: len(plot.rows)]):
             # Beside each other, so that none covers another.
             line["x"] = [int(day) + 0.16 * i for day in line["x"]]
         takeaway = {}
-        for cell in plot.series:
-            fit = fits.get(cell[:2])
-            takeaway[cell.variant] = _describe_novelty(fit)
-            figure["data"] += _draw_decay(plot.rows.get(cell.variant, ()), fit, cell)
+        for variant, colour_index in plot.colours.items():
+            fit = fits.get((plot.metric, variant))
+            takeaway[variant] = _describe_novelty(fit)
+            figure["data"] += _draw_decay(plot.rows.get(variant, ()), fit, colour_index)
         yield plot.view("entry", "effect by days since entry", plot.say(takeaway), figure)
 
 
 def _draw_decay(
-    rows: Sequence[WindowRow], fit: Novelty | None, cell: EffectSeries
+    rows: Sequence[WindowRow], fit: Novelty | None, colour_index: int
 ) -> list[fig.Trace]:
     """Draw the fitted decay of relative effects since entry."""
     if fit is None or fit.word is None or fit.scale != "relative":
@@ -323,7 +302,7 @@ def _draw_decay(
     days = [int(row.start) for row in rows]
     # The model is a + b · exp(-t / tau), fitted to log(1 + lift).
     logs = [fit.long_run + (fit.start - fit.long_run) * exp(-day / fit.tau) for day in days]
-    line = {"color": fig.choose_colour(cell.colour_index), "width": 2}
+    line = {"color": fig.choose_colour(colour_index), "width": 2}
     values, name = [100 * expm1(value) for value in logs], f"{fit.word}, fitted"
     return [fig.draw_trace(x=days, y=values, mode="lines", name=name, line=line, hoverinfo="skip")]
 
@@ -343,14 +322,13 @@ def _describe_novelty(fit: Novelty | None) -> str:
     "clock",
     view="metric",
     title="By hour and weekday",
-    after="entry",
     lead="Each hour or weekday on its own, with its {level} interval.",
 )
 def _build_clock_part(study: Study) -> Iterator[MetricBlocks]:
     """Draw effects by hour and by weekday."""
     rhythms = () if study.time is None else study.time.rhythms
     for axis, title in (("hour", "effect by hour of the day"), ("weekday", "effect by weekday")):
-        for plot in _list_plots(study, axis):
+        for plot in list_plots(study, axis):
             figure = plot.draw("", {"type": "category"}, "start", mode="markers")
             takeaway = {
                 test.variant: f"Not tested: {test.reason}."
@@ -368,7 +346,6 @@ def _build_clock_part(study: Study) -> Iterator[MetricBlocks]:
     view="evidence",
     title="Stability",
     result="time",
-    after="before",
     gated=True,
     lead="Whether the effect is the same on all days, and how many days are needed to trust it.",
 )
@@ -396,7 +373,6 @@ _HALF_DAY = timedelta(hours=12)
     view="metric",
     title="By day",
     result="analysis",
-    after="cumulative",
     lead=(
         "Each day on its own, with its {level} interval. Shaded: Saturday and Sunday. Hollow: the "
         "log covers only part of the day."
@@ -508,7 +484,6 @@ def draw_daily_units(result: Result) -> Iterator[FigureView]:
     view="evidence",
     title="Before the experiment",
     short="Before",
-    after="srm",
     lead="The same groups in the pre-period, when nothing differed; Holm over metrics × variants.",
 )
 def _build_before_part(study: Study) -> Iterator[Block]:
@@ -541,7 +516,6 @@ def _build_before_part(study: Study) -> Iterator[Block]:
     view="evidence",
     title="Split over time",
     short="Split",
-    after="design",
     lead=(
         "The share of each variant among the units that entered up to a day. The band is where a "
         "split as planned lies on {level} of days."

@@ -181,7 +181,7 @@ class ReplayResult(Tabled[ReplayRow], DrawnRecord):
     """
 
     ROWS: ClassVar = ("rows", "metric", "model", "traffic")
-    TABLES: ClassVar = "replay_page:tabulate_replay"
+    TABLES: ClassVar = "replay_tables:tabulate_replay"
 
     schema_version: str
     name: str

@@ -218,16 +218,14 @@ def build_study(*results: object) -> Study:
     """
     # A study among the results is kept, and the others are added to it.
     study = next((result for result in results if isinstance(result, Study)), Study())
-    others = (result for result in results if result is not None and not isinstance(result, Study))
-    parts: dict[str, Any] = {_find_study_field(result): result for result in others}
+    parts: dict[str, Any] = {}
+    for result in results:
+        if result is not None and not isinstance(result, Study):
+            field = next((kind.field for kind in _KINDS if isinstance(result, kind.record)), None)
+            if field is None:
+                raise TypeError(f"{type(result).__name__} has no page")
+            parts[field] = result
     return replace(study, **parts)
-
-
-def _find_study_field(result: object) -> str:
-    for kind in _KINDS:
-        if isinstance(result, kind.record):
-            return kind.field
-    raise TypeError(f"{type(result).__name__} has no page")
 
 
 STUDY = Kind("", "provenance", Study, _STUDY_SCHEMA_VERSION)

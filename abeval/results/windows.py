@@ -10,10 +10,10 @@ from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from abeval.results import Balance, Ramp
+from abeval.results.analysis import Ramp
 from abeval.results.effects import Numbers, VariantRecord
 from abeval.results.record import DrawnRecord, Tabled
-from abeval.results.trust import AAResult
+from abeval.results.trust import AAResult, Balance
 from abeval.views import view
 
 if TYPE_CHECKING:

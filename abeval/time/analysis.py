@@ -10,8 +10,8 @@ from abeval.inference.trust.split import explain_ambiguous_split
 from abeval.logs.placing import knows_assignment
 from abeval.logs.run import Run
 from abeval.metrics.definition import CATALOGUE, QUANTILE, Metric
-from abeval.results import Ramp
 from abeval.results import windows as records
+from abeval.results.analysis import Ramp
 from abeval.stats.records import Refusal
 from abeval.time import change, cut, peeking
 from abeval.time import windows as axes

@@ -15,7 +15,7 @@ from abeval.inference.comparison import Comparison
 from abeval.inference.scorecard import build_rows
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Metric
-from abeval.results import Decision
+from abeval.results.trust import Decision
 from abeval.stats import effects
 from abeval.stats.records import Floats, Lift
 from benchmarks.runner import Record, Table

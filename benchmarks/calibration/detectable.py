@@ -15,7 +15,7 @@ from abeval.inference.comparison import Rule
 from abeval.inference.looks import AlwaysValidLooks, Looks, PlannedLooks
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.inference.scorecard import build_rows
-from abeval.results import Row as ScoreRow
+from abeval.results.effects import Row as ScoreRow
 from abeval.stats.moments import Moments
 from benchmarks.runner import Record, Table
 from tests.worlds.experiments import list_metrics, parse_metrics

@@ -19,8 +19,8 @@ from abeval.inference.outlook import Growth, solve_detectable_effect
 from abeval.inference.scorecard import build_rows
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Metric, RowTerm
-from abeval.results import Decision
 from abeval.results.power import DecisionPlan
+from abeval.results.trust import Decision
 from abeval.stats import design
 from abeval.stats.distributions import two_sided_quantile
 from abeval.stats.moments import Moments

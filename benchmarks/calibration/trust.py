@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from abeval.results import Check
+from abeval.results.trust import Check
 from benchmarks.runner import Record, Table
 from tests.worlds.experiments import define_experiment
 

@@ -17,9 +17,9 @@ from scipy import stats
 
 import abeval
 from abeval.errors import LogError
-from abeval.results import Row as ScoreRow
-from abeval.results import SliceRow
 from abeval.results.analysis import Result
+from abeval.results.effects import Row as ScoreRow
+from abeval.results.effects import SliceRow
 from tests.aggregates.twin import DAILY, MEANS, RATIOS, Pair, Plan, Row, Twin
 from tests.examples import drawn
 from tests.leave_one_out import Known, ratio_of, t_test

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 
 START, DAYS = pd.Timestamp("2026-01-05"), 7
 EXPERIMENT = abeval.define(

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from abeval.results import Verdict
 from abeval.results.analysis import Result
 from abeval.results.replay import REPLAY_SCHEMA_VERSION, PairRow, ReplayModel, ReplayResult
+from abeval.results.trust import Verdict
 from tests import builders
 
 Z = 1.959963984540054

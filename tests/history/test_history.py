@@ -107,7 +107,7 @@ def test_what_was_shipped_is_the_verdict_or_what_is_stated(tmp_path: Path) -> No
 
 
 def test_the_standard_error_is_that_of_the_test_also_at_looks(tmp_path: Path) -> None:
-    from abeval.results import Boundary
+    from abeval.results.effects import Boundary
 
     boundary = Boundary("ctr", "treatment", 1.0, 5.0, 3.2, True)
     wide = replace(one(), boundaries=(boundary,))

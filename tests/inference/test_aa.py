@@ -19,8 +19,7 @@ from abeval.inference.aa import (
     replay_p_values,
     subtract_past_effect,
 )
-from abeval.results import AAMetric
-from abeval.results.trust import AAResult
+from abeval.results.trust import AAMetric, AAResult
 from tests import sample
 from tests.real_logs import kuairand
 

@@ -14,8 +14,8 @@ from abeval.inference.scorecard import build_rows
 from abeval.inference.trust.groups import compare_bottoms
 from abeval.inference.verdict import decide
 from abeval.metrics.definition import Margin, Metric
-from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 from abeval.stats import effects
 from abeval.stats.moments import Moments
 from abeval.stats.records import Lift

@@ -10,8 +10,8 @@ import pytest
 
 import abeval
 from abeval.errors import ExperimentError
-from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 
 PERIOD = {"start": "2026-01-08", "end": "2026-01-15"}
 BEFORE = {"start": "2026-01-01", "end": "2026-01-08"}

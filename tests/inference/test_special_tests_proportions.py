@@ -12,7 +12,7 @@ from abeval.inference.comparison import Rule
 from abeval.inference.looks import AlwaysValidLooks
 from abeval.inference.means_and_ratios import compare_moments
 from abeval.metrics.definition import Metric
-from abeval.results import Row
+from abeval.results.effects import Row
 from abeval.stats.moments import Moments
 from abeval.stats.proportions import Count, exact
 from benchmarks.calibration import rare

@@ -17,8 +17,8 @@ from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.checks import run_trust_checks
 from abeval.logs.accounting import LogRows
-from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 from tests.aggregates.test_aggregates import aggregate
 from tests.logs.small import PERIOD, analyze, small_log
 

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 import abeval
-from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 from tests.logs.small import analyze, small_log
 from tests.worlds.audited import (
     FAULTS,

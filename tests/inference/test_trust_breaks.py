@@ -8,8 +8,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 from benchmarks.calibration.healthy_logs import analyze_world
 from tests.worlds.faulty import lose_clicks, lose_orders
 from tests.worlds.healthy import (

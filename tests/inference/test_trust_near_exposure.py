@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.results import Check
+from abeval.results.trust import Check
 from benchmarks.calibration.healthy_logs import analyze_world
 from tests.worlds.healthy import World, draw_logs, draw_visits
 

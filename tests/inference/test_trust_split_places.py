@@ -8,8 +8,8 @@ import pytest
 
 import abeval
 from abeval.api import LoadedExperiment
-from abeval.results import Check
 from abeval.results.analysis import CheckResult, Result
+from abeval.results.trust import Check
 
 USERS = 24_000
 

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 import abeval
-from abeval.results import Check
+from abeval.results.trust import Check
 
 EARLY, LATE = "2026-09-02", "2026-09-09"
 

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abeval.inference.verdict import HELD, decide
-from abeval.results import Check, Row, Status
+from abeval.results.effects import Row, Status
+from abeval.results.trust import Check
 from tests.builders import (
     DWELL,
     GAUC,

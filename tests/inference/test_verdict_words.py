@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from abeval.inference.verdict import MOST_WORDS, decide
-from abeval.results import Check, Status, Verdict
+from abeval.results.effects import Status
+from abeval.results.trust import Check, Verdict
 from tests.builders import METRICS, SESSIONS, TRUST, effect, row
 from tests.worlds import pages
 

@@ -10,8 +10,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 from tests.logs.small import PERIOD, analyze, small_log
 
 MONTH = pd.Timedelta(days=30)

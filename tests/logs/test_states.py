@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from abeval.results import Check
+from abeval.results.trust import Check
 from benchmarks.calibration.healthy_logs import analyze_world
 from tests.relations import answer, relation
 from tests.worlds.healthy import World, buyers

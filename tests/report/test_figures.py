@@ -13,7 +13,8 @@ import pytest
 from abeval.report import figures as fig
 from abeval.report.figures import FigureView, Point, draw_lines, escape_label, frame_points
 from abeval.report.time_page import draw_daily_effect
-from abeval.results import MetricInfo, SliceRow
+from abeval.results.analysis import MetricInfo
+from abeval.results.effects import SliceRow
 from tests import builders
 
 CTR = builders.metric()

@@ -15,8 +15,8 @@ from abeval.report.analysis_page import make_row_mark
 from abeval.report.assets import fill_macro
 from abeval.report.glyph import Axis, Mark, choose_mark_axis, draw_sparkline
 from abeval.report.tables import fit_rows
-from abeval.results import FamilyInterval
 from abeval.results.analysis import Result
+from abeval.results.effects import FamilyInterval
 from tests import builders
 
 MARK = Mark(0.02, -0.01, 0.05, "a label")

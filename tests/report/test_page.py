@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from dataclasses import fields
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -19,12 +20,13 @@ from abeval.errors import AbevalError
 from abeval.report import summary_html, write_report
 from abeval.report.assets import escape_json, write_page_id
 from abeval.report.next_step import write_verdicts
-from abeval.report.page import render_study
+from abeval.report.page import list_verdict_lines, render_study
 from abeval.report.parts import load_parts
-from abeval.results import Check, codes
+from abeval.results import codes
 from abeval.results import format as fmt
 from abeval.results.analysis import result_from_dict
 from abeval.results.study import Study, build_study
+from abeval.results.trust import Check, Verdict
 from tests import builders
 from tests.builders import HOSTILE, HOSTILE_VARIANT
 from tests.report.pages import RESULTS, Element, figures, html, page, parse, result, whole, words
@@ -360,15 +362,22 @@ def test_a_report_that_is_no_page_is_refused_and_says_what_to_do(
     assert not (tmp_path / name).exists()
 
 
-def test_a_picture_without_its_package_names_the_extra(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("abeval.report.page.find_spec", lambda name: None)
+@pytest.mark.skipif(find_spec("kaleido") is not None, reason="kaleido is there")
+def test_a_picture_without_its_package_names_it(tmp_path: Path) -> None:
     forest = result("ship").figures["forest"]
     assert forest.layout.title.text == "Every lift"
-    with pytest.raises(AbevalError, match="needs the package kaleido") as refused:
+    with pytest.raises(RuntimeError, match="requires the Kaleido package"):
         forest.write_image(tmp_path / "forest.png")
-    assert 'pip install "abeval-logs[images]"' in str(refused.value.hint)
+
+
+def test_verdicts_become_lines_with_their_word() -> None:
+    one = Verdict("b", "ship", "SHIP: users prefer b. Note: confirm it by an A/B test.")
+    (line,) = list_verdict_lines([one])
+    assert (line.variant, line.word) == ("", "SHIP")
+    assert line.sentence == "Users prefer b. Note: confirm it by an A/B test."
+    failed = Verdict("b", "do_not_trust", "DO NOT TRUST: bots: too many.")
+    assert list_verdict_lines([failed])[0].sentence == "bots: too many."
+    assert [line.variant for line in list_verdict_lines([one, one])] == ["b", "b"]
 
 
 def test_where_there_is_no_lift_the_difference_stands() -> None:

@@ -117,7 +117,7 @@ def test_beside_ship_it_says_what_to_expect_less_of() -> None:
     assert "ctr \u22123.1%" in said
 
 
-def fallen(row: results.Row) -> results.Row:
+def fallen(row: results.effects.Row) -> results.effects.Row:
     """The same effect, of a metric that is better when it falls."""
     if row.lift is None or row.lift_low is None or row.lift_high is None or row.metric != "ctr":
         return row
@@ -284,7 +284,9 @@ def test_an_undecided_headline_says_whether_to_stop_or_to_run_on() -> None:
     """In the words of its next step, alike on the page, in Markdown and in the terminal."""
     ended = study("without_effect")
     open_row = builders.row("ctr", status="unclear", **builders.effect(0.01, 0.02))
-    verdict = results.Verdict("treatment", "keep_running", "UNDECIDED: ctr could be anywhere.")
+    verdict = results.trust.Verdict(
+        "treatment", "keep_running", "UNDECIDED: ctr could be anywhere."
+    )
     base = builders.result(scorecard=(open_row,), verdicts=(verdict,))
     running = replace(base, experiment=replace(base.experiment, end="2099-01-01T00:00:00"))
     for shown, word in ((ended, "UNDECIDED, STOP"), (build_study(running), "UNDECIDED, RUN ON")):

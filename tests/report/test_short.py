@@ -17,7 +17,7 @@ import abeval
 from abeval.cli.main import app, main
 from abeval.history.entries import Addable, build_rows
 from abeval.history.table import edit_rows
-from abeval.report.replay_page import choose_metrics
+from abeval.report.replay_tables import choose_metrics
 from abeval.report.short import tabulate
 from abeval.report.terminal import as_text
 from abeval.results import codes
@@ -193,16 +193,16 @@ def test_an_agreement_says_trust_guardrails_and_where_less_is_better(
     assert "lower is better for log_loss" in text
 
 
-def test_a_replay_shows_a_dozen_metrics_a_cut_off(results: dict[str, Record]) -> None:
+def test_a_replay_shows_a_dozen_metrics_at_the_largest_cut_off(results: dict[str, Record]) -> None:
     result = results["ReplayResult"]
     lines = as_text(result).splitlines()
     starts = [line.partition(",")[0] for line in lines if ", all traffic: " in line]
     others = ["FCP", "Q_ctr and calibration", "Beyond accuracy"]
     assert starts == ["Ranking", "Classification", *others]
     rows = [line.split()[0] for line in lines if line.startswith("  ")]
-    assert [row for row in rows if "@5" in row][:3] == ["precision@5", "recall@5", "f1@5"]
-    assert sum("@5" in row for row in rows) == 12
-    assert len(lines) < 80
+    assert [row for row in rows if "@10" in row][:3] == ["precision@10", "recall@10", "f1@10"]
+    assert (sum("@10" in row for row in rows), sum("@5" in row for row in rows)) == (12, 0)
+    assert len(lines) < 60
     assert any("more metrics, and each variant's traffic: --all" in line for line in lines)
     whole = as_text(result, show_all=True)
     assert all(row.metric in whole for row in getattr(result, "rows"))  # noqa: B009
@@ -216,7 +216,7 @@ def test_a_replay_says_on_which_traffic_differences_have_the_other_sign(
     assert {"control", "treatment", "pooled"} == {pair.traffic for pair in result.pairs}
     up, down = ({"difference": d, "low": d - 0.5, "high": d + 0.5} for d in (1.0, -1.0))
     pairs = [replace(p, **(down if p.traffic == "control" else up)) for p in result.pairs]
-    first = as_text(replace(result, pairs=tuple(pairs)), 200).splitlines()[0]
+    first = as_text(replace(result, pairs=tuple(pairs)), 200).splitlines()[1]
     assert first.startswith("On control's traffic ")
     assert "such as auc -1" in first
     assert "have the other sign" not in as_text(replace(result, pairs=()), 200)
@@ -229,9 +229,13 @@ def test_effects_over_time_say_since_when(results: dict[str, Record]) -> None:
     assert re.search(r"since day[^\n]*\n[^\n]*\n *ctr[^\n]* 11\b", text)
 
 
-def test_metrics_without_a_value_give_way_first() -> None:
+def test_metrics_without_a_value_give_way_first(results: dict[str, Record]) -> None:
     ids = [f"m{i}@5" for i in range(14)]
-    assert choose_metrics(ids, ids[2:]) == ids[2:]
+    row = replace(results["ReplayResult"].rows[0], traffic="x")  # type: ignore[attr-defined]
+    rows = tuple(
+        replace(row, metric=m, value=float(i) if i > 1 else None) for i, m in enumerate(ids)
+    )
+    assert choose_metrics(replace(results["ReplayResult"], rows=rows)) == ids[2:]  # type: ignore[type-var]
 
 
 def test_results_are_indexed_by_metric_and_say_what_there_is(results: dict[str, Record]) -> None:

@@ -12,15 +12,15 @@ from abeval.report.analysis_page import group_rows_by_role
 from abeval.report.page import render_study
 from abeval.report.tables import fit_rows, list_adjustment_tables, list_segment_tables
 from abeval.report.terminal import as_text
-from abeval.results import (
+from abeval.results import format as fmt
+from abeval.results.analysis import Result, result_from_dict
+from abeval.results.effects import (
     Adjustment,
     Boundary,
     FamilyInterval,
     SegmentContrast,
     SegmentTest,
 )
-from abeval.results import format as fmt
-from abeval.results.analysis import Result, result_from_dict
 from abeval.results.study import build_study
 from tests import builders
 from tests.report.pages import whole

@@ -12,10 +12,10 @@ from rich.console import Console
 import abeval
 from abeval.report.markdown import markdown
 from abeval.report.terminal import as_text, print_result
-from abeval.results import Account, Check
-from abeval.results.analysis import Result
+from abeval.results.analysis import Account, Result
 from abeval.results.format import format_row_effect
 from abeval.results.study import build_study
+from abeval.results.trust import Check
 from tests import builders
 from tests.logs.small import small_log
 

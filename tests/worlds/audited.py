@@ -7,8 +7,8 @@ import numpy as np
 import pandas as pd
 
 from abeval.api import LoadedExperiment
-from abeval.results import Check
 from abeval.results.analysis import Result
+from abeval.results.trust import Check
 from tests.worlds.experiments import define_experiment
 
 START = np.datetime64("2026-09-14", "ms")

@@ -16,9 +16,8 @@ from abeval.inference.trust.audits import note_small_variants
 from abeval.inference.trust.catalogue import CHECKS, list_added_checks
 from abeval.inference.trust.finding import RawCheck, TrustCheck, apply_thresholds
 from abeval.metrics.definition import Metric
-from abeval.results import Check
 from abeval.results.analysis import CheckResult
-from abeval.results.trust import AAResult
+from abeval.results.trust import AAResult, Check
 
 
 def run_trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:

@@ -14,8 +14,8 @@ from abeval.experiment.sections import TrustOptions
 from abeval.inference.compare import Analysis
 from abeval.metrics.definition import Metric, list_row_values
 from abeval.metrics.row_text import list_dependent_metrics
-from abeval.results import Check, CheckStatus
 from abeval.results.record import group_rows
+from abeval.results.trust import Check, CheckStatus
 from abeval.stats import multiplicity
 
 _ROW_COLUMNS = frozenset({"unit_id", "variant", "ts", "request_id", "impression_id"})

@@ -15,9 +15,9 @@ from abeval.inference.comparison import Arms, Comparison, Key, Rule, adjust_p_va
 from abeval.inference.means_and_ratios import compare_within
 from abeval.inference.trust.finding import RawCheck, TrustCheck, find_smallest, skip_check
 from abeval.metrics.definition import Metric
-from abeval.results import Balance, Check, codes
+from abeval.results import codes
 from abeval.results import format as fmt
-from abeval.results.trust import AAResult
+from abeval.results.trust import AAResult, Balance, Check
 
 _DENOMINATORS, AA = "denominators", "aa"
 

@@ -20,8 +20,8 @@ from abeval.inference.trust.audits import (
 )
 from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.metrics.definition import Metric, list_scales
-from abeval.results import Influence
 from abeval.results import format as fmt
+from abeval.results.trust import Influence
 from abeval.stats import influence
 from abeval.stats.moments import Moments
 

@@ -26,8 +26,8 @@ from abeval.logs.placeholders import parse_placeholder_rows
 from abeval.logs.states import parse_states
 from abeval.logs.unexposed import NEAR
 from abeval.metrics.definition import list_row_values
-from abeval.results import CheckStatus
 from abeval.results import format as fmt
+from abeval.results.trust import CheckStatus
 
 # If chance would mix this many ids and they are not mixed, whole ids were randomised.
 _PLAIN = 20

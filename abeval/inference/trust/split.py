@@ -26,9 +26,8 @@ from abeval.logs.placing import (
     group_enrollments,
     list_planned_splits,
 )
-from abeval.results import Check
 from abeval.results import format as fmt
-from abeval.results.trust import SplitDay, SplitPlace
+from abeval.results.trust import Check, SplitDay, SplitPlace
 from abeval.stats import multiplicity, srm
 from abeval.stats.records import Refusal
 from abeval.stats.srm import CHI_SQUARE_MINIMUM, SRM

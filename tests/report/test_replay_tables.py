@@ -10,6 +10,8 @@ import pytest
 
 import abeval
 from abeval.offline.evaluate import Evaluation
+from abeval.report.replay_tables import conclude_replay
+from tests.history.past import replayed
 
 
 def world(
@@ -85,7 +87,8 @@ def test_many_models_have_a_line_each() -> None:
 
 def test_no_difference_is_said() -> None:
     runs, truth = world({"a": 0.5})
-    twice = abeval.evaluate({"a": runs["a"], "b": runs["a"]}, truth, metrics=["mrr"])
+    alike = dict.fromkeys("abc", runs["a"])
+    twice = abeval.evaluate(alike, truth, metrics=["mrr"])
     assert "No difference from a has an interval that excludes zero." in str(twice)
 
 
@@ -129,3 +132,24 @@ def test_parts_and_named_cutoffs_are_on_the_screen() -> None:
     row = frame[(frame.metric == "mrr@5") & (frame.model == "b") & (frame.traffic == "phone")]
     (pair,) = (p for p in found.result.pairs if (p.metric, p.traffic) == ("mrr@5", "phone"))
     assert [*row.difference] == [pair.difference]
+
+
+def test_a_replay_counts_what_is_sure_and_decides_nothing() -> None:
+    metrics = {"auc": (0.02, 0.005), "log_loss": (-0.02, 0.005), "ndcg@5[lin]": (0.0, 0.1)}
+    (line,) = conclude_replay(replayed("new", metrics))
+    assert line.word == "OFFLINE ONLY"
+    assert (
+        "ranker_v2 is better than ranker_v1 by 2 of 3 offline metrics, worse by 0" in line.sentence
+    )
+    worse = {"auc": (-0.02, 0.005), "log_loss": (-0.02, 0.005)}
+    (mixed,) = conclude_replay(replayed("new", worse))
+    assert "by 1 of 2 offline metrics, worse by 1" in mixed.sentence
+    assert len(mixed.sentence.split()) <= 45
+
+
+@pytest.mark.whole
+def test_the_page_of_a_replay_begins_with_it(tmp_path: Path) -> None:
+    replay = abeval.load("sample_logs/experiment.toml").replay(metrics=["auc"])
+    page = replay.report(tmp_path / "r.html").read_text()
+    assert '<p class="sentence">' in page
+    assert "OFFLINE ONLY" in page
