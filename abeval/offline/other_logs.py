@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from abeval.engines.sql import Engine, fetch_int, literal, query, quote
+from abeval.engines.sql import Engine, literal, query, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.logs.mapping import LogColumns, map_columns
 from abeval.logs.run import Run, open_log
-from abeval.offline import candidates
-from abeval.offline.candidates import Accounts, ItemNumber, RequestNumber
+from abeval.offline.candidates import write_finite
 from abeval.offline.metrics import OfflineMetric
 
 SIMILARITY = "similarity"
 """The name of relevance by the largest cosine with an item that the unit clicked."""
+
+SCORE_COUNTS: Mapping[str, str] = {
+    "repeated_scores": "(select count(*) from list_rows) - (select count(*) from listed_once)",
+    "unusable_scores": "select count(*) - count(score) from list_rows",
+    "scores_of_unknown_requests": "select count(*) from list_rows l "
+    "anti join kept_rows r on l.request_id = r.request_id",
+    "scored_items_never_shown": "select count(*) from judged where judged = 0",
+}
+"""What is counted of the scores of a model."""
 
 
 def needs_vectors(metrics: Sequence[OfflineMetric], relevance: str) -> str | None:
@@ -82,34 +90,17 @@ def write_similar_items(engine: Engine, where: str) -> None:
         "select unit_id, item_id, max(click) as click from impressions "
         f"where {where} and item_id is not null group by unit_id, item_id",
     )
-    _show_dimensions(engine, "select * from vectors")
     engine.table("similar_items", query("offline/similar_items"))
 
 
-def _show_dimensions(engine: Engine, sql: str) -> None:
-    """Make the view `item_dimensions`, of items as logged or of their numbers."""
-    engine.view("item_dimensions", sql)
+def open_scores(run: Run, impression_models: Iterable[str]) -> dict[str, str]:
+    """Return SQL of the list of each model in the scores log; no model without such a log.
 
-
-def number_vectors(engine: Engine, item: ItemNumber) -> int:
-    """Make `item_dimensions` of `vectors`.
-
-    Count the rows of `kept_rows` whose item has none.
+    A model may be there or in the impressions, not in both.
     """
-    selected = f"{item.sql} as item_id, r.dimension, r.value"
-    _show_dimensions(engine, f"select {selected} from vectors r {item.join}")
-    return fetch_int(
-        engine,
-        "select count(*) from kept_rows r "
-        "anti join vectors d on r.item_id = d.item_id where r.item_id is not null",
-    )
-
-
-def open_scores(run: Run) -> LogColumns | None:
-    """Make `scores` (`model, request_id, item_id, score`); None without a scores log."""
     source, engine = run.experiment.logs.scores, run.engine
     if source is None:
-        return None
+        return {}
     open_log(run, "scores")
     log = map_columns("scores", source, engine.columns("raw_scores"), None)
     lacks = [name for name in ("request_id", "item_id") if name not in log]
@@ -128,56 +119,16 @@ def open_scores(run: Run) -> LogColumns | None:
     engine.view(
         "scores",
         f"select {model} as model, {columns['request_id']} as request_id, "
-        f"{columns['item_id']} as item_id, {candidates.write_finite(score)} as score "
-        "from raw_scores",
+        f"{columns['item_id']} as item_id, {write_finite(score)} as score, "
+        # Scores have no order of their own.
+        "cast(null as bigint) as position from raw_scores",
     )
-    return log
-
-
-def judge_scores(
-    engine: Engine,
-    log: LogColumns | None,
-    impression_models: Mapping[str, str],
-    number: RequestNumber,
-    item: ItemNumber,
-) -> tuple[dict[str, str], Accounts]:
-    """Make candidates of the models of the scores log.
-
-    Items that a model leaves out rank last.
-
-    `impression_models` has the models with scores in the impressions; no model may be in both.
-
-    Returns:
-        SQL of the candidates by model, and scores that were left out or merged, counted.
-    """
-    if log is None:
-        return {}, []
     models = [str(name) for (name,) in engine.rows("select distinct model from scores order by 1")]
     if both := [name for name in models if name in impression_models]:
         what = f"model {both[0]!r} has scores in the impressions and in logs.scores"
         raise ExperimentError(what, "rename one of them")
-    candidates.write_truth(engine, "select unit_id, request_id, item_id, grade from replay_rows")
-    sql, accounts = {}, Accounts()
-    # Scores have no order of their own.
-    item = item._replace(tie=item.sql) if "position" in item.tie else item
-    for i, name in enumerate(models):
-        list_sql = "select request_id, item_id, score, cast(null as bigint) as position from scores"
-        where = f"where model = {literal(name)}"
-        sql[name], repeated = candidates.write_listed_candidates(
-            engine, i, f"{list_sql} {where}", number, item
-        )
-        accounts += [(f"{name}: repeated_scores", repeated), *_count_left_out(engine, i, name)]
-    return sql, accounts
-
-
-def _count_left_out(engine: Engine, number: int, model: str) -> Accounts:
-    """Count the scores of a model that were left out."""
-    names = ("unusable_scores", "scores_of_unknown_requests", "scored_items_never_shown")
-    return candidates.read_counts(
-        engine,
-        "select (select count(*) - count(score) from list_rows), (select count(*) from list_rows l "
-        "anti join kept_rows r on l.request_id = r.request_id), "
-        f"(select count(*) from judged_{number} l anti join replay_rows r "
-        "on l.request_id = r.request_id and l.item_id = r.item_id)",
-        *(f"{model}: {name}" for name in names),
-    )
+    return {
+        name: "select request_id, item_id, score, position from scores "
+        f"where model = {literal(name)}"
+        for name in models
+    }
