@@ -96,7 +96,7 @@ def served(scores: pd.DataFrame, loss: pd.DataFrame, **changes: float) -> Frames
 def late(share: float, alone: float) -> Frames:
     features = pairs({"recent": (0.5, alone)}).assign(variant="control")
     known = sides({"known": 1000, "late": 1000 * share}, {"known": 1000, "late": 1000 * share})
-    frames = {"late_features": known, "single_pairs:features": features}
+    frames = {"late_features": known, "pairs:features": features}
     return {**frames, "pairs:served": AS_SERVED}
 
 
@@ -115,7 +115,7 @@ def learned(unlearned: float, clicks: float) -> Frames:
 
 def trained(test: float) -> Frames:
     train = pairs({"training": (0.5, 0.9)}, "training")
-    return {"single_pairs:training": train, "pairs:learned": pairs({"new": (0.6, test)})}
+    return {"pairs:training": train, "pairs:learned": pairs({"new": (0.6, test)})}
 
 
 def seen(share: float) -> Frames:
