@@ -1,6 +1,5 @@
 """Replay an experiment's models on its own log."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, cast
@@ -11,16 +10,10 @@ from abeval.experiment.model import Experiment
 from abeval.logs.prepare import Extra, find_faulty_expression, prepare
 from abeval.logs.run import Inputs, Run, open_run
 from abeval.logs.shape import LogSchema, list_own_columns
-from abeval.offline import metrics, other_logs
+from abeval.offline import impressions, metrics
 from abeval.offline.candidates import write_candidates
 from abeval.offline.estimates import evaluate_parts
 from abeval.offline.expressions import Expression
-from abeval.offline.impressions import (
-    PART_COLUMNS,
-    define_relevance,
-    model_scores,
-    write_impressions,
-)
 from abeval.offline.metrics import EvaluationOptions, Scoring
 from abeval.offline.sums import Sums, sum_models
 from abeval.results.replay import ReplayResult
@@ -52,7 +45,10 @@ class ReplayKeywords(ReplayOptions, Inputs, total=False):
 
 def choose_replay_scoring(options: ReplayOptions, alpha: float) -> Scoring:
     """Return the metrics and the policy of a replay, with intervals at level `alpha`."""
-    _check_numbers(options)
+    kept = options.get("kept_negatives")
+    if kept is not None and not 0 < kept <= 1:
+        what = f"kept_negatives {kept} is not a share between 0 and 1"
+        raise ExperimentError(what, "0.1 if one non-click in ten was kept")
     scoring = metrics.choose_scoring(options, alpha)
     # Whoever names metrics gets those alone.
     if scoring.threshold is not None and options.get("metrics") is None:
@@ -64,22 +60,12 @@ def choose_replay_scoring(options: ReplayOptions, alpha: float) -> Scoring:
     return scoring
 
 
-def _check_numbers(options: ReplayOptions) -> None:
-    kept, threshold = options.get("kept_negatives"), options.get("threshold")
-    if kept is not None and not 0 < kept <= 1:
-        what = f"kept_negatives {kept} is not a share between 0 and 1"
-        raise ExperimentError(what, "0.1 if one non-click in ten was kept")
-    if threshold is not None and not math.isfinite(threshold):
-        what = f"threshold {threshold} is not a finite number"
-        raise ExperimentError(what, "such as threshold=0.5")
-
-
 def _write_notes(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
     """Note what a reader of the result needs to know."""
     yield "offline values rest on what was shown: only shown items can be clicked"
     relevance, kept = options.get("relevance", "click"), options.get("kept_negatives")
     yield f"relevance: {relevance}"
-    if relevance == other_logs.SIMILARITY:
+    if relevance == impressions.SIMILARITY:
         yield (
             "a model that was trained on these vectors judges itself; metrics of binary relevance "
             "count every item with a cosine above 0 as relevant"
@@ -93,7 +79,7 @@ def _write_notes(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
 def choose_columns(scoring: Scoring) -> Extra:
     """Choose the columns of the impressions that parts and cut-offs read."""
     texts = [one.text for one in (*scoring.parts, *scoring.cutoffs)]
-    return lambda log: list_own_columns(texts, log, PART_COLUMNS)
+    return lambda log: list_own_columns(texts, log, impressions.PART_COLUMNS)
 
 
 @explain_types
@@ -114,7 +100,7 @@ def replay(
     every = {metric.id: metric for metric in (*scoring.metrics, *metrics.parse_metrics(also))}
     scoring = replace(scoring, metrics=tuple(every.values()))
     if schema is None:
-        metric = define_relevance(experiment, relevance)
+        metric = impressions.define_relevance(experiment, relevance)
         schema = prepare(run, [] if metric is None else [metric], choose_columns(scoring)).schema
     for part in scoring.parts:
         if part.name in experiment.variants:
@@ -124,7 +110,7 @@ def replay(
     models = _open_models(run, schema, options, scoring)
 
     def sum_part(part_scoring: Scoring, part: Expression | None) -> Sums:
-        log = write_impressions(run, schema, relevance, part, part_scoring.cutoffs)
+        log = impressions.write_impressions(run, schema, relevance, part, part_scoring.cutoffs)
         try:
             candidates = write_candidates(run.engine, replace(log, **models), part_scoring, part)
         except QueryError as error:
@@ -147,8 +133,8 @@ def _open_models(
     run: Run, schema: LogSchema, options: ReplayOptions, scoring: Scoring
 ) -> dict[str, Any]:
     """Open what the log of a replay has besides impressions: entries of its `JudgedLog`."""
-    scores = model_scores(schema, options.get("kept_negatives"))
-    lists = other_logs.open_scores(run, scores)
+    scores = impressions.model_scores(schema, options.get("kept_negatives"))
+    lists = impressions.open_scores(run, scores)
     if not scores and not lists:
         raise LogError(
             "there is no model to replay",
@@ -157,11 +143,11 @@ def _open_models(
     entries: dict[str, Any] = {
         "scores": scores,
         "lists": lists,
-        "list_counts": other_logs.SCORE_COUNTS,
+        "list_counts": impressions.SCORE_COUNTS,
     }
-    reader = other_logs.needs_vectors(scoring.metrics, options.get("relevance", "click"))
+    reader = impressions.needs_vectors(scoring.metrics, options.get("relevance", "click"))
     if reader is not None:
-        other_logs.write_vectors(run.engine, schema.items, reader)
+        impressions.write_vectors(run.engine, schema.items, reader)
         entries["vectors"] = "select * from vectors"
     if run.experiment.pre_period is not None and "item_id" in schema.impressions:
         # Only clicks before the period: what a model itself brought is no news to it.
