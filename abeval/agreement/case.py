@@ -14,7 +14,7 @@ import pandas as pd
 
 from abeval.agreement.clusters import compute_p_above
 from abeval.agreement.levels import Levels
-from abeval.agreement.standing import orient_offline
+from abeval.agreement.standing import find_sign, orient_offline
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AgreementColumns
 from abeval.results import codes
@@ -151,12 +151,7 @@ class CauseContext:
     def sign(self) -> int:
         """Return -1 where less of the online metric is better, at its values, else 1."""
         row = self.online
-        if row is None:
-            return 1
-        # Below its goal more of the metric is better, above it less.
-        if row.direction.startswith("toward "):
-            return 1 if (row.control or 0.0) < float(row.direction.removeprefix("toward ")) else -1
-        return -1 if row.direction == "decrease" else 1
+        return 1 if row is None else find_sign(row.direction, row.control or 0.0)
 
     @property
     def offline_sign(self) -> int:

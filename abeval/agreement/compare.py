@@ -367,14 +367,19 @@ def _decompose(case: CauseContext, metric: str) -> results.Decomposition:
     # Units of the two traffics are different, so variances add; halves square to quarters.
     between = (first.difference.variance + second.difference.variance) / 4
     within = (_sum_variance(first) + _sum_variance(second)) / 4
-    parts = ((logged.value, logged.variance), (model, between), (logged.value - model, within))
     df = float(first.baseline.units + second.baseline.units - 2)
-    numbers = [
-        number
-        for value, variance in parts
-        for number in (value, *effects.compute_interval(value, variance**0.5, df, case.alpha))
-    ]
-    return results.Decomposition(case.variant, metric, *numbers, reason=None)
+
+    def number(value: float, variance: float) -> tuple[float, float, float]:
+        return (value, *effects.compute_interval(value, variance**0.5, df, case.alpha))
+
+    return results.Decomposition(
+        case.variant,
+        metric,
+        *number(logged.value, logged.variance),
+        *number(model, between),
+        *number(logged.value - model, within),
+        reason=None,
+    )
 
 
 def _find_model_pair(case: CauseContext, metric: str, traffic: str) -> ModelPair | None:
