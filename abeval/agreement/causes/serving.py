@@ -90,7 +90,7 @@ def check_serving(case: CauseContext, more: float, slower: float) -> Finding | N
 
     Faults are timeouts, fallbacks and empty answers.
     """
-    rows = case.rows("serving")
+    rows = case.rows("served_sums")
     symptoms = [*_test_faults(case, rows, more, slower)]
     return _combine_symptoms("Serving", symptoms, _close_by_healthy_rows(case, rows))
 
@@ -129,7 +129,7 @@ def _close_by_healthy_rows(case: CauseContext, rows: pd.DataFrame) -> float | No
 
 def check_stale_model(case: CauseContext, older_hours: float, flagged: float) -> Finding | None:
     """Compare the age of the models that served, and the shares of stale rows."""
-    rows = case.rows("versions")
+    rows = case.rows("served_sums")
     symptoms = [*_test_model_age(case, rows, older_hours, flagged)]
     return _combine_symptoms(
         "Stale model", symptoms, _close_by_serving(case, "old"), _count_model_versions(case, rows)
@@ -139,7 +139,7 @@ def check_stale_model(case: CauseContext, older_hours: float, flagged: float) ->
 def _test_model_age(
     case: CauseContext, rows: pd.DataFrame, older_hours: float, flagged: float
 ) -> Iterator[Finding]:
-    ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
+    ages = rows.assign(hours=rows["age_ms"].astype(float) / _HOUR_MS)
     if hours := compare_shares(ages, "hours", "age_known"):
         is_older = "older" if hours.more.value >= 0 else "younger"
         text = f"the variant's model is {abs(hours.more.value):.0f} hours {is_older} than control's"
@@ -178,8 +178,8 @@ def _find_leaks(
 
     That is the feature that alone orders clicks best on control's traffic.
     """
-    rows = case.rows("late_features").assign(side="both")
-    if late := share(rows, "both", "late", "known"):
+    rows = case.rows("served_sums").assign(side="both")
+    if late := share(rows, "both", "late", "feature_known"):
         text = f"{late.value:.1%} of rows have a feature from after the request"
         yield find_above(late, limit, text, case.number("rows with a later feature", late))
     rows, aucs = case.rows("pairs:features"), dict[str, Estimate]()

@@ -47,7 +47,7 @@ def _estimate_coec(case: CauseContext) -> tuple[Evidence, ...]:
 
 def check_overlap(case: CauseContext, limit: float) -> Finding | None:
     """Compare the models with and without control's rows in the training data."""
-    seen = share(case.rows("learned"), "control", "learned", "impressions")
+    seen = share(case.rows("served_sums"), "control", "learned", "impressions")
     if seen is None:
         return None
     pairs = case.rows("pairs:learned")
