@@ -133,19 +133,17 @@ WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLIN
 _FITS = 2**31
 """Whole numbers below it, and from its negative on, have 32 bits."""
 
-ROW_ACCOUNTS = (
-    "rows_without_request_or_item",
-    "requests_shared_by_units",
-    "items_repeated_in_a_request",
-)
-"""What is left out of every log, or merged."""
-
-_UNKEYED = "select count(*) from kept_rows where request_id is null or item_id is null"
-_SHARED = (
-    "select count(*) from (select request_id from kept_rows where request_id is not null "
+ROW_COUNTS: Mapping[str, str] = {
+    "rows_without_request_or_item": "select count(*) from kept_rows "
+    "where request_id is null or item_id is null",
     # The least and the largest unit tell the same as a count of distinct ones, but faster.
-    "group by request_id having min(unit_id) <> max(unit_id)) as r"
-)
+    "requests_shared_by_units": "select count(*) from (select request_id from kept_rows "
+    "where request_id is not null group by request_id having min(unit_id) <> max(unit_id)) as r",
+}
+"""What is counted of the rows of every log."""
+
+REPEATED = "items_repeated_in_a_request"
+"""The account of rows that repeat another."""
 
 
 def write_candidates(
@@ -169,14 +167,14 @@ def write_candidates(
             f"select t.unit_id, {', '.join(f'r.{name}' for name in columns)} "
             "from candidate_rows r join traffic t on r.unit_id = t.named_id",
         )
-        unkeyed, shared = (fetch_int(engine, sql) for sql in (_UNKEYED, _SHARED))
+        counts = _count(engine, ROW_COUNTS)
+        unkeyed, shared = counts.values()
         request = _number_requests(engine, are_shared=shared > 0)
         sources = [*log.lists.values(), *filter(None, (log.history, log.catalogue))]
         item, tie = _number_items(engine, sources, scoring.policy.ties)
         repeated = _write_rows(engine, columns, request, item, tie, has_null_ids=unkeyed > 0)
         cutoffs = _write_cutoffs(engine, scoring.cutoffs, request)
-    accounts = _count(engine, log.counts)
-    accounts |= zip(ROW_ACCOUNTS, (unkeyed, shared, repeated), strict=True)
+    accounts = {**_count(engine, log.counts), **counts, REPEATED: repeated}
     if log.vectors is not None:
         accounts["rows_of_items_without_a_vector"] = _number_vectors(engine, log.vectors, item)
     shown = "select unit_id, request_id, item_id, {} as score"

@@ -17,7 +17,8 @@ from abeval.errors import ExperimentError, LogError
 from abeval.metrics.row_text import write_over_columns
 from abeval.offline import metrics
 from abeval.offline.candidates import (
-    ROW_ACCOUNTS,
+    REPEATED,
+    ROW_COUNTS,
     WHOLE_TYPES,
     JudgedLog,
     write_candidates,
@@ -369,9 +370,9 @@ def _write_list(
 
 def _name_truth_accounts(accounts: Mapping[str, int]) -> dict[str, int]:
     """Name what was left out of a truth: mostly it has all ids, and a request has one unit."""
-    if_any = (*ROW_ACCOUNTS, "rows_without_unit")
+    if_any = (*ROW_COUNTS, "rows_without_unit")
     rest = {name: count for name, count in accounts.items() if count or name not in if_any}
-    return {"truth_duplicates": rest.pop(ROW_ACCOUNTS[-1], 0), **rest}
+    return {"truth_duplicates": rest.pop(REPEATED), **rest}
 
 
 @dataclass(frozen=True)

@@ -292,11 +292,9 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
     # One level above 0 and one that is not: then pairs of levels are pairs of click and no click.
     is_binary = grades[0] == grades[1] and grades[2] == grades[3]
     longest = fetch_int(engine, "select max(items) from requests where relevant > 0")
-    items = unjudged = 0
-    if has_unjudged:
-        listed_rows = "from every_item where score is not null"
-        items = fetch_int(engine, f"select count(*) {listed_rows}")
-        unjudged = fetch_int(engine, f"select count(*) {listed_rows} and judged = 0")
+    listed = "count(*), count(case when judged = 0 then 1 end) from every_item"
+    listed_items = engine.rows(f"select {listed} where score is not null") if has_unjudged else ()
+    items, unjudged = map(read_int, next(iter(listed_items), (0, 0)))
     sums = ModelSums(
         units=units,
         low=float(low or 0),
