@@ -14,6 +14,7 @@ from abeval.calls import explain_types
 from abeval.engines.duckdb import DuckDBEngine
 from abeval.engines.sql import Engine, quote
 from abeval.errors import ExperimentError, LogError
+from abeval.experiment.sources import LogSource
 from abeval.metrics.row_text import write_over_columns
 from abeval.offline import metrics
 from abeval.offline.candidates import (
@@ -439,10 +440,13 @@ def _open_log(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None
     canonical_columns = {"unit_id": columns.unit, "item_id": columns.item}
     if columns.request is not None:
         canonical_columns["request_id"] = columns.request
-    # Imported here: it needs whole experiments.
-    from abeval.experiment.load import make_source
+    try:
+        source = LogSource(path=os.fspath(log), columns=canonical_columns)
+    except ValueError:
+        # Imported here: it needs whole experiments.
+        from abeval.experiment.load import make_source
 
-    source = make_source({"path": os.fspath(log), "columns": canonical_columns})
+        source = make_source({"path": os.fspath(log), "columns": canonical_columns})
     engine.confine([source])
     engine.add_log("raw_log", source)
 
