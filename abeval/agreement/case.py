@@ -12,13 +12,16 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from abeval.agreement.clusters import compute_p_above
 from abeval.agreement.levels import Levels
-from abeval.agreement.standing import orient_offline
+from abeval.agreement.standing import find_sign, orient_offline
 from abeval.experiment.model import Experiment
 from abeval.experiment.sections import AgreementColumns
+from abeval.results import codes
 from abeval.results.agreement import AgreementRow, Backtest, Evidence
 from abeval.results.analysis import Result
 from abeval.results.effects import Row
+from abeval.results.format import join_items
 from abeval.results.replay import PairRow, ReplayResult, ReplayRow
 from abeval.stats import effects
 from abeval.stats.distributions import quantile
@@ -148,12 +151,7 @@ class CauseContext:
     def sign(self) -> int:
         """Return -1 where less of the online metric is better, at its values, else 1."""
         row = self.online
-        if row is None:
-            return 1
-        # Below its goal more of the metric is better, above it less.
-        if row.direction.startswith("toward "):
-            return 1 if (row.control or 0.0) < float(row.direction.removeprefix("toward ")) else -1
-        return -1 if row.direction == "decrease" else 1
+        return 1 if row is None else find_sign(row.direction, row.control or 0.0)
 
     @property
     def offline_sign(self) -> int:
@@ -186,10 +184,8 @@ class CauseContext:
         return _clip_share(without - before, -before) if differs else None
 
     def closed_online(self, before: float, without: float) -> float | None:
-        """Return the share that closes if an effect is not `before` but `without`.
-
-        Both effects are of a metric of which more is better.
-        """
+        """Return the share that closes if an effect online is not `before` but `without`."""
+        before, without = self.sign * before, self.sign * without
         # Where only online differs, the gap closes as the effect reaches zero.
         if self._standing == "online only":
             return _clip_share(without - before, -before)
@@ -271,6 +267,17 @@ class Finding(NamedTuple):
     points: Estimate | None = None
 
 
+def find_above(
+    number: Estimate, limit: float, message: str, *evidence: Evidence, tests: int = 1
+) -> Finding:
+    """Return what a number says that is a sign of its cause above a limit.
+
+    It is the largest of some `tests`.
+    """
+    p_value = min(1.0, compute_p_above(number, limit) * tests)
+    return Finding(number.value > limit, message, evidence, p_value)
+
+
 class Unchecked(NamedTuple):
     """Why a cause cannot be checked on this case, and what would make it checkable."""
 
@@ -298,12 +305,20 @@ class CauseCheck:
 
     def judge(self, case: CauseContext) -> Finding | Unchecked:
         """Say what the cause is to a case, or why nobody can."""
+        title = codes.describe_code(self.name).capitalize()
+        if self.queries and case.facts is None:
+            message = f"{title}: the logs would show {self.shows}"
+            return Unchecked(message, ("the logs (abeval agree)",))
+        has = (case.facts or {}).get(COLUMNS)
+        if missing := [n for n in self.needed_columns if has is not None and n not in has]:
+            needs = name_needs(missing)
+            return Unchecked(f"{title}: {join_items(needs)} would show {self.shows}", needs)
         if finding := self.function(case, *self.limits):
             return finding
-        unknown, *needs = (text.format(*self.limits) for text in (self.unknown, *self.needs))
+        unknown, *needed = (text.format(*self.limits) for text in (self.unknown, *self.needs))
         # A column without values is still needed, where the log lacks no other.
-        has = (case.facts or {}).get(COLUMNS, ())
-        return Unchecked(unknown, name_needs([n for n in needs if n not in has] or needs))
+        lacks = [name for name in needed if has is None or name not in has]
+        return Unchecked(unknown, name_needs(lacks or needed))
 
     @property
     def needed_columns(self) -> tuple[str, ...]:

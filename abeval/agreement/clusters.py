@@ -132,10 +132,3 @@ def estimate_strata(pairs: pd.DataFrame, variant: str, part: str = "all") -> Mod
         # Both models order the same pairs, so the difference has its own influences.
         estimate_from_influences(values[1] - values[0], influences[1] - influences[0]),
     )
-
-
-def estimate_single_auc(pairs: pd.DataFrame, variant: str, part: str) -> Estimate | None:
-    """Return AUC of one value, from the rows of `queries/agreement/single_pairs`."""
-    twice = pairs.assign(baseline_halves=pairs["halves"], candidate_halves=pairs["halves"])
-    both = estimate_strata(twice, variant, part)
-    return None if both is None else both.candidate

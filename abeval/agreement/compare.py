@@ -1,6 +1,5 @@
 """Compare an analysis with a replay, and check the causes of a gap."""
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -14,15 +13,7 @@ from abeval.agreement.bill import (
     find_part,
     is_gap,
 )
-from abeval.agreement.case import (
-    COLUMNS,
-    CauseCheck,
-    CauseContext,
-    Finding,
-    Frames,
-    Unchecked,
-    name_needs,
-)
+from abeval.agreement.case import CauseCheck, CauseContext, Finding, Frames, Unchecked
 from abeval.agreement.causes import CAUSES
 from abeval.agreement.clusters import ModelPair
 from abeval.agreement.levels import Levels
@@ -102,9 +93,7 @@ def compare(
             case_rows, key=lambda row: (row.offline != "auc", _ROLES.index(row.role)), default=None
         )
         case = replace(case, gap=gap)
-        findings = {
-            check: _find_missing_data(check, case.facts) or check.judge(case) for check in CAUSES
-        }
+        findings = {check: check.judge(case) for check in CAUSES}
         ranked_causes = _rank_causes(case, findings)
         if gap is not None:
             bill = _build_bill(case, findings, ranked_causes, history)
@@ -180,23 +169,6 @@ def _build_cause(
         accounts_for=share,
         remedy=(finding.remedy or check.remedy) if is_found else "",
     )
-
-
-def _find_missing_data(check: CauseCheck, facts: Frames | None) -> Unchecked | None:
-    """Say what the logs lack for the queries of a cause; None if nothing."""
-    title = codes.describe_code(check.name).capitalize()
-    if check.queries and facts is None:
-        message = f"{title}: the logs would show {check.shows}"
-        return Unchecked(message, ("the logs (abeval agree)",))
-    if facts is None or (check.queries and all(name in facts for name in check.queries)):
-        return None
-    missing = [
-        name for name in check.needed_columns if COLUMNS in facts and name not in facts[COLUMNS]
-    ]
-    if not missing:
-        return None
-    needs = name_needs(missing)
-    return Unchecked(f"{title}: {fmt.join_items(needs)} would show {check.shows}", needs)
 
 
 def _explains(check: CauseCheck, share: float | None, case: CauseContext) -> bool:
@@ -385,32 +357,27 @@ def _decompose_differences(case: CauseContext) -> Iterator[results.Decomposition
 
 
 def _decompose(case: CauseContext, metric: str) -> results.Decomposition:
-    traffics = (case.control, case.variant)
-    first, second = (_find_model_pair(case, metric, traffic) for traffic in traffics)
+    first, second = (_find_model_pair(case, metric, t) for t in (case.control, case.variant))
     if first is None or second is None:
         nothing = (None,) * 9
         return results.Decomposition(case.variant, metric, *nothing, reason="no_interval")
+    logged = clusters.estimate_difference(first.baseline, second.candidate)
+    # The mean of both traffics, because neither model nor traffic is exchanged first.
+    model = (first.difference.value + second.difference.value) / 2
+    # Units of the two traffics are different, so variances add; halves square to quarters.
+    between = (first.difference.variance + second.difference.variance) / 4
+    within = (_sum_variance(first) + _sum_variance(second)) / 4
     df = float(first.baseline.units + second.baseline.units - 2)
 
     def number(value: float, variance: float) -> tuple[float, float, float]:
-        return (value, *effects.compute_interval(value, math.sqrt(variance), df, case.alpha))
+        return (value, *effects.compute_interval(value, variance**0.5, df, case.alpha))
 
-    logged = clusters.estimate_difference(first.baseline, second.candidate)
-    # The mean of both traffics, because neither model nor traffic is exchanged first.
-    model = (
-        first.candidate.value
-        - first.baseline.value
-        + second.candidate.value
-        - second.baseline.value
-    ) / 2
-    # Units of the two traffics are different, so variances add; halves square to quarters.
-    between = (first.difference.variance + second.difference.variance) / 4
     return results.Decomposition(
         case.variant,
         metric,
         *number(logged.value, logged.variance),
         *number(model, between),
-        *number(logged.value - model, (_sum_variance(first) + _sum_variance(second)) / 4),
+        *number(logged.value - model, within),
         reason=None,
     )
 

@@ -42,10 +42,11 @@ _STRATA: Mapping[str, str] = {
     "where side = 'variant' and own is not null and served_score is not null",
     "learned": "select case when learned = 1 then 'learned' else 'new' end as part, variant, "
     f"0 as stratum, cluster, {_SERVED} and baseline is not null and candidate is not null",
-    "features": "select part, variant, cluster, click, value from agreement_features "
-    "where value is not null",
-    "training": "select 'training' as part, 'training' as variant, cluster, click, "
-    "candidate as value from training_scores where candidate is not null",
+    # One value is compared with itself: the pairs of either column are its own.
+    "features": "select part, variant, 0 as stratum, cluster, click, value as baseline, "
+    "value as candidate from agreement_features where value is not null",
+    "training": "select 'training' as part, 'training' as variant, 0 as stratum, cluster, click, "
+    "candidate as baseline, candidate from training_scores where candidate is not null",
 }
 """Name → SQL of `agreement_strata`: pairs are compared within a stratum, and counted by part."""
 
@@ -78,14 +79,6 @@ def _list_numeric_features(experiment: Experiment, log: LogColumns) -> list[str]
     return [name for name, kind in feature_types if kind is None or is_number(kind)]
 
 
-def _as_logged(name: str | None, columns: Iterable[str]) -> str | None:
-    """Return a column by the name that the log has, in any case.
-
-    None if it does not have it.
-    """
-    return next((c for c in columns if name is not None and c.lower() == name.lower()), None)
-
-
 def open_training(run: Run) -> LogColumns | None:
     """Open the training data; return their columns, None without them."""
     source = run.experiment.logs.training
@@ -93,9 +86,10 @@ def open_training(run: Run) -> LogColumns | None:
         return None
     open_log(run, "training")
     types = run.engine.columns("raw_training")
-    unit_column = source.columns.get("unit_id", run.experiment.unit)
-    unit = None if _as_logged(unit_column, types) is None else run.experiment.unit
-    return map_columns("training", source, types, unit)
+    unit = source.columns.get("unit_id", run.experiment.unit)
+    # Training data may have no units; names of columns are alike in any case.
+    has_unit = unit is not None and unit.lower() in map(str.lower, types)
+    return map_columns("training", source, types, run.experiment.unit if has_unit else None)
 
 
 @dataclass(frozen=True)

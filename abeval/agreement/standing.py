@@ -86,19 +86,28 @@ def orient_online(row: Row) -> SignedInterval:
     return _orient_interval(row.direction, row.control, row.treatment, low, high)
 
 
+def find_sign(direction: str, value: float) -> int:
+    """Return -1 where less of a metric is better at its value, else 1.
+
+    Example:
+        >>> find_sign("increase", 0.9), find_sign("decrease", 0.9), find_sign("toward 1", 0.9)
+        (1, -1, 1)
+    """
+    if direction.startswith("toward "):
+        # Below its goal more of the metric is better, above it less.
+        return 1 if value < float(direction.removeprefix("toward ")) else -1
+    return -1 if direction == "decrease" else 1
+
+
 def _orient_interval(
     direction: str, control: float | None, treatment: float | None, low: float, high: float
 ) -> SignedInterval:
-    """Turn an interval.
-
-    On one side of a goal, more is better below it and less above it.
-    """
-    more_is_better = direction != "decrease"
+    """Turn an interval so that more is better."""
     if direction.startswith("toward "):
         goal = float(direction.removeprefix("toward "))
         # On the two sides of a goal the same change is better and worse.
         if control is None or treatment is None or (control - goal) * (treatment - goal) < 0:
             return SignedInterval(None, None, "crosses_its_goal")
-        more_is_better = control < goal or treatment < goal
     # Where less is better, the ends change sign and so their places.
-    return SignedInterval(low, high) if more_is_better else SignedInterval(-high, -low)
+    is_turned = find_sign(direction, min(control or 0.0, treatment or 0.0)) < 0
+    return SignedInterval(-high, -low) if is_turned else SignedInterval(low, high)

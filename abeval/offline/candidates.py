@@ -24,17 +24,14 @@ from abeval.engines.sql import (
     write_index,
 )
 from abeval.errors import LogError
-from abeval.offline.expressions import Expression
-from abeval.offline.metrics import Ties
+from abeval.offline.expressions import Expression, check_part, explain_failures
+from abeval.offline.metrics import Scoring, Ties
 from abeval.results.replay import POOLED
 from abeval.stats.records import Bools, Integers
 
 # Enough groups for an interval by t, and few enough that sums by item and group stay small.
 UNIT_GROUPS = 64
 """Groups of units; a jackknife leaves out one at a time."""
-
-Accounts = list[tuple[str, int]]
-"""What was left out or merged, counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +63,151 @@ class Units:
         return {name: self.traffic == i for i, name in enumerate(self.names)} | every
 
 
-def write_units(engine: Engine, sql: str) -> Units:
+@dataclass(frozen=True)
+class JudgedLog:
+    """Judged rows of units, and the models that rank them: SQL with ids as logged.
+
+    Attributes:
+        rows: SQL of `unit_id, request_id, item_id, grade`, scores `m_N`, cut-offs `k_N`, and
+            `position` and `category` if they are known or read.
+        units: SQL of `unit_id, traffic, unit_group`, which may read the rows as `candidate_rows`.
+        nothing: What is wrong, and what to do, if there is no unit.
+        counts: What is counted of the rows: name → SQL.
+        scores: Model → SQL of its score over the columns `m_N`.
+        lists: Model → SQL of `request_id, item_id, score, position` (a row's number in the list, or
+            null). An item that is listed twice keeps its best score and first position.
+        list_counts: The same of each list, over `list_rows`, `listed_once`, `kept_rows`, `judged`.
+        history: SQL of `unit_id, item_id`, one row per item clicked before the period.
+        catalogue: SQL of `item_id`, items that could be listed besides those that were.
+        vectors: SQL of `item_id, dimension, value`, of vectors of length one.
+    """
+
+    rows: str
+    units: str
+    nothing: tuple[str, str]
+    counts: Mapping[str, str] = field(default_factory=dict)
+    scores: Mapping[str, str] = field(default_factory=dict)
+    lists: Mapping[str, str] = field(default_factory=dict)
+    list_counts: Mapping[str, str] = field(default_factory=dict)
+    history: str | None = None
+    catalogue: str | None = None
+    vectors: str | None = None
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """The candidates of every model, as SQL over relations of the engine, all ids numbers.
+
+    Attributes:
+        units: The units of the rows.
+        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category, judged`; of
+            equal scores the larger `tie` ranks higher. `judged` is 1 of an item whose relevance is
+            known, else 0.
+        points: Model → SQL of `unit_id, request_id, item_id, score, grade`, a row for each
+            impression, which metrics of the scores themselves read. With points all models order
+            the same items of a request; without, these metrics read `sql`.
+        history: That of the log; None where unknown. So is `catalogue`.
+        cutoffs: The number of each named cut-off, which is negative, with its values.
+        accounts: What was left out or merged, counted.
+    """
+
+    units: Units
+    sql: Mapping[str, str]
+    points: Mapping[str, str]
+    history: str | None
+    catalogue: str | None
+    cutoffs: Mapping[int, Sequence[int]]
+    accounts: Mapping[str, int]
+
+
+class IdNumber(NamedTuple):
+    """Hold SQL of the number of an id in rows `r`, and its join, if it needs one."""
+
+    sql: str
+    join: str = ""
+
+
+WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+"""Types of ids that stand for themselves; other ids are numbered."""
+
+_FITS = 2**31
+"""Whole numbers below it, and from its negative on, have 32 bits."""
+
+ROW_COUNTS: Mapping[str, str] = {
+    "rows_without_request_or_item": "select count(*) from kept_rows "
+    "where request_id is null or item_id is null",
+    # The least and the largest unit tell the same as a count of distinct ones, but faster.
+    "requests_shared_by_units": "select count(*) from (select request_id from kept_rows "
+    "where request_id is not null group by request_id having min(unit_id) <> max(unit_id)) as r",
+}
+"""What is counted of the rows of every log."""
+
+REPEATED = "items_repeated_in_a_request"
+"""The account of rows that repeat another."""
+
+
+def write_candidates(
+    engine: Engine, log: JudgedLog, scoring: Scoring, part: Expression | None
+) -> Candidates:
+    """Make the rows to rank of a log, or of a part of it.
+
+    Raises:
+        LogError: There is no unit, or a cut-off is no whole number of a request.
+    """
+    with explain_failures(part, scoring.cutoffs):
+        engine.view("candidate_rows", log.rows)
+        units = _write_units(engine, log.units)
+        check_part(part, len(units.ids))
+        if not len(units.ids):
+            raise LogError(*log.nothing)
+        columns = [name for name in engine.columns("candidate_rows") if name != "unit_id"]
+        # A table, because counts, numbers of ids and the rows to rank all read it.
+        engine.table(
+            "kept_rows",
+            f"select t.unit_id, {', '.join(f'r.{name}' for name in columns)} "
+            "from candidate_rows r join traffic t on r.unit_id = t.named_id",
+        )
+        counts = _count(engine, ROW_COUNTS)
+        unkeyed, shared = counts.values()
+        request = _number_requests(engine, are_shared=shared > 0)
+        sources = [*log.lists.values(), *filter(None, (log.history, log.catalogue))]
+        item, tie = _number_items(engine, sources, scoring.policy.ties)
+        repeated = _write_rows(engine, columns, request, item, tie, has_null_ids=unkeyed > 0)
+        cutoffs = _write_cutoffs(engine, scoring.cutoffs, request)
+    accounts = {**_count(engine, log.counts), **counts, REPEATED: repeated}
+    if log.vectors is not None:
+        accounts["rows_of_items_without_a_vector"] = _number_vectors(engine, log.vectors, item)
+    shown = "select unit_id, request_id, item_id, {} as score"
+    sql = {
+        # Items that were shown could be clicked, so their relevance is known.
+        model: f"{shown.format(score)}, tie, grade, category, 1 as judged from replay_rows"
+        for model, score in log.scores.items()
+    }
+    for number, (model, list_sql) in enumerate(log.lists.items()):
+        sql[model] = _write_list(engine, number, list_sql, request, item, tie)
+        accounts |= _count(engine, {f"{model}: {n}": c for n, c in log.list_counts.items()})
+    # Lists have one score for an item of a request; so have all models, beside them.
+    of_rows = {} if log.lists else log.scores
+    return Candidates(
+        units=units,
+        sql=sql,
+        points={m: f"{shown.format(score)}, grade from every_row" for m, score in of_rows.items()},
+        history=log.history and _write_numbered("r.unit_id, ", log.history, item),
+        catalogue=log.catalogue and _write_numbered("", log.catalogue, item),
+        cutoffs=cutoffs,
+        accounts=accounts,
+    )
+
+
+def _count(engine: Engine, counts: Mapping[str, str]) -> dict[str, int]:
+    """Fetch numbers of which each has its SQL."""
+    if not counts:
+        return {}
+    (row,) = engine.rows(f"select {', '.join(f'({sql})' for sql in counts.values())}")
+    return dict(zip(counts, map(read_int, row), strict=True))
+
+
+def _write_units(engine: Engine, sql: str) -> Units:
     """Number the units of SQL of `unit_id, traffic, unit_group`, and return them.
 
     They become the table `traffic` (`named_id`, the unit's id; `unit_id`, its number from 0;
@@ -90,121 +231,15 @@ def write_units(engine: Engine, sql: str) -> Units:
     return Units(ids, group.astype(np.int64), names, traffic.astype(np.int64))
 
 
-def write_cutoff_columns(texts: Iterable[str]) -> list[str]:
-    """Write named cut-offs of a row as columns `k_1`, …, which `write_cutoffs` reads."""
-    return [f"{write_finite(f'({text})')} as k_{i}" for i, text in enumerate(texts, start=1)]
-
-
-# Each value is a cut-off of its own in the queries, so time grows with their number.
-_MOST_CUTOFFS = 50
-"""Metrics of lists are computed at each value of a cut-off."""
-
-
-def write_cutoffs(
-    engine: Engine,
-    expressions: Sequence[Expression],
-    rows: str,
-    request: RequestNumber,
-    also: str = "",
-) -> dict[int, tuple[int, ...]]:
-    """Make `request_cutoffs`, the value of each named cut-off in each request.
-
-    `rows` have `request_id`, as logged, and columns `k_1`, ….
-
-    Returns:
-        The number of each cut-off, which is negative, with its values.
-
-    Raises:
-        LogError: A cut-off is no whole number, or is not the same in all rows of a request.
-    """
-    if not expressions:
-        return {}
-    # Names get negative numbers, which no cut-off that is a number can be.
-    selects = [
-        f"select {request.sql} as request_id, r.request_id as named_request, {-i} as cutoff, "
-        f"r.k_{i} as k from {rows} r {request.join} {also} where r.request_id is not null"
-        for i in range(1, len(expressions) + 1)
-    ]
-    engine.view("cutoff_rows", " union all ".join(selects))
-    engine.table("request_cutoffs", query("offline/request_cutoffs"))
-    wrong = engine.rows(
-        "select cutoff, named_request, k, largest, rows_without from request_cutoffs "
-        # Descending, because the first name has the number -1: its fault is told first.
-        f"where rows_without > 0 or k <> largest or k < 1 or k > {MAX_CUTOFF} or k <> floor(k) "
-        "order by 1 desc, 2 limit 1"
-    )
-    for number, request_name, low, high, without in wrong:
-        name, text = expressions[-1 - read_int(number)]
-        values = [f"{value:g}" for value in dict.fromkeys((low, high)) if value is not None]
-        description = " to ".join(values) + (" and null" if values else "null") * bool(without)
-        what = f"k {name!r}: {text!r} is {description} in request {request_name!r}"
-        raise LogError(what, "a cut-off is one whole number from 1 in all rows of a request")
-    values_by_number: dict[int, list[int]] = {-1 - i: [] for i in range(len(expressions))}
-    for number, k in engine.rows("select distinct cutoff, k from request_cutoffs order by 1, 2"):
-        values_by_number[read_int(number)].append(read_int(k))
-    for number, values_of in values_by_number.items():
-        if len(values_of) > _MOST_CUTOFFS:
-            what = f"k {expressions[-1 - number].name!r} has {len(values_of):,} different values"
-            raise LogError(what, f"use at most {_MOST_CUTOFFS}: round it, or cap it")
-    return {number: tuple(values_of) for number, values_of in values_by_number.items()}
-
-
-def write_single_traffic(rows: str, name: str = "all") -> str:
-    """Return SQL of `write_units` for the units of a relation without variants."""
+def write_single_traffic(part: Expression | None) -> str:
+    """Return SQL of the units of `candidate_rows`, of one traffic: all, or a part."""
     # Units without an experiment have no sub-buckets: they are dealt to groups in turn.
     number = "row_number() over (order by unit_id)"
     return (
-        f"select unit_id, {literal(name)} as traffic, {number} % {UNIT_GROUPS} as unit_group "
-        f"from (select distinct unit_id from {rows} where unit_id is not null) as u"
+        f"select unit_id, {literal(part.name if part else 'all')} as traffic, "
+        f"{number} % {UNIT_GROUPS} as unit_group "
+        "from (select distinct unit_id from candidate_rows where unit_id is not null) as u"
     )
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """The candidates of every model, as SQL over relations of the engine.
-
-    Attributes:
-        sql: Model → SQL of `unit_id, request_id, item_id, score, tie, grade, category, judged`, all
-            ids numbers; of equal scores the larger `tie` ranks higher. `judged` is 1 of an item
-            whose relevance is known, else 0.
-        history: SQL of `unit_id, item_id`, one row per item clicked before the period;
-            None where unknown.
-        catalogue: SQL of `item_id`, items that could be listed besides those that were.
-        points: Model → SQL of `unit_id, request_id, item_id, score, grade`, a row for each
-            impression, which metrics of the scores themselves read. With points all models order
-            the same items of a request; without, these metrics read `sql`.
-    """
-
-    sql: Mapping[str, str]
-    history: str | None = None
-    catalogue: str | None = None
-    points: Mapping[str, str] = field(default_factory=dict)
-    cutoffs: Mapping[int, Sequence[int]] = field(default_factory=dict)
-
-
-class RequestNumber(NamedTuple):
-    """Hold SQL of the number of a request in rows `r`, and its join, if it needs one."""
-
-    sql: str
-    join: str = ""
-
-
-class ItemNumber(NamedTuple):
-    """Hold SQL of the number of an item in rows `r`, its join, and its tie.
-
-    `tie` orders equal scores.
-    """
-
-    sql: str
-    join: str
-    tie: str
-
-
-WHOLE_TYPES = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-"""Types of ids that stand for themselves; other ids are numbered."""
-
-_FITS = 2**31
-"""Whole numbers below it, and from its negative on, have 32 bits."""
 
 
 def _narrow_ids(engine: Engine, column: str, relation: str) -> str:
@@ -218,130 +253,93 @@ def _narrow_ids(engine: Engine, column: str, relation: str) -> str:
     return f"try_cast({column} as integer)" if is_narrow else column
 
 
-def keep_units(engine: Engine, rows: str) -> None:
-    """Make `kept_rows`, the rows of units, with `unit_id` the number of the unit."""
-    others = ", ".join(f"r.{name}" for name in engine.columns(rows) if name != "unit_id")
-    # A table, because counts, numbers of ids and the rows to rank all read it.
-    engine.table(
-        "kept_rows",
-        f"select t.unit_id, {others} from {rows} r join traffic t on r.unit_id = t.named_id",
-    )
-
-
-def name_rows(engine: Engine, sql: str) -> None:
-    """Make `candidate_rows`, with ids as logged.
-
-    Other columns are `grade`, scores `m_N` and, if they are known or read, `position`, `category`.
-    """
-    engine.view("candidate_rows", sql)
-
-
-def write_truth(engine: Engine, sql: str) -> None:
-    """Make the view `truth_rows`, with each item once.
-
-    Its columns are `unit_id, request_id, item_id, grade`.
-    """
-    engine.view("truth_rows", sql)
-
-
-def number_requests(
-    engine: Engine, rows: str, keyed: str, *, are_shared: bool = False
-) -> RequestNumber:
-    """Number the requests of a relation.
-
-    `keyed` is SQL of its `unit_id, request_id` that has both ids once.
-    """
+def _number_requests(engine: Engine, *, are_shared: bool) -> IdNumber:
+    """Number the requests of `kept_rows`."""
     # Whole numbers stand for themselves, because numbering takes a join over all rows. Requests
     # that units share need a number for each unit, so that their lists stay apart.
-    if engine.columns(rows)["request_id"] in WHOLE_TYPES and not are_shared:
-        return RequestNumber(_narrow_ids(engine, "r.request_id", rows))
-    engine.view("keyed_requests", keyed)
+    if engine.columns("kept_rows")["request_id"] in WHOLE_TYPES and not are_shared:
+        return IdNumber(_narrow_ids(engine, "r.request_id", "kept_rows"))
     engine.table("request_numbers", query("offline/request_numbers"))
     number = _narrow_ids(engine, "q.number", "request_numbers")
-    return RequestNumber(number, "join request_numbers q on r.request_id = q.request_id")
+    return IdNumber(number, "join request_numbers q on r.request_id = q.request_id")
 
 
-def number_items(engine: Engine, sources: Sequence[str], ties: Ties) -> ItemNumber:
-    """Number the items of SQL with `item_id`; whole numbers stand for themselves."""
+def _number_items(engine: Engine, sources: Sequence[str], ties: Ties) -> tuple[IdNumber, str]:
+    """Number the items of `kept_rows` and of SQL with `item_id`; whole ones are their number.
+
+    Return the number, and the tie, which orders equal scores.
+    """
     every = " union all ".join(f"select item_id from ({sql}) as s" for sql in sources)
-    engine.view("item_ids", every)
+    kept = "select item_id from kept_rows" + (every and f" union all {every}")
+    engine.view("item_ids", kept)
     is_whole = engine.columns("item_ids")["item_id"] in WHOLE_TYPES
     # Ties by text need the place of each item among the texts, even where ids are numbers.
     if is_whole and ties != "text":
-        number, join = _narrow_ids(engine, "r.item_id", "item_ids"), ""
+        item = IdNumber(_narrow_ids(engine, "r.item_id", "item_ids"))
     else:
         engine.table("item_numbers", query("offline/item_numbers"))
         number = _narrow_ids(engine, "i.number", "item_numbers")
         # A left join keeps rows without an item: metrics of the scores themselves read them.
-        join = "left join item_numbers i on r.item_id = i.item_id"
+        item = IdNumber(number, "left join item_numbers i on r.item_id = i.item_id")
     # The larger tie ranks higher, so the first position must be the largest number.
-    tie = {"item": number, "text": "i.text_place", "position": "-r.position"}[ties]
-    return ItemNumber(number, join, tie)
+    return item, {"item": item.sql, "text": "i.text_place", "position": "-r.position"}[ties]
 
 
-def number_sources(sources: Mapping[str, str], item: ItemNumber) -> dict[str, str]:
-    """Give SQL of `unit_id, item_id`, or of `item_id` alone, the numbers of items.
+def _write_numbered(columns: str, sql: str, item: IdNumber) -> str:
+    """Write SQL with `item_id` with the numbers of items."""
+    return f"select {columns}{item.sql} as item_id from ({sql}) as r {item.join}"
 
-    Both `sources` and the result are SQL by name.
+
+def _number_vectors(engine: Engine, vectors: str, item: IdNumber) -> int:
+    """Make `item_dimensions`; count the rows of `kept_rows` whose item has no vector."""
+    engine.view(
+        "item_dimensions",
+        f"select {item.sql} as item_id, r.dimension, r.value from ({vectors}) as r {item.join}",
+    )
+    return fetch_int(
+        engine,
+        f"select count(*) from kept_rows r anti join ({vectors}) as d "
+        "on r.item_id = d.item_id where r.item_id is not null",
+    )
+
+
+def _write_rows(
+    engine: Engine,
+    columns: Sequence[str],
+    request: IdNumber,
+    item: IdNumber,
+    tie: str,
+    *,
+    has_null_ids: bool,
+) -> int:
+    """Make `every_row` of `kept_rows`, with numbers for ids, and `replay_rows`, each item once.
+
+    Return how many rows repeat another.
     """
-    return {
-        name: f"select {'r.unit_id, ' if 'unit_id' in sql else ''}{item.sql} as item_id "
-        f"from ({sql}) as r {item.join}"
-        for name, sql in sources.items()
-    }
-
-
-class Rows(NamedTuple):
-    """Hold how rows are numbered, what was left out, and named cut-offs."""
-
-    request: RequestNumber
-    item: ItemNumber
-    accounts: Accounts
-    cutoffs: Mapping[int, Sequence[int]]
-
-
-def write_rows(
-    engine: Engine, other_items: Sequence[str], ties: Ties, cutoffs: Sequence[Expression] = ()
-) -> Rows:
-    """Make `every_row` of `candidate_rows`, and `replay_rows` with each item once.
-
-    Rows are those of the units, with numbers for ids, and a `tie`. `other_items` is SQL of
-    `item_id` that needs numbers too.
-    """
-    keep_units(engine, "candidate_rows")
-    columns = [*engine.columns("candidate_rows")]
-    unkeyed, shared = (fetch_int(engine, sql) for sql in _COUNTS)
-    request = number_requests(engine, "kept_rows", _KEYED, are_shared=shared > 0)
-    # A request that units share has a number for each of them, so the join needs both ids.
-    same_unit = "and r.unit_id = q.unit_id" if request.join else ""
-    item = number_items(engine, ["select item_id from kept_rows", *other_items], ties)
     scores = [name for name in columns if name.startswith("m_")]
-    row_scores = ", ".join(f"r.{name}" for name in scores)
     category = "r.category" if "category" in columns else "cast(null as varchar)"
+    selected = [f"{category} as category", *(f"r.{name}" for name in ("grade", *scores))]
     # Joins are run once; without them, a view costs nothing, as it only renames columns.
     write = engine.table if request.join or item.join else engine.view
     write(
         "every_row",
-        f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, "
-        f"{item.tie} as tie, {category} as category, r.grade, {row_scores} "
-        f"from kept_rows r {request.join} {same_unit} {item.join} where r.request_id is not null",
+        f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, {tie} as tie, "
+        f"{', '.join(selected)} from kept_rows r {request.join} {_same_unit(request)} {item.join} "
+        "where r.request_id is not null",
     )
-    once = "select * from every_row" + (" where item_id is not null" if unkeyed else "")
+    once = "select * from every_row" + (" where item_id is not null" if has_null_ids else "")
     # An item is clicked if one of its rows is, and its best score is where a model ranks it.
     best = ["max(tie) as tie", "min(category) as category"]
     best += [f"max({name}) as {name}" for name in ("grade", *scores)]
-    keys = "unit_id, request_id, item_id"
-    repeated = merge_repeated(engine, "replay_rows", once, keys, best)
-    accounts = [
-        ("rows_without_request_or_item", unkeyed),
-        ("requests_shared_by_units", shared),
-        ("items_repeated_in_a_request", repeated),
-    ]
-    cutoff_values = write_cutoffs(engine, cutoffs, "kept_rows", request, same_unit)
-    return Rows(request, item, accounts, cutoff_values)
+    return _merge_repeated(engine, "replay_rows", once, "unit_id, request_id, item_id", best)
 
 
-def merge_repeated(engine: Engine, name: str, sql: str, keys: str, best: Sequence[str]) -> int:
+def _same_unit(request: IdNumber) -> str:
+    """Write that a joined number is of the row's unit: units that share a request have several."""
+    return "and r.unit_id = q.unit_id" if request.join else ""
+
+
+def _merge_repeated(engine: Engine, name: str, sql: str, keys: str, best: Sequence[str]) -> int:
     """Make `name`, the rows of SQL with each item of a request once.
 
     Its columns are `keys`, then `best`, as in the SQL. Missing ids count as equal. Returns how
@@ -368,73 +366,82 @@ def merge_repeated(engine: Engine, name: str, sql: str, keys: str, best: Sequenc
     return repeated
 
 
-_KEYED = "select distinct unit_id, request_id from kept_rows where request_id is not null"
-
-_COUNTS = (
-    "select count(*) from kept_rows where request_id is null or item_id is null",
-    # The least and the largest unit tell the same as a count of distinct ones, but faster.
-    "select count(*) from (select request_id from kept_rows where request_id is not null "
-    "group by request_id having min(unit_id) <> max(unit_id)) as r",
-)
-
-
-def write_shown_candidates(scores: Mapping[str, str]) -> dict[str, str]:
-    """Return SQL of each model's candidates.
-
-    `scores` are SQL over `replay_rows`, by model.
-    """
-    return {
-        name: f"select unit_id, request_id, item_id, {score} as score, tie, grade, category, "
-        # Items that were shown could be clicked, so their relevance is known.
-        "1 as judged from replay_rows"
-        for name, score in scores.items()
-    }
-
-
-def write_shown_points(scores: Mapping[str, str]) -> dict[str, str]:
-    """Return SQL of each model's rows, scored or not.
-
-    `scores` are SQL over `every_row`, by model.
-    """
-    return {
-        name: f"select unit_id, request_id, item_id, {score} as score, grade from every_row"
-        for name, score in scores.items()
-    }
-
-
-def write_listed_candidates(
-    engine: Engine, number: int, list_sql: str, request: RequestNumber, item: ItemNumber
-) -> tuple[str, int]:
-    """Make `judged_N`, the lists of model number N against `truth_rows`.
-
-    `list_sql` is SQL of `request_id, item_id, score, position` (a row's number in the list, or
-    null); an item listed twice keeps its best score and first position, in `listed_once`.
-
-    Returns:
-        SQL of the candidates, and how many rows repeat another.
-    """
+def _write_list(
+    engine: Engine, number: int, list_sql: str, request: IdNumber, item: IdNumber, tie: str
+) -> str:
+    """Make `judged_N`, the lists of model number N against `replay_rows`; return SQL of it."""
     engine.view("list_rows", list_sql)
     # An item has one place in a list: the best that the model gave it.
     best = ["max(score) as score", "min(position) as position"]
-    keys, rows = "request_id, item_id", "select * from list_rows"
-    repeated = merge_repeated(engine, "listed_once", rows, keys, best)
+    rows = "select request_id, item_id, score, position from list_rows"
+    _merge_repeated(engine, "listed_once", rows, "request_id, item_id", best)
     # A list's ids may be of another type than the truth's: 2.6 is not request 3.
     is_whole = engine.columns("list_rows")["request_id"] in WHOLE_TYPES
     request_id = request.sql if request.join or is_whole else "r.request_id"
     engine.view(
         "listed_rows",
-        f"select {request_id} as request_id, {item.sql} as item_id, r.score, {item.tie} as tie "
+        f"select {request_id} as request_id, {item.sql} as item_id, r.score, {tie} as tie "
         f"from listed_once r {request.join} {item.join}",
     )
     engine.table(f"judged_{number}", query("offline/judged"))
+    engine.view("judged", f"select * from judged_{number}")
     # Lists have no categories: a column of nulls would take as long to write as one of texts.
-    return f"select *, cast(null as varchar) as category from judged_{number}", repeated
+    return f"select *, cast(null as varchar) as category from judged_{number}"
 
 
-def read_counts(engine: Engine, sql: str, *names: str) -> Accounts:
-    """Return the numbers of a query's only row, by name."""
-    (numbers,) = engine.rows(sql)
-    return [(name, read_int(number)) for name, number in zip(names, numbers, strict=True)]
+def write_cutoff_columns(texts: Iterable[str]) -> list[str]:
+    """Write named cut-offs of a row as columns `k_1`, …, which `write_candidates` reads."""
+    return [f"{write_finite(f'({text})')} as k_{i}" for i, text in enumerate(texts, start=1)]
+
+
+# Each value is a cut-off of its own in the queries, so time grows with their number.
+_MOST_CUTOFFS = 50
+"""Metrics of lists are computed at each value of a cut-off."""
+
+
+def _write_cutoffs(
+    engine: Engine, expressions: Sequence[Expression], request: IdNumber
+) -> dict[int, list[int]]:
+    """Make `request_cutoffs`, the value of each named cut-off in each request of `kept_rows`.
+
+    Returns:
+        The number of each cut-off, which is negative, with its values.
+
+    Raises:
+        LogError: A cut-off is no whole number, or is not the same in all rows of a request.
+    """
+    if not expressions:
+        return {}
+    # Names get negative numbers, which no cut-off that is a number can be.
+    selects = [
+        f"select {request.sql} as request_id, r.request_id as named_request, {-i} as cutoff, "
+        f"r.k_{i} as k from kept_rows r {request.join} {_same_unit(request)} "
+        "where r.request_id is not null"
+        for i in range(1, len(expressions) + 1)
+    ]
+    engine.view("cutoff_rows", " union all ".join(selects))
+    engine.table("request_cutoffs", query("offline/request_cutoffs"))
+    wrong = engine.rows(
+        "select cutoff, named_request, k, largest, rows_without from request_cutoffs "
+        # Descending, because the first name has the number -1: its fault is told first.
+        f"where rows_without > 0 or k <> largest or k < 1 or k > {MAX_CUTOFF} or k <> floor(k) "
+        "order by 1 desc, 2 limit 1"
+    )
+    for number, request_name, low, high, without in wrong:
+        name, text = expressions[-1 - read_int(number)]
+        values = [f"{value:g}" for value in dict.fromkeys((low, high)) if value is not None]
+        description = " to ".join(values) + (" and null" if values else "null") * bool(without)
+        what = f"k {name!r}: {text!r} is {description} in request {request_name!r}"
+        raise LogError(what, "a cut-off is one whole number from 1 in all rows of a request")
+    values_by_number: dict[int, list[int]] = {-1 - i: [] for i in range(len(expressions))}
+    for number, k in engine.rows("select distinct cutoff, k from request_cutoffs order by 1, 2"):
+        values_by_number[read_int(number)].append(read_int(k))
+    for number, cutoff_values in values_by_number.items():
+        if len(cutoff_values) > _MOST_CUTOFFS:
+            count = f"{len(cutoff_values):,}"
+            what = f"k {expressions[-1 - number].name!r} has {count} different values"
+            raise LogError(what, f"use at most {_MOST_CUTOFFS}: round it, or cap it")
+    return values_by_number
 
 
 def write_finite(value: str) -> str:

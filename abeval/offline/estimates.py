@@ -5,12 +5,11 @@ Every model has a value on every traffic, and models are compared in pairs.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 from typing import NamedTuple
 
 import numpy as np
 
-from abeval.offline.candidates import Accounts
 from abeval.offline.expressions import Expression
 from abeval.offline.groups import ByGroup, GroupValues, compare_groups, find_run_edges
 from abeval.offline.inference import MetricValues, Value, compare, compute_metric_values, estimate
@@ -31,6 +30,10 @@ _LARGEST_EXPONENT = 20
 """Relevance above this has no exponential gain: one such item would dominate every sum."""
 
 
+_TESTED = ("difference", "low", "high", "p_value")
+"""What a comparison tells beside both values."""
+
+
 class Cell(NamedTuple):
     """Hold a metric of a model on one traffic, and what it was estimated from.
 
@@ -40,16 +43,6 @@ class Cell(NamedTuple):
     value: Value
     counted: float = 0.0
     basis: MetricValues | GroupValues | None = None
-
-
-class Difference(NamedTuple):
-    """A difference with its interval and test, or the reason why there is none."""
-
-    difference: float | None
-    low: float | None
-    high: float | None
-    p_value: float | None
-    reason: str | None
 
 
 class Estimates:
@@ -97,17 +90,17 @@ class Estimates:
             self._known[key] = self._estimate_cell(model, traffic, metric)
         return self._known[key]
 
-    def columns(self, model: str, traffic: str, metric: OfflineMetric) -> MetricValues:
-        """Return the variables of a metric, of all units."""
-        # AUC pairs rows, and pairs across variants are in no variant's own sums.
-        by = "pooled" if traffic == replay.POOLED else "traffic"
-        return compute_metric_values(metric, self._sums.models[model], self._policy, by)
+    def compare(
+        self, control: str, model: str, traffic: str, metric: OfflineMetric
+    ) -> replay.PairRow:
+        """Compare a model with another over the same units, with an interval and a test.
 
-    def difference(self, before: Cell, after: Cell, traffic: str, reason: str | None) -> Difference:
-        """Return `after` minus `before` over the same units, with its interval and test.
-
-        With a `reason`, only the difference, if both values are known, without interval and test.
+        Where a value has no interval, there is only the difference.
         """
+        before, after = (self.cell(name, traffic, metric) for name in (control, model))
+        # A missing value is a better reason than a missing interval.
+        values = sorted((before.value, after.value), key=lambda v: v.value is not None)
+        reason = values[0].why_not_compared or values[1].why_not_compared
         first, second, mask = before.basis, after.basis, self.masks[traffic]
         # Without a reason, what is left to refuse are values that are not of one kind.
         effect: Effect | str = reason or "no_lists"
@@ -115,11 +108,26 @@ class Estimates:
             effect = compare(first, second, mask, self.alpha)
         elif reason is None and isinstance(first, GroupValues) and isinstance(second, GroupValues):
             effect = compare_groups(first, second, self.alpha)
-        values = (before.value.value, after.value.value)
-        change = None if values[0] is None or values[1] is None else values[1] - values[0]
+        change = None
+        if before.value.value is not None and after.value.value is not None:
+            change = after.value.value - before.value.value
+        row = replay.PairRow(
+            control=control,
+            model=model,
+            traffic=traffic,
+            metric=metric.id,
+            value_control=before.value.value,
+            value=after.value.value,
+            difference=change,
+            low=None,
+            high=None,
+            p_value=None,
+            units=int(mask.sum()),
+            reason=None,
+        )
         if isinstance(effect, str):
-            return Difference(change, None, None, None, effect)
-        return Difference(effect.difference, effect.low, effect.high, effect.p_value, None)
+            return replace(row, reason=effect)
+        return replace(row, **{name: getattr(effect, name) for name in _TESTED})
 
     def mean(self, cells: Sequence[Cell], traffic: str) -> Value:
         """Return the mean of metrics over the same requests.
@@ -140,7 +148,9 @@ class Estimates:
             return Cell(Value(None, reason=reason))
         mask = self.masks[traffic]
         if metric.definition.family not in _BY_GROUP:
-            columns = self.columns(model, traffic, metric)
+            # AUC pairs rows, and pairs across variants are in no variant's own sums.
+            by = "pooled" if traffic == replay.POOLED else "traffic"
+            columns = compute_metric_values(metric, self._sums.models[model], self._policy, by)
             value = estimate(columns, mask, self.alpha)
             return Cell(value, float(columns.below[mask].sum()), columns)
         values = self._by_group.values(model, metric, traffic)
@@ -154,14 +164,16 @@ class Estimates:
         if model not in sums.models:
             return "no_scores"
         # A value that every order of a list has tells nothing about the models.
-        if definition.same and sums.same_lists and sums.least_cutoff(metric) >= sums.longest > 0:
+        # With points all models order the same items of a request.
+        same_lists = definition.same and sums.candidates.points
+        if same_lists and sums.least_cutoff(metric) >= sums.longest > 0:
             return "k_covers_list"
         if definition.name in _OF_PROBABILITIES and not sums.models[model].probabilities:
             return "not_probabilities"
         is_exponential = "exp" in definition.variant or definition.name == "err"
         if is_exponential and sums.largest_grade > _LARGEST_EXPONENT:
             return "gain_too_large"
-        if definition.above in HISTORY and not sums.has_history:
+        if definition.above in HISTORY and sums.candidates.history is None:
             return "no_history"
         family, columns = definition.family, sums.models[model].columns
         # `sum_models` does not sum these of scores that would overflow the sums.
@@ -202,32 +214,16 @@ class Estimates:
 
 def _compare_models(estimates: Estimates, control: str | None) -> Iterator[replay.PairRow]:
     """Compare each scored model with control, else with the first."""
+    # The model of control may have no usable score, and so no values to compare with.
+    first = control if control in estimates.models else next(iter(estimates.models), "")
     for model in estimates.models:
-        # The model of control may have no usable score, and so no values to compare with.
-        first = control if control in estimates.models else estimates.models[0]
-        if first == model:
-            continue
-        for traffic, mask in estimates.masks.items():
-            for metric in estimates.metrics:
-                before = estimates.cell(first, traffic, metric)
-                after = estimates.cell(model, traffic, metric)
-                # A missing value is a better reason than a missing interval.
-                values = sorted((before.value, after.value), key=lambda v: v.value is not None)
-                reason = values[0].why_not_compared or values[1].why_not_compared
-                yield replay.PairRow(
-                    control=first,
-                    model=model,
-                    traffic=traffic,
-                    metric=metric.id,
-                    value_control=before.value.value,
-                    value=after.value.value,
-                    units=int(mask.sum()),
-                    **estimates.difference(before, after, traffic, reason)._asdict(),
-                )
+        if model != first:
+            for traffic, metric in product(estimates.masks, estimates.metrics):
+                yield estimates.compare(first, model, traffic, metric)
 
 
-SumPart = Callable[[Scoring, Expression | None], tuple[Sums, Accounts]]
-"""Sums metrics of a part, or of the whole for None; counts what was left out."""
+SumPart = Callable[[Scoring, Expression | None], Sums]
+"""Sums metrics of a part, or of the whole for None."""
 
 
 def evaluate_parts(
@@ -245,23 +241,29 @@ def evaluate_parts(
     The models are compared with that of `control`. `part_sources` says whose columns a part reads,
     by its name; without, they are those of the log.
     """
+    # Curves have metrics and cut-offs of their own, which are summed along.
+    summed = replace(scoring, metrics=tuple(dict.fromkeys((*scoring.metrics, *scoring.curve))))
     # Each call replaces the relations of the engine, so a part is summed before the next begins.
-    sums, accounts = sum_part(scoring, None)
-    parts = [(part, sum_part(scoring, part)[0]) for part in scoring.parts]
+    sums = sum_part(summed, None)
+    parts = [(part, sum_part(summed, part)) for part in scoring.parts]
     step("inference")
     every = {"": sums} | {part.name: part_sums for part, part_sums in parts}
+    over_k = replace(scoring, metrics=scoring.curve)
     estimates = [Estimates(entry, scoring) for entry in every.values()]
     result = replay.ReplayResult(
         schema_version=replay.REPLAY_SCHEMA_VERSION,
         name=name,
         alpha=scoring.alpha,
-        models=tuple(map(replay.ReplayModel, sums.names)),
+        models=tuple(map(replay.ReplayModel, sums.candidates.sql)),
         definitions=tuple((m.id, m.definition.formula) for m in scoring.metrics),
         policy=tuple((option, choice) for option, choice in vars(scoring.policy).items() if choice),
         rows=tuple(row for entry in estimates for row in entry.rows()),
         pairs=tuple(pair for entry in estimates for pair in _compare_models(entry, control)),
         coverage=sums.coverage,
-        accounting=(*accounts, ("requests_only_some_models_score", sums.uncompared)),
+        accounting=(
+            *sums.candidates.accounts.items(),
+            ("requests_only_some_models_score", sums.uncompared),
+        ),
         calibration=tuple(
             curve_bin
             for entry in every.values()
@@ -283,15 +285,11 @@ def evaluate_parts(
             )
             for part, entry in parts
         ),
+        curves=tuple(
+            curve for entry in every.values() for curve in _compute_curves(Estimates(entry, over_k))
+        ),
     )
-    if not scoring.curve:
-        return result, sums
-    step("curves")
-    # Curves have other metrics and cut-offs, so they need a run of their own.
-    of_k = replace(scoring, metrics=scoring.curve)
-    every_k = [sum_part(of_k, part)[0] for part in (None, *scoring.parts)]
-    curves = (curve for entry in every_k for curve in _compute_curves(Estimates(entry, of_k)))
-    return replace(result, curves=tuple(curves)), sums
+    return result, sums
 
 
 def _compute_curves(estimates: Estimates) -> Iterator[replay.Curve]:

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from abeval.calls import explain_types
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import Engine, count_rows, quote
+from abeval.engines.sql import Engine, quote
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.metrics.row_text import write_over_columns
-from abeval.offline import candidates, metrics
-from abeval.offline.candidates import Accounts, Candidates, ItemNumber, RequestNumber, Units
-from abeval.offline.estimates import SumPart, evaluate_parts
-from abeval.offline.expressions import (
-    Expression,
-    check_part,
-    explain_failures,
-    has_columns,
-    write_row_expression,
+from abeval.offline import metrics
+from abeval.offline.candidates import (
+    REPEATED,
+    ROW_COUNTS,
+    WHOLE_TYPES,
+    JudgedLog,
+    write_candidates,
+    write_cutoff_columns,
+    write_finite,
+    write_single_traffic,
 )
+from abeval.offline.estimates import SumPart, evaluate_parts
+from abeval.offline.expressions import Expression, check_part, has_columns, write_row_expression
 from abeval.offline.inference import compute_metric_values
-from abeval.offline.inputs import Frames, Inputs, check_numbers, read_inputs
+from abeval.offline.inputs import GivenFrame, Inputs, check_numbers, open_frames, read_inputs
 from abeval.offline.metrics import (
     EvaluationOptions,
     OfflineMetric,
@@ -171,12 +174,10 @@ def _evaluate(
     return Evaluation(result, sums, scoring.metrics, scoring.policy)
 
 
-def _check_units(units: Units, part: Expression | None) -> None:
-    # Without units in a part its expression is at fault, else the ids are: two messages.
-    check_part(part, len(units.ids))
-    if not len(units.ids):
-        what = "nothing is left to evaluate: no request has an id and its unit"
-        raise LogError(what, "check the ids of the truth, or of the log")
+_NOTHING = (
+    "nothing is left to evaluate: no request has an id and its unit",
+    "check the ids of the truth, or of the log",
+)
 
 
 @explain_types
@@ -228,79 +229,43 @@ def evaluate(
     with _open_engine(scoring) as engine:
         # The frames are in memory, and no expression of the caller may open a file.
         engine.confine([])
-        frames = Frames(engine, columns or {})
-        other_sources = _add_frames(frames, given, history, catalogue)
-        notes = frames.finish()
-        sources = [f"select item_id from {frame.name}_frame" for frame in frames.added]
-        # All frames are numbered together, so that an item has one number in all of them.
-        item = candidates.number_items(engine, sources, scoring.policy.ties)
+        frames = list(_list_frames(given, history, catalogue))
+        notes = open_frames(engine, frames, columns or {})
         part_sources = {
             part.name: _find_part_source(engine, part, given.runs) for part in scoring.parts
         }
-        lists = _Lists(engine, tuple(given.runs), item, other_sources, part_sources)
-        return _evaluate(given.runs, lists.sums, scoring, part_sources, notes)
+
+        def sum_part(part_scoring: Scoring, part: Expression | None) -> Sums:
+            reads = "" if part is None else part_sources[part.name]
+            lists = _write_judged_lists(engine, given.runs, part_scoring, part, reads)
+            if history is not None:
+                lists = replace(lists, history="select unit_id, item_id from history_frame")
+            if catalogue is not None:
+                lists = replace(lists, catalogue="select item_id from catalogue_frame")
+            candidates = write_candidates(engine, lists, part_scoring, part)
+            accounts = _name_truth_accounts(candidates.accounts)
+            candidates = replace(candidates, accounts=accounts)
+            sums = sum_models(engine, candidates, part_scoring, ignore_step)
+            # A part by columns of the runs can empty every list, though the truth has units.
+            check_part(part, len(sums.models))
+            return sums
+
+        return _evaluate(given.runs, sum_part, scoring, part_sources, notes)
 
 
-def _add_frames(
-    frames: Frames, given: Inputs, history: object | None, catalogue: object | None
-) -> dict[str, str]:
-    """Add the truth, every run and what else is known; return SQL of the latter by name."""
-    named_truth = frames.add("truth", "truth", given.truth, "request_id", "item_id").columns
+def _list_frames(
+    given: Inputs, history: object | None, catalogue: object | None
+) -> Iterator[GivenFrame]:
+    """Yield the truth, what else is known, and every run."""
     # Grades that are no numbers would become null, and count as not relevant without a word.
-    if "grade" in named_truth:
-        check_numbers(frames.engine, "truth", "truth_given", [named_truth["grade"]])
-    other_sources = {}
-    for name, frame, needed in (
-        ("history", history, ("unit_id", "item_id")),
-        ("catalogue", catalogue, ("item_id",)),
-    ):
-        if frame is not None:
-            frames.add(name, name, frame, *needed)
-            other_sources[name] = f"select {', '.join(needed)} from {name}_frame"
+    yield GivenFrame("truth", "truth", given.truth, ("request_id", "item_id"), ("grade",))
+    if history is not None:
+        yield GivenFrame("history", "history", history, ("unit_id", "item_id"))
+    if catalogue is not None:
+        yield GivenFrame("catalogue", "catalogue", catalogue, ("item_id",))
     for i, (model, run) in enumerate(given.runs.items()):
-        named = frames.add(f"run_{i}", model, run, "request_id", "item_id").columns
-        score_columns = [named[name] for name in ("score", "rank") if name in named]
-        if not score_columns:
-            has = frames.engine.columns(f"run_{i}_given")
-            raise LogError(f"{model}: the frame has neither `score` nor `rank`", has_columns(has))
-        check_numbers(frames.engine, model, f"run_{i}_given", score_columns)
-    return other_sources
-
-
-@dataclass(frozen=True)
-class _Lists:
-    """Ranked lists of some models and their truth, as frames of an engine.
-
-    `other_sources` is SQL of the history and the catalogue, `part_sources` says whose columns each
-    part reads, both by name.
-    """
-
-    engine: Engine
-    models: tuple[str, ...]
-    item: ItemNumber
-    other_sources: Mapping[str, str]
-    part_sources: Mapping[str, str]
-
-    def sums(self, scoring: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
-        """Sum every model over all requests, or a part; count what was left out."""
-        engine, cutoffs = self.engine, scoring.cutoffs
-        reads = "" if part is None else self.part_sources[part.name]
-        with explain_failures(part, cutoffs):
-            judgements = _write_judgements(engine, cutoffs, part if reads == "truth" else None)
-            units, request, accounts = _write_truth(engine, judgements, self.item, part)
-            cutoff_values = candidates.write_cutoffs(engine, cutoffs, "judgements", request)
-            lists = {}
-            for i, model in enumerate(self.models):
-                run_part = part if reads == "run" else None
-                lists[model], left_out = _write_list(engine, i, model, request, self.item, run_part)
-                accounts += left_out
-        numbered = candidates.number_sources(self.other_sources, self.item)
-        history, listable = numbered.get("history"), numbered.get("catalogue")
-        judged = Candidates(lists, history, listable, cutoffs=cutoff_values)
-        sums = sum_models(engine, judged, units, scoring, ignore_step)
-        # A part by columns of the runs can empty every list, though the truth has units.
-        check_part(part, len(sums.models))
-        return sums, accounts
+        ids, scores = ("request_id", "item_id"), ("score", "rank")
+        yield GivenFrame(f"run_{i}", model, run, ids, scores)
 
 
 def _find_part_source(engine: Engine, part: Expression, models: Iterable[str]) -> str:
@@ -335,86 +300,78 @@ def _write_where(part: Expression | None, columns: Mapping[str, str], called: st
 
 def _write_named_cutoffs(
     cutoffs: Sequence[Expression], columns: Mapping[str, str], called: str
-) -> str:
+) -> list[str]:
     """Write named cut-offs over a frame's columns."""
-    sql = (
+    return write_cutoff_columns(
         write_row_expression(f"k {cutoff.name!r}: {cutoff.text!r}", cutoff.text, columns, called)
         for cutoff in cutoffs
     )
-    return "".join(f", {column}" for column in candidates.write_cutoff_columns(sql))
 
 
-def _write_judgements(
-    engine: Engine, cutoffs: Sequence[Expression], part: Expression | None
-) -> str:
-    """Write the rows of the truth, or of a part of it, under canonical names."""
+_LIST_COUNTS: Mapping[str, str] = {
+    "duplicates": "(select count(*) from list_rows) - (select count(*) from listed_once)",
+    "unusable_scores": "select count(*) - count(score) from list_rows",
+    "requests_not_in_truth": "select count(distinct l.request_id) from list_rows l "
+    "anti join kept_rows t on l.request_id = t.request_id",
+}
+"""What is counted of the rows of a list."""
+
+
+def _write_judged_lists(
+    engine: Engine, models: Iterable[str], scoring: Scoring, part: Expression | None, reads: str
+) -> JudgedLog:
+    """Write the truth and the lists of every model; `reads` says which of them a part divides."""
     columns = engine.columns("truth_frame")
-    # Without units, requests are what is independent.
-    unit = "unit_id" if "unit_id" in columns else "request_id"
-    grade = candidates.write_finite("grade") if "grade" in columns else "1.0e0"
-    select = f"select {unit} as unit_id, request_id, item_id, {grade} as grade"
-    named = _write_named_cutoffs(cutoffs, columns, "truth")
-    return f"{select}{named} from truth_frame{_write_where(part, columns, 'truth')}"
-
-
-def _write_truth(
-    engine: Engine, judgements: str, item: ItemNumber, part: Expression | None
-) -> tuple[Units, RequestNumber, Accounts]:
-    """Make `truth_rows` of judgements, each item once; count what was merged."""
-    engine.view("judgements", judgements)
-    traffic = candidates.write_single_traffic("judgements", part.name if part else "all")
-    units = candidates.write_units(engine, traffic)
-    _check_units(units, part)
-    candidates.keep_units(engine, "judgements")
-    # A request belongs to one unit, and an item that was judged twice has its best grade.
-    best = ["min(unit_id) as unit_id", "max(grade) as grade"]
-    rows = "select request_id, item_id, unit_id, grade from kept_rows"
-    candidates.merge_repeated(engine, "truth_once", rows, "request_id, item_id", best)
-    keyed = "select min(unit_id) as unit_id, request_id from truth_once group by request_id"
-    request = candidates.number_requests(engine, "truth_once", keyed)
-    candidates.write_truth(
-        engine,
-        f"select r.unit_id, {request.sql} as request_id, {item.sql} as item_id, r.grade "
-        f"from truth_once r {request.join} {item.join}",
-    )
-    repeated = count_rows(engine, "judgements") - count_rows(engine, "truth_once")
-    ungraded = "select count(*) - count(grade) from judgements"
-    return (
-        units,
-        request,
-        [
-            ("truth_duplicates", repeated),
-            *candidates.read_counts(engine, ungraded, "truth_without_usable_grade"),
-        ],
+    # Without units, requests are what is independent; with them, a request belongs to one.
+    unit = "request_id"
+    if "unit_id" in columns:
+        unit = "case when unit_id is not null then min(unit_id) over (partition by request_id) end"
+    grade = write_finite("grade") if "grade" in columns else "1.0e0"
+    selected = [f"{unit} as unit_id", "request_id", "item_id", f"{grade} as grade"]
+    # A truth is not ranked, so its rows have no position.
+    selected.append("cast(null as bigint) as position")
+    selected += _write_named_cutoffs(scoring.cutoffs, columns, "truth")
+    where = _write_where(part if reads == "truth" else None, columns, "truth")
+    run_part = part if reads == "run" else None
+    return JudgedLog(
+        rows=f"select {', '.join(selected)} from truth_frame{where}",
+        units=write_single_traffic(part),
+        nothing=_NOTHING,
+        counts={
+            "truth_without_usable_grade": "select count(*) - count(grade) from candidate_rows",
+            "rows_without_unit": "select count(*) - count(unit_id) from candidate_rows",
+        },
+        lists={
+            model: _write_list(engine, f"run_{i}", model, scoring, run_part)
+            for i, model in enumerate(models)
+        },
+        list_counts=_LIST_COUNTS,
     )
 
 
 def _write_list(
-    engine: Engine,
-    number: int,
-    model: str,
-    request: RequestNumber,
-    item: ItemNumber,
-    part: Expression | None,
-) -> tuple[str, Accounts]:
-    """Return SQL of a run's candidates, and counts of rows left out or merged."""
-    columns, frame = engine.columns(f"run_{number}_frame"), f"run_{number}_frame"
+    engine: Engine, frame: str, model: str, scoring: Scoring, part: Expression | None
+) -> str:
+    """Return SQL of a run's list, or of a part of it."""
+    columns = engine.columns(f"{frame}_frame")
+    if "score" not in columns and "rank" not in columns:
+        what = f"{model}: the frame has neither `score` nor `rank`"
+        raise LogError(what, has_columns(engine.columns(f"{frame}_given")))
     # A rank is turned, because the larger score ranks higher.
-    rank = f"-{candidates.write_finite(quote('rank'))}"
-    score = candidates.write_finite("score") if "score" in columns else rank
+    score = write_finite("score") if "score" in columns else f"-{write_finite(quote('rank'))}"
     # Row numbers are slow, and only one order of ties needs them.
-    position = "row_number() over ()" if "position" in item.tie else "cast(null as bigint)"
-    list_sql = f"select request_id, item_id, {score} as score, {position} as position from {frame}"
-    list_sql += _write_where(part, columns, model)
-    sql, repeated = candidates.write_listed_candidates(engine, number, list_sql, request, item)
-    unusable = candidates.read_counts(
-        engine,
-        "select (select count(*) - count(score) from list_rows), count(l.request_id) "
-        "from (select distinct request_id from list_rows) l "
-        "anti join truth_once t on l.request_id = t.request_id",
-        *(f"{model}: {name}" for name in ("unusable_scores", "requests_not_in_truth")),
-    )
-    return sql, [(f"{model}: duplicates", repeated), *unusable]
+    by_position = scoring.policy.ties == "position"
+    position = "row_number() over ()" if by_position else "cast(null as bigint)"
+    where = _write_where(part, columns, model)
+    selected = f"request_id, item_id, {score} as score, {position} as position"
+    return f"select {selected} from {frame}_frame{where}"
+
+
+def _name_truth_accounts(accounts: Mapping[str, int]) -> dict[str, int]:
+    """Name what was left out of a truth: mostly it has all ids, and a request has one unit."""
+    if_any = (*ROW_COUNTS, "rows_without_unit")
+    rest = {name: count for name, count in accounts.items() if count or name not in if_any}
+    return {"truth_duplicates": rest.pop(REPEATED), **rest}
 
 
 @dataclass(frozen=True)
@@ -461,29 +418,14 @@ def evaluate_log(
     scoring = _choose_scoring(options, alpha)
     model_scores = scores if isinstance(scores, Mapping) else {name: name for name in scores}
     _check_models(model_scores)
-    # A model may have any name, which need not be one of a column.
-    of_model = {model: f"m_{i}" for i, model in enumerate(model_scores)}
-    mapped, by = columns or JudgedColumns(), scoring.policy.ties
+    mapped = columns or JudgedColumns()
     with _open_engine(scoring) as engine:
         _open_log(engine, log, mapped)
 
-        def sum_part(part_scoring: Scoring, part: Expression | None) -> tuple[Sums, Accounts]:
-            with explain_failures(part, part_scoring.cutoffs):
-                accounts = _write_candidate_rows(
-                    engine, mapped, list(model_scores.values()), part_scoring, part
-                )
-                traffic = candidates.write_single_traffic(
-                    "candidate_rows", part.name if part else "all"
-                )
-                units = candidates.write_units(engine, traffic)
-                _check_units(units, part)
-                rows = candidates.write_rows(engine, [], by, part_scoring.cutoffs)
-            sql = candidates.write_shown_candidates(of_model)
-            points = candidates.write_shown_points(of_model)
-            judged = Candidates(sql, points=points, cutoffs=rows.cutoffs)
-            return sum_models(
-                engine, judged, units, part_scoring, ignore_step
-            ), accounts + rows.accounts
+        def sum_part(part_scoring: Scoring, part: Expression | None) -> Sums:
+            rows = _write_judged_rows(engine, mapped, model_scores, part_scoring, part)
+            candidates = write_candidates(engine, rows, part_scoring, part)
+            return sum_models(engine, candidates, part_scoring, ignore_step)
 
         return _evaluate(model_scores, sum_part, scoring)
 
@@ -507,45 +449,44 @@ def _open_log(engine: DuckDBEngine, log: object, columns: JudgedColumns) -> None
     engine.add_log("raw_log", source)
 
 
-def _write_candidate_rows(
+def _write_judged_rows(
     engine: DuckDBEngine,
     columns: JudgedColumns,
-    scores: Sequence[str],
+    scores: Mapping[str, str],
     scoring: Scoring,
     part: Expression | None,
-) -> Accounts:
-    """Make `candidate_rows` of the table, or of a part.
-
-    Returns:
-        Rows without a unit, which are left out, and without relevance, which count as 0.
-    """
+) -> JudgedLog:
+    """Write the rows of the table, or of a part, with the score of every model."""
     has = engine.columns("raw_log")
     request = columns.request or columns.unit
     for name in (columns.unit, request, columns.item, columns.relevance):
         if name not in has:
             raise LogError(f"the log has no column {name!r}", has_columns(has))
     # Only columns can be checked before; of an expression the engine finds what fails.
-    plain = [name for name in scores if name in has]
+    plain = [name for name in scores.values() if name in has]
     check_numbers(engine, "the log", "raw_log", [columns.relevance, *plain])
-    sql = [write_row_expression(f"scores: {text!r}", text, has, "the log") for text in scores]
-    models = [f"{candidates.write_finite(text)} as m_{i}" for i, text in enumerate(sql)]
-    # Row numbers are slow, and only one order of ties needs them.
-    if scoring.policy.ties == "position":
-        models.append("row_number() over () as position")
     unit, grade = quote(columns.unit), quote(columns.relevance)
     # Whole numbers stay as they are, which is less to keep.
-    if has[columns.relevance] not in candidates.WHOLE_TYPES:
-        grade = candidates.write_finite(grade)
-    rows = "raw_log" + _write_where(part, has, "the log")
-    candidates.name_rows(
-        engine,
-        f"select {unit} as unit_id, {quote(request)} as request_id, "
-        f"{quote(columns.item)} as item_id, {', '.join(models)}, "
-        f"coalesce({grade}, 0) as grade"
-        f"{_write_named_cutoffs(scoring.cutoffs, has, 'the log')} from {rows}",
-    )
-    return candidates.read_counts(
-        engine,
-        f"select count(*) - count({unit}), count(*) - count({grade}) from {rows}",
-        *("rows_without_unit", "rows_without_relevance"),
+    if has[columns.relevance] not in WHOLE_TYPES:
+        grade = write_finite(grade)
+    selected = [f"{unit} as unit_id", f"{quote(request)} as request_id"]
+    selected += [f"{quote(columns.item)} as item_id", f"coalesce({grade}, 0) as grade"]
+    # A model may have any name, which need not be one of a column.
+    for i, text in enumerate(scores.values()):
+        score = write_row_expression(f"scores: {text!r}", text, has, "the log")
+        selected.append(f"{write_finite(score)} as m_{i}")
+    # Row numbers are slow, and only one order of ties needs them.
+    if scoring.policy.ties == "position":
+        selected.append("row_number() over () as position")
+    selected += _write_named_cutoffs(scoring.cutoffs, has, "the log")
+    rows = f"raw_log{_write_where(part, has, 'the log')}"
+    return JudgedLog(
+        rows=f"select {', '.join(selected)} from {rows}",
+        units=write_single_traffic(part),
+        nothing=_NOTHING,
+        counts={
+            "rows_without_unit": f"select count(*) - count({unit}) from {rows}",
+            "rows_without_relevance": f"select count(*) - count({grade}) from {rows}",
+        },
+        scores={model: f"m_{i}" for i, model in enumerate(scores)},
     )

@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice
 from numbers import Integral, Real
 from pathlib import Path
@@ -226,132 +225,111 @@ def _read_feature(path: Path, start: str) -> list[float]:
     return values
 
 
-class Frame(NamedTuple):
-    """Hold what is known of a frame that the engine has as `NAME_given`.
+class GivenFrame(NamedTuple):
+    """A frame of the caller, and the name that relations have of it; messages call it `called`.
 
-    `columns` and `types` are its own columns, and their types, by canonical name.
+    It must have the columns `needed`; `numbers` must be numbers, as far as it has them.
     """
 
     name: str
     called: str
-    columns: Mapping[str, str]
-    types: Mapping[str, str]
+    frame: object
+    needed: Sequence[str]
+    numbers: Sequence[str] = ()
 
 
-@dataclass
-class Frames:
-    """The frames of an evaluation.
+def open_frames(
+    engine: Engine, frames: Sequence[GivenFrame], columns: Mapping[str, str]
+) -> list[str]:
+    """Make `NAME_frame` of each frame, with canonical names and ids that meet.
 
-    `columns` says how the caller names canonical ones.
+    `columns` says how the caller names canonical ones. Other columns stay as they are.
+
+    Returns:
+        Notes: which columns stand for which, and which ids are compared as text.
+
+    Raises:
+        LogError: A frame lacks a column, or several may be it; a column is no number; or no frame
+            has a column that the caller names.
     """
-
-    engine: Engine
-    columns: Mapping[str, str]
-    added: list[Frame] = field(default_factory=list)
-
-    def add(self, name: str, called: str, frame: object, *needed: str) -> Frame:
-        """Add a frame, whose canonical columns have their names, usual or said ones.
-
-        Raises:
-            LogError: The frame lacks a column, or several may be it.
-        """
-        try:
-            self.engine.add_frame(f"{name}_given", frame)
-        # The caller knows the frame by its role, not by the name that the engine has for it.
-        except LogError as error:
-            raise LogError(error.what.replace(f"{name}_given", called), error.hint) from error
-        has = self.engine.columns(f"{name}_given")
-        mapped = {
-            canonical: column
-            for canonical in _COLUMNS
-            if (column := self._find(called, canonical, has))
-        }
-        for column in needed:
-            # Data of recommenders often have users alone: all rows of a user are one request.
-            if column in ("request_id", "unit_id") and _USERS in has:
-                mapped.setdefault(column, _USERS)
-            if column not in mapped:
-                hint = f'{has_columns(has)}; say which it is: columns={{"{column}": "…"}}'
-                raise LogError(f"{called}: the frame has no column `{column}`", hint)
-        entry = Frame(
-            name, called, mapped, {canonical: has[column] for canonical, column in mapped.items()}
-        )
-        self.added.append(entry)
-        return entry
-
-    def _find(self, called: str, name: str, has: Mapping[str, str]) -> str | None:
-        """Find the column that stands for a canonical one.
-
-        It is the one that the caller names, one of this name, or a usual one.
-        """
-        if self.columns.get(name) in has:
-            return self.columns[name]
-        if name in has:
-            return name
-        usual = [column for column in _NAMES.get(name, ()) if column in has]
-        if len(usual) > 1:
-            what = f"{called}: {' and '.join(f'`{column}`' for column in usual)} may be {name}"
-            raise LogError(what, f'say which: columns={{"{name}": "{usual[0]}"}}')
-        return next(iter(usual), None)
-
-    def finish(self) -> list[str]:
-        """Make `NAME_frame` of each frame, with canonical names and ids that meet.
-
-        Its other columns stay as they are.
-
-        Returns:
-            Notes: which columns stand for which, and which ids are compared as text.
-
-        Raises:
-            LogError: No frame has a column that the caller names.
-        """
-        pairs_found = {pair for frame in self.added for pair in frame.columns.items()}
-        for canonical, column in self.columns.items():
-            if (canonical, column) not in pairs_found:
-                what = f"columns: {canonical} is said to be `{column}`, which no frame has"
-                raise LogError(what, f"name one of {', '.join(_COLUMNS)} by a column of a frame")
-        # Ids that are text in one frame and numbers in another become text in all: they must meet.
-        mixed = {
-            canonical: kinds
-            for canonical in _IDS
-            if len(kinds := self._group_by_kind(canonical)) > 1
-        }
-        for frame in self.added:
-            selected = [
-                f"{sql} as {canonical}"
-                for canonical, column in frame.columns.items()
-                for name in (quote(column),)
-                for sql in (_as_text(name, frame.types[canonical]) if canonical in mixed else name,)
-            ]
-            given = f"{frame.name}_given"
-            has = self.engine.columns(given)
-            # Expressions may read the other columns. SQL ignores case, so one that differs from a
-            # canonical name only in case would be ambiguous.
-            other_columns = [quote(column) for column in has if column.lower() not in frame.columns]
-            sql = f"select {', '.join([*selected, *other_columns])} from {given}"
-            self.engine.view(f"{frame.name}_frame", sql)
-        pairs = dict.fromkeys(pair for frame in self.added for pair in frame.columns.items())
-        renamed = [
-            f"{canonical} is `{column}`" for canonical, column in pairs if canonical != column
-        ]
-        notes = [f"columns: {', '.join(renamed)}"] if renamed else []
-        for canonical, kinds in mixed.items():
-            kinds_text = " and ".join(
-                f"{kind} in {', '.join(names)}" for kind, names in kinds.items()
-            )
-            notes.append(f"{canonical} is {kinds_text}: compared as text")
-        return notes
-
-    def _group_by_kind(self, name: str) -> dict[str, list[str]]:
-        """Return text, or numbers → the frames whose ids are of this kind."""
+    mapped = {given.name: _map_columns(engine, given, columns) for given in frames}
+    pairs = dict.fromkeys(pair for found in mapped.values() for pair in found.items())
+    for canonical, column in columns.items():
+        if (canonical, column) not in pairs:
+            what = f"columns: {canonical} is said to be `{column}`, which no frame has"
+            raise LogError(what, f"name one of {', '.join(_COLUMNS)} by a column of a frame")
+    renamed = [f"{canonical} is `{column}`" for canonical, column in pairs if canonical != column]
+    notes = [f"columns: {', '.join(renamed)}"] if renamed else []
+    types = {given.name: engine.columns(f"{given.name}_given") for given in frames}
+    mixed = set[str]()
+    for canonical in _IDS:
         kinds: dict[str, list[str]] = {}
-        for frame in self.added:
+        for given in frames:
+            kind = types[given.name].get(mapped[given.name].get(canonical, ""), NO_TYPE)
             # A frame without rows has no types.
-            if frame.types.get(name, NO_TYPE) == NO_TYPE:
-                continue
-            kind = "text" if _is_text(frame.types[name]) else "numbers"
-            kinds.setdefault(kind, []).append(frame.called)
-        return kinds
+            if kind != NO_TYPE:
+                kinds.setdefault("text" if _is_text(kind) else "numbers", []).append(given.called)
+        # Ids that are text in one frame and numbers in another become text in all: they must meet.
+        if len(kinds) > 1:
+            mixed.add(canonical)
+            where = " and ".join(f"{kind} in {', '.join(names)}" for kind, names in kinds.items())
+            notes.append(f"{canonical} is {where}: compared as text")
+    for name, found in mapped.items():
+        selected = []
+        for canonical, column in found.items():
+            sql = quote(column)
+            if canonical in mixed:
+                sql = _as_text(sql, types[name][column])
+            selected.append(f"{sql} as {canonical}")
+        # Expressions may read the other columns. SQL ignores case, so one that differs from a
+        # canonical name only in case would be ambiguous.
+        selected += [quote(column) for column in types[name] if column.lower() not in found]
+        engine.view(f"{name}_frame", f"select {', '.join(selected)} from {name}_given")
+    return notes
+
+
+def _map_columns(engine: Engine, given: GivenFrame, columns: Mapping[str, str]) -> dict[str, str]:
+    """Make `NAME_given` of a frame; return canonical name → its column."""
+    relation = f"{given.name}_given"
+    try:
+        engine.add_frame(relation, given.frame)
+    # The caller knows the frame by its role, not by the name that the engine has for it.
+    except LogError as error:
+        raise LogError(error.what.replace(relation, given.called), error.hint) from error
+    has = engine.columns(relation)
+    mapped = {
+        canonical: column
+        for canonical in _COLUMNS
+        if (column := _find_column(given.called, canonical, has, columns))
+    }
+    for column in given.needed:
+        # Data of recommenders often have users alone: all rows of a user are one request.
+        if column in ("request_id", "unit_id") and _USERS in has:
+            mapped.setdefault(column, _USERS)
+        if column not in mapped:
+            hint = f'{has_columns(has)}; say which it is: columns={{"{column}": "…"}}'
+            raise LogError(f"{given.called}: the frame has no column `{column}`", hint)
+    numbers = [mapped[name] for name in given.numbers if name in mapped]
+    check_numbers(engine, given.called, relation, numbers)
+    return mapped
+
+
+def _find_column(
+    called: str, name: str, has: Mapping[str, str], columns: Mapping[str, str]
+) -> str | None:
+    """Find the column that stands for a canonical one.
+
+    It is the one that the caller names, one of this name, or a usual one.
+    """
+    if columns.get(name) in has:
+        return columns[name]
+    if name in has:
+        return name
+    usual = [column for column in _NAMES.get(name, ()) if column in has]
+    if len(usual) > 1:
+        what = f"{called}: {' and '.join(f'`{column}`' for column in usual)} may be {name}"
+        raise LogError(what, f'say which: columns={{"{name}": "{usual[0]}"}}')
+    return next(iter(usual), None)
 
 
 def _is_text(kind: str) -> bool:

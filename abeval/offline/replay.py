@@ -1,21 +1,19 @@
 """Replay an experiment's models on its own log."""
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import cast
+from dataclasses import replace
+from typing import Any, cast
 
 from abeval.calls import explain_types
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.model import Experiment
-from abeval.logs.mapping import LogColumns
 from abeval.logs.prepare import Extra, find_faulty_expression, prepare
 from abeval.logs.run import Inputs, Run, open_run
 from abeval.logs.shape import LogSchema, list_own_columns
-from abeval.offline import candidates, impressions, metrics, other_logs
-from abeval.offline.candidates import Accounts
+from abeval.offline import impressions, metrics
+from abeval.offline.candidates import write_candidates
 from abeval.offline.estimates import evaluate_parts
-from abeval.offline.expressions import Expression, check_part, explain_failures
+from abeval.offline.expressions import Expression
 from abeval.offline.metrics import EvaluationOptions, Scoring
 from abeval.offline.sums import Sums, sum_models
 from abeval.results.replay import ReplayResult
@@ -47,7 +45,10 @@ class ReplayKeywords(ReplayOptions, Inputs, total=False):
 
 def choose_replay_scoring(options: ReplayOptions, alpha: float) -> Scoring:
     """Return the metrics and the policy of a replay, with intervals at level `alpha`."""
-    _check_numbers(options)
+    kept = options.get("kept_negatives")
+    if kept is not None and not 0 < kept <= 1:
+        what = f"kept_negatives {kept} is not a share between 0 and 1"
+        raise ExperimentError(what, "0.1 if one non-click in ten was kept")
     scoring = metrics.choose_scoring(options, alpha)
     # Whoever names metrics gets those alone.
     if scoring.threshold is not None and options.get("metrics") is None:
@@ -59,22 +60,12 @@ def choose_replay_scoring(options: ReplayOptions, alpha: float) -> Scoring:
     return scoring
 
 
-def _check_numbers(options: ReplayOptions) -> None:
-    kept, threshold = options.get("kept_negatives"), options.get("threshold")
-    if kept is not None and not 0 < kept <= 1:
-        what = f"kept_negatives {kept} is not a share between 0 and 1"
-        raise ExperimentError(what, "0.1 if one non-click in ten was kept")
-    if threshold is not None and not math.isfinite(threshold):
-        what = f"threshold {threshold} is not a finite number"
-        raise ExperimentError(what, "such as threshold=0.5")
-
-
 def _write_notes(options: ReplayOptions, has_requests: bool) -> Iterator[str]:
     """Note what a reader of the result needs to know."""
     yield "offline values rest on what was shown: only shown items can be clicked"
     relevance, kept = options.get("relevance", "click"), options.get("kept_negatives")
     yield f"relevance: {relevance}"
-    if relevance == other_logs.SIMILARITY:
+    if relevance == impressions.SIMILARITY:
         yield (
             "a model that was trained on these vectors judges itself; metrics of binary relevance "
             "count every item with a cosine above 0 as relevant"
@@ -91,113 +82,6 @@ def choose_columns(scoring: Scoring) -> Extra:
     return lambda log: list_own_columns(texts, log, impressions.PART_COLUMNS)
 
 
-@dataclass(frozen=True)
-class ReplayRun:
-    """Replays a prepared log, or a part of it.
-
-    The engine of `run` has the views of `prepare`; `score_log` is None without a scores log.
-    """
-
-    run: Run
-    schema: LogSchema
-    score_log: LogColumns | None
-    relevance: impressions.Relevance
-    options: ReplayOptions
-    scoring: Scoring
-    control: str | None
-
-    @classmethod
-    def open(
-        cls, run: Run, options: ReplayOptions, schema: LogSchema | None, also: Sequence[str] = ()
-    ) -> "ReplayRun":
-        """Open the logs; with a `schema`, they were prepared with the models' scores."""
-        experiment, engine = run.experiment, run.engine
-        scoring = choose_replay_scoring(options, experiment.alpha)
-        # By id, so that a metric that is asked for twice is computed once.
-        every = {metric.id: metric for metric in (*scoring.metrics, *metrics.parse_metrics(also))}
-        scoring = replace(scoring, metrics=tuple(every.values()))
-        relevance_name = options.get("relevance", "click")
-        relevance = impressions.define_relevance(experiment, relevance_name)
-        if schema is None:
-            summed = [] if relevance.metric is None else [relevance.metric]
-            schema = prepare(run, summed, choose_columns(scoring)).schema
-        for part in scoring.parts:
-            if part.name in experiment.variants:
-                what = f"where: {part.name!r} is the name of a variant, whose traffic has rows"
-                raise ExperimentError(what, "name the part otherwise")
-        run.step("candidates")
-        reader = other_logs.needs_vectors(scoring.metrics, relevance_name)
-        if reader is not None:
-            other_logs.write_vectors(engine, schema.items, reader)
-        control = experiment.variants[experiment.control].model
-        log = other_logs.open_scores(run)
-        return cls(run, schema, log, relevance, options, scoring, control)
-
-    def sums(self, scoring: Scoring, part: Expression | None = None) -> tuple[Sums, Accounts]:
-        """Sum every model over the period, or a part; count what was left out.
-
-        Raises:
-            LogError: There is no model, or nothing to replay.
-        """
-        engine, schema = self.run.engine, self.schema
-        with explain_failures(part, scoring.cutoffs):
-            units = impressions.write_impressions(
-                self.run, schema, self.relevance, part, scoring.cutoffs
-            )
-        scores = impressions.model_scores(schema, self.options.get("kept_negatives"))
-        check_part(part, units.ids.size)
-        if not units.ids.size:
-            what = "nothing to replay: no unit of a variant has an impression in the period"
-            raise LogError(what, "check logs.impressions.path, [period], timezone and [variants]")
-        extra_sources = self._write_sources()
-        sources = [*extra_sources.values()]
-        if self.score_log is not None:
-            sources.append("select * from scores")
-        try:
-            with explain_failures(part, scoring.cutoffs):
-                rows = candidates.write_rows(engine, sources, scoring.policy.ties, scoring.cutoffs)
-        except QueryError as error:
-            # Scores of models are expressions too, and the engine does not say which has failed.
-            raise find_faulty_expression(self.run, [], schema, error) from error
-        request, item, accounts, cutoffs = rows
-        if other_logs.needs_vectors(scoring.metrics, self.relevance.name):
-            without = other_logs.number_vectors(engine, item)
-            accounts.append(("rows_of_items_without_a_vector", without))
-        impression_models = candidates.write_shown_candidates(scores)
-        score_models, left_out = other_logs.judge_scores(
-            engine, self.score_log, impression_models, request, item
-        )
-        sql = impression_models | score_models
-        if not sql:
-            raise LogError(
-                "there is no model to replay",
-                'give [models.NAME] score = "COLUMN", map score in logs.impressions, or '
-                "[logs.scores]",
-            )
-        # Models of a scores log have one score for an item of a request; so have all, beside them.
-        points = {} if score_models else candidates.write_shown_points(scores)
-        numbered = candidates.number_sources(extra_sources, item)
-        judged = candidates.Candidates(sql, **numbered, points=points, cutoffs=cutoffs)
-        return sum_models(engine, judged, units, scoring, self.run.step), accounts + left_out
-
-    def _write_sources(self) -> dict[str, str]:
-        """Return SQL of earlier clicks and of the catalogue, where they are known.
-
-        Earlier clicks become the table `earlier_choices`.
-        """
-        sources = {}
-        if self.run.experiment.pre_period is not None and "item_id" in self.schema.impressions:
-            # Only clicks before the period: what a model itself brought is no news to it.
-            clicked = "not in_period and click = 1 and item_id is not null"
-            rows = f"select unit_id, item_id from impressions where {clicked}"
-            # A table: items are numbered, counted and ranked by it, each in a pass over the log.
-            self.run.engine.table("earlier_choices", rows)
-            sources["history"] = "select unit_id, item_id from earlier_choices"
-        if self.schema.items is not None:
-            sources["catalogue"] = "select item_id from items"
-        return sources
-
-
 @explain_types
 def replay(
     run: Run, options: ReplayOptions, schema: LogSchema | None = None, also: Sequence[str] = ()
@@ -206,17 +90,75 @@ def replay(
 
     A `schema` is that of logs that were prepared with the scores; without it they are opened.
     Metrics of `also` are computed beside those that the options ask for.
+
+    Raises:
+        LogError: There is no model, or nothing to replay.
     """
-    prepared = ReplayRun.open(run, options, schema, also)
+    experiment, relevance = run.experiment, options.get("relevance", "click")
+    scoring = choose_replay_scoring(options, experiment.alpha)
+    # By id, so that a metric that is asked for twice is computed once.
+    every = {metric.id: metric for metric in (*scoring.metrics, *metrics.parse_metrics(also))}
+    scoring = replace(scoring, metrics=tuple(every.values()))
+    if schema is None:
+        metric = impressions.define_relevance(experiment, relevance)
+        schema = prepare(run, [] if metric is None else [metric], choose_columns(scoring)).schema
+    for part in scoring.parts:
+        if part.name in experiment.variants:
+            what = f"where: {part.name!r} is the name of a variant, whose traffic has rows"
+            raise ExperimentError(what, "name the part otherwise")
+    run.step("candidates")
+    models = _open_models(run, schema, options, scoring)
+
+    def sum_part(part_scoring: Scoring, part: Expression | None) -> Sums:
+        log = impressions.write_impressions(run, schema, relevance, part, part_scoring.cutoffs)
+        try:
+            candidates = write_candidates(run.engine, replace(log, **models), part_scoring, part)
+        except QueryError as error:
+            # Scores of models are expressions too, and the engine does not say which has failed.
+            raise find_faulty_expression(run, [], schema, error) from error
+        return sum_models(run.engine, candidates, part_scoring, run.step)
+
     result, _ = evaluate_parts(
-        prepared.sums,
-        prepared.scoring,
+        sum_part,
+        scoring,
         run.step,
-        name=run.experiment.name,
-        control=prepared.control,
-        notes=tuple(_write_notes(options, "request_id" in prepared.schema.impressions)),
+        name=experiment.name,
+        control=experiment.variants[experiment.control].model,
+        notes=tuple(_write_notes(options, "request_id" in schema.impressions)),
     )
-    return replace(result, questions=tuple(run.experiment.questions))
+    return replace(result, questions=tuple(experiment.questions))
+
+
+def _open_models(
+    run: Run, schema: LogSchema, options: ReplayOptions, scoring: Scoring
+) -> dict[str, Any]:
+    """Open what the log of a replay has besides impressions: entries of its `JudgedLog`."""
+    scores = impressions.model_scores(schema, options.get("kept_negatives"))
+    lists = impressions.open_scores(run, scores)
+    if not scores and not lists:
+        raise LogError(
+            "there is no model to replay",
+            'give [models.NAME] score = "COLUMN", map score in logs.impressions, or [logs.scores]',
+        )
+    entries: dict[str, Any] = {
+        "scores": scores,
+        "lists": lists,
+        "list_counts": impressions.SCORE_COUNTS,
+    }
+    reader = impressions.needs_vectors(scoring.metrics, options.get("relevance", "click"))
+    if reader is not None:
+        impressions.write_vectors(run.engine, schema.items, reader)
+        entries["vectors"] = "select * from vectors"
+    if run.experiment.pre_period is not None and "item_id" in schema.impressions:
+        # Only clicks before the period: what a model itself brought is no news to it.
+        clicked = "not in_period and click = 1 and item_id is not null"
+        rows = f"select unit_id, item_id from impressions where {clicked}"
+        # A table: items are numbered, counted and ranked by it, each in a pass over the log.
+        run.engine.table("earlier_choices", rows)
+        entries["history"] = "select unit_id, item_id from earlier_choices"
+    if schema.items is not None:
+        entries["catalogue"] = "select item_id from items"
+    return entries
 
 
 def split_keywords(keywords: ReplayKeywords) -> tuple[ReplayOptions, Inputs]:

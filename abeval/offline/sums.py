@@ -28,7 +28,7 @@ SCALE = 1e-9
 _FINE = 1e-12
 """The same for values of lists."""
 
-_LISTS: tuple[Family, ...] = ("list", "tied", "cascade")
+_OF_HITS: tuple[Family, ...] = ("list", "tied", "cascade")
 """Families that are computed of the places of relevant items."""
 
 _LONGEST = 1_000_000
@@ -122,32 +122,33 @@ class ModelSums:
 class Sums:
     """The sums of a replay: all that the statistics know of the log.
 
-    `names` are those of all models; `models` lacks those without any score. `uncompared` counts
-    requests that only some models score. `longest` counts the items of the longest list with a
-    relevant item, `catalogue` those that could have been listed. `same_lists` says whether all
-    models order the same items of a request.
+    `models` lacks those without any score. `uncompared` counts requests that only some models
+    score, `catalogue` the items that could have been listed.
     """
 
-    units: Units
-    names: Sequence[str]
+    candidates: Candidates
     models: Mapping[str, ModelSums]
     coverage: tuple[ModelCoverage, ...]
     uncompared: int
-    longest: int
     catalogue: int
-    has_history: bool
     largest_grade: float
-    same_lists: bool
-    cutoffs: Mapping[int, Sequence[int]] = field(default_factory=dict)
+
+    @property
+    def units(self) -> Units:
+        """Return the units of all models."""
+        return self.candidates.units
+
+    @property
+    def longest(self) -> int:
+        """Return the number of items of the longest list with a relevant item."""
+        return max((sums.longest for sums in self.models.values()), default=0)
 
     def least_cutoff(self, metric: OfflineMetric) -> int:
         """Return the cut-off of a metric, of a named one the least."""
-        return min(self.cutoffs.get(metric.cutoff, [metric.cutoff]))
+        return min(self.candidates.cutoffs.get(metric.cutoff, [metric.cutoff]))
 
 
-def sum_models(
-    engine: Engine, candidates: Candidates, units: Units, scoring: Scoring, step: Step
-) -> Sums:
+def sum_models(engine: Engine, candidates: Candidates, scoring: Scoring, step: Step) -> Sums:
     """Sum every metric of every model per unit.
 
     Refuse relevance that is too large to be summed.
@@ -179,24 +180,12 @@ def sum_models(
         engine.view("every_item", every.sql[model])
         engine.view("largest", f"select cast({largest!r} as double) as grade")
         # Candidates with points were shown, so all of them are judged.
-        models[model] = _start_sums(engine, units, has_unjudged=not every.points)
+        models[model] = _start_sums(engine, candidates.units, has_unjudged=not every.points)
         _add_metrics(engine, models[model], scoring, candidates.cutoffs)
         if any(metric.definition.family == "predicted" for metric in scoring.metrics):
             # Of all requests: some are not compared because a model has no score there.
             models[model].add("predicted", engine.arrays(query("offline/predicted")))
-    return Sums(
-        units=units,
-        names=[*candidates.sql],
-        models=models,
-        coverage=coverage,
-        uncompared=uncompared,
-        longest=max((sums.longest for sums in models.values()), default=0),
-        catalogue=catalogue,
-        has_history=candidates.history is not None,
-        largest_grade=largest,
-        same_lists=bool(candidates.points),
-        cutoffs=candidates.cutoffs,
-    )
+    return Sums(candidates, models, coverage, uncompared, catalogue, largest)
 
 
 def _count_requests(
@@ -303,11 +292,9 @@ def _start_sums(engine: Engine, units: Units, *, has_unjudged: bool) -> ModelSum
     # One level above 0 and one that is not: then pairs of levels are pairs of click and no click.
     is_binary = grades[0] == grades[1] and grades[2] == grades[3]
     longest = fetch_int(engine, "select max(items) from requests where relevant > 0")
-    items = unjudged = 0
-    if has_unjudged:
-        listed_rows = "from every_item where score is not null"
-        items = fetch_int(engine, f"select count(*) {listed_rows}")
-        unjudged = fetch_int(engine, f"select count(*) {listed_rows} and judged = 0")
+    listed = "count(*), count(case when judged = 0 then 1 end) from every_item"
+    listed_items = engine.rows(f"select {listed} where score is not null") if has_unjudged else ()
+    items, unjudged = map(read_int, next(iter(listed_items), (0, 0)))
     sums = ModelSums(
         units=units,
         low=float(low or 0),
@@ -332,31 +319,27 @@ def _add_metrics(
     by_family: dict[Family, list[OfflineMetric]] = {}
     for metric in scoring.metrics:
         by_family.setdefault(metric.definition.family, []).append(metric)
-    lists = [metric for family in _LISTS for metric in by_family.get(family, ())]
     held = [*by_family.get("beyond", ()), *by_family.get("catalogue", ())]
-    if lists or held:
+    if held or not by_family.keys().isdisjoint(_OF_HITS):
         _rank_items(engine, _list_cutoffs(held, cutoffs))
-    if lists:
-        _add_lists(engine, lists, sums, _list_cutoffs(lists, cutoffs))
+    for family in (*_OF_HITS, "judged", "bpref"):
+        if chosen := by_family.get(family):
+            _write_cutoffs(engine, ks := _list_cutoffs(chosen, cutoffs))
+            sums.add_cuts(engine, family, _write_values(engine, family, chosen, max(ks)), ks)
     if held:
         _add_listed_metrics(engine, held, sums, _list_cutoffs(held, cutoffs))
-    if judged := by_family.get("judged"):
-        _write_cutoffs(engine, ks := _list_cutoffs(judged, cutoffs))
-        sums.add_cuts(engine, "judged", query("offline/judged_values"), ks)
-    if "bpref" in by_family:
-        _write_cutoffs(engine, [UNCUT])
-        sums.add_cuts(engine, "bpref", query("offline/bpref_values"), [UNCUT])
     if pairs := by_family.get("pairs"):
         _add_pairs(engine, sums)
         if any(metric.definition.above in metrics.GRADED for metric in pairs):
             _add_graded(engine, sums)
     if "auc" in by_family:
         _add_auc(engine, sums)
-    if "point" in by_family and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
+    are_predictions = max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE
+    if "point" in by_family and are_predictions:
         cut = "null" if scoring.threshold is None else repr(scoring.threshold)
         engine.view("threshold", f"select cast({cut} as double) as threshold")
         sums.add("point", engine.arrays(query("offline/point_values")))
-    if "regression" in by_family and max(abs(sums.low), abs(sums.high)) <= _LARGEST_SCORE:
+    if "regression" in by_family and are_predictions:
         sums.add("regression", engine.arrays(query("offline/regression_values")), _FINE)
     if "bins" in by_family and sums.probabilities:
         engine.view("bin_count", f"select cast({scoring.bins} as bigint) as bins")
@@ -372,22 +355,20 @@ def _list_cutoffs(
 
 
 def _rank_items(engine: Engine, held: Sequence[int]) -> None:
-    """Make `places` of relevant items, and of all up to the largest cut-off."""
+    """Make `places` of relevant items, and of all up to the largest cut-off, and `hits`."""
+    columns, kept, ranked = "*", "grade > 0", "select * from model_items"
     if held:
-        columns, kept, ranked = (
-            "*",
-            f"grade > 0 or place <= {max(held)}",
-            "select * from model_items",
-        )
+        kept += f" or place <= {max(held)}"
     else:
         # Columns that nobody reads are not sorted along.
-        columns, kept = "request_id, unit_id, grade, place", "grade > 0"
+        columns = "request_id, unit_id, grade, place"
         # Places are read of relevant items alone, which nothing below the last of them moves.
         ranked = "select m.* from model_items m join requests r on m.request_id = r.request_id "
         ranked += "where m.score >= r.least_score or m.grade > 0"
     _open_ranked_items(engine, ranked)
     places = f"select {columns} from ({query('offline/places')}) as p where {kept}"
     engine.table("places", places)
+    engine.view("hits", query("offline/hits"))
 
 
 def _open_ranked_items(engine: Engine, sql: str) -> None:
@@ -409,27 +390,23 @@ def _add_pairs(engine: Engine, sums: ModelSums) -> None:
     sums.add("pairs", engine.arrays(query("offline/pair_values")))
 
 
-def _add_lists(
-    engine: Engine, chosen_metrics: Sequence[OfflineMetric], sums: ModelSums, ks: Sequence[int]
-) -> None:
-    """Add the sums of ranking metrics: places → columns per request → values → sums."""
-    engine.view("hits", query("offline/hits"))
-    _write_cutoffs(engine, ks)
-    engine.view("list_values", query("offline/list_values"))
-    plain = [m.definition for m in chosen_metrics if m.definition.family == "list"]
-    if values := dict.fromkeys(map(write_metric_value, plain)):
-        sql = f"select request_id, unit_id, k, {', '.join(values)} from list_values"
-        sums.add_cuts(engine, "list", sql, ks)
-    if any(metric.definition.family == "cascade" for metric in chosen_metrics):
-        sums.add_cuts(engine, "cascade", query("offline/cascade_values"), ks)
-    if any(metric.definition.family == "tied" for metric in chosen_metrics):
+def _write_values(
+    engine: Engine, family: Family, chosen_metrics: Sequence[OfflineMetric], largest: int
+) -> str:
+    """Write the values of each request at the `cutoffs`, of which `largest` is the last."""
+    if family == "list":
+        engine.view("list_values", query("offline/list_values"))
+        # Of definitions, because each has one column for all cut-offs.
+        values = dict.fromkeys(write_metric_value(m.definition) for m in chosen_metrics)
+        return f"select request_id, unit_id, k, {', '.join(values)} from list_values"
+    if family == "tied":
         # No list is longer, so later discounts are never read.
-        last = min(fetch_int(engine, "select max(items) from requests"), max(ks))
+        last = min(fetch_int(engine, "select max(items) from requests"), largest)
         # With running sums, the discounts of the places of a tie are one subtraction.
         totals = accumulate((1 / math.log2(1 + i) for i in range(1, last + 1)), initial=0.0)
         rows = ", ".join(f"(cast({i} as bigint), {total!r})" for i, total in enumerate(totals))
         engine.table("discounts", f"select * from (values {rows}) as v (place, total)")
-        sums.add_cuts(engine, "tied", query("offline/tied_ndcg"), ks)
+    return query(f"offline/{family}_values")
 
 
 def write_metric_value(definition: Definition) -> str:
@@ -501,8 +478,11 @@ def _add_auc(engine: Engine, sums: ModelSums) -> None:
     # Imported here, because an evaluation without AUC needs no experiment and no logs.
     from abeval.logs.views import show_rows
 
-    # With one variant for all rows, rows of different variants make pairs too.
-    for by, variant in (("traffic", "traffic"), ("pooled", "0")):
+    variants = {"traffic": "traffic"}
+    if len(sums.units.names) > 1:
+        # With one variant for all rows, rows of different variants make pairs too.
+        variants["pooled"] = "0"
+    for by, variant in variants.items():
         row_columns = {name: name for name in ("unit_id", "score", "click")}
         row_columns |= {"variant": variant, "in_period": "true"}
         show_rows(engine, "scored", row_columns, "traffic_rows")

@@ -36,9 +36,9 @@ print(evaluation.result.rows[0].value)
 """
 
 ALL = """
-from abeval.offline.metrics import default_metrics
+from abeval.offline.metrics import list_default_metrics
 families = ("list", "pairs")
-ranking = [m.id for m in default_metrics([1, 5, 10]) if m.definition.family in families]
+ranking = [m.id for m in list_default_metrics([1, 5, 10]) if m.definition.family in families]
 """
 
 POLARS_NDCG = """

@@ -1,5 +1,5 @@
 -- grain: one row per unit and item shown to it, of items with a vector
--- reads: shown_items (unit_id, item_id, click: 1 if the unit clicked the item), item_dimensions
+-- reads: shown_items (unit_id, item_id, click: 1 if the unit clicked the item), vectors
 -- (item_id, dimension, value: of vectors of length one)
 -- similarity: the largest cosine with an item that the unit clicked, 0 if none is positive
 with clicked as (
@@ -15,8 +15,8 @@ cosines as (
     p.item_id, p.clicked_id,
     cast(sum(cast(round(1e12 * a.value * b.value) as bigint)) as double) / 1e12 as cosine
   from pairs p
-  join item_dimensions a on p.item_id = a.item_id
-  join item_dimensions b on p.clicked_id = b.item_id and a.dimension = b.dimension
+  join vectors a on p.item_id = a.item_id
+  join vectors b on p.clicked_id = b.item_id and a.dimension = b.dimension
   group by p.item_id, p.clicked_id
 )
 select

@@ -95,8 +95,8 @@ def served(scores: pd.DataFrame, loss: pd.DataFrame, **changes: float) -> Frames
 
 def late(share: float, alone: float) -> Frames:
     features = pairs({"recent": (0.5, alone)}).assign(variant="control")
-    known = sides({"known": 1000, "late": 1000 * share}, {"known": 1000, "late": 1000 * share})
-    frames = {"late_features": known, "single_pairs:features": features}
+    known = sides(*[{"feature_known": 1000, "late": 1000 * share}] * 2)
+    frames = {"served_sums": known, "pairs:features": features}
     return {**frames, "pairs:served": AS_SERVED}
 
 
@@ -115,26 +115,26 @@ def learned(unlearned: float, clicks: float) -> Frames:
 
 def trained(test: float) -> Frames:
     train = pairs({"training": (0.5, 0.9)}, "training")
-    return {"single_pairs:training": train, "pairs:learned": pairs({"new": (0.6, test)})}
+    return {"pairs:training": train, "pairs:learned": pairs({"new": (0.6, test)})}
 
 
 def seen(share: float) -> Frames:
     counts = {"learned": 1000 * share + GROUPS % 2}
     by_part = pairs({"learned": (0.6, 0.9), "new": (0.6, 0.61)})
-    return {"learned": sides(counts, counts), "pairs:learned": by_part}
+    return {"served_sums": sides(counts, counts), "pairs:learned": by_part}
 
 
 FOUND: list[tuple[str, Frames, Frames, str]] = [
     (
         "serving",
-        {"serving": sides(HEALTHY, {**HEALTHY, "timeout": 80 + GROUPS % 3})},
-        {"serving": sides(HEALTHY, HEALTHY)},
+        {"served_sums": sides(HEALTHY, {**HEALTHY, "timeout": 80 + GROUPS % 3})},
+        {"served_sums": sides(HEALTHY, HEALTHY)},
         "Serving: 8.1% of the variant's rows and 1.0% of control's have a timeout.",
     ),
     (
         "stale_model",
-        {"versions": sides({**VERSION, "age_ms": HOUR}, {**VERSION, "age_ms": 60 * HOUR})},
-        {"versions": sides({**VERSION, "age_ms": HOUR}, {**VERSION, "age_ms": 2 * HOUR})},
+        {"served_sums": sides({**VERSION, "age_ms": HOUR}, {**VERSION, "age_ms": 60 * HOUR})},
+        {"served_sums": sides({**VERSION, "age_ms": HOUR}, {**VERSION, "age_ms": 2 * HOUR})},
         "Stale model: the variant's model is 59 hours older than control's.",
     ),
     ("leakage", late(0.2, 0.99), late(0.0, 0.6), "recent alone has an AUC of 0.990"),
@@ -205,7 +205,7 @@ def test_rows_of_items_hardly_learned_count_where_no_learned_item_has_their_scor
 
 
 def test_a_cause_without_its_rows_says_what_it_needs() -> None:
-    empty = {"serving": sides(*[{**HEALTHY, **dict.fromkeys(NONE, 0)}] * 2)}
+    empty = {"served_sums": sides(*[{**HEALTHY, **dict.fromkeys(NONE, 0)}] * 2)}
     found = CHECKS["serving"].judge(of(empty))
     assert isinstance(found, Unchecked)
     assert found.needs == ("timeout", "fallback", "[agreement] empty", "[agreement] latency")

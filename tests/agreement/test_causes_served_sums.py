@@ -167,24 +167,6 @@ def group(row: Served) -> tuple[object, ...]:
     return row.side, row.cluster
 
 
-def test_features_are_late_if_they_are_newer_than_their_row() -> None:
-    expected = counted(
-        ROWS,
-        group,
-        lambda r: {
-            "known": int(r.feature_time is not None),
-            "late": int(r.feature_time is not None and r.feature_time > r.time_ms),
-        },
-    )
-    features = answer("agreement/late_features", agreement_served=ROWS)
-    assert features.by_key("side cluster") == expected
-
-
-def test_rows_of_the_training_data_are_counted() -> None:
-    expected = counted(ROWS, group, lambda r: {"impressions": 1, "learned": r.learned})
-    assert answer("agreement/learned", agreement_served=ROWS).by_key("side cluster") == expected
-
-
 def test_clicks_are_elsewhere_unless_the_treatment_is_known_to_act_here() -> None:
     expected = counted(
         ROWS,
@@ -200,39 +182,27 @@ def test_clicks_are_elsewhere_unless_the_treatment_is_known_to_act_here() -> Non
     assert answer("agreement/treated", agreement_served=ROWS).by_key("side cluster") == expected
 
 
-def test_each_version_of_a_model_has_its_age_and_its_stale_rows() -> None:
+def test_each_version_of_a_model_has_sums_of_how_its_rows_were_served() -> None:
+    known = (*FLAGS, "stale", "latency")
     expected = counted(
         ROWS,
         lambda r: (r.side, r.cluster, r.model_version),
         lambda r: {
             "impressions": 1,
+            "learned": r.learned,
+            "feature_known": int(r.feature_time is not None),
+            "late": int(r.feature_time is not None and r.feature_time > r.time_ms),
+            **{f"{name}_known": int(getattr(r, name) is not None) for name in known},
+            **{name: int((getattr(r, name) or 0) > 0) for name in (*FLAGS, "stale")},
+            "latency_thousandths": round(1000 * (r.latency or 0)),
             "age_known": int(r.age_ms is not None),
             "age_ms": r.age_ms or 0,
-            "stale_known": int(r.stale is not None),
-            "stale": int(r.stale is not None and r.stale > 0),
-            "old": int(r.state == "old"),
-        },
-    )
-    versions = answer("agreement/versions", agreement_served=ROWS)
-    assert versions.by_key("side cluster model_version") == expected
-
-
-def test_calls_that_failed_are_not_healthy() -> None:
-    expected = counted(
-        ROWS,
-        group,
-        lambda r: {
-            "impressions": 1,
-            "clicks": r.click,
-            **{f"{name}_known": int(getattr(r, name) is not None) for name in FLAGS},
-            **{name: int((getattr(r, name) or 0) > 0) for name in FLAGS},
-            "latency_known": int(r.latency is not None),
-            "latency_thousandths": round(1000 * (r.latency or 0)),
             "healthy": int(r.state != "failed"),
             "healthy_clicks": r.click * (r.state != "failed"),
         },
     )
-    assert answer("agreement/serving", agreement_served=ROWS).by_key("side cluster") == expected
+    sums = answer("agreement/served_sums", agreement_served=ROWS)
+    assert sums.by_key("side cluster model_version") == expected
 
 
 SHORT = (0.0, 1.0, -3.0, 2047.0, 2047 / 4096, 1025 / 2**15, -0.5)

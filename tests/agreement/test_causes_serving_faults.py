@@ -10,7 +10,7 @@ import pytest
 import abeval
 from abeval.agreement import clusters
 from abeval.agreement.causes.serving import is_clipped, is_rounded
-from abeval.agreement.clusters import estimate_single_auc
+from abeval.agreement.clusters import estimate_strata
 from abeval.errors import ExperimentError
 from abeval.results.agreement import Agreement
 from abeval.stats.records import Estimate
@@ -209,11 +209,13 @@ def test_the_auc_of_one_value_is_that_of_its_pairs() -> None:
             "variant": "a",
             "cluster": np.arange(400) % 64,
             "pairs": np.where(click, (~click).sum(), click.sum()),
-            "halves": beaten,
+            "baseline_halves": beaten,
+            "candidate_halves": beaten,
         }
     )
     sums = rows.groupby(["part", "variant", "cluster"], as_index=False).sum()
-    auc = estimate_single_auc(sums, "a", "x")
-    assert auc is not None
+    both = estimate_strata(sums, "a", "x")
+    assert both is not None
+    auc = both.candidate
     assert auc.value == pytest.approx(above + tied / 2)
     assert not math.isnan(auc.variance)

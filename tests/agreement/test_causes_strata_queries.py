@@ -20,16 +20,6 @@ class Scored(NamedTuple):
     candidate: float
 
 
-class Valued(NamedTuple):
-    """A row of `agreement_strata` with one value."""
-
-    part: str
-    variant: str
-    cluster: int
-    click: int
-    value: float
-
-
 def scored(seed: int, count: int) -> list[Scored]:
     """Rows with many ties, in strata of few rows."""
     rng = chance(seed)
@@ -66,19 +56,4 @@ def test_each_pair_within_a_stratum_counts_at_both_of_its_rows() -> None:
                 own["baseline_halves"] += halves(row.baseline, row.click, other.baseline)
                 own["candidate_halves"] += halves(row.candidate, row.click, other.candidate)
     pairs = answer("agreement/pairs", agreement_strata=rows).by_key("part variant cluster")
-    assert pairs == expected
-
-
-def test_each_pair_of_one_value_counts_at_both_of_its_rows() -> None:
-    rows = [Valued(r.part, r.variant, r.cluster, r.click, r.baseline) for r in scored(4, 120)]
-    expected: dict[tuple[object, ...], dict[str, int]] = defaultdict(
-        lambda: {"pairs": 0, "halves": 0}
-    )
-    for row in rows:
-        own = expected[row.part, row.variant, row.cluster]
-        for other in rows:
-            if other[:2] == row[:2] and other.click != row.click:
-                own["pairs"] += 1
-                own["halves"] += halves(row.value, row.click, other.value)
-    pairs = answer("agreement/single_pairs", agreement_strata=rows).by_key("part variant cluster")
     assert pairs == expected

@@ -39,7 +39,7 @@ class Listed(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """A row of `truth_rows`."""
+    """A row of `replay_rows`."""
 
     unit_id: str
     request_id: int
@@ -184,15 +184,15 @@ def test_an_item_is_judged_that_is_listed_or_relevant_in_a_known_request() -> No
         for request in range(2, 8)
         for item in rng.sample(range(6), 3)
     ]
-    rows = answer("offline/judged", listed_rows=listed, truth_rows=truth)
+    rows = answer("offline/judged", listed_rows=listed, replay_rows=truth)
     assert rows.by_key("request_id item_id") == judged(listed, truth)
 
 
 class Asked(NamedTuple):
-    """A row of `keyed_requests`."""
+    """A row of `kept_rows`."""
 
     unit_id: int
-    request_id: str
+    request_id: str | None
 
 
 class Id(NamedTuple):
@@ -203,7 +203,8 @@ class Id(NamedTuple):
 
 def test_requests_of_two_units_with_one_id_have_two_numbers() -> None:
     asked = [Asked(2, "b"), Asked(1, "b"), Asked(1, "a"), Asked(3, "10"), Asked(4, "9")]
-    rows = answer("offline/request_numbers", keyed_requests=asked).by_key("unit_id request_id")
+    asked += [Asked(1, "b"), Asked(1, None)]
+    rows = answer("offline/request_numbers", kept_rows=asked).by_key("unit_id request_id")
     order = [(3, "10"), (4, "9"), (1, "a"), (1, "b"), (2, "b")]
     assert rows == {key: {"number": number} for number, key in enumerate(order, 1)}
 

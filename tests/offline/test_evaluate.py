@@ -179,3 +179,24 @@ def test_fcp_counts_pairs_of_every_two_levels_of_relevance() -> None:
     for grades, value in (([2, 1, 0], 1.0), ([1, 2, 2], 0.0), ([0, 1, 0], 0.5), ([0, -1, -1], 1.0)):
         log = pd.DataFrame({**rows, "grade": grades})
         assert abeval.evaluate_log(log, ["score"], metrics=["fcp"]).values() == {"fcp": value}
+
+
+def test_judgements_without_an_id_are_counted_beside_those_that_repeat() -> None:
+    rows = [("a", "x", 1, 1), ("a", "x", 1, 2), ("a", None, 1, 1), (None, "x", 1, 1)]
+    rows.append(("b", "x", None, 1))
+    truth = pd.DataFrame(rows, columns=["request_id", "item_id", "unit_id", "grade"])
+    truth["unit_id"] = truth["unit_id"].astype("Int64")
+    run = pd.DataFrame({"request_id": ["a"], "item_id": ["x"], "score": [0.5]})
+    counts = dict(abeval.evaluate(run, truth, metrics=["mrr@2"]).result.accounting)
+    assert counts["truth_duplicates"] == 1
+    assert counts["rows_without_request_or_item"] == 2
+    assert counts["rows_without_unit"] == 1
+
+
+def test_a_request_that_units_share_belongs_to_the_first_of_them() -> None:
+    columns = ["request_id", "item_id", "unit_id"]
+    truth = pd.DataFrame([(1, "x", 8), (1, "y", 7), (2, "x", 7)], columns=columns)
+    run = pd.DataFrame({"request_id": [1, 2], "item_id": ["y", "x"], "score": [0.5, 0.5]})
+    found = abeval.evaluate(run, truth, metrics=["recall@2"])
+    assert found.values() == {"recall@2": 0.75}
+    assert found.per_unit["model"]["recall@2"].to_dict() == {7: 0.75}

@@ -430,7 +430,7 @@ def test_the_command_says_why_a_value_is_missing_and_takes_policies():
         ({"compat": "tresc"}, "trec"),
         ({"metrics": ["ndcg@10"]}, "has several definitions"),
         ({"kept_negatives": 0}, "kept_negatives"),
-        ({"threshold": float("nan")}, "not a finite number"),
+        ({"threshold": float("nan")}, "threshold nan: use a number"),
         ({"bins": 0}, "bins 0: use a number from 1"),
         ({"curve": 5, "metrics": ["auc"]}, "no curve"),
     ],

@@ -228,7 +228,7 @@ def test_an_item_is_as_similar_as_the_clicked_item_that_is_nearest_to_it() -> No
         known = [cosine(row.item_id, item) for item in clicked if {item, row.item_id} <= {*VECTORS}]
         if known:
             expected[row.unit_id, row.item_id] = {"similarity": max(0.0, *known)}
-    tables: Relations = {"shown_items": shown, "item_dimensions": dimensions()}
+    tables: Relations = {"shown_items": shown, "vectors": dimensions()}
     assert answer("offline/similar_items", **tables).by_key("unit_id item_id") == near(expected)
 
 

@@ -215,7 +215,7 @@ def test_ndcg_with_ties_is_its_mean_over_every_order_of_equal_scores() -> None:
             expected[own[0].request_id, k] = {"unit_id": "u", "v_ndcg_lin_ties": value}
     totals = accumulate((1 / math.log2(1 + i) for i in range(1, 8)), initial=0.0)
     rows = answer(
-        "offline/tied_ndcg",
+        "offline/tied_values",
         model_items=[item for own in lists for item in own],
         ranked_items="select * from model_items",
         cutoffs=[cutoff(k) for k in (1, 3, 7)],

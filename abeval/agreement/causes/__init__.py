@@ -8,36 +8,11 @@ from abeval.agreement.case import CauseCheck
 from abeval.agreement.causes import days, facts, serving, shares, strata
 from abeval.packaged import load_toml_next_to
 
-_TABLE = load_toml_next_to(__file__, "causes.toml")
+_NAMES = {name: x for m in (days, facts, serving, shares, strata) for name, x in vars(m).items()}
+"""What the modules define, by name: a cause is checked by `check_` and its name."""
 
-_FUNCTIONS = (
-    strata.check_position,
-    facts.check_calibration,
-    shares.check_support,
-    facts.check_backtest,
-    facts.check_eligibility,
-    days.check_reversal,
-    days.check_promotion,
-    days.check_novelty,
-    facts.check_window,
-    facts.check_split,
-    facts.check_trust,
-    serving.check_leakage,
-    strata.check_overlap,
-    strata.check_overfitting,
-    serving.check_served_score,
-    serving.check_half_precision,
-    serving.check_serving,
-    serving.check_stale_model,
-    shares.check_cannibalised,
-    shares.check_reordered,
-    shares.check_candidates,
-    shares.check_labels,
-    shares.check_training_policy,
-)
 CAUSES = tuple(
-    CauseCheck(name, function, **_TABLE[name])
-    for function in _FUNCTIONS
-    for name in (function.__name__.removeprefix("check_"),)
+    CauseCheck(name, _NAMES[f"check_{name}"], **entry)
+    for name, entry in load_toml_next_to(__file__, "causes.toml").items()
 )
 """In the order of their rows in `docs/agreement.md`; the result orders them by what they say."""

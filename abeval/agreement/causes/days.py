@@ -17,7 +17,7 @@ _MANY = 1e9
 
 
 class Part(NamedTuple):
-    """The effect on one day or in one cell, turned so that more is better."""
+    """The effect on one day or in one cell."""
 
     name: str
     lift: Estimate
@@ -32,15 +32,14 @@ def check_novelty(case: CauseContext, share: float, least_days: int) -> Finding 
     change = _change(days, overall.value)
     # The line meets the mean of all days in their middle, so half of the change lies after it.
     last = overall.value + change.value / 2
-    moved, mean = (_restore_sign(case, estimate) for estimate in (change, overall))
     return Finding(
         # Of a mean near zero, every slope would be a large share.
         exceeds=abs(change.value) >= share * max(abs(overall.value), abs(last)),
-        message=f"Novelty: from first to last day the effect changes by {moved.value:+.1%}; "
-        f"over all days it is {mean.value:+.1%}.",
+        message=f"Novelty: from first to last day the effect changes by {change.value:+.1%}; "
+        f"over all days it is {overall.value:+.1%}.",
         evidence=(
-            case.number("change of the lift from first to last day", moved),
-            case.number("lift over all days", mean),
+            case.number("change of the lift from first to last day", change),
+            case.number("lift over all days", overall),
         ),
         p_value=clusters.compute_p_value(change),
         accounts_for=case.closed_online(overall.value, last),
@@ -65,18 +64,15 @@ def check_promotion(case: CauseContext, share: float) -> Finding | Unchecked | N
     moved = abs(overall.value - outside.value)
     # The whole is a mean of days by precision: those of events move it by their part.
     part = 1 - overall.variance / outside.variance
-    there, elsewhere, apart = (
-        _restore_sign(case, estimate) for estimate in (during, outside, change)
-    )
     names = ", ".join(dict.fromkeys(event.name for event in events))
     return Finding(
         exceeds=moved >= share * max(abs(overall.value), abs(outside.value)),
-        message=f"Promotion: the effect is {there.value:+.1%} during {names} and "
-        f"{elsewhere.value:+.1%} on the other days.",
+        message=f"Promotion: the effect is {during.value:+.1%} during {names} and "
+        f"{outside.value:+.1%} on the other days.",
         evidence=(
-            case.number("lift on days of events", there),
-            case.number("lift on other days", elsewhere),
-            case.number("difference of the two", apart),
+            case.number("lift on days of events", during),
+            case.number("lift on other days", outside),
+            case.number("difference of the two", change),
         ),
         p_value=clusters.compute_p_value(change),
         accounts_for=case.closed_online(overall.value, outside.value),
@@ -103,49 +99,46 @@ def check_reversal(case: CauseContext, share: float) -> Finding | Unchecked | No
         lift = None if cell.reason == "too_few_units" else _lift(case, cell)
         if lift is not None and lift.variance > 0:
             cells_by_name.setdefault(name, []).append(Part(cell.cell, lift))
-    extremes_by_name = [
-        _find_extreme_cells(name, cells) for name, cells in cells_by_name.items() if len(cells) > 1
+    extremes = [
+        (*_find_extreme_cells(case.sign, cells), name)
+        for name, cells in cells_by_name.items()
+        if len(cells) > 1
     ]
-    if not extremes_by_name and cells:
+    if not extremes and cells:
         message = "Reversal: no segment or cut has two cells with an effect"
         return Unchecked(message, ("more units in each cell",))
-    if not extremes_by_name:
+    if not extremes:
         return None
     # With one cell surely of one sign, each of the others could be of the other by chance.
     tests = sum(len(cells) - 1 for cells in cells_by_name.values())
-    name, low, high, p = min(extremes_by_name, key=lambda extremes: extremes[3])
+    p, worst, best, name = min(extremes, key=lambda found: found[0])
     overall = 0.0 if case.online is None or case.online.lift is None else case.online.lift
-    kept = high if case.offline_sign > 0 else low
-    best, worst = (_restore_sign(case, cell.lift) for cell in (high, low))
-    opposite = low.lift.value < 0 < high.lift.value
+    kept = best if case.offline_sign > 0 else worst
+    opposite = case.sign * worst.lift.value < 0 < case.sign * best.lift.value
+    smaller = min(abs(worst.lift.value), abs(best.lift.value))
     return Finding(
-        exceeds=opposite and min(-low.lift.value, high.lift.value) >= share * abs(overall),
-        message=f"Reversal: by {name} the effect is {best.value:+.1%} in {high.name} and "
-        f"{worst.value:+.1%} in {low.name}.",
-        evidence=(
-            case.number("lift", best, f"{name} {high.name}"),
-            case.number("lift", worst, f"{name} {low.name}"),
+        exceeds=opposite and smaller >= share * abs(overall),
+        message=f"Reversal: by {name} the effect is {best.lift.value:+.1%} in {best.name} and "
+        f"{worst.lift.value:+.1%} in {worst.name}.",
+        evidence=tuple(
+            case.number("lift", cell.lift, f"{name} {cell.name}") for cell in (best, worst)
         ),
         p_value=min(1.0, p * tests),
-        accounts_for=case.closed_online(case.sign * overall, kept.lift.value),
+        accounts_for=case.closed_online(overall, kept.lift.value),
     )
 
 
-def _find_extreme_cells(name: str, cells: Sequence[Part]) -> tuple[str, Part, Part, float]:
-    """Return the surest worse cell, the surest better one, and their p-value."""
+def _find_extreme_cells(sign: int, cells: Sequence[Part]) -> tuple[float, Part, Part]:
+    """Return the surest worse cell and the surest better one, after their p-value."""
 
     def z(cell: Part) -> float:
-        return float(cell.lift.value / cell.lift.variance**0.5)
+        return float(sign * cell.lift.value / cell.lift.variance**0.5)
 
-    low, high = min(cells, key=z), max(cells, key=z)
-    opposite = low.lift.value < 0 < high.lift.value
+    worst, best = min(cells, key=z), max(cells, key=z)
+    if not z(worst) < 0 < z(best):
+        return 1.0, worst, best
     # Both cells have to differ from zero, so the larger p-value counts.
-    p = (
-        max(clusters.compute_p_value(low.lift), clusters.compute_p_value(high.lift))
-        if opposite
-        else 1.0
-    )
-    return name, low, high, p
+    return max(clusters.compute_p_value(cell.lift) for cell in (worst, best)), worst, best
 
 
 def _lift(case: CauseContext, row: SliceRow | CutRow) -> Estimate | None:
@@ -159,12 +152,7 @@ def _lift(case: CauseContext, row: SliceRow | CutRow) -> Estimate | None:
     if row.lift is None or row.lift_low is None or row.lift_high is None:
         return None
     se = (row.lift_high - row.lift_low) / 2 / two_sided_quantile(case.alpha)
-    return Estimate(case.sign * row.lift, se * se, row.units, _MANY)
-
-
-def _restore_sign(case: CauseContext, lift: Estimate) -> Estimate:
-    """Return a lift that was turned with the sign that it was measured with."""
-    return lift._replace(value=case.sign * lift.value)
+    return Estimate(row.lift, se * se, row.units, _MANY)
 
 
 def _list_whole_days(case: CauseContext) -> Iterator[Part]:

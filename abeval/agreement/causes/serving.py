@@ -1,20 +1,18 @@
 """Check causes that show in rows that were not served as meant.
 
-Each can show in several ways, its *routes*: it is there if one exceeds its limit.
+Each can show in several ways, its *symptoms*, each a finding: it is there if one exceeds its limit.
 """
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import pandas as pd
 
-from abeval.agreement.case import CauseContext, Finding
+from abeval.agreement.case import CauseContext, Finding, find_above
 from abeval.agreement.clusters import (
     Shares,
     compare_shares,
     compute_p_above,
-    estimate_single_auc,
     estimate_strata,
     share,
 )
@@ -36,38 +34,25 @@ Values = Mapping[str, float]
 """Column of `queries/agreement/served_values` → its value on one side."""
 
 
-class Symptom(NamedTuple):
-    """Hold one way in which a cause can show, with its one-sided test."""
-
-    exceeds: bool
-    p_value: float
-    text: str
-    evidence: tuple[Evidence, ...]
-
-
-def _make_symptom(number: Estimate, limit: float, text: str, *evidence: Evidence) -> Symptom:
-    """Return the route of a number that exceeds its limit if it is above it."""
-    return Symptom(number.value > limit, compute_p_above(number, limit), text, evidence)
-
-
 def _combine_symptoms(
     title: str,
-    routes: Sequence[Symptom],
+    symptoms: Sequence[Finding],
     closed: float | None,
     also: Iterable[Evidence] = (),
     otherwise: int = 1,
 ) -> Finding | None:
-    """Join the routes that exceed their limits, else the first ones."""
-    if not routes:
+    """Join the symptoms that exceed their limits, else the first ones."""
+    if not symptoms:
         return None
-    seen = [route for route in routes if route.exceeds]
-    smallest = min(route.p_value for route in seen or routes)
+    seen = [symptom for symptom in symptoms if symptom.exceeds]
+    smallest = min(symptom.p_value or 0.0 for symptom in seen or symptoms)
+    texts = (symptom.message for symptom in seen or symptoms[:otherwise])
     return Finding(
         exceeds=bool(seen),
-        message=f"{title}: {'; '.join(route.text for route in seen or routes[:otherwise])}.",
-        evidence=(*(number for route in routes for number in route.evidence), *also),
-        # Bonferroni over all routes, because each could have exceeded its limit by chance.
-        p_value=min(1.0, smallest * len(routes)),
+        message=f"{title}: {'; '.join(texts)}.",
+        evidence=(*(number for symptom in symptoms for number in symptom.evidence), *also),
+        # Bonferroni over all symptoms, because each could have exceeded its limit by chance.
+        p_value=min(1.0, smallest * len(symptoms)),
         accounts_for=closed,
     )
 
@@ -105,19 +90,19 @@ def check_serving(case: CauseContext, more: float, slower: float) -> Finding | N
 
     Faults are timeouts, fallbacks and empty answers.
     """
-    rows = case.rows("serving")
-    routes = [*_test_faults(case, rows, more, slower)]
-    return _combine_symptoms("Serving", routes, _close_by_healthy_rows(case, rows))
+    rows = case.rows("served_sums")
+    symptoms = [*_test_faults(case, rows, more, slower)]
+    return _combine_symptoms("Serving", symptoms, _close_by_healthy_rows(case, rows))
 
 
 def _test_faults(
     case: CauseContext, rows: pd.DataFrame, more: float, slower: float
-) -> Iterator[Symptom]:
+) -> Iterator[Finding]:
     for flag, words in _FLAGS.items():
         if fault_shares := compare_shares(rows, flag, f"{flag}_known"):
             text = f"{_describe_shares(fault_shares)} have {words}"
             numbers = case.sides(f"rows with {flag}", fault_shares.control, fault_shares.variant)
-            yield _make_symptom(fault_shares.more, more, text, *numbers)
+            yield find_above(fault_shares.more, more, text, *numbers)
     mean = compare_shares(rows, "latency_thousandths", "latency_known")
     if mean is not None and mean.control.value > 0:
         before, after = mean.control.value, mean.variant.value
@@ -128,7 +113,7 @@ def _test_faults(
         longer = Estimate(after / before - 1, variance, units, mean.variant.df)
         text = f"the latency of the variant differs from control's by {longer.value:+.0%}"
         number = case.number("latency against control's", longer, case.variant)
-        yield _make_symptom(longer, slower, text, number)
+        yield find_above(longer, slower, text, number)
 
 
 def _close_by_healthy_rows(case: CauseContext, rows: pd.DataFrame) -> float | None:
@@ -144,26 +129,26 @@ def _close_by_healthy_rows(case: CauseContext, rows: pd.DataFrame) -> float | No
 
 def check_stale_model(case: CauseContext, older_hours: float, flagged: float) -> Finding | None:
     """Compare the age of the models that served, and the shares of stale rows."""
-    rows = case.rows("versions")
-    routes = [*_test_model_age(case, rows, older_hours, flagged)]
+    rows = case.rows("served_sums")
+    symptoms = [*_test_model_age(case, rows, older_hours, flagged)]
     return _combine_symptoms(
-        "Stale model", routes, _close_by_serving(case, "old"), _count_model_versions(case, rows)
+        "Stale model", symptoms, _close_by_serving(case, "old"), _count_model_versions(case, rows)
     )
 
 
 def _test_model_age(
     case: CauseContext, rows: pd.DataFrame, older_hours: float, flagged: float
-) -> Iterator[Symptom]:
-    ages = rows.assign(hours=rows["age_ms"].fillna(0.0).astype(float) / _HOUR_MS)
+) -> Iterator[Finding]:
+    ages = rows.assign(hours=rows["age_ms"].astype(float) / _HOUR_MS)
     if hours := compare_shares(ages, "hours", "age_known"):
         is_older = "older" if hours.more.value >= 0 else "younger"
         text = f"the variant's model is {abs(hours.more.value):.0f} hours {is_older} than control's"
         numbers = case.sides("hours since training", hours.control, hours.variant)
-        yield _make_symptom(hours.more, older_hours, text, *numbers)
+        yield find_above(hours.more, older_hours, text, *numbers)
     if stale := compare_shares(rows, "stale", "stale_known"):
         text = f"{_describe_shares(stale)} are stale"
         number = case.number("stale rows", stale.more, "against control")
-        yield _make_symptom(stale.more, flagged, text, number)
+        yield find_above(stale.more, flagged, text, number)
 
 
 def _count_model_versions(case: CauseContext, rows: pd.DataFrame) -> Iterator[Evidence]:
@@ -178,29 +163,30 @@ def check_leakage(case: CauseContext, late: float, max_single_feature_auc: float
 
     These are the leaks of Kaufman et al. (2012): nobody knows them at the request.
     """
-    # An AUC that falls on the model's own lists is no route: choosing the top narrows the range of
+    # An AUC that falls on the model's own lists is none: choosing the top narrows the range of
     # the score.
-    routes = [*_find_leaks(case, late, max_single_feature_auc)]
+    symptoms = [*_find_leaks(case, late, max_single_feature_auc)]
     loss = _estimate_auc_loss(case, "late") or _estimate_auc_loss(case, "plain")
     closed = None if loss is None else case.closed_by_auc(loss.value)
-    return _combine_symptoms("Leakage", routes, closed, otherwise=len(routes))
+    return _combine_symptoms("Leakage", symptoms, closed, otherwise=len(symptoms))
 
 
 def _find_leaks(
     case: CauseContext, limit: float, max_single_feature_auc: float
-) -> Iterator[Symptom]:
+) -> Iterator[Finding]:
     """Count rows with a late feature, and find the feature that tells most.
 
     That is the feature that alone orders clicks best on control's traffic.
     """
-    rows = case.rows("late_features").assign(side="both")
-    if late := share(rows, "both", "late", "known"):
+    rows = case.rows("served_sums").assign(side="both")
+    if late := share(rows, "both", "late", "feature_known"):
         text = f"{late.value:.1%} of rows have a feature from after the request"
-        yield _make_symptom(late, limit, text, case.number("rows with a later feature", late))
-    rows, aucs = case.rows("single_pairs:features"), dict[str, Estimate]()
+        yield find_above(late, limit, text, case.number("rows with a later feature", late))
+    rows, aucs = case.rows("pairs:features"), dict[str, Estimate]()
     for name in sorted(set(rows["part"])):
-        if auc := estimate_single_auc(rows, case.control, name):
+        if both := estimate_strata(rows, case.control, name):
             # A feature that orders clicks the wrong way round tells as much.
+            auc = both.candidate
             aucs[name] = auc if auc.value >= 0.5 else auc._replace(value=1 - auc.value)
     if aucs:
         best = max(aucs, key=lambda name: aucs[name].value)
@@ -208,9 +194,8 @@ def _find_leaks(
         numbers = (
             case.number("AUC of a feature alone", auc, feature) for feature, auc in aucs.items()
         )
-        route = _make_symptom(aucs[best], max_single_feature_auc, text, *numbers)
         # Bonferroni over the features, because the best of many looks good by chance.
-        yield route._replace(p_value=min(1.0, route.p_value * len(aucs)))
+        yield find_above(aucs[best], max_single_feature_auc, text, *numbers, tests=len(aucs))
 
 
 def _find_served_values(case: CauseContext, side: str) -> Values | None:
@@ -284,7 +269,7 @@ def check_served_score(
     by position alone.
     """
     values = _find_served_values(case, "variant")
-    routes = [
+    symptoms = [
         *_test_mismatches(case, values, max_score_mismatch),
         *_test_missing_scores(case, unserved),
         *_test_default_score(values, default),
@@ -292,13 +277,13 @@ def check_served_score(
     lost = _estimate_auc_loss(case, "plain")
     losses = [] if lost is None else [case.number("AUC lost", _negate(lost))]
     also = (*_describe_sides(case), *losses)
-    finding = _combine_symptoms("Served scores", routes, _close_by_serving(case, "plain"), also)
+    finding = _combine_symptoms("Served scores", symptoms, _close_by_serving(case, "plain"), also)
     if finding is None or values is None or not is_clipped(values):
         return finding
     return finding._replace(remedy=_CLIPPED)
 
 
-def _test_mismatches(case: CauseContext, values: Values | None, limit: float) -> Iterator[Symptom]:
+def _test_mismatches(case: CauseContext, values: Values | None, limit: float) -> Iterator[Finding]:
     """Count rows that are apart; those that a position explains are not accused."""
     rows = case.rows("served_apart")
     plain = rows[rows["state"] == "plain"]
@@ -318,12 +303,12 @@ def _test_mismatches(case: CauseContext, values: Values | None, limit: float) ->
     number = case.number("rows with another score", apart, case.variant)
     # Rounding is a cause of its own, so its rows are shown, but not accused twice.
     if values is not None and is_rounded(values):
-        yield Symptom(False, 1.0, f"{text}, by rounding", (number,))
+        yield Finding(False, f"{text}, by rounding", (number,), p_value=1.0)
     else:
-        yield _make_symptom(accused, limit, text, number)
+        yield find_above(accused, limit, text, number)
 
 
-def _test_missing_scores(case: CauseContext, limit: float) -> Iterator[Symptom]:
+def _test_missing_scores(case: CauseContext, limit: float) -> Iterator[Finding]:
     """Count rows without a served score that did not fail, of all rows."""
     rows = case.rows("served_apart")
     # Failed requests have no score to serve, and are the cause `serving`.
@@ -331,10 +316,10 @@ def _test_missing_scores(case: CauseContext, limit: float) -> Iterator[Symptom]:
     if missing := compare_shares(unserved, "unserved", "impressions"):
         text = f"{_describe_shares(missing)} have no served score"
         number = case.number("rows without a served score", missing.more, "against control")
-        yield _make_symptom(missing.more, limit, text, number)
+        yield find_above(missing.more, limit, text, number)
 
 
-def _test_default_score(values: Values | None, limit: float) -> Iterator[Symptom]:
+def _test_default_score(values: Values | None, limit: float) -> Iterator[Finding]:
     """Find one value of many rows whose own scores differ, but for rounding and caps."""
     if values is None or is_rounded(values) or is_clipped(values) or values["compared"] == 0:
         return
@@ -344,7 +329,7 @@ def _test_default_score(values: Values | None, limit: float) -> Iterator[Symptom
     exceeds = most > limit and most > 2 * own_share
     text = f"{most:.1%} of the variant's rows have the same served score"
     number = Evidence("rows with the most frequent served score", most)
-    yield Symptom(exceeds, 0.0 if exceeds else 1.0, text, (number,))
+    yield Finding(exceeds, text, (number,), p_value=0.0 if exceeds else 1.0)
 
 
 def _describe_sides(case: CauseContext) -> Iterator[Evidence]:

@@ -1,8 +1,8 @@
 """Causes that show in AUC within strata: positions, rows that were learned."""
 
 from abeval.agreement import clusters
-from abeval.agreement.case import CauseContext, Finding
-from abeval.agreement.clusters import compute_p_above, estimate_single_auc, estimate_strata, share
+from abeval.agreement.case import CauseContext, Finding, find_above
+from abeval.agreement.clusters import estimate_strata, share
 from abeval.results.agreement import Evidence
 
 
@@ -47,46 +47,41 @@ def _estimate_coec(case: CauseContext) -> tuple[Evidence, ...]:
 
 def check_overlap(case: CauseContext, limit: float) -> Finding | None:
     """Compare the models with and without control's rows in the training data."""
-    seen = share(case.rows("learned"), "control", "learned", "impressions")
+    seen = share(case.rows("served_sums"), "control", "learned", "impressions")
     if seen is None:
         return None
     pairs = case.rows("pairs:learned")
     parts = {part: estimate_strata(pairs, case.control, part) for part in ("learned", "new")}
     pair, new = case.pair("auc", case.control), parts["new"]
-    before = None if pair is None else pair.difference
-    return Finding(
-        exceeds=seen.value > limit,
-        message=f"Overlap: {seen.value:.1%} of control's rows are in the training data.",
-        evidence=(
-            case.number("control's rows in the training data", seen, case.control),
-            *(
-                case.number(f"AUC difference on {name} rows", part.difference, case.control)
-                for name, part in parts.items()
-                if part is not None
-            ),
+    found = find_above(
+        seen,
+        limit,
+        f"Overlap: {seen.value:.1%} of control's rows are in the training data.",
+        case.number("control's rows in the training data", seen, case.control),
+        *(
+            case.number(f"AUC difference on {name} rows", part.difference, case.control)
+            for name, part in parts.items()
+            if part is not None
         ),
-        p_value=compute_p_above(seen, limit),
-        accounts_for=None
-        if before is None or new is None
-        else case.closed_offline(before, new.difference.value),
     )
+    if pair is None or pair.difference is None or new is None:
+        return found
+    return found._replace(accounts_for=case.closed_offline(pair.difference, new.difference.value))
 
 
 def check_overfitting(case: CauseContext, limit: float) -> Finding | None:
     """Compare AUC on the training data with that on control's other rows."""
-    train = estimate_single_auc(case.rows("single_pairs:training"), "training", "training")
+    train = estimate_strata(case.rows("pairs:training"), "training", "training")
     test = estimate_strata(case.rows("pairs:learned"), case.control, "new")
     if train is None or test is None:
         return None
-    fall = clusters.estimate_difference(test.candidate, train)
-    return Finding(
-        exceeds=fall.value > limit,
-        message=f"Overfitting: the candidate's AUC is {train.value:.3f} on its training "
+    fall = clusters.estimate_difference(test.candidate, train.candidate)
+    return find_above(
+        fall,
+        limit,
+        f"Overfitting: the candidate's AUC is {train.candidate.value:.3f} on its training "
         f"data and {test.candidate.value:.3f} on control's rows that are not in them.",
-        evidence=(
-            case.number("AUC on the training data", train),
-            case.number("AUC on new rows", test.candidate, case.control),
-            case.number("fall", fall),
-        ),
-        p_value=compute_p_above(fall, limit),
+        case.number("AUC on the training data", train.candidate),
+        case.number("AUC on new rows", test.candidate, case.control),
+        case.number("fall", fall),
     )
