@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import date, timedelta
 from functools import partial
+from typing import Literal
 
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import find_meant_variant, list_arms, write_join_line
@@ -52,118 +53,100 @@ def _count_period_rows(analysis: Analysis) -> int:
     return sum(c.rows for c in counts if c.log == log and c.reason not in other_days)
 
 
-def report_rows_set_aside(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
+def _report_rows_set_aside(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
     """Report the share of rows set aside for one reason."""
     log = analysis.experiment.logs.rows_name if log_key == "LOG" else log_key
+    name = f"{log}_duplicate" if reason == "duplicate" else f"{log}_set_aside"
+    if reason == "duplicate" and "duplicates" not in analysis.aggregates.facts:
+        why, remedy = _explain_unknown_duplicates(analysis.experiment)
+        return skip_check(f"duplicates were not looked for: {why}", name, remedy)
     finding = _set_aside(analysis, log, reason, what.format("rows" if log == "units" else log))
-    options = analysis.experiment.trust
-    return finding._replace(
-        name=f"{log}_duplicate" if reason == "duplicate" else f"{log}_set_aside",
-        limits=Limits(options.rows_warn, options.rows_fail),
+    unknown = analysis.aggregates.facts.get("unidentified", 0) if reason == "duplicate" else 0
+    also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
+    return finding._replace(name=name, calm=finding.calm + also * (unknown > 0))
+
+
+def _explain_unknown_duplicates(experiment: Experiment) -> tuple[str, str]:
+    """Say why duplicates were not looked for, and what to do."""
+    if experiment.cleaning.duplicates == "unchecked":
+        return 'cleaning.duplicates is "unchecked"', 'make it "drop"'
+    if experiment.is_unit_table:
+        return "rows have no id, so equal rows may be different people", ""
+    return "rows have no id, or no time to the second, that tells equal ones apart", ""
+
+
+def _declare_set_aside(
+    reason: str,
+    what: str,
+    *,
+    remedy: str,
+    log: str = "LOG",
+    of: Literal["log", "units", "both"] = "log",
+) -> TrustCheck:
+    """Declare the check of a log's rows that are set aside for one reason."""
+    return TrustCheck(
+        f"{log}_{reason}",
+        partial(_report_rows_set_aside, log_key=log, reason=reason, what=what),
+        check="" if reason == "duplicate" else f"{log}_set_aside",
+        of=of,
+        limits=("rows_warn", "rows_fail"),
+        columns=CLICK_COLUMNS if log == "clicks" else (),
         reason="if they differ between variants, so many rows can hide or make an effect of the "
         "size that most experiments look for",
+        remedy=remedy,
     )
 
 
-def report_duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
-    """Report the share of duplicate rows, if duplicates were checked."""
-    if "duplicates" in analysis.aggregates.facts:
-        finding = report_rows_set_aside(analysis, log_key, reason, what)
-        unknown = analysis.aggregates.facts.get("unidentified", 0)
-        also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
-        return finding._replace(calm=f"{finding.calm}{also}") if unknown else finding
-    why, remedy = "rows have no id, so equal rows may be different people", ""
-    if not analysis.experiment.is_unit_table:
-        why = "rows have no id, or no time to the second, that tells equal ones apart"
-    if analysis.experiment.cleaning.duplicates == "unchecked":
-        why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
-    name = f"{analysis.experiment.logs.rows_name}_duplicate"
-    return skip_check(f"duplicates were not looked for: {why}", name, remedy)
-
-
 SET_ASIDE = (
-    TrustCheck(
-        "LOG_duplicate",
+    _declare_set_aside(
+        "duplicate",
+        "duplicate {}",
         of="both",
         remedy="look for rows sent or loaded twice; [cleaning] duplicate_key says what is equal",
-        find=partial(report_duplicates, log_key="LOG", reason="duplicate", what="duplicate {}"),
     ),
-    TrustCheck(
-        "LOG_null_unit",
-        check="LOG_set_aside",
+    _declare_set_aside(
+        "null_unit",
+        "{} without a unit",
         of="both",
         remedy="look for people who are not signed in, and at the join that adds the id",
-        find=partial(
-            report_rows_set_aside, log_key="LOG", reason="null_unit", what="{} without a unit"
-        ),
     ),
-    TrustCheck(
-        "LOG_null_time",
-        check="LOG_set_aside",
+    _declare_set_aside(
+        "null_time",
+        "{} without a time",
         remedy="look at the format of the times (`ts_format`) and at clients that send none",
-        find=partial(
-            report_rows_set_aside, log_key="LOG", reason="null_time", what="{} without a time"
-        ),
     ),
-    TrustCheck(
-        "LOG_null_variant",
-        check="LOG_set_aside",
+    _declare_set_aside(
+        "null_variant",
+        "{} without a variant",
         of="both",
         remedy="look for events logged before the assignment, or by services that lack it",
-        find=partial(
-            report_rows_set_aside, log_key="LOG", reason="null_variant", what="{} without a variant"
-        ),
     ),
-    TrustCheck(
-        "LOG_repeated_unit",
-        check="LOG_set_aside",
+    _declare_set_aside(
+        "repeated_unit",
+        "rows of units that have several",
         of="units",
         remedy="make one row of each unit, or analyse the rows as a log of impressions",
-        find=partial(
-            report_rows_set_aside,
-            log_key="LOG",
-            reason="repeated_unit",
-            what="rows of units that have several",
-        ),
     ),
-    TrustCheck(
-        "clicks_no_impression",
-        check="clicks_set_aside",
-        columns=CLICK_COLUMNS,
+    _declare_set_aside(
+        "no_impression",
+        "{} without their impression",
+        log="clicks",
         remedy=(
             "check for lost impressions, and whether the join key is right; clicks written to the "
             "minute or the day need an id of their impression"
         ),
-        find=partial(
-            report_rows_set_aside,
-            log_key="clicks",
-            reason="no_impression",
-            what="{} without their impression",
-        ),
     ),
-    TrustCheck(
-        "clicks_late",
-        check="clicks_set_aside",
-        columns=CLICK_COLUMNS,
+    _declare_set_aside(
+        "late",
+        "{} later than the attribution window",
+        log="clicks",
         remedy="look at the clocks and at the attribution window ([logs.clicks])",
-        find=partial(
-            report_rows_set_aside,
-            log_key="clicks",
-            reason="late",
-            what="{} later than the attribution window",
-        ),
     ),
-    TrustCheck(
-        "clicks_ambiguous_impression",
-        check="clicks_set_aside",
-        columns=CLICK_COLUMNS,
+    _declare_set_aside(
+        "ambiguous_impression",
+        "{} that fit several impressions",
+        log="clicks",
         remedy="give clicks the id of their impression",
-        find=partial(
-            report_rows_set_aside,
-            log_key="clicks",
-            reason="ambiguous_impression",
-            what="{} that fit several impressions",
-        ),
     ),
 )
 """Rows set aside, by log and reason; `LOG` stands for the log of the rows."""
