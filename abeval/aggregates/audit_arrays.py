@@ -33,7 +33,6 @@ PLACE = "position of the list"
 
 _AT_ONCE_MS = 10_000
 _FEWEST_ITEMS = 3
-_AROUND = 7
 _SUMS_AT_ONCE = 2**17
 _LARGEST_CELLS = 50
 _ALIKE, _MOSTLY = 0.2, 0.6
@@ -57,22 +56,43 @@ class AuditedUnits(NamedTuple):
     segments: Mapping[str, Labels]
     variants: Sequence[str]
 
-    def sum_groups(
+    def sum_cells(
         self,
         unit: NDArray[np.integer],
-        weight: _Counts | None,
-        cell: Integers | None = None,
-        cells: int = 1,
-    ) -> Integers:
-        """Sum rows by cell, variant and group, shape (cells, variants, groups).
+        weight: NDArray[np.integer],
+        place: Integers,
+        places: int,
+        labels: Labels | None = None,
+        most: int = 1,
+    ) -> Iterator[tuple[int, str, Integers]]:
+        """Sum rows by place (a day, an hour), in the largest cells of a segment.
 
-        `unit` and `cell` are those of each row; without `weight` rows are counted.
+        Units are compared within the split period in which they entered: yields its number, the
+        value of the segment (empty for all units), and sums of shape (places, variants, groups).
         """
-        shape = (cells, len(self.variants), CLUSTERS)
-        code = self.variant_group[unit]
-        if cell is not None:
-            code += cell * (shape[1] * CLUSTERS)
-        return np.bincount(code, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
+        code, names = np.zeros(self.number.size, np.int64), [""]
+        if labels is not None:
+            sizes = np.bincount(labels.code, minlength=len(labels.names))
+            largest = np.argsort(-sizes, kind="stable")[:most]
+            names = [labels.names[number] for number in largest.tolist()]
+            rank = np.full(len(labels.names), len(names))
+            rank[largest] = np.arange(largest.size)
+            code = rank[labels.code]
+        periods = self.count_split_periods()
+        cells = [(period, name) for name in names for period in range(periods)]
+        shape = (len(cells) + 1, len(self.variants), CLUSTERS, places)
+        # Units of smaller cells are in one more. One sum of all rows, whatever divides them.
+        cell = np.minimum(code * periods + self.split_period, len(cells))
+        group = cell * (shape[1] * CLUSTERS) + self.variant_group
+        sums = np.bincount(group[unit] * places + place, weight, int(np.prod(shape)))
+        for (period, name), of_cell in zip(
+            cells, sums.astype(np.int64).reshape(shape), strict=False
+        ):
+            yield period, name, np.moveaxis(of_cell, 2, 0)
+
+    def count_split_periods(self) -> int:
+        """Count the split periods in which units entered."""
+        return int(self.split_period.max(initial=0)) + 1
 
     def rows(
         self, audit: str, cells: Sequence[str], y: Integers, x: Integers
@@ -82,12 +102,16 @@ class AuditedUnits(NamedTuple):
         `y` has shape (cells, variants, groups); `x` may be of a shape that broadcasts to it.
         """
         x = np.broadcast_to(x, y.shape)
-        terms = (y > 0, (x != 0) | (y != 0), y, x, y * y, y * x, x * x)
-        sums = [part.sum(axis=2).tolist() for part in terms]
-        for cell, *of_cell in zip(cells, *sums, strict=True):
-            for variant, active, *row in zip(self.variants, *of_cell, strict=True):
-                if row[0]:
-                    yield AuditSums(audit, cell, variant, active, Sums(*row))
+        # A long log has thousands of hours: their products are made in blocks that fit into memory.
+        at_once = max(1, _SUMS_AT_ONCE // (len(self.variants) * CLUSTERS))
+        for block in (slice(start, start + at_once) for start in range(0, len(cells), at_once)):
+            v, w = y[block], x[block]
+            terms = (v > 0, (w != 0) | (v != 0), v, w, v * v, v * w, w * w)
+            sums = [part.sum(axis=2).tolist() for part in terms]
+            for cell, *of_cell in zip(cells[block], *sums, strict=True):
+                for variant, active, *row in zip(self.variants, *of_cell, strict=True):
+                    if row[0]:
+                        yield AuditSums(audit, cell, variant, active, Sums(*row))
 
     def sums(self, unit: NDArray[np.integer], weight: _Counts | None) -> Integers:
         """Sum rows by unit; without `weight`, count them."""
@@ -165,65 +189,27 @@ class HourlyRows(NamedTuple):
     clicks: Integers
 
 
-def count_hour_rows(
-    units: AuditedUnits, hours: HourlyRows, impressions: Integers
-) -> Iterator[AuditSums]:
-    """Count rows by local hour, by hour of the day, and by day.
+def count_hour_rows(units: AuditedUnits, hours: HourlyRows) -> Iterator[AuditSums]:
+    """Count rows by local hour, and by hour of the day.
 
     Hours of the day are also counted by segment. Where the split changed, hours are counted by the
-    split period in which units entered, too. `impressions` are all of them by variant and group,
-    shape (1, variants, groups).
+    split period in which units entered, too.
     """
     timed = find_rows(hours.hour != NONE)
-    unit, code, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
-    days, day = np.unique(hours.distinct_hours // 24, return_inverse=True)
-    split_periods = range(int(units.split_period.max(initial=0)) + 1)
-    of_days = np.zeros((days.size, *impressions.shape[1:]), np.int64)
-    of_clock = np.zeros((len(split_periods), 24, *impressions.shape[1:]), np.int64)
-    # A long log has thousands of hours: their sums are made in blocks that fit into memory.
-    at_once = max(1, _SUMS_AT_ONCE // impressions.size)
-    for start in range(0, hours.distinct_hours.size, at_once):
-        part = slice(start, start + at_once)
-        chosen = find_rows((code >= start) & (code < start + at_once))
-        names = [str(hour) for hour in hours.distinct_hours[part]]
-        entered = units.split_period[unit[chosen]]
-        y = np.zeros((len(names), *impressions.shape[1:]), np.int64)
-        for number in split_periods:
-            hour_sums = units.sum_groups(
-                unit[chosen], rows[chosen] * (entered == number), code[chosen] - start, len(names)
-            )
-            np.add.at(of_clock[number], hours.distinct_hours[part] % 24, hour_sums)
-            y += hour_sums
-            if len(split_periods) > 1:
-                yield from units.rows(f"hour_of_stretch:{number}", names, hour_sums, hour_sums)
-        # Several hours are of one day, so plain indexing would lose sums.
-        np.add.at(of_days, day[part], y)
-        yield from units.rows("hour", names, y, impressions)
-    for number in split_periods:
-        yield from _count_daily_rhythm(units, "rhythm", str(number), of_clock[number])
-    for name, labels in units.segments.items():
-        yield from _count_segment_rhythms(
-            units, name, labels, (unit, (hours.distinct_hours % 24)[code], rows)
-        )
-    yield from _count_adjacent_days(
-        units, [str(date) for date in days.astype("datetime64[D]")], of_days
-    )
-
-
-def _count_segment_rhythms(
-    units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Integers, Integers, Integers]
-) -> Iterator[AuditSums]:
-    """Count hours of the day in each of the largest cells of a segment."""
-    unit, hour, weight = rows
-    code, entered = labels.code[unit], units.split_period[unit]
-    sizes = np.bincount(code, weight, len(labels.names))
-    for cell in np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS].tolist():
-        for number in range(int(units.split_period.max(initial=0)) + 1):
-            chosen = np.flatnonzero((code == cell) & (entered == number))
-            y = units.sum_groups(unit[chosen], weight[chosen], hour[chosen], 24)
-            yield from _count_daily_rhythm(
-                units, f"rhythm:{segment}", f"{number} {labels.names[cell]}", y
-            )
+    unit, hour, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
+    names = [str(hour) for hour in hours.distinct_hours]
+    of_periods = [y for *_, y in units.sum_cells(unit, rows, hour, len(names))]
+    for period, y in enumerate(of_periods if len(of_periods) > 1 else ()):
+        yield from units.rows(f"hour_of_stretch:{period}", names, y, y)
+    of_all = np.sum(of_periods, axis=0)
+    yield from units.rows("hour", names, of_all, of_all)
+    hour_of_day = (hours.distinct_hours % 24)[hour]
+    for name, labels in [("", None), *units.segments.items()]:
+        audit = f"rhythm:{name}" if name else "rhythm"
+        for period, value, y in units.sum_cells(
+            unit, rows, hour_of_day, 24, labels, _LARGEST_CELLS
+        ):
+            yield from _count_daily_rhythm(units, audit, f"{period} {value}", y)
 
 
 def _count_daily_rhythm(
@@ -236,21 +222,6 @@ def _count_daily_rhythm(
     sums = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
     names = [f"{part} {cell}" for part in (*range(24), "cos", "sin")]
     yield from units.rows(audit, names, sums, y.sum(axis=0))
-
-
-def _count_adjacent_days(
-    units: AuditedUnits, days: Sequence[str], y: Integers
-) -> Iterator[AuditSums]:
-    """Count rows of each day against those of the days before and after it."""
-    for number in range(1, len(days)):
-        sides = {
-            "before": range(max(number - _AROUND, 0), number),
-            "after": range(number + 1, min(number + 1 + _AROUND, len(days))),
-        }
-        for side, around in sides.items():
-            if around:
-                x = y[list(around)].sum(axis=0)
-                yield from units.rows(f"day_{side}", [days[number]], y[[number]], x)
 
 
 def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:

@@ -204,12 +204,9 @@ def audit_sums(run: Run, prepared: Prepared, metrics: Sequence[Metric] = ()) -> 
     run.step("audits")
     units, hours = _build_audited_units(run.experiment, prepared), _build_hourly_rows(prepared)
     daily = read_daily_rows(run, prepared, metrics)
-    impressions = units.sum_groups(hours.unit, hours.impressions)
-    is_any = (impressions > 0).astype(np.int64)
-    rows = [*units.rows("impressions", [""], impressions, is_any)]
+    rows = list[AuditSums]()
     if prepared.schema.has_time:
-        rows += audit_arrays.count_hour_rows(units, hours, impressions)
-        rows += count_breaks(units, daily)
+        rows += [*audit_arrays.count_hour_rows(units, hours), *count_breaks(units, daily)]
     shares = [
         *_audit_shares(run, prepared, units, hours),
         *count_outcome_units(units, {log: daily[log] for log in daily if log in prepared.covered}),

@@ -1,19 +1,18 @@
 """Count each log's rows around each day, to find where those of one variant break off."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates.aggregates import AuditSums, UnitShares
-from abeval.aggregates.audit_arrays import CLUSTERS, AuditedUnits
+from abeval.aggregates.audit_arrays import AuditedUnits
 from abeval.engines.sql import query
 from abeval.logs.prepare import Prepared, name_outcome_relation
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
-from abeval.logs.unit_arrays import NO_DAY, Integers, Labels, find_rows, unique_inverse
+from abeval.logs.unit_arrays import NO_DAY, Integers, find_rows, unique_inverse
 from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm
 
 AUDIT = "break:"
@@ -35,13 +34,6 @@ class DailyRows(NamedTuple):
     unit: NDArray[np.integer]
     day: NDArray[np.integer]
     rows: NDArray[np.integer]
-
-
-class _Cell(NamedTuple):
-    """A value of a segment (empty for all units) within a split period."""
-
-    split_period: int
-    value: str
 
 
 def read_daily_rows(
@@ -129,54 +121,50 @@ def count_breaks(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator
     """Count rows around each day, of all units and of the largest cells of each segment."""
     for log, daily in logs.items():
         days, day_index = unique_inverse(daily.day)
-        dates = days.astype("datetime64[D]").tolist() if days.size > 1 else []
+        dates = [str(day) for day in days.astype("datetime64[D]").tolist()]
         segments = {} if log.startswith(VALUES) else units.segments
-        for name, labels in [("", None), *segments.items()] if dates else ():
-            cells, group = _number_groups(units, labels)
-            # One sum of all rows, whatever they are divided by.
-            code = group[daily.unit] * days.size + day_index
-            size = (len(cells) + 1) * len(units.variants) * CLUSTERS * days.size
-            sums = np.bincount(code, daily.rows, size).astype(np.int64)
-            by_cell = sums.reshape(len(cells) + 1, len(units.variants), CLUSTERS, days.size)
+        for name, labels in [("", None), *segments.items()] if len(dates) > 1 else ():
             audit = f"{AUDIT}{log}:{name}" if name else f"{AUDIT}{log}"
-            for cell, y in zip(cells, np.moveaxis(by_cell, 3, 1), strict=False):
-                yield from _count_around(units, audit, cell, y, dates)
-
-
-def _number_groups(units: AuditedUnits, labels: Labels | None) -> tuple[list[_Cell], Integers]:
-    """Return the largest cells, by split period, and the number of each unit's cell and group.
-
-    Units are compared within the split period in which they entered. Those of other cells are in
-    one more.
-    """
-    code, names = np.zeros(units.number.size, np.int64), [""]
-    if labels is not None:
-        sizes = np.bincount(labels.code, minlength=len(labels.names))
-        largest = np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS]
-        names = [labels.names[number] for number in largest.tolist()]
-        rank = np.full(len(labels.names), len(names))
-        rank[largest] = np.arange(largest.size)
-        code = rank[labels.code]
-    periods = int(units.split_period.max(initial=0)) + 1
-    cells = [_Cell(period, name) for name in names for period in range(periods)]
-    cell = np.minimum(code * periods + units.split_period, len(cells))
-    return cells, cell * (len(units.variants) * CLUSTERS) + units.variant_group
+            for period, value, y in units.sum_cells(
+                daily.unit, daily.rows, day_index, len(dates), labels, _LARGEST_CELLS
+            ):
+                yield from _count_around(units, audit, (period, value), y, dates)
+                if audit == AUDIT + IMPRESSIONS and units.count_split_periods() == 1:
+                    yield from _count_adjacent_days(units, y, dates)
 
 
 def _count_around(
-    units: AuditedUnits, audit: str, cell: _Cell, y: Integers, dates: Sequence[date]
+    units: AuditedUnits, audit: str, cell: tuple[int, str], y: Integers, dates: Sequence[str]
 ) -> Iterator[AuditSums]:
     """Count the rows from each day on, of it alone or of a week, and with the week before.
 
     `y` are rows by day, variant and group. What is counted is named by the number of the split
     period, by the days that are looked at, by the first of them, and by the value of the segment.
     """
-    first, until = np.arange(1, len(dates)), np.concatenate([np.zeros_like(y[:1]), y.cumsum(0)])
-    before = until[first] - until[np.maximum(first - _WEEK, 0)]
+    period, value = cell
+    first = np.arange(1, len(dates))
+    before = _sum_days(y, first - _WEEK, first)
     for length in (1, _WEEK):
-        after = until[np.minimum(first + length, len(dates))] - until[first]
-        names = [f"{cell.split_period} {length} {day} {cell.value}" for day in dates[1:]]
+        after = _sum_days(y, first, first + length)
+        names = [f"{period} {length} {day} {value}" for day in dates[1:]]
         yield from units.rows(audit, names, after, before + after)
+
+
+def _count_adjacent_days(
+    units: AuditedUnits, y: Integers, dates: Sequence[str]
+) -> Iterator[AuditSums]:
+    """Count rows of each day against those of the weeks before and after it."""
+    day = np.arange(1, len(dates))
+    yield from units.rows("day_before", dates[1:], y[1:], _sum_days(y, day - _WEEK, day))
+    after = _sum_days(y, day + 1, day + 1 + _WEEK)
+    yield from units.rows("day_after", dates[1:-1], y[1:-1], after[:-1])
+
+
+def _sum_days(y: Integers, first: Integers, until: Integers) -> Integers:
+    """Sum the rows of some days of the log each time."""
+    sums: Integers = np.concatenate([np.zeros_like(y[:1]), y.cumsum(axis=0)])
+    of_days: Integers = sums[np.minimum(until, len(y))] - sums[np.maximum(first, 0)]
+    return of_days
 
 
 def count_outcome_units(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[UnitShares]:

@@ -49,6 +49,22 @@ def test_rows_of_a_day_and_of_a_week_are_counted_against_the_week_before():
     assert "clicks 0 1 1970-01-01  a" not in counted
 
 
+def test_a_day_stands_beside_the_seven_before_and_after_it():
+    unit, day = np.zeros(10, np.int64), np.arange(10)
+    shown = {"impressions": DailyRows(unit, day, 1 << day)}
+    adjacent = {
+        (row.audit, row.cell): (row.sums.y, row.sums.x)
+        for row in count_breaks(make_units([0, 0], [0, 0]), shown)
+        if row.audit.startswith("day_")
+    }
+    assert adjacent["day_before", "1970-01-09"] == (1 << 8, 0b11111110)
+    assert adjacent["day_after", "1970-01-09"] == (1 << 8, 1 << 9)
+    assert adjacent["day_after", "1970-01-02"] == (1 << 1, 0b111111100)
+    days = {audit: {cell for name, cell in adjacent if name == audit} for audit, _ in adjacent}
+    assert days["day_before"] - days["day_after"] == {"1970-01-10"}
+    assert "1970-01-01" not in days["day_before"]
+
+
 def test_units_are_counted_by_segment_and_by_the_split_period_in_which_they_entered():
     units = make_units([0, 0, 1, 1], [0, 0, 1, 1])
     counted = count(units, (0, 0, 3), (1, 1, 5), (2, 0, 7), (3, 1, 9))
