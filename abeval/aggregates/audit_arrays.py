@@ -1,7 +1,8 @@
 """Count what audits need, by cell and variant: pure functions of arrays.
 
-Units are what is independent. Of hours, which are many, they are put into 64 groups by their hash,
-and the variance comes from the sums of the groups; of shares each unit counts by itself.
+Units are what is independent. Of hours and days, which are many, they are put into 64 groups by
+their hash, and the variance comes from the sums of the groups; of shares each unit counts by
+itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import AuditSums, UnitShares
+from abeval.aggregates.aggregates import GroupRows, UnitShares
 from abeval.logs.unit_arrays import NONE, Integers, Labels, find_rows
-from abeval.stats.faults import Sums, UnitSums
+from abeval.stats.faults import UnitSums
 
 CLUSTERS = 64
 """Number of groups of units, the clusters of every test of hours."""
@@ -25,15 +26,14 @@ _Counts = NDArray[np.integer] | NDArray[np.bool_]
 GAPS = 50
 """Fewest distances between a unit's lists that tell whether they are alike."""
 
-_TURN = 1_000
-"""Whole number that stands for 1 in the cosine and sine of the hour."""
+HOURS, CLOCK = "hour", "clock:"
+"""Audits by hour, and by hour of the day: then the segment if there is one."""
 
 PLACE = "position of the list"
 """Name of the cells of lists by position, beside those of segments."""
 
 _AT_ONCE_MS = 10_000
 _FEWEST_ITEMS = 3
-_SUMS_AT_ONCE = 2**17
 _LARGEST_CELLS = 50
 _ALIKE, _MOSTLY = 0.2, 0.6
 _AWAKE = 22
@@ -56,19 +56,19 @@ class AuditedUnits(NamedTuple):
     segments: Mapping[str, Labels]
     variants: Sequence[str]
 
-    def sum_cells(
+    def sum_times(
         self,
         unit: NDArray[np.integer],
-        weight: NDArray[np.integer],
-        place: Integers,
-        places: int,
+        rows: NDArray[np.integer],
+        time: Integers,
+        times: Integers,
         labels: Labels | None = None,
         most: int = 1,
-    ) -> Iterator[tuple[int, str, Integers]]:
-        """Sum rows by place (a day, an hour), in the largest cells of a segment.
+    ) -> list[GroupRows]:
+        """Sum rows by time, in the largest cells of a segment.
 
-        Units are compared within the split period in which they entered: yields its number, the
-        value of the segment (empty for all units), and sums of shape (places, variants, groups).
+        Units are compared within the split period in which they entered. `time` is the index of
+        each row in `times`.
         """
         code, names = np.zeros(self.number.size, np.int64), [""]
         if labels is not None:
@@ -78,40 +78,15 @@ class AuditedUnits(NamedTuple):
             rank = np.full(len(labels.names), len(names))
             rank[largest] = np.arange(largest.size)
             code = rank[labels.code]
-        periods = self.count_split_periods()
+        periods = int(self.split_period.max(initial=0)) + 1
         cells = [(period, name) for name in names for period in range(periods)]
-        shape = (len(cells) + 1, len(self.variants), CLUSTERS, places)
+        shape = (len(cells) + 1, len(self.variants), CLUSTERS, times.size)
         # Units of smaller cells are in one more. One sum of all rows, whatever divides them.
         cell = np.minimum(code * periods + self.split_period, len(cells))
         group = cell * (shape[1] * CLUSTERS) + self.variant_group
-        sums = np.bincount(group[unit] * places + place, weight, int(np.prod(shape)))
-        for (period, name), of_cell in zip(
-            cells, sums.astype(np.int64).reshape(shape), strict=False
-        ):
-            yield period, name, np.moveaxis(of_cell, 2, 0)
-
-    def count_split_periods(self) -> int:
-        """Count the split periods in which units entered."""
-        return int(self.split_period.max(initial=0)) + 1
-
-    def rows(
-        self, audit: str, cells: Sequence[str], y: Integers, x: Integers
-    ) -> Iterator[AuditSums]:
-        """Sum over the groups that have any rows, of shares by cell and variant.
-
-        `y` has shape (cells, variants, groups); `x` may be of a shape that broadcasts to it.
-        """
-        x = np.broadcast_to(x, y.shape)
-        # A long log has thousands of hours: their products are made in blocks that fit into memory.
-        at_once = max(1, _SUMS_AT_ONCE // (len(self.variants) * CLUSTERS))
-        for block in (slice(start, start + at_once) for start in range(0, len(cells), at_once)):
-            v, w = y[block], x[block]
-            terms = (v > 0, (w != 0) | (v != 0), v, w, v * v, v * w, w * w)
-            sums = [part.sum(axis=2).tolist() for part in terms]
-            for cell, *of_cell in zip(cells[block], *sums, strict=True):
-                for variant, active, *row in zip(self.variants, *of_cell, strict=True):
-                    if row[0]:
-                        yield AuditSums(audit, cell, variant, active, Sums(*row))
+        sums = np.bincount(group[unit] * times.size + time, rows, int(np.prod(shape)))
+        of_cells = np.moveaxis(sums.astype(np.int64).reshape(shape), 3, 1)
+        return [GroupRows(*key, times, y) for key, y in zip(cells, of_cells, strict=False)]
 
     def sums(self, unit: NDArray[np.integer], weight: _Counts | None) -> Integers:
         """Sum rows by unit; without `weight`, count them."""
@@ -189,39 +164,17 @@ class HourlyRows(NamedTuple):
     clicks: Integers
 
 
-def count_hour_rows(units: AuditedUnits, hours: HourlyRows) -> Iterator[AuditSums]:
-    """Count rows by local hour, and by hour of the day.
-
-    Hours of the day are also counted by segment. Where the split changed, hours are counted by the
-    split period in which units entered, too.
-    """
+def sum_hours(units: AuditedUnits, hours: HourlyRows) -> dict[str, list[GroupRows]]:
+    """Sum rows by local hour, and by hour of the day, of all units and by segment."""
     timed = find_rows(hours.hour != NONE)
     unit, hour, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
-    names = [str(hour) for hour in hours.distinct_hours]
-    of_periods = [y for *_, y in units.sum_cells(unit, rows, hour, len(names))]
-    for period, y in enumerate(of_periods if len(of_periods) > 1 else ()):
-        yield from units.rows(f"hour_of_stretch:{period}", names, y, y)
-    of_all = np.sum(of_periods, axis=0)
-    yield from units.rows("hour", names, of_all, of_all)
+    audits = {HOURS: units.sum_times(unit, rows, hour, hours.distinct_hours)}
     hour_of_day = (hours.distinct_hours % 24)[hour]
     for name, labels in [("", None), *units.segments.items()]:
-        audit = f"rhythm:{name}" if name else "rhythm"
-        for period, value, y in units.sum_cells(
-            unit, rows, hour_of_day, 24, labels, _LARGEST_CELLS
-        ):
-            yield from _count_daily_rhythm(units, audit, f"{period} {value}", y)
-
-
-def _count_daily_rhythm(
-    units: AuditedUnits, audit: str, cell: str, y: Integers
-) -> Iterator[AuditSums]:
-    """Count rows by hour of the day, and the mean direction of the clock."""
-    angle = np.arange(24) * (2 * np.pi / 24)
-    # Whole numbers, so that sums do not depend on the order of rows.
-    turns = [np.round(_TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
-    sums = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
-    names = [f"{part} {cell}" for part in (*range(24), "cos", "sin")]
-    yield from units.rows(audit, names, sums, y.sum(axis=0))
+        audits[f"{CLOCK}{name}"] = units.sum_times(
+            unit, rows, hour_of_day, np.arange(24), labels, _LARGEST_CELLS
+        )
+    return audits
 
 
 def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:

@@ -1,4 +1,4 @@
-"""Count each log's rows around each day, to find where those of one variant break off."""
+"""Sum each log's rows by day, to find where those of one variant break off."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -6,17 +6,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import AuditSums, UnitShares
+from abeval.aggregates.aggregates import GroupRows, UnitShares
 from abeval.aggregates.audit_arrays import AuditedUnits
 from abeval.engines.sql import query
 from abeval.logs.prepare import Prepared, name_outcome_relation
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
-from abeval.logs.unit_arrays import NO_DAY, Integers, find_rows, unique_inverse
+from abeval.logs.unit_arrays import NO_DAY, find_rows, unique_inverse
 from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm
 
-AUDIT = "break:"
-"""Prefix of the audits: then the log, and the segment if there is one."""
+DAYS = "day:"
+"""Prefix of the audits by day: then the log, and the segment if there is one."""
 
 OUTCOMES = "outcome"
 """The audit of units that have rows, by outcome log."""
@@ -24,7 +24,6 @@ OUTCOMES = "outcome"
 IMPRESSIONS, VALUES = "impressions", "values of "
 
 _LARGEST = 2.0**31
-_WEEK = 7
 _LARGEST_CELLS = 20
 
 
@@ -117,54 +116,17 @@ def name_values(metric: Metric) -> str:
     return VALUES + metric.name.replace(":", " ")
 
 
-def count_breaks(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[AuditSums]:
-    """Count rows around each day, of all units and of the largest cells of each segment."""
+def sum_days(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> dict[str, list[GroupRows]]:
+    """Sum rows by day, of all units and of the largest cells of each segment."""
+    audits = dict[str, list[GroupRows]]()
     for log, daily in logs.items():
-        days, day_index = unique_inverse(daily.day)
-        dates = [str(day) for day in days.astype("datetime64[D]").tolist()]
+        days, index = unique_inverse(daily.day.astype(np.int64))
         segments = {} if log.startswith(VALUES) else units.segments
-        for name, labels in [("", None), *segments.items()] if len(dates) > 1 else ():
-            audit = f"{AUDIT}{log}:{name}" if name else f"{AUDIT}{log}"
-            for period, value, y in units.sum_cells(
-                daily.unit, daily.rows, day_index, len(dates), labels, _LARGEST_CELLS
-            ):
-                yield from _count_around(units, audit, (period, value), y, dates)
-                if audit == AUDIT + IMPRESSIONS and units.count_split_periods() == 1:
-                    yield from _count_adjacent_days(units, y, dates)
-
-
-def _count_around(
-    units: AuditedUnits, audit: str, cell: tuple[int, str], y: Integers, dates: Sequence[str]
-) -> Iterator[AuditSums]:
-    """Count the rows from each day on, of it alone or of a week, and with the week before.
-
-    `y` are rows by day, variant and group. What is counted is named by the number of the split
-    period, by the days that are looked at, by the first of them, and by the value of the segment.
-    """
-    period, value = cell
-    first = np.arange(1, len(dates))
-    before = _sum_days(y, first - _WEEK, first)
-    for length in (1, _WEEK):
-        after = _sum_days(y, first, first + length)
-        names = [f"{period} {length} {day} {value}" for day in dates[1:]]
-        yield from units.rows(audit, names, after, before + after)
-
-
-def _count_adjacent_days(
-    units: AuditedUnits, y: Integers, dates: Sequence[str]
-) -> Iterator[AuditSums]:
-    """Count rows of each day against those of the weeks before and after it."""
-    day = np.arange(1, len(dates))
-    yield from units.rows("day_before", dates[1:], y[1:], _sum_days(y, day - _WEEK, day))
-    after = _sum_days(y, day + 1, day + 1 + _WEEK)
-    yield from units.rows("day_after", dates[1:-1], y[1:-1], after[:-1])
-
-
-def _sum_days(y: Integers, first: Integers, until: Integers) -> Integers:
-    """Sum the rows of some days of the log each time."""
-    sums: Integers = np.concatenate([np.zeros_like(y[:1]), y.cumsum(axis=0)])
-    of_days: Integers = sums[np.minimum(until, len(y))] - sums[np.maximum(first, 0)]
-    return of_days
+        for name, labels in [("", None), *segments.items()] if days.size > 1 else ():
+            audits[f"{DAYS}{log}:{name}"] = units.sum_times(
+                daily.unit, daily.rows, index, days, labels, _LARGEST_CELLS
+            )
+    return audits
 
 
 def count_outcome_units(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[UnitShares]:

@@ -3,6 +3,7 @@
 Units are counted, never named.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -176,23 +177,30 @@ def _find_outlier_group(
         return None
     most = min(_MOST_UNITS, population.units / _ONE_IN, population.valued - _FEWEST_APART)
     most = max(1, min(int(most), len(deviations) - 1))
-    units, ordered = np.arange(1, most + 1), np.array([*deviations, 0.0])
-    last, after = ordered[:most], ordered[1 : most + 1]
-    ratio = last / np.maximum(after, ordered[0] / _MOST)
-    share = np.minimum(1.0, np.cumsum(last**2) / population.squares)
-    elsewhere = (np.array(other_deviations) * np.sqrt(ratio)[:, None] >= last[:, None]).sum(axis=1)
+    groups = [
+        _measure_outlier_group(units, deviations, other_deviations, population)
+        for units in range(1, most + 1)
+    ]
+    return max(groups, key=lambda group: group.times)
+
+
+def _measure_outlier_group(
+    units: int,
+    deviations: Sequence[float],
+    other_deviations: Sequence[float],
+    population: _Population,
+) -> _OutlierGroup:
+    """Measure the group of the units that deviate most, of a given size."""
+    last, after = (*deviations, 0.0)[units - 1 : units + 1]
+    ratio = last / max(after, deviations[0] / _MOST)
+    share = min(1.0, sum(value**2 for value in deviations[:units]) / population.squares)
+    elsewhere = sum(value * math.sqrt(ratio) >= last for value in other_deviations)
     # A fault puts such units into one variant; chance spreads them by the split.
-    inside = population.units / population.everyone
-    chance = np.array(
-        [
-            influence.compute_binomial_tail(*counts, inside)
-            for counts in zip(units.tolist(), elsewhere.tolist(), strict=True)
-        ]
+    chance = influence.compute_binomial_tail(
+        units, elsewhere, population.units / population.everyone
     )
-    times = np.where((units > 1) & (chance < _ONE_SIDED), ratio**2, ratio) * (share >= _MUCH)
-    best = int(np.argmax(times))
-    numbers = (float(column[best]) for column in (share, ratio))
-    return _OutlierGroup(best + 1, *numbers, int(elsewhere[best]), float(times[best]))
+    times = ratio**2 if units > 1 and chance < _ONE_SIDED else ratio
+    return _OutlierGroup(units, share, ratio, elsewhere, times if share >= _MUCH else 0.0)
 
 
 def _find_outliers(analysis: Analysis) -> Iterator[tuple[_OutlierGroup | None, str, str]]:
