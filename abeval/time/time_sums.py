@@ -167,7 +167,7 @@ def load_days(read: ReadLogs, metrics: Sequence[Metric], reason: str = "") -> Da
         LogError: The log has no time.
         QueryError: The engine could not run a query.
     """
-    experiment, units = read.experiment, read.units
+    experiment = read.experiment
     lacks = find_refusals(metrics, read.schema.needs_met(experiment.unit))
     refused = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()}
     if reason:
@@ -180,24 +180,7 @@ def load_days(read: ReadLogs, metrics: Sequence[Metric], reason: str = "") -> Da
         )
     days, partial = _list_days(experiment, read.prepared)
     first = (date.fromisoformat(days[0]) - date(1970, 1, 1)).days
-    entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
-    has_entry = units.first_ms != NO_FIRST
-    entry[has_entry] = (
-        convert_to_local_ms(units.first_ms[has_entry], experiment.timezone) // _DAY_MS
-    )
-    active = read.prepared.days
-    chosen = np.flatnonzero(active.in_period & (active.day != NO_DAY))
-    table = DailyTable(
-        variants=[*experiment.variants],
-        variant=units.variant,
-        entry=entry - first,
-        unit=active.unit[chosen],
-        day=active.day[chosen] - np.int32(first),
-        days=len(days),
-        cohorts=len(days),
-        # A partial last day is no day since entry that was observed.
-        observed=len(days) - (len(days) > 1 and days[-1] in partial),
-    )
+    table = _build_table(read, days, first, partial)
     by_day, period_values = dict[Source, SourceValues](), dict[Source, SourceValues]()
     for source, group in group_rows(metrics, lambda metric: metric.source).items():
         if source.no_days is not None:
@@ -205,7 +188,7 @@ def load_days(read: ReadLogs, metrics: Sequence[Metric], reason: str = "") -> Da
         read.run.step(f"days of {source}")
         of_source, names = read.days(source, group, by_day=True), list_term_columns(read, group)
         of_source = of_source._replace(columns={name: of_source.columns[name] for name in names})
-        rows = find_unit_day_rows(of_source, table.unit, active.day[chosen])
+        rows = find_unit_day_rows(of_source, table.unit, table.day + np.int32(first))
         # Row -1, for days that the source lacks, is the appended 0.
         columns = {name: np.append(column, 0)[rows] for name, column in of_source.columns.items()}
         period_values[source] = read.values(of_source)
@@ -223,6 +206,30 @@ def load_days(read: ReadLogs, metrics: Sequence[Metric], reason: str = "") -> Da
         table=table,
         by_day=by_day,
         period_values=period_values,
+    )
+
+
+def _build_table(
+    read: ReadLogs, days: Sequence[str], first: int, partial: frozenset[str]
+) -> DailyTable:
+    """Build the table of the days on which units are active; `first` counts from 1970."""
+    experiment, units, active = read.experiment, read.units, read.prepared.days
+    entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
+    has_entry = units.first_ms != NO_FIRST
+    entry[has_entry] = (
+        convert_to_local_ms(units.first_ms[has_entry], experiment.timezone) // _DAY_MS
+    )
+    chosen = np.flatnonzero(active.in_period & (active.day != NO_DAY))
+    return DailyTable(
+        variants=[*experiment.variants],
+        variant=units.variant,
+        entry=entry - first,
+        unit=active.unit[chosen],
+        day=active.day[chosen] - np.int32(first),
+        days=len(days),
+        cohorts=len(days),
+        # A partial last day is no day since entry that was observed.
+        observed=len(days) - (len(days) > 1 and days[-1] in partial),
     )
 
 

@@ -7,7 +7,7 @@ because each unit counts once. These checks need no part of the budget of false 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -95,25 +95,55 @@ def find_uneven_shares(analysis: Analysis, cells: Cells) -> list[UnevenShare]:
     return sorted(differ, key=lambda share: -share.sure)
 
 
-def find_uneven_days(
-    analysis: Analysis, y: Integers, x: Integers, days: Sequence[int], chance: float
-) -> dict[tuple[int, str], tuple[float, float]]:
-    """Find the days on which y / x surely differs between control and a variant.
+class Loss(NamedTuple):
+    """Rows that one of two variants surely lacks on a day, by those of other days.
 
-    `y` and `x` are rows by day, variant and group; the shares of both are returned. `chance` is the
-    probability that any of the days is wrongly called different.
+    Attributes:
+        day: Index of the day.
+        variant: The variant that is compared with control.
+        short: The one of the two that lacks rows.
+        lost: The share of its rows that it lacks, relative to the other.
+        sure: By how much the shares of the rows that are of the day surely differ.
+        sums: Rows of the day, and with those of the other days, in control and in the variant.
     """
-    experiment = analysis.experiment
-    several, names = max(1, len(days) * len(experiment.treatments)), [*experiment.variants]
-    uneven = dict[tuple[int, str], tuple[float, float]]()
-    for day in days:
-        sums = [sum_groups(*pair) for pair in zip(y[day], x[day], strict=True)]
-        control = sums[names.index(experiment.control)]
-        for variant in list_comparable_variants(analysis):
-            result = compare_shares(control, sums[names.index(variant)], several, chance)
-            if result and result.sure > 0:
-                uneven[day, variant] = result.control, result.treatment
-    return uneven
+
+    day: int
+    variant: str
+    short: str
+    lost: float
+    sure: float
+    sums: tuple[Sums, Sums]
+
+
+def find_losses(
+    analysis: Analysis, rows: Integers, others: Integers, least: float, chance: float
+) -> Iterator[Loss]:
+    """Find the days on which one variant surely lacks rows, by other days and the other variant.
+
+    Args:
+        analysis: The experiment and its counts.
+        rows: Rows of each day, shape (days, variants, groups).
+        others: Rows of the days that it is compared with.
+        least: Smallest loss to find.
+        chance: Chance that a variant is wrongly found on one day.
+    """
+    names, comparable = [*analysis.experiment.variants], list_comparable_variants(analysis)
+    control = names.index(analysis.experiment.control)
+    of_day, of_others = rows.sum(axis=2), others.sum(axis=2)
+    # Rows of the day times the other variant's rows of other days.
+    control_rows, variant_rows = of_day[:, [control]] * of_others, of_day * of_others[:, [control]]
+    most: Integers = np.maximum(control_rows, variant_rows)
+    lost = np.where(most > 0, 1 - np.minimum(control_rows, variant_rows) / np.maximum(most, 1), 0.0)
+    for day, arm in np.argwhere(lost >= least).tolist():
+        base, treatment = (
+            sum_groups(rows[day, number], rows[day, number] + others[day, number])
+            for number in (control, arm)
+        )
+        result = compare_shares(base, treatment, chance=chance)
+        if names[arm] in comparable and result is not None and result.sure > 0:
+            short = names[arm if variant_rows[day, arm] < control_rows[day, arm] else control]
+            loss = float(lost[day, arm])
+            yield Loss(day, names[arm], short, loss, result.sure, (base, treatment))
 
 
 def read_audit(aggregates: Aggregates, audit: str) -> dict[str, dict[str, UnitShares]]:

@@ -3,8 +3,6 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
-import numpy as np
-
 from abeval.aggregates.aggregates import GroupRows
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.aggregates.breaks import DAYS, IMPRESSIONS, OUTCOMES, VALUES, name_values
@@ -12,11 +10,10 @@ from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import (
     SHOWN,
     describe_shares,
+    find_losses,
     find_uneven_shares,
-    list_comparable_variants,
     read_audit,
     sum_day_windows,
-    sum_groups,
 )
 from abeval.inference.trust.finding import (
     CLICK_COLUMNS,
@@ -28,8 +25,7 @@ from abeval.inference.trust.finding import (
 )
 from abeval.metrics.definition import Metric
 from abeval.results import format as fmt
-from abeval.stats.faults import Sums, compare_shares, differs_together
-from abeval.stats.records import Floats, Integers
+from abeval.stats.faults import Sums, differs_together
 
 _WARN, _FAIL = 0.6, 0.9
 _CHANCE = 1e-4
@@ -125,43 +121,21 @@ def _find_cell_breaks(
     analysis: Analysis, log: str, segment: str, cell: GroupRows, length: int, chance: float
 ) -> Iterator[_Break]:
     """Find the days from which on a variant lacks rows: of a day, or of a week."""
-    names, comparable = [*analysis.experiment.variants], list_comparable_variants(analysis)
-    control = names.index(analysis.experiment.control)
     after, before = (sum_day_windows(cell.rows, *days)[1:] for days in ((0, length), (-_WEEK, 0)))
-    lost = _measure_losses(after.sum(axis=2), before.sum(axis=2), control)
-    for day, variant in np.argwhere(lost >= _WARN).tolist():
-        treatment, base = (
-            sum_groups(after[day, arm], after[day, arm] + before[day, arm])
-            for arm in (variant, control)
-        )
-        result = compare_shares(base, treatment, chance=chance)
-        if names[variant] not in comparable or result is None or result.sure == 0:
+    where = f" ({segment} = {cell.value!r})" if segment else ""
+    since = "on" if length == 1 else "in the week from"
+    for loss in find_losses(analysis, after, before, _WARN, chance):
+        if not differs_together(*loss.sums, CLUSTERS, chance):
             continue
-        if not differs_together(base, treatment, CLUSTERS, chance):
-            continue
-        where = f" ({segment} = {cell.value!r})" if segment else ""
-        since = "on" if length == 1 else "in the week from"
-        first = cell.times[day + 1].astype("M8[D]")
-        rows, base_rows = (
-            _describe_rows(sums, is_value=log.startswith(VALUES)) for sums in (treatment, base)
+        first = cell.times[loss.day + 1].astype("M8[D]")
+        base, treatment = (
+            _describe_rows(sums, is_value=log.startswith(VALUES)) for sums in loss.sums
         )
         text = (
             f"{log}{where} {since} {first} and in the week before it: "
-            f"{names[variant]} {rows} and {names[control]} {base_rows}"
+            f"{loss.variant} {treatment} and {analysis.experiment.control} {base}"
         )
-        yield _Break(float(lost[day, variant]), result.sure, names[variant], cell.value, text)
-
-
-def _measure_losses(after: Integers, before: Integers, control: int) -> Floats:
-    """Return the share that one variant's rows lose against those before, relative to the other.
-
-    Rows have the shape (days, variants); each variant is compared with control.
-    """
-    # Rows after times the other's rows before, of each variant.
-    products = np.stack([after[:, [control]] * before, after * before[:, [control]]])
-    most: Integers = products.max(axis=0)
-    losses: Floats = np.where(most > 0, 1 - products.min(axis=0) / np.maximum(most, 1), 0.0)
-    return losses
+        yield _Break(loss.lost, loss.sure, loss.variant, cell.value, text)
 
 
 def _describe_rows(sums: Sums, *, is_value: bool) -> str:

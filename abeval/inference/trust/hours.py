@@ -17,7 +17,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.audits import (
     SHOWN,
-    find_uneven_days,
+    find_losses,
     list_comparable_variants,
     sum_day_windows,
     sum_groups,
@@ -193,17 +193,20 @@ def _find_short_days(analysis: Analysis, days: GroupRows) -> Iterator[tuple[floa
     """Yield the share of expected rows, the variant and the index of the day."""
     rows, last = days.rows, len(days.times) - 1
     before, after = sum_day_windows(rows, -_WEEK, 0), sum_day_windows(rows, 1, 1 + _WEEK)
-    chance = _DAY_CHANCE / 2
     # The last day is the one that most often lacks rows: half of the chance is for it.
-    low = find_uneven_days(analysis, rows, before, [last], chance)
-    low |= find_uneven_days(analysis, rows, before, range(1, last), chance)
-    low_after = find_uneven_days(analysis, rows, after, range(1, last), chance)
-    for (day, variant), first in low.items():
+    sides = list[dict[tuple[int, str, str], float]]()
+    for first, until, others in ((last, last + 1, before), (1, last, before), (1, last, after)):
+        level = _DAY_CHANCE / 2 / max(1, (until - first) * len(analysis.experiment.treatments))
+        compared = rows[first:until], others[first:until]
+        losses = find_losses(analysis, *compared, least=0.0, chance=level)
+        sides.append({(first + x.day, x.variant, x.short): x.lost for x in losses})
+    of_last, low, low_after = sides
+    for key, lost in {**of_last, **low}.items():
         # On the other side a day must be as low, if there are days.
-        second = first if day == last else low_after.get((day, variant))
-        for short, index in ((variant, 1), (analysis.experiment.control, 0)):
-            if second and all(side[index] < side[1 - index] for side in (first, second)):
-                yield max(side[index] / side[1 - index] for side in (first, second)), short, day
+        lost_after = lost if key in of_last else low_after.get(key, 0.0)
+        if lost_after > 0:
+            day, _, short = key
+            yield 1 - min(lost, lost_after), short, day
 
 
 @TrustCheck(
