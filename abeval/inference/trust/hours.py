@@ -43,32 +43,35 @@ _TURN = 1_000
 """Whole number that stands for 1 in the cosine and sine of the hour."""
 
 
-def _list_hours(analysis: Analysis) -> Sequence[GroupRows]:
-    """List the rows by hour, of each split period; none without times."""
-    return [part for part in analysis.aggregates.audits.get(HOURS, ()) if part.times.size]
+def _list_times(analysis: Analysis) -> Sequence[int]:
+    """List the hours (since 1970) with rows, in order; none without times."""
+    parts = analysis.aggregates.audits.get(HOURS)
+    return parts[0].times.tolist() if parts else []
 
 
-def _span(hours: Sequence[GroupRows]) -> range:
-    """Return the hours (since 1970) that the log spans; none without times, or of too many."""
-    span = range(int(hours[0].times[0]), int(hours[0].times[-1]) + 1) if hours else range(0)
+def _span(analysis: Analysis) -> range:
+    """Return the hours that the log spans; none without times, or of too many."""
+    times = _list_times(analysis)
+    span = range(times[0], times[-1] + 1) if times else range(0)
     return span if len(span) <= _MOST_HOURS else range(0)
 
 
-def _spread_hours(hours: GroupRows, span: range) -> Integers:
-    """Spread rows over all hours of the log, shape (hours, variants, groups)."""
-    rows = np.zeros((len(span), *hours.rows.shape[1:]), np.int64)
-    rows[hours.times - span.start] = hours.rows
+def _spread_hours(analysis: Analysis, span: range) -> Integers:
+    """Spread rows over all hours of a span, shape (split periods, hours, variants, groups)."""
+    parts = analysis.aggregates.audits[HOURS]
+    rows = np.zeros((len(parts), len(span), *parts[0].rows.shape[1:]), np.int64)
+    rows[:, parts[0].times - span.start] = [part.rows for part in parts]
     return rows
 
 
 def _find_no_hours(analysis: Analysis) -> str:
     """Find why variants have no hours to compare; empty if they have."""
-    hours = _list_hours(analysis)
     if analysis.experiment.switchback is not None:
         return "variants take turns, so no hour has both"
-    if _span(hours):
+    if _span(analysis):
         return ""
-    return f"the log spans more than {_MOST_HOURS // 24} days" if hours else _NO_HOURS
+    many = f"the log spans more than {_MOST_HOURS // 24} days"
+    return many if _list_times(analysis) else _NO_HOURS
 
 
 def _explain_no_comparison(analysis: Analysis, what: str) -> str:
@@ -224,10 +227,9 @@ def missing_hours(analysis: Analysis) -> RawCheck:
     """Find hours with less than half of the rows expected of a variant."""
     if why := _explain_no_comparison(analysis, "hours"):
         return skip_check(why)
-    parts = _list_hours(analysis)
-    span = _span(parts)
-    shares = _estimate_hour_shares(analysis, parts)
-    rows = np.sum([_spread_hours(part, span) for part in parts], axis=0)
+    span = _span(analysis)
+    parts = _spread_hours(analysis, span)
+    rows, shares = parts.sum(axis=0), _estimate_hour_shares(analysis, parts)
     hours = {
         name: _sum_variant_hours(rows[:, number])
         for number, name in enumerate(analysis.experiment.variants)
@@ -272,17 +274,15 @@ def _sum_variant_hours(rows: Integers) -> faults.Hours:
     return faults.Hours(rows.sum(axis=1).astype(np.float64), active, np.array(even))
 
 
-def _estimate_hour_shares(analysis: Analysis, parts: Sequence[GroupRows]) -> dict[str, Floats]:
+def _estimate_hour_shares(analysis: Analysis, parts: Integers) -> dict[str, Floats]:
     """Return the share of each hour's rows expected of each variant.
 
     Units keep the variant they entered with, so the units of each split period are divided by its
     weights. An hour without rows has the mean of the periods.
     """
-    variants, span = analysis.experiment.variants, _span(parts)
-    expected = np.zeros((len(variants), len(span)))
-    for part, weights in zip(parts, split_period_weights(analysis), strict=True):
-        rows = _spread_hours(part, span).sum(axis=(1, 2)) + _LITTLE
-        expected += np.outer(np.array(weights) / sum(weights), rows)
+    rows, variants = parts.sum(axis=(2, 3)) + _LITTLE, analysis.experiment.variants
+    weights = np.array(split_period_weights(analysis)[: len(rows)], dtype=np.float64)
+    expected = (weights / weights.sum(axis=1, keepdims=True)).T @ rows
     return dict(zip(variants, expected / expected.sum(axis=0), strict=True))
 
 
@@ -318,11 +318,10 @@ def _format_hours(hours: Sequence[int]) -> str:
 )
 def late_data(analysis: Analysis) -> RawCheck | None:
     """Find last hours with less than half of their usual rows."""
-    parts = _list_hours(analysis)
-    span = _span(parts)
+    span = _span(analysis)
     if not span:
         return None
-    rows = np.sum([_spread_hours(part, span) for part in parts], axis=(0, 2, 3))
+    rows = _spread_hours(analysis, span).sum(axis=(0, 2, 3))
     days = (rows.size - _LAST_HOURS) // 24
     # The last hours of each day, counted back from the end of the log, the latest first.
     ends = [rows.size - 24 * day for day in range(days + 1)]
