@@ -160,23 +160,16 @@ def denominators(analysis: Analysis) -> list[RawCheck]:
         for (name, variant), bottom in bottoms.items()
         if bottom.effect is None and bottom.reason in _NO_TEST
     ]
-    what = "denominators of ratios cannot be compared for"
-    unknown = [f"{what} {fmt.join_items(unjudged)}"] if unjudged else []
+    unknown = f"denominators of ratios cannot be compared for {fmt.join_items(unjudged)}"
     if not p_values:
-        return [skip_check(reason) for reason in unknown]
+        return [skip_check(unknown)] if unjudged else []
     moved = _find_moved(analysis, bottoms)
     texts = [
         f"{name} of {variant}: {denominator.text}" for (name, variant), denominator in moved.items()
     ]
-    also = f"; {unknown[0]}" if unknown else ""
-    return [
-        RawCheck(
-            min(p_values.values()),
-            metrics=tuple(dict.fromkeys(name for name, _ in moved)),
-            worst="warn",
-            slots={"moved": "; ".join(texts), "unknown": also},
-        )
-    ]
+    slots = {"moved": "; ".join(texts), "unknown": f"; {unknown}" if unjudged else ""}
+    metrics = tuple(dict.fromkeys(name for name, _ in moved))
+    return [RawCheck(min(p_values.values()), metrics=metrics, worst="warn", slots=slots)]
 
 
 def find_moved_denominators(
