@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from abeval.errors import AbevalError, ExperimentError, LogError, QueryError
     from abeval.experiment.added import add_metric, test_statistic
     from abeval.history.history import History
-    from abeval.inference.trust.catalogue import add_check
+    from abeval.inference.trust.checks import add_check
     from abeval.inference.trust.finding import RawCheck, TrustCheck
     from abeval.offline.evaluate import Evaluation, JudgedColumns, evaluate, evaluate_log
     from abeval.report.parts import page_part
@@ -55,7 +55,7 @@ _NAMES = {
     "errors": ("AbevalError", "ExperimentError", "LogError", "QueryError"),
     "experiment.added": ("add_metric", "test_statistic"),
     "history.history": ("History",),
-    "inference.trust.catalogue": ("add_check",),
+    "inference.trust.checks": ("add_check",),
     "inference.trust.finding": ("RawCheck", "TrustCheck"),
     "offline.evaluate": ("Evaluation", "JudgedColumns", "evaluate", "evaluate_log"),
     "report.parts": ("page_part",),

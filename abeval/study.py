@@ -50,7 +50,7 @@ from abeval.results.analysis import Result
 from abeval.results.replay import ReplayResult, select_metrics
 from abeval.results.study import InputFile, Provenance, Study
 from abeval.time.analysis import analyze_windows
-from abeval.time.time_sums import DailyLogs, find_growth_by_metric, load_given_days
+from abeval.time.time_sums import DailyLogs, find_growth_by_metric, load_days
 from abeval.version import __version__
 
 _LIBRARIES = ("duckdb", "numpy", "scipy", "statsmodels", "pandas")
@@ -131,7 +131,7 @@ def study(experiment: Experiment, inputs: Inputs) -> Study:
     metrics = find_metrics_by_name(experiment)
     with record_queries() as queries, open_run(experiment, inputs) as run:
         collected, schema = _collect_aggregates(run, metrics)
-        daily, no_time = _try_to_make("effects over time", load_given_days, collected.logs, metrics)
+        daily, no_time = _try_to_make("effects over time", load_days, collected.logs, metrics)
         first = analyze_with_outlook(run, collected, daily)
         analysis = cast("Result", first.analysis)
         time = None

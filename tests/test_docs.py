@@ -14,7 +14,7 @@ import abeval
 from abeval.api import LoadedExperiment
 from abeval.cli.main import app
 from abeval.experiment.sections import TrustOptions
-from abeval.inference.trust.catalogue import CHECKS, ENTRY_POINTS
+from abeval.inference.trust.checks import CHECKS, ENTRY_POINTS
 from abeval.logs.run import Inputs
 from abeval.metrics.builtin import load_builtin_metrics
 from abeval.offline.replay import ReplayOptions

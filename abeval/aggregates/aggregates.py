@@ -18,27 +18,25 @@ from abeval.logs.placing import Enrollment, SplitPeriods
 from abeval.logs.unit_arrays import Clusters
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
-from abeval.stats.faults import Sums, UnitSums
+from abeval.stats.faults import UnitSums
 from abeval.stats.moments import Moments, are_heavy
 from abeval.stats.records import Floats, RefusalReason
 
 
-class AuditSums(NamedTuple):
-    """Hold the share y / x that an audit counts in one of its cells, by variant.
+class GroupRows(NamedTuple):
+    """Hold the rows of groups of units by hour or by day.
 
-    `active` counts the clusters of units with y above zero; `sums` are over all clusters.
+    Attributes:
+        split_period: Number of the split period in which the units entered.
+        value: Of the segment that the audit is of; empty for all units.
+        times: Hours or days since 1970, or hours of the day.
+        rows: Shape (times, variants, groups).
     """
 
-    audit: str
-    cell: str
-    variant: str
-    active: int
-    sums: Sums
-
-    @property
-    def share(self) -> float:
-        """Return the share."""
-        return self.sums.y / self.sums.x
+    split_period: int
+    value: str
+    times: NDArray[np.int64]
+    rows: NDArray[np.int64]
 
 
 class UnitShares(NamedTuple):
@@ -209,7 +207,8 @@ class Aggregates:
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
         enrollments: Units by scheduled split, hour of entry and variant.
         split_periods: Periods of one split each; none where it did not change.
-        audits: Audit of hours → its rows; empty where the log is not audited.
+        audits: Audit of hours or days → rows by split period and value of a segment; empty where
+            the log is not audited.
         shares: Audit of shares of rows → its rows.
         questions: What a person has to say of the logs before anything is decided.
         extremes: Metric and variant → (y, x), in counted units, of the twenty units that deviate
@@ -237,7 +236,7 @@ class Aggregates:
     split_periods: SplitPeriods = ()
     notes: tuple[str, ...] = ()
     questions: tuple[str, ...] = ()
-    audits: Mapping[str, Sequence[AuditSums]] = field(default_factory=dict)
+    audits: Mapping[str, Sequence[GroupRows]] = field(default_factory=dict)
     shares: Mapping[str, Sequence[UnitShares]] = field(default_factory=dict)
     extremes: Mapping[tuple[str, str], Sequence[tuple[float, float]]] = field(default_factory=dict)
     unit_aucs: Sequence[UnitsByAuc] = ()

@@ -1,7 +1,8 @@
 """Count what audits need, by cell and variant: pure functions of arrays.
 
-Units are what is independent. Of hours, which are many, they are put into 64 groups by their hash,
-and the variance comes from the sums of the groups; of shares each unit counts by itself.
+Units are what is independent. Of hours and days, which are many, they are put into 64 groups by
+their hash, and the variance comes from the sums of the groups; of shares each unit counts by
+itself.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import AuditSums, UnitShares
+from abeval.aggregates.aggregates import GroupRows, UnitShares
 from abeval.logs.unit_arrays import NONE, Integers, Labels, find_rows
-from abeval.stats.faults import Sums, UnitSums
+from abeval.stats.faults import UnitSums
 
 CLUSTERS = 64
 """Number of groups of units, the clusters of every test of hours."""
@@ -25,16 +26,14 @@ _Counts = NDArray[np.integer] | NDArray[np.bool_]
 GAPS = 50
 """Fewest distances between a unit's lists that tell whether they are alike."""
 
-_TURN = 1_000
-"""Whole number that stands for 1 in the cosine and sine of the hour."""
+HOURS, CLOCK = "hour", "clock:"
+"""Audits by hour, and by hour of the day: then the segment if there is one."""
 
 PLACE = "position of the list"
 """Name of the cells of lists by position, beside those of segments."""
 
 _AT_ONCE_MS = 10_000
 _FEWEST_ITEMS = 3
-_AROUND = 7
-_SUMS_AT_ONCE = 2**17
 _LARGEST_CELLS = 50
 _ALIKE, _MOSTLY = 0.2, 0.6
 _AWAKE = 22
@@ -57,37 +56,37 @@ class AuditedUnits(NamedTuple):
     segments: Mapping[str, Labels]
     variants: Sequence[str]
 
-    def sum_groups(
+    def sum_times(
         self,
         unit: NDArray[np.integer],
-        weight: _Counts | None,
-        cell: Integers | None = None,
-        cells: int = 1,
-    ) -> Integers:
-        """Sum rows by cell, variant and group, shape (cells, variants, groups).
+        rows: NDArray[np.integer],
+        time: Integers,
+        times: Integers,
+        labels: Labels | None = None,
+        most: int = 1,
+    ) -> list[GroupRows]:
+        """Sum rows by time, in the largest cells of a segment.
 
-        `unit` and `cell` are those of each row; without `weight` rows are counted.
+        Units are compared within the split period in which they entered. `time` is the index of
+        each row in `times`.
         """
-        shape = (cells, len(self.variants), CLUSTERS)
-        code = self.variant_group[unit]
-        if cell is not None:
-            code += cell * (shape[1] * CLUSTERS)
-        return np.bincount(code, weight, int(np.prod(shape))).astype(np.int64).reshape(shape)
-
-    def rows(
-        self, audit: str, cells: Sequence[str], y: Integers, x: Integers
-    ) -> Iterator[AuditSums]:
-        """Sum over the groups that have any rows, of shares by cell and variant.
-
-        `y` has shape (cells, variants, groups); `x` may be of a shape that broadcasts to it.
-        """
-        x = np.broadcast_to(x, y.shape)
-        terms = (y > 0, (x != 0) | (y != 0), y, x, y * y, y * x, x * x)
-        sums = [part.sum(axis=2).tolist() for part in terms]
-        for cell, *of_cell in zip(cells, *sums, strict=True):
-            for variant, active, *row in zip(self.variants, *of_cell, strict=True):
-                if row[0]:
-                    yield AuditSums(audit, cell, variant, active, Sums(*row))
+        code, names = np.zeros(self.number.size, np.int64), [""]
+        if labels is not None:
+            sizes = np.bincount(labels.code, minlength=len(labels.names))
+            largest = np.argsort(-sizes, kind="stable")[:most]
+            names = [labels.names[number] for number in largest.tolist()]
+            rank = np.full(len(labels.names), len(names))
+            rank[largest] = np.arange(largest.size)
+            code = rank[labels.code]
+        periods = int(self.split_period.max(initial=0)) + 1
+        cells = [(period, name) for name in names for period in range(periods)]
+        shape = (len(cells) + 1, len(self.variants), CLUSTERS, times.size)
+        # Units of smaller cells are in one more. One sum of all rows, whatever divides them.
+        cell = np.minimum(code * periods + self.split_period, len(cells))
+        group = cell * (shape[1] * CLUSTERS) + self.variant_group
+        sums = np.bincount(group[unit] * times.size + time, rows, int(np.prod(shape)))
+        of_cells = np.moveaxis(sums.astype(np.int64).reshape(shape), 3, 1)
+        return [GroupRows(*key, times, y) for key, y in zip(cells, of_cells, strict=False)]
 
     def sums(self, unit: NDArray[np.integer], weight: _Counts | None) -> Integers:
         """Sum rows by unit; without `weight`, count them."""
@@ -165,92 +164,17 @@ class HourlyRows(NamedTuple):
     clicks: Integers
 
 
-def count_hour_rows(
-    units: AuditedUnits, hours: HourlyRows, impressions: Integers
-) -> Iterator[AuditSums]:
-    """Count rows by local hour, by hour of the day, and by day.
-
-    Hours of the day are also counted by segment. Where the split changed, hours are counted by the
-    split period in which units entered, too. `impressions` are all of them by variant and group,
-    shape (1, variants, groups).
-    """
+def sum_hours(units: AuditedUnits, hours: HourlyRows) -> dict[str, list[GroupRows]]:
+    """Sum rows by local hour, and by hour of the day, of all units and by segment."""
     timed = find_rows(hours.hour != NONE)
-    unit, code, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
-    days, day = np.unique(hours.distinct_hours // 24, return_inverse=True)
-    split_periods = range(int(units.split_period.max(initial=0)) + 1)
-    of_days = np.zeros((days.size, *impressions.shape[1:]), np.int64)
-    of_clock = np.zeros((len(split_periods), 24, *impressions.shape[1:]), np.int64)
-    # A long log has thousands of hours: their sums are made in blocks that fit into memory.
-    at_once = max(1, _SUMS_AT_ONCE // impressions.size)
-    for start in range(0, hours.distinct_hours.size, at_once):
-        part = slice(start, start + at_once)
-        chosen = find_rows((code >= start) & (code < start + at_once))
-        names = [str(hour) for hour in hours.distinct_hours[part]]
-        entered = units.split_period[unit[chosen]]
-        y = np.zeros((len(names), *impressions.shape[1:]), np.int64)
-        for number in split_periods:
-            hour_sums = units.sum_groups(
-                unit[chosen], rows[chosen] * (entered == number), code[chosen] - start, len(names)
-            )
-            np.add.at(of_clock[number], hours.distinct_hours[part] % 24, hour_sums)
-            y += hour_sums
-            if len(split_periods) > 1:
-                yield from units.rows(f"hour_of_stretch:{number}", names, hour_sums, hour_sums)
-        # Several hours are of one day, so plain indexing would lose sums.
-        np.add.at(of_days, day[part], y)
-        yield from units.rows("hour", names, y, impressions)
-    for number in split_periods:
-        yield from _count_daily_rhythm(units, "rhythm", str(number), of_clock[number])
-    for name, labels in units.segments.items():
-        yield from _count_segment_rhythms(
-            units, name, labels, (unit, (hours.distinct_hours % 24)[code], rows)
+    unit, hour, rows = hours.unit[timed], hours.hour[timed], hours.impressions[timed]
+    audits = {HOURS: units.sum_times(unit, rows, hour, hours.distinct_hours)}
+    hour_of_day = (hours.distinct_hours % 24)[hour]
+    for name, labels in [("", None), *units.segments.items()]:
+        audits[f"{CLOCK}{name}"] = units.sum_times(
+            unit, rows, hour_of_day, np.arange(24), labels, _LARGEST_CELLS
         )
-    yield from _count_adjacent_days(
-        units, [str(date) for date in days.astype("datetime64[D]")], of_days
-    )
-
-
-def _count_segment_rhythms(
-    units: AuditedUnits, segment: str, labels: Labels, rows: tuple[Integers, Integers, Integers]
-) -> Iterator[AuditSums]:
-    """Count hours of the day in each of the largest cells of a segment."""
-    unit, hour, weight = rows
-    code, entered = labels.code[unit], units.split_period[unit]
-    sizes = np.bincount(code, weight, len(labels.names))
-    for cell in np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS].tolist():
-        for number in range(int(units.split_period.max(initial=0)) + 1):
-            chosen = np.flatnonzero((code == cell) & (entered == number))
-            y = units.sum_groups(unit[chosen], weight[chosen], hour[chosen], 24)
-            yield from _count_daily_rhythm(
-                units, f"rhythm:{segment}", f"{number} {labels.names[cell]}", y
-            )
-
-
-def _count_daily_rhythm(
-    units: AuditedUnits, audit: str, cell: str, y: Integers
-) -> Iterator[AuditSums]:
-    """Count rows by hour of the day, and the mean direction of the clock."""
-    angle = np.arange(24) * (2 * np.pi / 24)
-    # Whole numbers, so that sums do not depend on the order of rows.
-    turns = [np.round(_TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
-    sums = np.concatenate([y, *[np.tensordot(turn, y, axes=1)[None] for turn in turns]])
-    names = [f"{part} {cell}" for part in (*range(24), "cos", "sin")]
-    yield from units.rows(audit, names, sums, y.sum(axis=0))
-
-
-def _count_adjacent_days(
-    units: AuditedUnits, days: Sequence[str], y: Integers
-) -> Iterator[AuditSums]:
-    """Count rows of each day against those of the days before and after it."""
-    for number in range(1, len(days)):
-        sides = {
-            "before": range(max(number - _AROUND, 0), number),
-            "after": range(number + 1, min(number + 1 + _AROUND, len(days))),
-        }
-        for side, around in sides.items():
-            if around:
-                x = y[list(around)].sum(axis=0)
-                yield from units.rows(f"day_{side}", [days[number]], y[[number]], x)
+    return audits
 
 
 def list_shares(units: AuditedUnits, lists: Arrays) -> Iterator[UnitShares]:

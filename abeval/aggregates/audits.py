@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from abeval.aggregates import audit_arrays
-from abeval.aggregates.aggregates import AuditSums, UnitShares
+from abeval.aggregates.aggregates import GroupRows, UnitShares
 from abeval.aggregates.audit_arrays import CLUSTERS, GAPS, Arrays, AuditedUnits, HourlyRows
-from abeval.aggregates.breaks import count_breaks, count_outcome_units, read_daily_rows
+from abeval.aggregates.breaks import count_outcome_units, read_daily_rows, sum_days
 from abeval.engines.sql import Engine, query, quote, read_int
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
@@ -189,11 +189,11 @@ def show_audited(
 class Audits(NamedTuple):
     """Hold what the audits of a log counted, by name of the audit.
 
-    `audits` are counts by variant and hour, such as impressions; `shares` are shares of a
-    variant's rows, such as those without an item.
+    `audits` are rows by hour and day, such as impressions; `shares` are shares of a variant's
+    rows, such as those without an item.
     """
 
-    audits: Mapping[str, Sequence[AuditSums]]
+    audits: Mapping[str, Sequence[GroupRows]]
     shares: Mapping[str, Sequence[UnitShares]]
 
 
@@ -204,19 +204,14 @@ def audit_sums(run: Run, prepared: Prepared, metrics: Sequence[Metric] = ()) -> 
     run.step("audits")
     units, hours = _build_audited_units(run.experiment, prepared), _build_hourly_rows(prepared)
     daily = read_daily_rows(run, prepared, metrics)
-    impressions = units.sum_groups(hours.unit, hours.impressions)
-    is_any = (impressions > 0).astype(np.int64)
-    rows = [*units.rows("impressions", [""], impressions, is_any)]
+    audits = audit_arrays.sum_hours(units, hours)
     if prepared.schema.has_time:
-        rows += audit_arrays.count_hour_rows(units, hours, impressions)
-        rows += count_breaks(units, daily)
+        audits |= sum_days(units, daily)
     shares = [
         *_audit_shares(run, prepared, units, hours),
         *count_outcome_units(units, {log: daily[log] for log in daily if log in prepared.covered}),
     ]
-    return Audits(
-        group_rows(rows, lambda row: row.audit), group_rows(shares, lambda row: row.audit)
-    )
+    return Audits(audits, group_rows(shares, lambda row: row.audit))
 
 
 def _audit_shares(

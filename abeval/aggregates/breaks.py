@@ -1,23 +1,22 @@
-"""Count each log's rows around each day, to find where those of one variant break off."""
+"""Sum each log's rows by day, to find where those of one variant break off."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import date
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from abeval.aggregates.aggregates import AuditSums, UnitShares
-from abeval.aggregates.audit_arrays import CLUSTERS, AuditedUnits
+from abeval.aggregates.aggregates import GroupRows, UnitShares
+from abeval.aggregates.audit_arrays import AuditedUnits
 from abeval.engines.sql import query
 from abeval.logs.prepare import Prepared, name_outcome_relation
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema
-from abeval.logs.unit_arrays import NO_DAY, Integers, Labels, find_rows, unique_inverse
+from abeval.logs.unit_arrays import NO_DAY, find_rows, unique_inverse
 from abeval.metrics.definition import UNIT_DAY, Metric, RowTerm
 
-AUDIT = "break:"
-"""Prefix of the audits: then the log, and the segment if there is one."""
+DAYS = "day:"
+"""Prefix of the audits by day: then the log, and the segment if there is one."""
 
 OUTCOMES = "outcome"
 """The audit of units that have rows, by outcome log."""
@@ -25,7 +24,6 @@ OUTCOMES = "outcome"
 IMPRESSIONS, VALUES = "impressions", "values of "
 
 _LARGEST = 2.0**31
-_WEEK = 7
 _LARGEST_CELLS = 20
 
 
@@ -35,13 +33,6 @@ class DailyRows(NamedTuple):
     unit: NDArray[np.integer]
     day: NDArray[np.integer]
     rows: NDArray[np.integer]
-
-
-class _Cell(NamedTuple):
-    """A value of a segment (empty for all units) within a split period."""
-
-    split_period: int
-    value: str
 
 
 def read_daily_rows(
@@ -125,58 +116,17 @@ def name_values(metric: Metric) -> str:
     return VALUES + metric.name.replace(":", " ")
 
 
-def count_breaks(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[AuditSums]:
-    """Count rows around each day, of all units and of the largest cells of each segment."""
+def sum_days(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> dict[str, list[GroupRows]]:
+    """Sum rows by day, of all units and of the largest cells of each segment."""
+    audits = dict[str, list[GroupRows]]()
     for log, daily in logs.items():
-        days, day_index = unique_inverse(daily.day)
-        dates = days.astype("datetime64[D]").tolist() if days.size > 1 else []
+        days, index = unique_inverse(daily.day.astype(np.int64))
         segments = {} if log.startswith(VALUES) else units.segments
-        for name, labels in [("", None), *segments.items()] if dates else ():
-            cells, group = _number_groups(units, labels)
-            # One sum of all rows, whatever they are divided by.
-            code = group[daily.unit] * days.size + day_index
-            size = (len(cells) + 1) * len(units.variants) * CLUSTERS * days.size
-            sums = np.bincount(code, daily.rows, size).astype(np.int64)
-            by_cell = sums.reshape(len(cells) + 1, len(units.variants), CLUSTERS, days.size)
-            audit = f"{AUDIT}{log}:{name}" if name else f"{AUDIT}{log}"
-            for cell, y in zip(cells, np.moveaxis(by_cell, 3, 1), strict=False):
-                yield from _count_around(units, audit, cell, y, dates)
-
-
-def _number_groups(units: AuditedUnits, labels: Labels | None) -> tuple[list[_Cell], Integers]:
-    """Return the largest cells, by split period, and the number of each unit's cell and group.
-
-    Units are compared within the split period in which they entered. Those of other cells are in
-    one more.
-    """
-    code, names = np.zeros(units.number.size, np.int64), [""]
-    if labels is not None:
-        sizes = np.bincount(labels.code, minlength=len(labels.names))
-        largest = np.argsort(-sizes, kind="stable")[:_LARGEST_CELLS]
-        names = [labels.names[number] for number in largest.tolist()]
-        rank = np.full(len(labels.names), len(names))
-        rank[largest] = np.arange(largest.size)
-        code = rank[labels.code]
-    periods = int(units.split_period.max(initial=0)) + 1
-    cells = [_Cell(period, name) for name in names for period in range(periods)]
-    cell = np.minimum(code * periods + units.split_period, len(cells))
-    return cells, cell * (len(units.variants) * CLUSTERS) + units.variant_group
-
-
-def _count_around(
-    units: AuditedUnits, audit: str, cell: _Cell, y: Integers, dates: Sequence[date]
-) -> Iterator[AuditSums]:
-    """Count the rows from each day on, of it alone or of a week, and with the week before.
-
-    `y` are rows by day, variant and group. What is counted is named by the number of the split
-    period, by the days that are looked at, by the first of them, and by the value of the segment.
-    """
-    first, until = np.arange(1, len(dates)), np.concatenate([np.zeros_like(y[:1]), y.cumsum(0)])
-    before = until[first] - until[np.maximum(first - _WEEK, 0)]
-    for length in (1, _WEEK):
-        after = until[np.minimum(first + length, len(dates))] - until[first]
-        names = [f"{cell.split_period} {length} {day} {cell.value}" for day in dates[1:]]
-        yield from units.rows(audit, names, after, before + after)
+        for name, labels in [("", None), *segments.items()] if days.size > 1 else ():
+            audits[f"{DAYS}{log}:{name}"] = units.sum_times(
+                daily.unit, daily.rows, index, days, labels, _LARGEST_CELLS
+            )
+    return audits
 
 
 def count_outcome_units(units: AuditedUnits, logs: Mapping[str, DailyRows]) -> Iterator[UnitShares]:

@@ -8,7 +8,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.sections import Interleaving
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import read_audit
-from abeval.inference.trust.catalogue import CHECKS
+from abeval.inference.trust.checks import CHECKS
 from abeval.inference.trust.finding import RawCheck, TrustCheck, apply_thresholds
 from abeval.interleaving.log import InterleavedLog
 from abeval.results import format as fmt

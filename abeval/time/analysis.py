@@ -23,7 +23,6 @@ from abeval.time.time_sums import (
     find_entry_periods,
     load_days,
     read_logs,
-    split_given,
 )
 
 
@@ -54,17 +53,14 @@ def analyze_windows(
     # Of sources without days only those of `time/cut.py` have windows.
     dated = [m for m in metrics if m.source.no_days is None or m.source in (QUANTILE, CATALOGUE)]
     read = daily.read if daily else read_logs(run, metrics, dated, by_day=True)
-    (given, refused), reason = split_given(read, metrics), ""
+    reason = ""
     if run.experiment.design is not None:
         # Windows are of single units, whose variance says nothing of randomised clusters.
         reason = "clustered: windows are of single units, and clusters were randomised"
     elif not knows_assignment(run.experiment) and (split_periods := find_entry_periods(read)):
         reason = f"split_changed: {explain_ambiguous_split(run.experiment, split_periods)}"
-    if reason:
-        refused |= {metric.name: reason for metric in given}
-        given = ()
     if daily is None or reason:
-        daily = load_days(read, given, refused, run.step)
+        daily = load_days(read, metrics, reason)
     clocks = [cut.CLOCKS[name](daily, run.step) for name in cut.CLOCKS if name in by]
     cuts = cut.cut_windows(daily, widths, run.step)
     run.step("windows")

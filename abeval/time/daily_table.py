@@ -140,15 +140,9 @@ class MetricDays:
     scales: tuple[float, float] = (1.0, 1.0)
     per_unit: bool = False
 
-    def sum_days(self) -> "DaySums":
-        """Cumulate over the days of the calendar."""
-        return self._cumulate(self.table)
-
-    def sum_days_since_entry(self) -> "DaySums":
-        """Cumulate over the days since each unit's entry."""
-        return self._cumulate(self.table.since_entry)
-
-    def _cumulate(self, table: DailyTable) -> "DaySums":
+    def sum_days(self, since_entry: bool = False) -> "DaySums":
+        """Cumulate over the days of the calendar, or since each unit's entry."""
+        table = self.table.since_entry if since_entry else self.table
         active, y = (table.cumulate(values) for values in (np.ones(len(self.y), np.int8), self.y))
         x = active if self.per_unit else table.cumulate(self.x)
         return DaySums(table, self.scales, active, y, x)

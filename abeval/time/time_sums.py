@@ -1,7 +1,7 @@
 """Read logs and sum their days, for windows and growth."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from functools import cached_property
 from typing import Literal, NamedTuple
@@ -21,7 +21,7 @@ from abeval.experiment.model import Experiment
 from abeval.inference.comparison import Arms, Key, Rule
 from abeval.inference.context import find_partial_days
 from abeval.inference.means_and_ratios import estimate
-from abeval.inference.outlook import Growth, list_dates
+from abeval.inference.outlook import Growth
 from abeval.logs.accounting import check_all_counted, check_some_left, count_log_rows, list_days
 from abeval.logs.placing import SplitPeriods, find_enrollment_periods
 from abeval.logs.prepare import Prepared, prepare
@@ -29,7 +29,6 @@ from abeval.logs.run import Run
 from abeval.logs.unit_arrays import NO_DAY, NO_FIRST, Clusters, Groups, Integers, Labels, pack_key
 from abeval.logs.units import assign_sub_buckets
 from abeval.metrics.definition import CATALOGUE, Metric, Source, Term, UnitTerm, list_scales
-from abeval.progress import Step
 from abeval.results.record import group_rows
 from abeval.stats.moments import Moments
 from abeval.stats.records import Refusal
@@ -56,15 +55,6 @@ def read_logs(
     if CATALOGUE in plan.sources:
         bucket = assign_sub_buckets(run.engine, run.experiment, prepared.assignment.units.hash)
     return ReadLogs(run, prepared, collect_row_sums(run, prepared, plan, bucket, by_day))
-
-
-def split_given(
-    read: ReadLogs, metrics: Sequence[Metric]
-) -> tuple[tuple[Metric, ...], dict[str, str]]:
-    """Separate the metrics that the logs can give, and say why not others."""
-    lacks = find_refusals(metrics, read.schema.needs_met(read.experiment.unit))
-    why = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()}
-    return tuple(metric for metric in metrics if metric.name not in why), why
 
 
 def find_entry_periods(read: ReadLogs) -> SplitPeriods:
@@ -168,16 +158,21 @@ class Timeline:
         return axes.find_skewness_inputs(metric, thirds, arms, self.days)
 
 
-def load_days(
-    read: ReadLogs, metrics: Sequence[Metric], refused: Mapping[str, str], step: Step
-) -> DailyLogs:
-    """Load what units do each day for some metrics; others are refused.
+def load_days(read: ReadLogs, metrics: Sequence[Metric], reason: str = "") -> DailyLogs:
+    """Load what units do each day, for the metrics that the logs can give.
+
+    All are refused if there is a `reason`.
 
     Raises:
         LogError: The log has no time.
         QueryError: The engine could not run a query.
     """
-    experiment, units = read.experiment, read.units
+    experiment = read.experiment
+    lacks = find_refusals(metrics, read.schema.needs_met(experiment.unit))
+    refused = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacks.items()}
+    if reason:
+        refused |= {metric.name: reason for metric in metrics if metric.name not in lacks}
+    metrics = [metric for metric in metrics if metric.name not in refused]
     if not read.schema.has_time:
         raise LogError(
             "windows need a time, but the impressions log has no column `ts`",
@@ -185,32 +180,15 @@ def load_days(
         )
     days, partial = _list_days(experiment, read.prepared)
     first = (date.fromisoformat(days[0]) - date(1970, 1, 1)).days
-    entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
-    has_entry = units.first_ms != NO_FIRST
-    entry[has_entry] = (
-        convert_to_local_ms(units.first_ms[has_entry], experiment.timezone) // _DAY_MS
-    )
-    active = read.prepared.days
-    chosen = np.flatnonzero(active.in_period & (active.day != NO_DAY))
-    table = DailyTable(
-        variants=[*experiment.variants],
-        variant=units.variant,
-        entry=entry - first,
-        unit=active.unit[chosen],
-        day=active.day[chosen] - np.int32(first),
-        days=len(days),
-        cohorts=len(days),
-        # A partial last day is no day since entry that was observed.
-        observed=len(days) - (len(days) > 1 and days[-1] in partial),
-    )
+    table = _build_table(read, days, first, partial)
     by_day, period_values = dict[Source, SourceValues](), dict[Source, SourceValues]()
     for source, group in group_rows(metrics, lambda metric: metric.source).items():
         if source.no_days is not None:
             continue
-        step(f"days of {source}")
+        read.run.step(f"days of {source}")
         of_source, names = read.days(source, group, by_day=True), list_term_columns(read, group)
         of_source = of_source._replace(columns={name: of_source.columns[name] for name in names})
-        rows = find_unit_day_rows(of_source, table.unit, active.day[chosen])
+        rows = find_unit_day_rows(of_source, table.unit, table.day + np.int32(first))
         # Row -1, for days that the source lacks, is the appended 0.
         columns = {name: np.append(column, 0)[rows] for name, column in of_source.columns.items()}
         period_values[source] = read.values(of_source)
@@ -231,9 +209,28 @@ def load_days(
     )
 
 
-def load_given_days(read: ReadLogs, metrics: Sequence[Metric]) -> DailyLogs:
-    """Load what units do each day for all metrics that the logs can give."""
-    return load_days(read, *split_given(read, metrics), read.run.step)
+def _build_table(
+    read: ReadLogs, days: Sequence[str], first: int, partial: frozenset[str]
+) -> DailyTable:
+    """Build the table of the days on which units are active; `first` counts from 1970."""
+    experiment, units, active = read.experiment, read.units, read.prepared.days
+    entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
+    has_entry = units.first_ms != NO_FIRST
+    entry[has_entry] = (
+        convert_to_local_ms(units.first_ms[has_entry], experiment.timezone) // _DAY_MS
+    )
+    chosen = np.flatnonzero(active.in_period & (active.day != NO_DAY))
+    return DailyTable(
+        variants=[*experiment.variants],
+        variant=units.variant,
+        entry=entry - first,
+        unit=active.unit[chosen],
+        day=active.day[chosen] - np.int32(first),
+        days=len(days),
+        cohorts=len(days),
+        # A partial last day is no day since entry that was observed.
+        observed=len(days) - (len(days) > 1 and days[-1] in partial),
+    )
 
 
 def list_term_columns(read: ReadLogs, metrics: Sequence[Metric]) -> list[str]:
@@ -341,11 +338,17 @@ def find_growth_by_metric(
     """Find the growth of each metric whose days add up; the days may be loaded already."""
     if not len(collected.aggregates.days):
         return {}
-    if (clusters := collected.logs.units.clusters) is not None:
-        return _find_cluster_growth(collected, clusters, metrics)
-    daily = daily or load_given_days(collected.logs, metrics)
+    daily, clusters = daily or load_days(collected.logs, metrics), collected.logs.units.clusters
     by_day = _list_metric_days(daily)
     units = np.cumsum(daily.table.entry_counts.sum(axis=0)).astype(float).tolist()
+    if clusters is not None:
+        # The clusters stay and see more units: the number of clusters does not grow.
+        units = [float(len(clusters.variant))] * len(units)
+        by_day = {
+            metric.name: _sum_clusters(by_day[metric.name], clusters)
+            for metric in metrics
+            if metric.source.daily and metric.name in by_day
+        }
     # A last day that is not over would look like fewer new units.
     ended = len(units) - (len(units) > 1 and daily.days[-1] in daily.partial)
     growths = dict[str, Growth]()
@@ -355,42 +358,26 @@ def find_growth_by_metric(
     return growths
 
 
-def _find_cluster_growth(
-    collected: Collected, clusters: Clusters, metrics: Sequence[Metric]
-) -> dict[str, Growth]:
-    """Find the growth of each metric whose days add up, of clusters."""
-    read, totals = collected.logs, collected.aggregates
-    experiment, dates = read.experiment, list_dates(totals)
-    size, units = len(dates), [float(len(clusters.variant))] * len(dates)
-    ended = size - (size > 1 and dates[-1] in find_partial_days(experiment, totals.days))
-    growths = dict[str, Growth]()
-    daily_metrics = [m for m in metrics if m.source.daily and m.name not in totals.refused]
-    for source, group in group_rows(daily_metrics, lambda metric: metric.source).items():
-        days = read.days(source, group)
-        rows = np.flatnonzero(days.in_period & (days.day != NO_DAY))
-        cluster = clusters.of_unit[days.unit[rows]]
-        day = days.day[rows] - np.datetime64(dates[0]).astype(np.int32)
-        cells = Groups.build(pack_key(cluster, day))
-        table = DailyTable(
-            variants=[*experiment.variants],
-            # The clusters stay and see more units: the number of clusters does not grow.
-            variant=clusters.variant,
-            entry=np.zeros(len(clusters.variant), dtype=np.int64),
-            unit=cluster[cells.first],
-            day=day[cells.first],
-            days=size,
-            cohorts=1,
-            observed=size,
-        )
-        # A unit counts from its first day on.
-        is_first = np.append(True, np.diff(days.unit[rows]) != 0)
-        for metric in group:
-            pair = read.values(days).pair(metric, days.columns)
-            values = (is_first * v if isinstance(v, int) else v[rows] for v in pair)
-            y, x = (cells.sum(value) for value in values)
-            sums = MetricDays(table, y, x).sum_days()
-            growths |= find_growth(metric, sums, experiment.control, units, ended)
-    return growths
+def _sum_clusters(values: MetricDays, clusters: Clusters) -> MetricDays:
+    """Sum a metric's values by cluster and day; a unit counts from its first day on."""
+    table = values.table
+    cluster = clusters.of_unit[table.unit]
+    cells = Groups.build(pack_key(cluster, table.day))
+    is_first = np.append(True, np.diff(table.unit) != 0).astype(np.int64)
+    y, x = (v if table.row is None else v[table.row] for v in (values.y, values.x))
+    of_clusters = replace(
+        table,
+        variant=clusters.variant,
+        entry=np.zeros(len(clusters.variant), dtype=np.int64),
+        unit=cluster[cells.first],
+        day=table.day[cells.first],
+        cohorts=1,
+        observed=table.days,
+        row=None,
+        counts=None,
+    )
+    below = is_first if values.per_unit else x
+    return MetricDays(of_clusters, cells.sum(y), cells.sum(below))
 
 
 def find_growth(

@@ -241,7 +241,7 @@ def build_entry_axis(metric: MetricDays, control: str, strata: Strata) -> Axis:
     return Axis(
         name="exposure",
         labels=tuple(str(age) for age in range(observed)),
-        sums=metric.sum_days_since_entry(),
+        sums=metric.sum_days(since_entry=True),
         control=control,
         strata=_restrict_strata(strata, range(observed)),
         last_cohort=tuple(observed - 1 - age for age in range(observed)),

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import numpy as np
 
-from abeval.aggregates.aggregates import AuditSums, UnitShares
+from abeval.aggregates.aggregates import GroupRows, UnitShares
 from abeval.aggregates.audit_arrays import (
     CLUSTERS,
     AuditedUnits,
     HourlyRows,
-    count_hour_rows,
     find_machines,
     list_shares,
+    sum_hours,
     sum_machine_shares,
 )
 from abeval.logs.unit_arrays import NONE, Labels
-from abeval.stats.faults import Sums
 
 SECOND, HOUR = 1_000, 3_600_000
 DAY_0 = 24 * 20_000
@@ -56,50 +55,48 @@ def columns(**values: list[int]) -> dict[str, np.ndarray]:
     return {name: np.array(column, np.int64) for name, column in values.items()}
 
 
-def counted(rows: list[AuditSums] | list[UnitShares], audit: str) -> dict[str, tuple[int, ...]]:
-    """Cell → clusters, or units, y and x of `a`."""
+def counted(rows: list[UnitShares], audit: str) -> dict[str, tuple[int, ...]]:
+    """Cell → units, y and x of `a`."""
     return {
-        row.cell: (own.clusters, own.y, own.x)
-        if isinstance(own := row.sums, Sums)
-        else (own.units, row.y, row.x)
+        row.cell: (row.sums.units, row.y, row.x)
         for row in rows
         if row.audit == audit and row.variant == "a"
     }
 
 
-def test_a_day_stands_beside_the_seven_before_and_after_it_in_local_time() -> None:
-    hours = [DAY_0 + 24 * day + 23 for day in range(10)]
-    rows_of = [1 << day for day in range(10)]
-    shown = hours_of([0] * 10 + [1], [*hours, 0], [*rows_of, 5_000], untimed=1)
-    rows = list(count_hour_rows(units(3, 4), shown, np.ones((1, 2, CLUSTERS), np.int64)))
-    before, after = counted(rows, "day_before"), counted(rows, "day_after")
-    assert before["2024-10-12"] == (1, 1 << 8, sum(rows_of[1:8]))
-    assert after["2024-10-12"] == (1, 1 << 8, 1 << 9)
-    assert after["2024-10-05"] == (1, 1 << 1, sum(rows_of[2:9]))
-    assert set(before) - set(after) == {"2024-10-13"}
-    assert "2024-10-04" not in before
+def summed(audit: list[GroupRows]) -> dict[tuple[int, str, int], tuple[int, int]]:
+    """Split period, value and time → groups with rows, and rows, of `a`."""
+    return {
+        (part.split_period, part.value, time): (np.count_nonzero(groups), groups.sum())
+        for part in audit
+        for time, groups in zip(part.times.tolist(), part.rows[:, 0], strict=True)
+        if groups.any()
+    }
 
 
 def test_hours_of_a_ramp_are_counted_by_the_stretch_in_which_units_entered() -> None:
     shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 6], [3, 2, 5])
     both = units(0, 1)._replace(split_period=np.array([0, 1]))
-    rows = list(count_hour_rows(both, shown, both.sum_groups(shown.unit, shown.impressions)))
-    first, second = (counted(rows, f"hour_of_stretch:{number}") for number in (0, 1))
-    assert (first[str(DAY_0)], first[str(DAY_0 + 6)]) == ((1, 3, 3), (1, 2, 2))
-    assert second == {str(DAY_0 + 6): (1, 5, 5)}
-    rhythm = counted(rows, "rhythm")
-    assert (rhythm["6 0"], rhythm["6 1"]) == ((1, 2, 5), (1, 5, 5))
-    assert counted(rows, "hour")[str(DAY_0 + 6)][1] == 7
+    audits = sum_hours(both, shown)
+    assert summed(audits["hour"]) == {
+        (0, "", DAY_0): (1, 3),
+        (0, "", DAY_0 + 6): (1, 2),
+        (1, "", DAY_0 + 6): (1, 5),
+    }
+    clock = summed(audits["clock:"])
+    assert (clock[0, "", 6], clock[1, "", 6]) == ((1, 2), (1, 5))
 
 
-def test_the_mean_direction_of_the_clock_is_that_of_the_hours() -> None:
-    shown = hours_of([0, 0, 1], [DAY_0, DAY_0 + 6, DAY_0 + 12], [3, 2, 5])
-    both = units(0, 1, device=[0, 1])
-    rows = list(count_hour_rows(both, shown, both.sum_groups(shown.unit, shown.impressions)))
-    whole, of_device = counted(rows, "rhythm"), counted(rows, "rhythm:device")
-    assert (whole["cos 0"], whole["sin 0"]) == ((2, 3_000 - 5_000, 10), (2, 2_000, 10))
-    assert (of_device["cos 0 x"], of_device["cos 0 y"]) == ((1, 3_000, 5), (1, -5_000, 5))
-    assert (whole["6 0"], of_device["12 0 y"]) == ((2, 2, 10), (1, 5, 5))
+def test_hours_of_the_day_are_counted_by_segment_and_rows_without_a_time_are_not() -> None:
+    shown = hours_of([0, 0, 1, 1], [DAY_0, DAY_0 + 30, DAY_0 + 12, 0], [3, 2, 5, 9], untimed=1)
+    audits = sum_hours(units(0, 1, device=[0, 1]), shown)
+    assert summed(audits["clock:"]) == {(0, "", 0): (1, 3), (0, "", 6): (1, 2), (0, "", 12): (1, 5)}
+    assert summed(audits["clock:device"]) == {
+        (0, "x", 0): (1, 3),
+        (0, "x", 6): (1, 2),
+        (0, "y", 12): (1, 5),
+    }
+    assert all(part.rows.shape == (24, 2, CLUSTERS) for part in audits["clock:device"])
 
 
 def shown(*lists: tuple[int, int, str], first: int = 1) -> dict[str, np.ndarray]:

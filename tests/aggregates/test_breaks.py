@@ -7,7 +7,7 @@ from datetime import date
 import numpy as np
 
 from abeval.aggregates.audit_arrays import CLUSTERS, AuditedUnits
-from abeval.aggregates.breaks import DailyRows, count_breaks, count_outcome_units
+from abeval.aggregates.breaks import DailyRows, count_outcome_units, sum_days
 from abeval.logs.unit_arrays import Labels
 from tests.relations import answer, relation
 
@@ -25,37 +25,31 @@ def make_units(device: list[int], split_period: list[int]) -> AuditedUnits:
     )
 
 
-def count(units: AuditedUnits, *rows: tuple[int, int, int]) -> dict[str, tuple[int, int]]:
-    """Rows are (unit, day, rows); audit, cell and variant → rows after, and before."""
-    unit, day, events = np.array(rows).T
-    sums = count_breaks(units, {"clicks": DailyRows(unit, day, events)})
-    return {
-        f"{one.audit.removeprefix('break:')} {one.cell} {one.variant}": (
-            one.sums.y,
-            one.sums.x - one.sums.y,
-        )
-        for one in sums
-    }
+def test_rows_are_counted_by_day_and_by_the_split_period_in_which_units_entered():
+    rows = [(0, day, 10**day) for day in range(9)] + [(1, 0, 5), (2, 8, 7)]
+    audits = sum_days(make_units([0, 0, 1], [0, 0, 1]), {"clicks": DailyRows(*np.array(rows).T)})
+    first, second = audits["day:clicks:"]
+    assert (first.split_period, second.split_period, first.value) == (0, 1, "")
+    assert first.times.tolist() == second.times.tolist() == [*range(9)]
+    assert first.rows.sum(axis=2).tolist() == [[10**day, 5 * (day == 0)] for day in range(9)]
+    assert second.rows.sum(axis=2).tolist() == [[7 * (day == 8), 0] for day in range(9)]
+    assert np.count_nonzero(first.rows, axis=2).max() == 1
 
 
-def test_rows_of_a_day_and_of_a_week_are_counted_against_the_week_before():
-    """Nine days: the week before the ninth lacks the first, the week from the second the last."""
-    rows = [(0, day, 10**day) for day in range(9)]
-    counted = count(make_units([0, 0], [0, 0]), *rows)
-    week = 111_111_1
-    assert counted["clicks 0 1 1970-01-09  a"] == (10**8, 10 * week)
-    assert counted["clicks 0 7 1970-01-02  a"] == (10 * week, 1)
-    assert counted["clicks 0 7 1970-01-09  a"] == (10**8, 10 * week)
-    assert "clicks 0 1 1970-01-01  a" not in counted
-
-
-def test_units_are_counted_by_segment_and_by_the_split_period_in_which_they_entered():
+def test_rows_are_counted_by_segment_and_a_log_of_one_day_is_not():
     units = make_units([0, 0, 1, 1], [0, 0, 1, 1])
-    counted = count(units, (0, 0, 3), (1, 1, 5), (2, 0, 7), (3, 1, 9))
-    assert counted["clicks 0 1 1970-01-02  a"] == (0, 3)
-    assert counted["clicks 1 1 1970-01-02  a"] == (0, 7)
-    assert counted["clicks:device 0 7 1970-01-02 phone b"] == (5, 0)
-    assert counted["clicks:device 1 7 1970-01-02 tablet b"] == (9, 0)
+    rows = np.array([(0, 0, 3), (1, 1, 5), (2, 0, 7), (3, 1, 9)])
+    logs = {"clicks": DailyRows(*rows.T), "orders": DailyRows(*rows[:1].T)}
+    audits = sum_days(units, logs)
+    assert [*audits] == ["day:clicks:", "day:clicks:device"]
+    cells = {
+        (cell.split_period, cell.value): cell.rows.sum(axis=2)
+        for cell in audits["day:clicks:device"]
+    }
+    assert cells[0, "phone"].tolist() == [[3, 0], [0, 5]]
+    assert cells[1, "tablet"].tolist() == [[7, 0], [0, 9]]
+    assert not cells[1, "phone"].any()
+    assert not cells[0, "tablet"].any()
 
 
 def test_units_with_an_outcome_are_counted_once():

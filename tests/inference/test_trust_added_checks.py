@@ -10,17 +10,17 @@ import pytest
 
 import abeval
 from abeval.inference.compare import Analysis
-from abeval.inference.trust import catalogue
+from abeval.inference.trust import checks as trust_checks
 from tests.logs.small import PERIOD, analyze, small_log
 
 
 @pytest.fixture(autouse=True)
 def no_added_checks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Leave nothing that a test adds to the next one."""
-    monkeypatch.setattr(catalogue, "_added", {})
-    catalogue.load_installed_checks.cache_clear()
+    monkeypatch.setattr(trust_checks, "_added", {})
+    trust_checks.load_installed_checks.cache_clear()
     yield
-    catalogue.load_installed_checks.cache_clear()
+    trust_checks.load_installed_checks.cache_clear()
 
 
 def add_outages(hours: float) -> None:

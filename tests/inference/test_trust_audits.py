@@ -9,6 +9,8 @@ import pandas as pd
 import pytest
 
 import abeval
+from abeval.inference.trust import hours
+from abeval.inference.trust.audits import sum_day_windows
 from abeval.results.analysis import Result
 from abeval.results.trust import Check
 from tests.logs.small import analyze, small_log
@@ -346,3 +348,24 @@ def test_few_units_are_not_looked_at_where_the_file_says_so() -> None:
     result = analyze(lists(), privacy={"min_units": 5})
     assert result.influence == ()
     assert check(result, "influence").status == "skipped"
+
+
+def test_a_day_stands_beside_the_seven_before_and_after_it() -> None:
+    rows = (1 << np.arange(10))[:, None, None]
+    before, after, week = (
+        sum_day_windows(rows, *days).ravel().tolist() for days in ((-7, 0), (1, 8), (0, 7))
+    )
+    assert before[8] == sum(1 << day for day in range(1, 8))
+    assert after[1] == sum(1 << day for day in range(2, 9))
+    assert (before[0], after[8], after[9]) == (0, 1 << 9, 0)
+    assert (week[0], week[9]) == (sum(1 << day for day in range(7)), 1 << 9)
+
+
+def test_the_mean_direction_of_the_clock_is_that_of_the_hours() -> None:
+    rows = np.zeros((24, 3), np.int64)
+    rows[0, 0], rows[6, 0], rows[12, 1] = 3, 2, 5
+    rhythm = hours._sum_rhythm(rows)
+    turns = [(sums.clusters, sums.y, sums.x) for sums in rhythm.turns]
+    assert turns == [(2, 3_000 - 5_000, 10), (2, 2_000, 10)]
+    of_six = rhythm.hours[6]
+    assert (of_six.clusters, of_six.y, of_six.x, of_six.y_x) == (2, 2, 10, 10)

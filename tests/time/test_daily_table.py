@@ -20,7 +20,7 @@ def units(seed, n=60, days=6):
 
 def summed(arm, per_unit=False, by_age=False, observed=None):
     of = metric_days({"a": arm}, per_unit, observed)
-    return of.sum_days_since_entry() if by_age else of.sum_days()
+    return of.sum_days(since_entry=True) if by_age else of.sum_days()
 
 
 def same(window, y, x):

@@ -7,20 +7,21 @@ because each unit counts once. These checks need no part of the budget of false 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from abeval.aggregates.aggregates import Aggregates, AuditSums, UnitShares
+import numpy as np
+
+from abeval.aggregates.aggregates import Aggregates, UnitShares
 from abeval.experiment.model import Experiment
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.finding import RawCheck, skip_check
 from abeval.results import format as fmt
-from abeval.stats.faults import SURE, compare_shares, differs
+from abeval.stats.faults import Sums, compare_shares, differs
+from abeval.stats.records import Integers
 
-Audited = TypeVar("Audited", AuditSums, UnitShares)
-
-Cells = Mapping[str, Mapping[str, Audited]]
+Cells = Mapping[str, Mapping[str, UnitShares]]
 """Cell → variant → what an audit counts there."""
 
 SHOWN = 3
@@ -42,12 +43,18 @@ class UnevenShare(NamedTuple):
         return 1 - min(self.control, self.treatment) / max(self.control, self.treatment)
 
 
-def index_by_cell(rows: Iterable[Audited]) -> dict[str, dict[str, Audited]]:
-    """Index the rows of an audit by cell and variant."""
-    cells: dict[str, dict[str, Audited]] = {}
-    for row in rows:
-        cells.setdefault(row.cell, {})[row.variant] = row
-    return cells
+def sum_groups(y: Integers, x: Integers) -> Sums:
+    """Sum y and x over the groups of units that have any rows, with their products."""
+    products = (int(first @ second) for first, second in ((y, y), (y, x), (x, x)))
+    return Sums(int(np.count_nonzero(y | x)), int(y.sum()), int(x.sum()), *products)
+
+
+def sum_day_windows(rows: Integers, first: int, until: int) -> Integers:
+    """Sum the rows of the days from `first` to before `until`, counted from each day of a log."""
+    day, sums = np.arange(len(rows)), np.concatenate([np.zeros_like(rows[:1]), rows.cumsum(axis=0)])
+    bounds = (np.clip(day + shift, 0, len(rows)) for shift in (until, first))
+    windows: Integers = np.subtract(*(sums[bound] for bound in bounds))
+    return windows
 
 
 def list_comparable_variants(analysis: Analysis) -> list[str]:
@@ -71,41 +78,80 @@ def note_small_variants(analysis: Analysis, finding: RawCheck) -> RawCheck:
     return finding._replace(calm=calm + also, alarm=alarm + also)
 
 
-def find_uneven_shares(
-    analysis: Analysis, cells: Cells[Audited], chance: float = SURE
-) -> list[UnevenShare]:
-    """Find the cells whose shares surely differ from control, largest first.
-
-    `chance` is the probability that any cell is wrongly called different.
-    """
+def find_uneven_shares(analysis: Analysis, cells: Cells) -> list[UnevenShare]:
+    """Find the cells whose shares surely differ from control, largest first."""
     control = analysis.experiment.control
     # The chance of an error is divided among all comparisons.
     several = max(1, len(cells) * len(analysis.experiment.treatments))
     differ = [
-        UnevenShare(cell, variant, rows[control].share, rows[variant].share, sure)
+        UnevenShare(
+            cell, variant, base.share, rows[variant].share, abs(rows[variant].share - base.share)
+        )
         for cell, rows in cells.items()
         for variant in list_comparable_variants(analysis)
-        if control in rows and variant in rows
-        if (sure := _find_sure_difference(rows[control], rows[variant], several, chance))
-        is not None
+        if (base := rows.get(control)) and variant in rows
+        if differs(base.sums, rows[variant].sums, several)
     ]
     return sorted(differ, key=lambda share: -share.sure)
 
 
-def _find_sure_difference(
-    control: Audited, treatment: Audited, cells: int, chance: float
-) -> float | None:
-    """Return the difference that is sure; None if it may be chance."""
-    if isinstance(control, AuditSums) and isinstance(treatment, AuditSums):
-        result = compare_shares(control.sums, treatment.sums, cells, chance)
-        return result.sure if result and result.sure > 0 else None
-    is_sure = differs(control.sums, treatment.sums, cells, chance)
-    return abs(treatment.share - control.share) if is_sure else None
+class Loss(NamedTuple):
+    """Rows that one of two variants surely lacks on a day, by those of other days.
+
+    Attributes:
+        day: Index of the day.
+        variant: The variant that is compared with control.
+        short: The one of the two that lacks rows.
+        lost: The share of its rows that it lacks, relative to the other.
+        sure: By how much the shares of the rows that are of the day surely differ.
+        sums: Rows of the day, and with those of the other days, in control and in the variant.
+    """
+
+    day: int
+    variant: str
+    short: str
+    lost: float
+    sure: float
+    sums: tuple[Sums, Sums]
+
+
+def find_losses(
+    analysis: Analysis, rows: Integers, others: Integers, least: float, chance: float
+) -> Iterator[Loss]:
+    """Find the days on which one variant surely lacks rows, by other days and the other variant.
+
+    Args:
+        analysis: The experiment and its counts.
+        rows: Rows of each day, shape (days, variants, groups).
+        others: Rows of the days that it is compared with.
+        least: Smallest loss to find.
+        chance: Chance that a variant is wrongly found on one day.
+    """
+    names, comparable = [*analysis.experiment.variants], list_comparable_variants(analysis)
+    control = names.index(analysis.experiment.control)
+    of_day, of_others = rows.sum(axis=2), others.sum(axis=2)
+    # Rows of the day times the other variant's rows of other days.
+    control_rows, variant_rows = of_day[:, [control]] * of_others, of_day * of_others[:, [control]]
+    most: Integers = np.maximum(control_rows, variant_rows)
+    lost = np.where(most > 0, 1 - np.minimum(control_rows, variant_rows) / np.maximum(most, 1), 0.0)
+    for day, arm in np.argwhere(lost >= least).tolist():
+        base, treatment = (
+            sum_groups(rows[day, number], rows[day, number] + others[day, number])
+            for number in (control, arm)
+        )
+        result = compare_shares(base, treatment, chance=chance)
+        if names[arm] in comparable and result is not None and result.sure > 0:
+            short = names[arm if variant_rows[day, arm] < control_rows[day, arm] else control]
+            loss = float(lost[day, arm])
+            yield Loss(day, names[arm], short, loss, result.sure, (base, treatment))
 
 
 def read_audit(aggregates: Aggregates, audit: str) -> dict[str, dict[str, UnitShares]]:
-    """Return the counts of an audit by cell; empty if the logs lack it."""
-    return index_by_cell(aggregates.shares.get(audit, ()))
+    """Return the counts of an audit by cell and variant; empty if the logs lack it."""
+    cells: dict[str, dict[str, UnitShares]] = {}
+    for row in aggregates.shares.get(audit, ()):
+        cells.setdefault(row.cell, {})[row.variant] = row
+    return cells
 
 
 def read_audit_segments(aggregates: Aggregates, audit: str) -> dict[str, Mapping[str, UnitShares]]:
@@ -123,7 +169,7 @@ def find_largest_sure_difference(differing: Iterable[UnevenShare]) -> float:
     return max((share.sure for share in differing), default=0.0)
 
 
-def pool_variant_shares(cells: Cells[UnitShares]) -> dict[str, float]:
+def pool_variant_shares(cells: Cells) -> dict[str, float]:
     """Return each variant's share over all cells."""
     above, below = Counter[str](), Counter[str]()
     for cell in cells.values():

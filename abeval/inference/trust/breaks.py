@@ -3,15 +3,17 @@
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
+from abeval.aggregates.aggregates import GroupRows
 from abeval.aggregates.audit_arrays import CLUSTERS
-from abeval.aggregates.breaks import AUDIT, IMPRESSIONS, OUTCOMES, VALUES, name_values
+from abeval.aggregates.breaks import DAYS, IMPRESSIONS, OUTCOMES, VALUES, name_values
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import (
     SHOWN,
     describe_shares,
+    find_losses,
     find_uneven_shares,
-    index_by_cell,
     read_audit,
+    sum_day_windows,
 )
 from abeval.inference.trust.finding import (
     CLICK_COLUMNS,
@@ -27,12 +29,20 @@ from abeval.stats.faults import Sums, differs_together
 
 _WARN, _FAIL = 0.6, 0.9
 _CHANCE = 1e-4
+_WEEK = 7
 
 
 class _Break(NamedTuple):
-    """The share that one variant's rows lose, by those of the other, and the rows in words."""
+    """The share that one variant's rows lose, by those of the other, and the rows in words.
+
+    `sure` is the difference of the shares that the rows from a day on are of all, as far as it is
+    sure.
+    """
 
     lost: float
+    sure: float
+    variant: str
+    value: str
     text: str
 
 
@@ -55,7 +65,7 @@ class _Break(NamedTuple):
 )
 def breaks(analysis: Analysis) -> list[RawCheck]:
     """Find a day on which one variant's impressions, clicks or outcomes break off, or begin."""
-    audits = [name for name in analysis.aggregates.audits if name.startswith(AUDIT)]
+    audits = [name for name in analysis.aggregates.audits if name.startswith(DAYS)]
     if analysis.experiment.switchback is not None:
         return [skip_check("variants take turns, so no day has both")]
     if not audits:
@@ -77,62 +87,55 @@ def breaks(analysis: Analysis) -> list[RawCheck]:
 
 def _find_breaks(analysis: Analysis, log: str, audits: int) -> list[_Break]:
     """Find the breaks of a log, the worst first: in all units, else in cells of segments."""
-    for segments in ((), analysis.experiment.segments):
-        names = [f"{AUDIT}{log}:{segment}" for segment in segments] or [f"{AUDIT}{log}"]
+    for segments in ([""], analysis.experiment.segments):
         found = [
             found_break
-            for name in names
-            for found_break in _list_breaks(analysis, name, _CHANCE / audits)
+            for segment in segments
+            for found_break in _list_breaks(analysis, log, segment, _CHANCE / audits)
         ]
         if found:
             return sorted(found, key=lambda found_break: -found_break.lost)
     return []
 
 
-def _list_breaks(analysis: Analysis, audit: str, chance: float) -> Iterator[_Break]:
+def _list_breaks(analysis: Analysis, log: str, segment: str, chance: float) -> list[_Break]:
     """List the surest break of each variant in each cell of a segment."""
-    _, log, *segment = audit.split(":", 2)
-    control, treatments = analysis.experiment.control, analysis.experiment.treatments
-    every = index_by_cell(analysis.aggregates.audits.get(audit, ()))
-    lost = {
-        (cell, variant): loss
-        for cell, rows in every.items()
-        for variant in treatments
-        if control in rows and variant in rows
-        if (loss := _measure_loss(rows[control].sums, rows[variant].sums)) >= _WARN
-    }
-    cells = {cell: every[cell] for cell, _ in lost}
-    told, part = set[tuple[str, str]](), chance / max(1, len(every))
-    uneven = [
-        share
-        for share in find_uneven_shares(analysis, cells, part * len(cells))
-        if (share.cell, share.variant) in lost
+    cells = analysis.aggregates.audits.get(f"{DAYS}{log}:{segment}", ())
+    compared = sum(2 * (len(cell.times) - 1) for cell in cells)
+    level = chance / max(1, compared) / len(analysis.experiment.treatments)
+    found = [
+        found_break
+        for cell in cells
+        for length in (1, _WEEK)
+        for found_break in _find_cell_breaks(analysis, log, segment, cell, length, level)
     ]
     # A week that loses some of its rows may be surer than the day that loses all: it comes later.
-    for share in sorted(uneven, key=lambda share: lost[share.cell, share.variant] < _FAIL):
-        _, length, day, value = share.cell.split(" ", 3)
-        counts = cells[share.cell]
-        if (share.variant, value) in told:
-            continue
-        pair = counts[control].sums, counts[share.variant].sums
-        if not differs_together(*pair, CLUSTERS, part / len(treatments)):
-            continue
-        told.add((share.variant, value))
-        where = f" ({segment[0]} = {value!r})" if segment else ""
-        since = "on" if length == "1" else "in the week from"
-        described = [
-            f"{variant} {_describe_rows(counts[variant].sums, is_value=log.startswith(VALUES))}"
-            for variant in (share.variant, control)
-        ]
-        text = f"{log}{where} {since} {day} and in the week before it: {' and '.join(described)}"
-        yield _Break(lost[share.cell, share.variant], text)
+    found.sort(key=lambda found_break: (found_break.lost < _FAIL, -found_break.sure))
+    surest = dict[tuple[str, str], _Break]()
+    for found_break in found:
+        surest.setdefault((found_break.variant, found_break.value), found_break)
+    return list(surest.values())
 
 
-def _measure_loss(control: Sums, treatment: Sums) -> float:
-    """Return the share that one variant's rows lose against those before, relative to the other."""
-    # Rows after times the other's rows before, of each variant.
-    products = control.y * (treatment.x - treatment.y), treatment.y * (control.x - control.y)
-    return 1 - min(products) / max(products) if any(products) else 0.0
+def _find_cell_breaks(
+    analysis: Analysis, log: str, segment: str, cell: GroupRows, length: int, chance: float
+) -> Iterator[_Break]:
+    """Find the days from which on a variant lacks rows: of a day, or of a week."""
+    after, before = (sum_day_windows(cell.rows, *days)[1:] for days in ((0, length), (-_WEEK, 0)))
+    where = f" ({segment} = {cell.value!r})" if segment else ""
+    since = "on" if length == 1 else "in the week from"
+    for loss in find_losses(analysis, after, before, _WARN, chance):
+        if not differs_together(*loss.sums, CLUSTERS, chance):
+            continue
+        first = cell.times[loss.day + 1].astype("M8[D]")
+        base, treatment = (
+            _describe_rows(sums, is_value=log.startswith(VALUES)) for sums in loss.sums
+        )
+        text = (
+            f"{log}{where} {since} {first} and in the week before it: "
+            f"{loss.variant} {treatment} and {analysis.experiment.control} {base}"
+        )
+        yield _Break(loss.lost, loss.sure, loss.variant, cell.value, text)
 
 
 def _describe_rows(sums: Sums, *, is_value: bool) -> str:

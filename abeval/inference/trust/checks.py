@@ -1,7 +1,8 @@
-"""Run the trust checks, and find the metrics that they make untrusted."""
+"""List the trust checks, run them, and find the metrics that they make untrusted."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.wanted import reads_rows
@@ -11,13 +12,115 @@ from abeval.experiment.model import Experiment
 from abeval.inference import context
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import Reason
-from abeval.inference.trust import groups, split
+from abeval.inference.trust import (
+    breaks,
+    exposures,
+    groups,
+    hours,
+    influence,
+    rows,
+    shares,
+    split,
+)
 from abeval.inference.trust.audits import note_small_variants
-from abeval.inference.trust.catalogue import CHECKS, list_added_checks
 from abeval.inference.trust.finding import RawCheck, TrustCheck, apply_thresholds
 from abeval.metrics.definition import Metric
+from abeval.plugins import load_entry_points
 from abeval.results.analysis import CheckResult
 from abeval.results.trust import AAResult, Check
+
+CHECKS: tuple[TrustCheck, ...] = (
+    hours.clock,
+    hours.short_days,
+    hours.missing_hours,
+    breaks.breaks,
+    breaks.missing_outcomes,
+    hours.late_data,
+    shares.audits,
+    *shares.BY_VARIANT,
+    shares.serving,
+    shares.SILENT_UNITS,
+    influence.bots,
+    influence.influence_check,
+    split.split_check,
+    split.srm_check,
+    split.check_segment_splits,
+    hours.slot_hours,
+    hours.carry_over,
+    rows.crossover,
+    rows.placeholder_ids,
+    rows.coarser_unit,
+    rows.assignment,
+    groups.pre_period,
+    groups.denominators,
+    groups.missing_values,
+    exposures.untriggered,
+    groups.aa_check,
+    exposures.before_exposure,
+    exposures.near_exposure,
+    exposures.outcome_duplicates,
+    exposures.outcome_states,
+    rows.missing_days,
+    shares.LACKING_COLUMNS,
+    rows.outside_period,
+    *rows.SET_ASIDE,
+    rows.variant_spelling,
+)
+"""Every check of abeval, in the order of how much it can spoil."""
+
+ENTRY_POINTS = "abeval.checks"
+"""The entry points by which installed packages add their checks."""
+
+# Names up to the colon: tests of one such name share a part of the budget of false alarms.
+_NAMES = {name.partition(":")[0] for check in CHECKS for name in (check.name, check.check) if name}
+
+_added: dict[str, TrustCheck] = {}
+
+
+def add_check(check: TrustCheck) -> TrustCheck:
+    """Add a check to those of abeval, for every analysis of this process.
+
+    It takes the place of a check of the same name that was added before.
+
+    Raises:
+        ExperimentError: abeval has a check of this name.
+    """
+    _check_name(check)
+    _added[check.name] = check
+    return check
+
+
+def list_added_checks() -> tuple[TrustCheck, ...]:
+    """List the checks of installed packages, and those that this process added."""
+    return tuple(({check.name: check for check in load_installed_checks()} | _added).values())
+
+
+@cache
+def load_installed_checks() -> tuple[TrustCheck, ...]:
+    """Load the checks of installed packages.
+
+    Raises:
+        ExperimentError: A check cannot be loaded, or is no `TrustCheck` with a name of its own.
+    """
+    where = "the trust check {name} = {value} of an installed package"
+    problem = f"{where} cannot be loaded: {{error}}"
+    checks = []
+    for point, check in load_entry_points(
+        ENTRY_POINTS, lambda check: check, problem, "mend the package, or remove it"
+    ):
+        if not isinstance(check, TrustCheck):
+            what = f"{where.format(name=point.name, value=point.value)} is a {type(check).__name__}"
+            raise ExperimentError(what, "declare it with @abeval.TrustCheck (CONTRIBUTING.md)")
+        _check_name(check)
+        checks.append(check)
+    return tuple(checks)
+
+
+def _check_name(check: TrustCheck) -> None:
+    for name in (check.name, check.check):
+        if name.partition(":")[0] in _NAMES:
+            what = f"abeval has a trust check {name.partition(':')[0]!r} itself"
+            raise ExperimentError(what, "choose another name")
 
 
 def run_trust_checks(analysis: Analysis, aa: AAResult | None = None) -> tuple[Check, ...]:

@@ -161,9 +161,13 @@ class TrustCheck:
         """Give the check its function, as a decorator."""
         return replace(self, find=find)
 
+    def run(self, analysis: Analysis) -> RawCheck | list[RawCheck] | None:
+        """Run the check: one finding, a list of findings, or None without data."""
+        return self.find(analysis)
+
     def findings(self, analysis: Analysis) -> list[RawCheck]:
         """Run the check, and fill in its name and messages."""
-        answer = self.find(analysis)
+        answer = self.run(analysis)
         several = [skip_check(self.absent)] if answer is None else answer
         several = [several] if isinstance(several, RawCheck) else several
         return [

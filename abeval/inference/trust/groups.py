@@ -25,6 +25,23 @@ _DENOMINATORS, AA = "denominators", "aa"
 _NO_TEST = ("too_skewed", "split_changed")
 
 
+def compare_treatments(
+    experiment: Experiment, metric: Metric, moments: MomentsByPeriod
+) -> dict[Key, Comparison]:
+    """Compare every treatment with control on one metric, without adjustment."""
+    control, rule = experiment.control, Rule(experiment.alpha)
+    return {
+        (metric.name, variant): compare_within(metric, moments, Arms(control, variant), rule)
+        for variant in experiment.treatments
+    }
+
+
+def define_share(metric: Metric, name: str) -> Metric:
+    """Define the share of units that have something of a metric."""
+    plain = replace(metric, name=name, covariates=(), test=None)
+    return replace(plain, kind="mean", unit="share", value=None, per=None)
+
+
 def balance(
     experiment: Experiment,
     metrics: Sequence[Metric],
@@ -34,29 +51,22 @@ def balance(
 
     `before` has pre-period moments of (y, x) over the analysed units; absent units are zeros.
     """
-    rule = Rule(experiment.alpha)
-    comparisons = {
-        (metric.name, variant): compare_within(
-            metric, before[metric.name], Arms(experiment.control, variant), rule
-        )
-        for metric in metrics
-        if metric.name in before
-        for variant in experiment.treatments
-    }
+    comparisons = dict[Key, Comparison]()
+    for metric in (m for m in metrics if m.name in before):
+        comparisons |= compare_treatments(experiment, metric, before[metric.name])
     adjusted = adjust_p_values(comparisons)
     return tuple(
         Balance(
-            metric=key[0],
-            variant=key[1],
-            control=numbers.control,
-            treatment=numbers.treatment,
-            difference=numbers.difference,
-            p_value=numbers.p_value,
-            p_adjusted=adjusted.get(key),
+            metric=metric_name,
+            variant=variant,
+            control=comparison.control,
+            treatment=comparison.treatment,
+            difference=comparison.numbers.difference,
+            p_value=comparison.numbers.p_value,
+            p_adjusted=adjusted.get((metric_name, variant)),
             reason=comparison.reason if comparison.effect is None else None,
         )
-        for key, comparison in comparisons.items()
-        for numbers in (comparison.numbers,)
+        for (metric_name, variant), comparison in comparisons.items()
     )
 
 
@@ -150,23 +160,16 @@ def denominators(analysis: Analysis) -> list[RawCheck]:
         for (name, variant), bottom in bottoms.items()
         if bottom.effect is None and bottom.reason in _NO_TEST
     ]
-    what = "denominators of ratios cannot be compared for"
-    unknown = [f"{what} {fmt.join_items(unjudged)}"] if unjudged else []
+    unknown = f"denominators of ratios cannot be compared for {fmt.join_items(unjudged)}"
     if not p_values:
-        return [skip_check(reason) for reason in unknown]
+        return [skip_check(unknown)] if unjudged else []
     moved = _find_moved(analysis, bottoms)
     texts = [
         f"{name} of {variant}: {denominator.text}" for (name, variant), denominator in moved.items()
     ]
-    also = f"; {unknown[0]}" if unknown else ""
-    return [
-        RawCheck(
-            min(p_values.values()),
-            metrics=tuple(dict.fromkeys(name for name, _ in moved)),
-            worst="warn",
-            slots={"moved": "; ".join(texts), "unknown": also},
-        )
-    ]
+    slots = {"moved": "; ".join(texts), "unknown": f"; {unknown}" if unjudged else ""}
+    metrics = tuple(dict.fromkeys(name for name, _ in moved))
+    return [RawCheck(min(p_values.values()), metrics=metrics, worst="warn", slots=slots)]
 
 
 def find_moved_denominators(
@@ -247,25 +250,25 @@ def missing_values(analysis: Analysis) -> list[RawCheck]:
 
     If not, different units are compared in the two variants.
     """
-    control, rule = analysis.experiment.control, Rule(analysis.experiment.alpha)
+    experiment, aggregates = analysis.experiment, analysis.aggregates
+    comparisons = dict[Key, Comparison]()
+    for metric in analysis.metrics:
+        if metric.presence_terms is not None and metric.name not in aggregates.refused:
+            presence = aggregates.find_moments(metric.name, KNOWN, "", (1.0, 1.0))
+            moments = map_moments(presence, lambda moments: moments.pick(0, 1))
+            share = define_share(metric, metric.name)
+            comparisons |= compare_treatments(experiment, share, moments)
     findings = []
-    for metric, variant in analysis.rows:
-        if metric.presence_terms is None or metric.name in analysis.aggregates.refused:
-            continue
-        name = f"missing_values:{metric.name}:{variant}"
-        presence = analysis.aggregates.find_moments(metric.name, KNOWN, "", (1.0, 1.0))
-        moments = map_moments(presence, lambda moments: moments.pick(0, 1))
-        share = replace(metric, kind="mean", unit="share", value=None, per=None, covariates=())
-        compared = compare_within(share, moments, Arms(control, variant), rule)
-        numbers = compared.numbers
+    for (metric_name, variant), compared in comparisons.items():
+        name, numbers = f"missing_values:{metric_name}:{variant}", compared.numbers
         if numbers.p_value is None:
             why = codes.describe_reason(compared.reason, compared.units_needed)
-            text = f"{metric.name}: units with a value cannot be compared: {why}"
+            text = f"{metric_name}: units with a value cannot be compared: {why}"
             findings.append(skip_check(text, name))
             continue
-        labels = {"metric": metric.name, "base": control, "variant": variant}
+        labels = {"metric": metric_name, "base": experiment.control, "variant": variant}
         slots = {**vars(numbers), **labels}
-        findings.append(RawCheck(numbers.p_value, metrics=(metric.name,), name=name, slots=slots))
+        findings.append(RawCheck(numbers.p_value, metrics=(metric_name,), name=name, slots=slots))
     return findings
 
 

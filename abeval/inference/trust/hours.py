@@ -8,24 +8,25 @@ from datetime import datetime, timedelta
 
 import numpy as np
 
-from abeval.aggregates.aggregates import Aggregates, AuditSums
-from abeval.aggregates.audit_arrays import CLUSTERS
+from abeval.aggregates.aggregates import GroupRows
+from abeval.aggregates.audit_arrays import CLOCK, CLUSTERS, HOURS
+from abeval.aggregates.breaks import DAYS, IMPRESSIONS
 from abeval.experiment.model import Experiment
 from abeval.inference import clustered
 from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.audits import (
     SHOWN,
-    Cells,
-    find_uneven_shares,
-    index_by_cell,
+    find_losses,
     list_comparable_variants,
+    sum_day_windows,
+    sum_groups,
 )
 from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.inference.trust.split import split_period_weights
 from abeval.results import format as fmt
 from abeval.stats import faults
-from abeval.stats.records import Floats
+from abeval.stats.records import Floats, Integers
 
 # Longer logs are not compared by hour: a single time of 1970 makes one.
 _MOST_HOURS = 24 * 400
@@ -36,38 +37,41 @@ _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
 _LITTLE = 1e-9
+_WEEK = 7
+
+_TURN = 1_000
+"""Whole number that stands for 1 in the cosine and sine of the hour."""
 
 
-def _span(aggregates: Aggregates) -> range:
-    """Return the hours (since 1970) that the log spans; none without times."""
-    hours = [int(row.cell) for row in aggregates.audits.get("hour", ())]
-    span = range(min(hours), max(hours) + 1) if hours else range(0)
+def _list_times(analysis: Analysis) -> Sequence[int]:
+    """List the hours (since 1970) with rows, in order; none without times."""
+    parts = analysis.aggregates.audits.get(HOURS)
+    return parts[0].times.tolist() if parts else []
+
+
+def _span(analysis: Analysis) -> range:
+    """Return the hours that the log spans; none without times, or of too many."""
+    times = _list_times(analysis)
+    span = range(times[0], times[-1] + 1) if times else range(0)
     return span if len(span) <= _MOST_HOURS else range(0)
 
 
-def _collect_hours(
-    aggregates: Aggregates, span: range, audit: str = "hour"
-) -> dict[str, faults.Hours]:
-    """Return each variant's rows by hour, and how units share them."""
-    hours: dict[str, faults.Hours] = {}
-    for row in aggregates.audits.get(audit, ()):
-        if row.variant not in hours:
-            hours[row.variant] = faults.Hours(*np.zeros((3, len(span))))
-        variant_hours, index = hours[row.variant], int(row.cell) - span.start
-        variant_hours.rows[index], variant_hours.active[index] = row.sums.y, row.active
-        variant_hours.even[index] = faults.count_even_units(row.sums, CLUSTERS)
-    return hours
+def _spread_hours(analysis: Analysis, span: range) -> Integers:
+    """Spread rows over all hours of a span, shape (split periods, hours, variants, groups)."""
+    parts = analysis.aggregates.audits[HOURS]
+    rows = np.zeros((len(parts), len(span), *parts[0].rows.shape[1:]), np.int64)
+    rows[:, parts[0].times - span.start] = [part.rows for part in parts]
+    return rows
 
 
 def _find_no_hours(analysis: Analysis) -> str:
     """Find why variants have no hours to compare; empty if they have."""
     if analysis.experiment.switchback is not None:
         return "variants take turns, so no hour has both"
-    if _span(analysis.aggregates):
+    if _span(analysis):
         return ""
-    if analysis.aggregates.audits.get("hour"):
-        return f"the log spans more than {_MOST_HOURS // 24} days"
-    return _NO_HOURS
+    many = f"the log spans more than {_MOST_HOURS // 24} days"
+    return many if _list_times(analysis) else _NO_HOURS
 
 
 def _explain_no_comparison(analysis: Analysis, what: str) -> str:
@@ -86,33 +90,37 @@ def _find_clock_shifts(analysis: Analysis) -> list[tuple[str, faults.Shift]]:
 
 def _find_shifts(analysis: Analysis, segment: str = "") -> list[tuple[str, faults.Shift]]:
     """Find shifted rhythms in all units, or in the cells of a segment."""
-    rhythms: dict[tuple[str, str], dict[str, dict[str, faults.Sums]]] = {}
-    for row in analysis.aggregates.audits.get(f"rhythm:{segment}" if segment else "rhythm", ()):
-        part, _, own_cell = row.cell.partition(" ")
-        split_period, _, value = own_cell.partition(" ")
-        rhythms.setdefault((value, split_period), {}).setdefault(row.variant, {})[part] = row.sums
-    variants, control = list_comparable_variants(analysis), analysis.experiment.control
-    several = len(rhythms) * len(variants)
-    shifts = {
-        f"{variant} in {segment} = {value!r}" if segment else variant: shift
-        for (value, _), by_variant in rhythms.items()
-        for variant in variants
-        if _has_enough(by_variant, control) and _has_enough(by_variant, variant)
-        if (
-            shift := faults.shift(
-                _build_rhythm(by_variant[control]), _build_rhythm(by_variant[variant]), several
-            )
-        ).hours
-    }
+    audit = analysis.aggregates.audits.get(f"{CLOCK}{segment}", ())
+    cells = [cell for cell in audit if cell.rows.any()]
+    variants = list_comparable_variants(analysis)
+    shifts = dict[str, faults.Shift]()
+    for cell in cells:
+        rows = dict(zip(analysis.experiment.variants, np.moveaxis(cell.rows, 1, 0), strict=True))
+        control = rows[analysis.experiment.control]
+        for variant in variants if _has_enough(control) else ():
+            if not _has_enough(rows[variant]):
+                continue
+            pair = _sum_rhythm(control), _sum_rhythm(rows[variant])
+            shift = faults.shift(*pair, len(cells) * len(variants))
+            if shift.hours:
+                who = f"{variant} in {segment} = {cell.value!r}" if segment else variant
+                shifts[who] = shift
     return list(shifts.items())
 
 
-def _has_enough(by_variant: Mapping[str, Mapping[str, faults.Sums]], variant: str) -> bool:
-    return variant in by_variant and by_variant[variant]["cos"].clusters >= MIN_UNITS
+def _has_enough(rows: Integers) -> bool:
+    return bool(np.count_nonzero(rows.any(axis=0)) >= MIN_UNITS)
 
 
-def _build_rhythm(parts: Mapping[str, faults.Sums]) -> faults.Rhythm:
-    return faults.Rhythm([parts[str(h)] for h in range(24)], [parts["cos"], parts["sin"]])
+def _sum_rhythm(rows: Integers) -> faults.Rhythm:
+    """Sum a variant's rows by hour of the day, and the mean direction of the clock."""
+    angle, all_rows = np.arange(24) * (2 * np.pi / 24), rows.sum(axis=0)
+    # Whole numbers, so that sums do not depend on the order of rows.
+    turns = [np.round(_TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
+    return faults.Rhythm(
+        [sum_groups(hour, all_rows) for hour in rows],
+        [sum_groups(turn @ rows, all_rows) for turn in turns],
+    )
 
 
 @TrustCheck(
@@ -171,42 +179,37 @@ def short_days(analysis: Analysis) -> RawCheck | None:
     aggregates = analysis.aggregates
     if why := _explain_no_comparison(analysis, "days"):
         return skip_check(why)
-    before, after = (
-        index_by_cell(aggregates.audits.get(f"day_{s}", ())) for s in ("before", "after")
-    )
-    if not before or aggregates.split_periods:
+    audit = aggregates.audits.get(f"{DAYS}{IMPRESSIONS}:")
+    if not audit or aggregates.split_periods:
         return None
-    short = sorted(_find_short_days(analysis, before, after), key=lambda short_day: short_day[0])
-    last = max(before)
+    (days,) = audit
+    short = sorted(_find_short_days(analysis, days), key=lambda short_day: short_day[0])
     texts = [
-        f"{variant} has {kept:.0%} of the expected rows on {day}"
-        f"{' (the last day)' if day == last else ''}"
+        f"{variant} has {kept:.0%} of the expected rows on {days.times[day].astype('M8[D]')}"
+        f"{' (the last day)' if day == len(days.times) - 1 else ''}"
         for kept, variant, day in short[:SHOWN]
     ]
     return RawCheck(1 - short[0][0] if short else 0.0, slots={"listed": fmt.join_items(texts)})
 
 
-def _find_short_days(
-    analysis: Analysis, before: Cells[AuditSums], after: Cells[AuditSums]
-) -> Iterator[tuple[float, str, str]]:
-    """Yield the share of expected rows, the variant and the day."""
+def _find_short_days(analysis: Analysis, days: GroupRows) -> Iterator[tuple[float, str, int]]:
+    """Yield the share of expected rows, the variant and the index of the day."""
+    rows, last = days.rows, len(days.times) - 1
+    before, after = sum_day_windows(rows, -_WEEK, 0), sum_day_windows(rows, 1, 1 + _WEEK)
     # The last day is the one that most often lacks rows: half of the chance is for it.
-    last = max(before)
-    earlier = {day: cells for day, cells in before.items() if day != last}
-    low, low_after = (
-        {
-            (share.cell, share.variant): (share.control, share.treatment)
-            for cells in cell_groups
-            for share in find_uneven_shares(analysis, cells, _DAY_CHANCE / 2)
-        }
-        for cell_groups in (({last: before[last]}, earlier), (after,))
-    )
-    for (day, variant), first in low.items():
+    sides = list[dict[tuple[int, str, str], float]]()
+    for first, until, others in ((last, last + 1, before), (1, last, before), (1, last, after)):
+        level = _DAY_CHANCE / 2 / max(1, (until - first) * len(analysis.experiment.treatments))
+        compared = rows[first:until], others[first:until]
+        losses = find_losses(analysis, *compared, least=0.0, chance=level)
+        sides.append({(first + x.day, x.variant, x.short): x.lost for x in losses})
+    of_last, low, low_after = sides
+    for key, lost in {**of_last, **low}.items():
         # On the other side a day must be as low, if there are days.
-        second = low_after.get((day, variant), None if day in after else first)
-        for short, index in ((variant, 1), (analysis.experiment.control, 0)):
-            if second and all(side[index] < side[1 - index] for side in (first, second)):
-                yield max(side[index] / side[1 - index] for side in (first, second)), short, day
+        lost_after = lost if key in of_last else low_after.get(key, 0.0)
+        if lost_after > 0:
+            day, _, short = key
+            yield 1 - min(lost, lost_after), short, day
 
 
 @TrustCheck(
@@ -224,8 +227,13 @@ def missing_hours(analysis: Analysis) -> RawCheck:
     """Find hours with less than half of the rows expected of a variant."""
     if why := _explain_no_comparison(analysis, "hours"):
         return skip_check(why)
-    span = _span(analysis.aggregates)
-    hours, shares = _collect_hours(analysis.aggregates, span), _estimate_hour_shares(analysis, span)
+    span = _span(analysis)
+    parts = _spread_hours(analysis, span)
+    rows, shares = parts.sum(axis=0), _estimate_hour_shares(analysis, parts)
+    hours = {
+        name: _sum_variant_hours(rows[:, number])
+        for number, name in enumerate(analysis.experiment.variants)
+    }
     gaps = {
         name: [span[index] for index in _find_hour_gaps(analysis.experiment, hours, shares, name)]
         for name in analysis.experiment.variants
@@ -259,20 +267,23 @@ def _find_hour_gaps(
     return sorted(set.intersection(*pairs)) if pairs else []
 
 
-def _estimate_hour_shares(analysis: Analysis, span: range) -> dict[str, Floats]:
+def _sum_variant_hours(rows: Integers) -> faults.Hours:
+    """Sum a variant's rows by hour, and count how units share them."""
+    even = [faults.count_even_units(sum_groups(hour, hour), CLUSTERS) for hour in rows]
+    active = np.count_nonzero(rows, axis=1).astype(np.float64)
+    return faults.Hours(rows.sum(axis=1).astype(np.float64), active, np.array(even))
+
+
+def _estimate_hour_shares(analysis: Analysis, parts: Integers) -> dict[str, Floats]:
     """Return the share of each hour's rows expected of each variant.
 
     Units keep the variant they entered with, so the units of each split period are divided by its
     weights. An hour without rows has the mean of the periods.
     """
-    expected = np.zeros((len(analysis.experiment.variants), len(span)))
-    for number, weights in enumerate(split_period_weights(analysis)):
-        by_variant = _collect_hours(analysis.aggregates, span, f"hour_of_stretch:{number}").values()
-        rows = sum(
-            (variant_hours.rows for variant_hours in by_variant), np.full(len(span), _LITTLE)
-        )
-        expected += np.outer(np.array(weights) / sum(weights), rows)
-    return dict(zip(analysis.experiment.variants, expected / expected.sum(axis=0), strict=True))
+    rows, variants = parts.sum(axis=(2, 3)) + _LITTLE, analysis.experiment.variants
+    weights = np.array(split_period_weights(analysis)[: len(rows)], dtype=np.float64)
+    expected = (weights / weights.sum(axis=1, keepdims=True)).T @ rows
+    return dict(zip(variants, expected / expected.sum(axis=0), strict=True))
 
 
 def _format_hours(hours: Sequence[int]) -> str:
@@ -307,12 +318,10 @@ def _format_hours(hours: Sequence[int]) -> str:
 )
 def late_data(analysis: Analysis) -> RawCheck | None:
     """Find last hours with less than half of their usual rows."""
-    span = _span(analysis.aggregates)
+    span = _span(analysis)
     if not span:
         return None
-    rows = np.sum(
-        [hours.rows for hours in _collect_hours(analysis.aggregates, span).values()], axis=0
-    )
+    rows = _spread_hours(analysis, span).sum(axis=(0, 2, 3))
     days = (rows.size - _LAST_HOURS) // 24
     # The last hours of each day, counted back from the end of the log, the latest first.
     ends = [rows.size - 24 * day for day in range(days + 1)]

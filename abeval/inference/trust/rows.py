@@ -1,11 +1,10 @@
 """Check what was read: rows set aside, days, crossovers, variant names."""
 
 import json
-import math
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import date, timedelta
 from functools import partial
+from typing import Literal
 
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import find_meant_variant, list_arms, write_join_line
@@ -15,17 +14,13 @@ from abeval.inference.trust.finding import (
     Limits,
     RawCheck,
     TrustCheck,
-    reads_log,
     skip_check,
 )
-from abeval.logs.accounting import EARLY, OF_DAY, parse_other_variants
-from abeval.logs.checks import USED, USED_BEFORE
+from abeval.logs.accounting import parse_other_variants
+from abeval.logs.checks import USED_BEFORE
 from abeval.logs.clusters import MIXED
 from abeval.logs.coarser import parse_coarser_counts
 from abeval.logs.placeholders import parse_placeholder_rows
-from abeval.logs.states import parse_states
-from abeval.logs.unexposed import NEAR
-from abeval.metrics.definition import list_row_values
 from abeval.results import format as fmt
 from abeval.results.trust import CheckStatus
 
@@ -45,277 +40,110 @@ def _set_aside(analysis: Analysis, log: str, reason: str, what: str) -> RawCheck
     return RawCheck(count / read, f"{count:,} of {read:,} {what} set aside ({count / read:.2%})")
 
 
-def _count_period_rows(analysis: Analysis) -> int:
+def count_period_rows(analysis: Analysis) -> int:
     """Count the rows that were read, but those of before and outside of the period."""
     log, other_days = analysis.experiment.logs.rows_name, (USED_BEFORE, "outside_period")
     counts = analysis.aggregates.row_counts
     return sum(c.rows for c in counts if c.log == log and c.reason not in other_days)
 
 
-def report_rows_set_aside(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
+def _report_rows_set_aside(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
     """Report the share of rows set aside for one reason."""
     log = analysis.experiment.logs.rows_name if log_key == "LOG" else log_key
+    name = f"{log}_duplicate" if reason == "duplicate" else f"{log}_set_aside"
+    if reason == "duplicate" and "duplicates" not in analysis.aggregates.facts:
+        why, remedy = _explain_unknown_duplicates(analysis.experiment)
+        return skip_check(f"duplicates were not looked for: {why}", name, remedy)
     finding = _set_aside(analysis, log, reason, what.format("rows" if log == "units" else log))
-    options = analysis.experiment.trust
-    return finding._replace(
-        name=f"{log}_duplicate" if reason == "duplicate" else f"{log}_set_aside",
-        limits=Limits(options.rows_warn, options.rows_fail),
+    unknown = analysis.aggregates.facts.get("unidentified", 0) if reason == "duplicate" else 0
+    also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
+    return finding._replace(name=name, calm=finding.calm + also * (unknown > 0))
+
+
+def _explain_unknown_duplicates(experiment: Experiment) -> tuple[str, str]:
+    """Say why duplicates were not looked for, and what to do."""
+    if experiment.cleaning.duplicates == "unchecked":
+        return 'cleaning.duplicates is "unchecked"', 'make it "drop"'
+    if experiment.is_unit_table:
+        return "rows have no id, so equal rows may be different people", ""
+    return "rows have no id, or no time to the second, that tells equal ones apart", ""
+
+
+def _declare_set_aside(
+    reason: str,
+    what: str,
+    *,
+    remedy: str,
+    log: str = "LOG",
+    of: Literal["log", "units", "both"] = "log",
+) -> TrustCheck:
+    """Declare the check of a log's rows that are set aside for one reason."""
+    return TrustCheck(
+        f"{log}_{reason}",
+        partial(_report_rows_set_aside, log_key=log, reason=reason, what=what),
+        check="" if reason == "duplicate" else f"{log}_set_aside",
+        of=of,
+        limits=("rows_warn", "rows_fail"),
+        columns=CLICK_COLUMNS if log == "clicks" else (),
         reason="if they differ between variants, so many rows can hide or make an effect of the "
         "size that most experiments look for",
+        remedy=remedy,
     )
 
 
-def report_duplicates(analysis: Analysis, log_key: str, reason: str, what: str) -> RawCheck:
-    """Report the share of duplicate rows, if duplicates were checked."""
-    if "duplicates" in analysis.aggregates.facts:
-        finding = report_rows_set_aside(analysis, log_key, reason, what)
-        unknown = analysis.aggregates.facts.get("unidentified", 0)
-        also = f"; {unknown:,} have no impression_id, so nobody knows whether they are there twice"
-        return finding._replace(calm=f"{finding.calm}{also}") if unknown else finding
-    why, remedy = "rows have no id, so equal rows may be different people", ""
-    if not analysis.experiment.is_unit_table:
-        why = "rows have no id, or no time to the second, that tells equal ones apart"
-    if analysis.experiment.cleaning.duplicates == "unchecked":
-        why, remedy = 'cleaning.duplicates is "unchecked"', 'make it "drop"'
-    name = f"{analysis.experiment.logs.rows_name}_duplicate"
-    return skip_check(f"duplicates were not looked for: {why}", name, remedy)
-
-
 SET_ASIDE = (
-    TrustCheck(
-        "LOG_duplicate",
+    _declare_set_aside(
+        "duplicate",
+        "duplicate {}",
         of="both",
         remedy="look for rows sent or loaded twice; [cleaning] duplicate_key says what is equal",
-        find=partial(report_duplicates, log_key="LOG", reason="duplicate", what="duplicate {}"),
     ),
-    TrustCheck(
-        "LOG_null_unit",
-        check="LOG_set_aside",
+    _declare_set_aside(
+        "null_unit",
+        "{} without a unit",
         of="both",
         remedy="look for people who are not signed in, and at the join that adds the id",
-        find=partial(
-            report_rows_set_aside, log_key="LOG", reason="null_unit", what="{} without a unit"
-        ),
     ),
-    TrustCheck(
-        "LOG_null_time",
-        check="LOG_set_aside",
+    _declare_set_aside(
+        "null_time",
+        "{} without a time",
         remedy="look at the format of the times (`ts_format`) and at clients that send none",
-        find=partial(
-            report_rows_set_aside, log_key="LOG", reason="null_time", what="{} without a time"
-        ),
     ),
-    TrustCheck(
-        "LOG_null_variant",
-        check="LOG_set_aside",
+    _declare_set_aside(
+        "null_variant",
+        "{} without a variant",
         of="both",
         remedy="look for events logged before the assignment, or by services that lack it",
-        find=partial(
-            report_rows_set_aside, log_key="LOG", reason="null_variant", what="{} without a variant"
-        ),
     ),
-    TrustCheck(
-        "LOG_repeated_unit",
-        check="LOG_set_aside",
+    _declare_set_aside(
+        "repeated_unit",
+        "rows of units that have several",
         of="units",
         remedy="make one row of each unit, or analyse the rows as a log of impressions",
-        find=partial(
-            report_rows_set_aside,
-            log_key="LOG",
-            reason="repeated_unit",
-            what="rows of units that have several",
-        ),
     ),
-    TrustCheck(
-        "clicks_no_impression",
-        check="clicks_set_aside",
-        columns=CLICK_COLUMNS,
+    _declare_set_aside(
+        "no_impression",
+        "{} without their impression",
+        log="clicks",
         remedy=(
             "check for lost impressions, and whether the join key is right; clicks written to the "
             "minute or the day need an id of their impression"
         ),
-        find=partial(
-            report_rows_set_aside,
-            log_key="clicks",
-            reason="no_impression",
-            what="{} without their impression",
-        ),
     ),
-    TrustCheck(
-        "clicks_late",
-        check="clicks_set_aside",
-        columns=CLICK_COLUMNS,
+    _declare_set_aside(
+        "late",
+        "{} later than the attribution window",
+        log="clicks",
         remedy="look at the clocks and at the attribution window ([logs.clicks])",
-        find=partial(
-            report_rows_set_aside,
-            log_key="clicks",
-            reason="late",
-            what="{} later than the attribution window",
-        ),
     ),
-    TrustCheck(
-        "clicks_ambiguous_impression",
-        check="clicks_set_aside",
-        columns=CLICK_COLUMNS,
+    _declare_set_aside(
+        "ambiguous_impression",
+        "{} that fit several impressions",
+        log="clicks",
         remedy="give clicks the id of their impression",
-        find=partial(
-            report_rows_set_aside,
-            log_key="clicks",
-            reason="ambiguous_impression",
-            what="{} that fit several impressions",
-        ),
     ),
 )
 """Rows set aside, by log and reason; `LOG` stands for the log of the rows."""
-
-
-@TrustCheck(
-    "before_exposure",
-    limits=("rows_warn", "rows_fail"),
-    calm="{early:,} of {rows:,} rows of {log} come before the exposure of their unit ({share:.1%})",
-    alarm=(
-        "{early:,} of {rows:,} rows of {log} come before the exposure of their unit "
-        "({share:.1%}), nearly all of them by up to {hours:g} hours: times {hours:g} hours later "
-        "would mend that"
-    ),
-    states={
-        "days": {
-            "alarm": (
-                "{early:,} of {rows:,} rows of {log} come before the exposure of their unit "
-                "({share:.1%}): all their times are at {at}:00 UTC, so they are days of a zone, "
-                "which begin before the exposures of the day"
-            ),
-            "reason": "times at one hour of the day are days",
-            "remedy": (
-                'write them as days: [logs.events.{log}] query = "select * replace '
-                '(cast(ts {shift} hours as date) as ts) from log"'
-            ),
-        },
-    },
-    reason="rows before an exposure fill whole hours, as if from a clock in another zone",
-    remedy=(
-        "say in which zone times are that have none: `ts_zone` of [logs.events.{log}]{such} if "
-        "they are local and {hours:g} hours behind UTC, or of the exposures"
-    ),
-)
-def before_exposure(analysis: Analysis) -> list[RawCheck]:
-    """Report outcome rows before exposure that a clock shift would explain."""
-    findings = []
-    for log, counts, metrics in _list_outcomes(analysis):
-        early, used = counts.get("before_exposure", 0), counts.get(USED, 0)
-        if not early + used:
-            continue
-        hours, share = analysis.aggregates.facts.get(EARLY + log, 0) / 2, early / (early + used)
-        such = f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else ""
-        slots = {"log": log, "early": early, "rows": early + used, "share": share}
-        slots |= {"hours": hours, "such": such}
-        name, state = f"before_exposure:{log}", ""
-        if (at := analysis.aggregates.facts.get(OF_DAY + log)) is not None:
-            # Of zones east of Greenwich a day begins in the evening before.
-            shift = f"+ interval {24 - at}" if at >= 10 else f"- interval {at}"
-            slots |= {"at": at, "shift": shift}
-            hours, state = 24, "days"
-        value = share if hours else 0.0
-        findings.append(RawCheck(value, metrics=metrics, name=name, slots=slots, state=state))
-    return findings
-
-
-def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tuple[str, ...]]]:
-    """List each outcome log, its rows by what became of them, and the metrics that read it."""
-    for log in analysis.experiment.logs.events:
-        counts = {c.reason: c.rows for c in analysis.aggregates.row_counts if c.log == log}
-        yield log, counts, tuple(m.name for m in analysis.metrics if reads_log(m, log))
-
-
-@TrustCheck(
-    "before_exposure:impressions",
-    limits=("rows_warn",),
-    calm="{near:,} of {rows:,} impressions are just before their unit's exposure ({share:.1%})",
-    alarm=(
-        "{near:,} of {rows:,} impressions are set aside ({share:.1%}) because they are just before "
-        "their unit's exposure (by {distance} seconds in the median), nearer to it than any after "
-        "it{grain}"
-    ),
-    reason="an exposure has the time of what is shown then; five minutes or less count as just",
-    remedy=(
-        "if the exposure is of these impressions, its clock, grain or queue is late: write such as "
-        '[logs.exposures] query = "select * replace (ts - interval {back} seconds as ts) from '
-        'log"; if it is logged at a click, log it when the list is shown: a treatment changes '
-        "who clicks"
-    ),
-)
-def near_exposure(analysis: Analysis) -> list[RawCheck]:
-    """Report impressions that are set aside although their unit was exposed moments later."""
-    facts = analysis.aggregates.facts
-    near = facts.get(f"{NEAR}rows", 0)
-    if not near:
-        return []
-    rows = _count_period_rows(analysis)
-    seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
-    back = grain or max(1, math.ceil(2 * seconds))
-    distance = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
-    written = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
-    slots = {"near": near, "rows": rows, "share": near / rows, "back": back}
-    return [RawCheck(near / rows, slots={**slots, "distance": distance, "grain": written})]
-
-
-_GRAINS = {1: "the second", 60: "the minute", 3_600: "the hour"}
-
-
-@TrustCheck(
-    "outcome_duplicates",
-    limits=("rows_warn", 1.0),
-    calm="{copies:,} of {rows:,} rows of {log} are equal to another, and count once ({share:.1%})",
-    reason=(
-        "rows that were sent twice should count once, but two equal orders, or lines of one order, "
-        "should count twice"
-    ),
-    remedy=(
-        'if rows of {log} may be equal, [cleaning] duplicates = "keep", or give them a column that '
-        "tells them apart, such as the line of an order"
-    ),
-)
-def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
-    """Report the share of rows of outcome logs that repeat another."""
-    findings = []
-    for log, counts, metrics in _list_outcomes(analysis):
-        copies, rows = counts.get("duplicate", 0), sum(counts.values())
-        if rows:
-            slots = {"log": log, "copies": copies, "rows": rows, "share": copies / rows}
-            name = f"outcome_duplicates:{log}"
-            findings.append(RawCheck(copies / rows, metrics=metrics, name=name, slots=slots))
-    return findings
-
-
-@TrustCheck(
-    "outcome_states",
-    limits=("rows_warn",),
-    calm=(
-        "{several:,} of {rows:,} rows of {log} ({share:.1%}) are of orders with several values of "
-        "{state}, and each row counts"
-    ),
-    reason="of states of one order, one should count; its lines have one state",
-    remedy=(
-        "if rows are states, count one: [logs.events.{log}] where = \"{state} = '…'\", or this "
-        "`where` in the metrics"
-    ),
-)
-def outcome_states(analysis: Analysis) -> list[RawCheck]:
-    """Report outcome logs with a row for each state of an order, and the metrics that count all."""
-    findings = list[RawCheck]()
-    for log, (state, several, rows) in parse_states(analysis.aggregates.facts).items():
-        # What names the state, in a `where` or a step of a funnel, counts those that it means.
-        metrics = tuple(
-            metric.name
-            for metric in analysis.metrics
-            if (read := [value.expression for value in list_row_values(metric) if value.log == log])
-            and not all(re.search(rf"(?i)\b{re.escape(state)}\b", text) for text in read)
-        )
-        if metrics:
-            share, name = several / rows, f"outcome_states:{log}"
-            slots = {"log": log, "state": state, "several": several, "rows": rows, "share": share}
-            findings.append(RawCheck(share, metrics=metrics, name=name, slots=slots))
-    return findings
 
 
 @TrustCheck(
@@ -464,7 +292,7 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     unit, counts = analysis.experiment.unit, parse_placeholder_rows(analysis.aggregates.facts)
     if not counts:
         return []
-    rows, read = sum(counts.values()), _count_period_rows(analysis)
+    rows, read = sum(counts.values()), count_period_rows(analysis)
     slots: dict[str, object] = {"rows": rows, "read": read, "share": rows / read, "unit": unit}
     column = analysis.experiment.logs.rows.columns.get("unit_id", unit)
     ids = [f"'{name}'" for name in counts]
