@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import duckdb
 
 from abeval.engines import lakes, sources, text_files
-from abeval.engines.copies import Copies, check_bytes, check_utf8, list_sqlite_tables
+from abeval.engines.copies import Copies, check_utf8, list_sqlite_tables
 from abeval.engines.duckdb_connection import (
     Database,
     Tables,
@@ -28,6 +28,7 @@ from abeval.engines.frames import (
 )
 from abeval.engines.sources import Files, are_small, choose, find_readable_files
 from abeval.engines.sql import literal, quote
+from abeval.engines.text_bytes import check_bytes
 from abeval.engines.text_files import Types, find_text_time
 from abeval.errors import LogError
 from abeval.experiment.sections import EngineOptions
