@@ -101,13 +101,11 @@ class Logs(Database):
         """
         if self._is_confined:
             return
-        sources = [*logs]
-        there = [
-            f for log in sources if (f := find_readable_files("", log, self._folder)) is not None
-        ]
+        files_by_log = [find_readable_files("", log, self._folder) for log in logs]
+        there = [files for files in files_by_log if files is not None]
         # Frames that are still to come may have many rows.
         has_frames = bool(self._stored or self._frames)
-        if (len(there) < max(len(sources), 1) and not has_frames) or not are_small(there):
+        if (len(there) < max(len(files_by_log), 1) and not has_frames) or not are_small(there):
             self._use_all_threads()
         self._is_confined = True
         if self._caller is not None or (self._reads_remote and not all(f.are_local for f in there)):
