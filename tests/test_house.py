@@ -11,8 +11,6 @@ import pytest
 
 import abeval
 from abeval.agreement.causes import CAUSES
-from abeval.metrics import definition
-from abeval.metrics.definition import Source
 from abeval.results.record import Record, Tabled
 from abeval.views import VIEWS
 from tests.reachability import Package, tree_of
@@ -267,11 +265,9 @@ def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     roots = package.documented(docs)
     roots |= {d for d in package.nodes if d.module in entries or d.module.startswith("abeval.cli")}
     roots |= {found for name in abeval.__all__ if (found := package.find("abeval", name))}
-    # A cause names its function in `causes.toml`, a built-in metric its source in `builtin.toml`.
+    # A cause names its function in `causes.toml`.
     checks = [cause.function for cause in CAUSES]
     roots |= {d for f in checks if (d := package.find(f.__module__, f.__name__))}
-    sources = [name for name, value in vars(definition).items() if isinstance(value, Source)]
-    roots |= {found for name in sources if (found := package.find(definition.__name__, name))}
     names = (*VIEWS.values(), *(f"abeval.report.{name}" for name in list_tables()))
     views = (name.split(":") for name in names)
     roots |= {d for d, node in package.nodes.items() if is_registered(node)}

@@ -116,7 +116,7 @@ def analyze(
         >>> result["spent"].control, result["spent"].treatment
         (2.0, 3.5)
     """
-    from abeval.engines.duckdb_logs import find_table
+    from abeval.engines.frames import find_table
     from abeval.table.columns import TableOptions
 
     columns = (variant, unit, metrics, covariates, segments)

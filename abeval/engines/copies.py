@@ -21,7 +21,6 @@ from shutil import copyfile, copyfileobj
 from typing import IO, TextIO
 from zipfile import BadZipFile, ZipFile, is_zipfile
 
-from abeval.engines.compressed import ENDS
 from abeval.engines.duckdb_connection import OPEN
 from abeval.engines.sources import Files, choose, write_entry
 from abeval.engines.sql import quote
@@ -118,29 +117,6 @@ def check_utf8(log: str, files: Iterable[str]) -> None:
     for file in files:
         if "://" not in file and _read_non_ascii_lines(file):
             raise make_encoding_error(log, file)
-
-
-_LONGEST_NUMBER = 10_000
-_NUMBERS = re.compile(rb"(?<![0-9])[0-9]{%d}" % _LONGEST_NUMBER)
-
-
-def check_bytes(log: str, files: Iterable[str]) -> None:
-    """Raise if a text has zeroed bytes, or numbers of thousands of digits."""
-    for file in files:
-        if "://" in file:
-            continue
-        with Path(file).open("rb") as content:
-            # DuckDB thinks for minutes about the type of such a number.
-            lines = content.readlines(4 * _LOOKED_AT)
-            if any(len(line) > _LONGEST_NUMBER and _NUMBERS.search(line) for line in lines):
-                what = f"{log}: {file} has a number of more than {_LONGEST_NUMBER:,} digits"
-                raise LogError(what, "does it lack delimiters or ends of lines?")
-            content.seek(0)
-            chunks = iter(partial(content.read, 1 << 20), b"")
-            if not file.lower().endswith(ENDS) and any(b"\0" in chunk for chunk in chunks):
-                what = f"{log}: {file} has bytes that are 0, which no text has"
-                hint = "it is damaged: restore it, or write it again; of UTF-16, say `encoding`"
-                raise LogError(what, hint)
 
 
 def make_encoding_error(log: str, file: str, read_as: str = "UTF-8") -> LogError:

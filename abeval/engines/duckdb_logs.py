@@ -1,353 +1,44 @@
 """Load logs into DuckDB as relations: frames, tables and files."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import duckdb
-import numpy as np
 
 from abeval.engines import lakes, sources, text_files
-from abeval.engines.copies import Copies, check_bytes, check_utf8, list_sqlite_tables
-from abeval.engines.duckdb_connection import log_errors, query_errors
-from abeval.engines.frames import find_types
-from abeval.engines.sources import Files, choose
+from abeval.engines.copies import Copies, check_utf8, list_sqlite_tables
+from abeval.engines.duckdb_connection import (
+    Database,
+    Tables,
+    log_errors,
+    query_errors,
+    write_confinement,
+)
+from abeval.engines.frames import (
+    Stream,
+    check_names,
+    find_frame_kind,
+    find_types,
+    is_small,
+    translate_frame_errors,
+)
+from abeval.engines.sources import Files, are_small, choose, find_readable_files
 from abeval.engines.sql import literal, quote
+from abeval.engines.text_bytes import check_bytes
 from abeval.engines.text_files import Types, find_text_time
-from abeval.errors import AbevalError, LogError
+from abeval.errors import LogError
+from abeval.experiment.sections import EngineOptions
 from abeval.experiment.sources import LogSource, Span
-from abeval.files import resolve_path
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-class AdbcTable(NamedTuple):
-    """Name a table of an ADBC connection in SQL, with a condition on its rows."""
-
-    connection: Any
-    name: str
-    condition: str = ""
-
-    def rows(self) -> "Stream":
-        """Stream the rows, with all columns."""
-        cursor = self.connection.cursor()
-        # Databases quote names of columns differently, so all are read.
-        cursor.execute(f"select * from {self.name} {self.condition}")
-        return Stream(cursor.fetch_record_batch(), cursor.close)
-
-
-class Stream:
-    """Wrap only the Arrow stream of a frame; `close` ends it."""
-
-    def __init__(self, frame: Any, close: Callable[[], object] | None = None) -> None:  # noqa: ANN401
-        # Given the frame itself, DuckDB would need the package that it comes from.
-        self._frame = frame
-        self.close = close or (lambda: None)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return self._frame.__arrow_c_stream__(requested_schema)
-
-
-def find_table(connection: Any, name: str) -> object:  # noqa: ANN401
-    """Find a table of an open DuckDB or ADBC connection, as a frame."""
-    if isinstance(connection, duckdb.DuckDBPyConnection):
-        with log_errors(f"table {name!r} cannot be read", "name a table or view of the connection"):
-            return connection.table(name)
-    if hasattr(connection, "adbc_get_table_schema"):
-        return AdbcTable(connection, name)
-    raise LogError(
-        f"connection: {type(connection).__name__} is neither of DuckDB nor of ADBC",
-        "give one of these, or the table's rows as a frame",
-    )
-
-
-class _Kind(NamedTuple):
-    """Define how DuckDB reads a kind of frame, computing only what is read.
-
-    `empty` keeps some rows where these tell the types of objects; `chosen` gets columns with their
-    indices among all; `_make_scannable` makes what DuckDB can scan once. `is_counted` says that
-    its length is known; others would be computed to count them.
-    """
-
-    empty: Callable[[Any], Any]
-    chosen: Callable[[Any, Mapping[str, int]], Any]
-    scanned: Callable[[Any], object]
-    is_counted: bool = False
-
-
-def _stream_ibis(table: Any) -> Stream:  # noqa: ANN401
-    """Stream the rows of an Ibis table; of DuckDB by its own connection."""
-    backend = table.get_backend()
-    if backend.name == "duckdb":
-        return Stream(backend.con.cursor().sql(str(table.compile())))
-    return Stream(table.to_pyarrow_batches())
-
-
-def _stream_polars(frame: Any) -> Stream:  # noqa: ANN401
-    """Stream a Polars frame; DuckDB cannot read its columns without a type."""
-    return Stream(frame.cast({c: str for c, kind in frame.schema.items() if str(kind) == "Null"}))
-
-
-def _has_plain_columns(frame: Any) -> bool:  # noqa: ANN401
-    """Tell whether all columns of a pandas frame are contiguous arrays of numbers.
-
-    DuckDB cannot read the strided columns of a reversed or sliced frame.
-    """
-    return all(
-        isinstance(kind, np.dtype)
-        and kind.kind in "biuf"
-        and frame.iloc[:, i].to_numpy().flags.c_contiguous
-        for i, kind in enumerate(frame.dtypes)
-    )
-
-
-class LakeRows:
-    """Hold the rows of a data lake's table; each read of them scans anew."""
-
-    def __init__(self, table: Any, **chosen: object) -> None:  # noqa: ANN401
-        self.table, self.chosen = table, chosen
-        self.scan = partial(table.scan, **chosen)
-
-    def select(self, columns: Iterable[str]) -> "LakeRows":
-        """Choose columns."""
-        is_iceberg = hasattr(self.table, "snapshots")
-        names = {"selected_fields": (*columns,)} if is_iceberg else {"columns": [*columns]}
-        return LakeRows(self.table, **self.chosen, **names)
-
-    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        scan = self.scan()
-        rows = scan.to_arrow_batch_reader() if hasattr(scan, "to_arrow_batch_reader") else scan
-        return rows.__arrow_c_stream__(requested_schema)
-
-
-_IN_MEMORY = _Kind(
-    lambda f: f.slice(0, 0), lambda f, columns: f.select([*columns]), Stream, is_counted=True
-)
-_LAKE = _Kind(LakeRows, lambda f, columns: LakeRows(f).select(columns), LakeRows)
-_LAZY = partial(_Kind, lambda f: f.limit(0), lambda f, columns: f.select(*columns))
-_KINDS = {
-    "pandas.DataFrame": _Kind(
-        lambda f: f.head(1000),
-        lambda f, columns: f.iloc[:, [*columns.values()]],
-        lambda f: f if _has_plain_columns(f) else f.copy(),
-        is_counted=True,
-    ),
-    "polars.DataFrame": _IN_MEMORY._replace(scanned=_stream_polars),
-    "pyarrow.Table": _IN_MEMORY,
-    "polars.LazyFrame": _LAZY(lambda f: _stream_polars(f.collect())),
-    "ibis.Table": _LAZY(_stream_ibis),
-    "duckdb.DuckDBPyRelation": _Kind(
-        lambda f: f.limit(0),
-        lambda f, columns: f.project(", ".join(map(quote, columns))),
-        Stream,
-    ),
-    "deltalake.DeltaTable": _LAKE,
-    "pyiceberg.Table": _LAKE,
-    "abeval.LakeRows": _Kind(lambda f: f, LakeRows.select, lambda f: f),
-    "abeval.AdbcTable": _Kind(
-        lambda f: f._replace(condition="where 1 = 0"), lambda f, _: f, AdbcTable.rows
-    ),
-}
-"""Library and class of a frame → how it is read, without importing the library."""
-
-
-def _find_frame_kind(frame: object) -> _Kind | None:
-    kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(frame).mro())
-    return next((_KINDS[kind] for kind in kinds if kind in _KINDS), None)
-
-
-_FEW_ROWS = 1_000_000
-
-
-def _is_small(frame: Any) -> bool:  # noqa: ANN401 (any frame)
-    """Tell whether a frame is known to have few rows."""
-    kind = _find_frame_kind(frame)
-    return kind is not None and kind.is_counted and len(frame) < _FEW_ROWS
-
-
-RENAME = (
-    "rename the columns; in pandas: frame.columns = ['_'.join(map(str, c)).strip('_') if "
-    "isinstance(c, tuple) else str(c) for c in frame.columns]"
-)
-"""Hint how names of columns become text."""
-
-
-@contextmanager
-def _translate_frame_errors(log: str, frame: Any, hint: str) -> Iterator[None]:  # noqa: ANN401 (any frame)
-    """Raise what the library of a frame raises as the error of a log."""
-    try:
-        yield
-    except (AbevalError, MemoryError):
-        raise
-    except duckdb.Error as error:
-        types = frame.dtypes.items() if hasattr(getattr(frame, "dtypes", None), "items") else ()
-        for name, kind in types:
-            if f"'{kind}'" in str(error):
-                what = f"{log}: column {name!r} of the frame is {str(kind).partition('[')[0]}"
-                raise LogError(f"{what}, which no log has", hint) from error
-        raise
-    except Exception as error:
-        why = [*str(error).splitlines(), ""][0][:200]
-        compute = "compute it first, and pass its rows as pandas, Polars or Arrow"
-        raise LogError(f"{log}: the frame cannot be read: {why}", compute) from error
-
-
-def _check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
-    """Raise if a frame has two columns of one name, or names that are no text."""
-    has_schema = hasattr(frame, "collect_schema")
-    names = frame.collect_schema().names() if has_schema else getattr(frame, "columns", ())
-    seen = dict[str, str]()
-    names = [*getattr(frame, "column_names", names)]
-    compound_name = next((name for name in names if isinstance(name, tuple)), None)
-    if compound_name is not None:
-        raise LogError(f"{log}: the name of a column is {compound_name!r}, and no text", RENAME)
-    if not names and hasattr(frame, "columns"):
-        raise LogError(f"{log}: the frame has no columns", "give one with a name for each column")
-    # DuckDB ignores case, and would give the second of two columns another name.
-    for name in map(str, names):
-        if name.lower() in seen:
-            what = f"{log}: columns {seen[name.lower()]!r} and {name!r} have one name"
-            raise LogError(what, "rename one, or leave it out")
-        seen[name.lower()] = name
-
-
-def _make_empty_frame(frame: object) -> object:
-    """Make an empty frame of the same columns; None if it can be read only once."""
-    kind = _find_frame_kind(frame)
-    return None if kind is None else kind.scanned(kind.empty(frame))
-
-
-def _make_scannable(frame: object, columns: Mapping[str, int] | None, log: str) -> object:
-    """Make what DuckDB can scan once in place of a frame.
-
-    `columns` are those that are read, each with its index among all; None for all of them.
-
-    Raises:
-        LogError: It is no frame.
-    """
-    kind = _find_frame_kind(frame)
-    if kind is not None:
-        return kind.scanned(frame if columns is None else kind.chosen(frame, columns))
-    if hasattr(frame, "__arrow_c_stream__"):
-        return Stream(frame)
-    if hasattr(frame, "to_pyarrow"):
-        return Stream(frame.to_pyarrow())
-    called = "None" if frame is None else type(frame).__name__
-    raise LogError(
-        f"{log.removesuffix('_frame')}: {called} is not a frame",
-        "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
-    )
-
-
-_RUNS = count(1)
-"""Counter of attached databases, so that runs on one connection do not clash."""
-
-
-_TEMPORARY = (
-    "select 1 from duckdb_tables() where temporary and table_name = $1 "
-    "union all select 1 from duckdb_views() where temporary and view_name = $1"
-)
-"""Query for a temporary table or frame, which other connections cannot see."""
-
-
-class Tables:
-    """Hold the databases whose tables a run reads.
-
-    If there is a caller's connection, the run's own one switches to a new database.
-    """
-
-    def __init__(self, run: text_files.Rows, caller: duckdb.DuckDBPyConnection | None) -> None:
-        self._run, self._caller = run, caller
-        self._attached: list[str] = []
-        if caller is not None:
-            ((home,),) = run("select current_database()")
-            self._home = str(home)
-            run(f"use {quote(self._attach(':memory:', ''))}")
-
-    def list_file_tables(self, file: str) -> dict[str, str]:
-        """List the tables and views of a database file, name → full name."""
-        with log_errors(
-            f"{file} cannot be opened", "is it a DuckDB database of this version, and whole?"
-        ):
-            # The caller may have attached it.
-            sql = "select database_name, path from duckdb_databases() where path is not null"
-            # DuckDB refuses to attach one file twice.
-            opened = self._run(sql)
-            names = [
-                str(name) for name, path in opened if resolve_path(str(path)) == resolve_path(file)
-            ]
-            home = names[0] if names else self._attach(file, "(read_only)")
-        return {
-            name if schema == "main" else f"{schema}.{name}": ".".join(
-                map(quote, (database, schema, name))
-            )
-            for database, schema, name in self._list_tables()
-            if database == home
-        }
-
-    def find(self, log: str, table: str) -> str | duckdb.DuckDBPyRelation:
-        """Find the full name of a table, or its rows if only the caller sees them."""
-        if self._caller is None:
-            raise LogError(
-                f"logs.{log}.table names {table!r}, but there is no file or connection for it",
-                f"set logs.{log}.path to the database, or pass connection = ... from Python",
-            )
-        with log_errors("the tables of the connection cannot be listed", "is it in use?"):
-            if self._caller.execute(_TEMPORARY, [table]).fetchall():
-                return self._caller.table(quote(table))
-            sql = "select current_database(), current_schema()"
-            ((home, schema),) = self._caller.execute(sql).fetchall()
-        rows = self._list_tables()
-        full_names = {tuple(str(part).lower() for part in row) for row in rows}
-        parts = table.split(".")
-        # A name may leave out its schema, or its database too.
-        for full in ([home, schema, *parts], [home, *parts], parts):
-            if tuple(part.lower() for part in full) in full_names:
-                return ".".join(map(quote, full))
-        # Not at the top: engines are opened without an experiment too.
-        from abeval.experiment.problems import suggest_name
-
-        names = [str(name) for database, _, name in rows if database == home]
-        what = f"logs.{log}: there is no table {table!r}{suggest_name(table, names)}"
-        hint = f"tables and views: {', '.join(names) or 'none'}"
-        raise LogError(what, hint if len(names) > 12 else None)
-
-    def _list_tables(self) -> list[tuple[str, str, str]]:
-        """List tables and views: database, schema, name."""
-        rows = self._run(
-            "select database_name, schema_name, table_name from duckdb_tables() where not internal "
-            "union select database_name, schema_name, view_name from duckdb_views() "
-            "where not internal order by all"
-        )
-        return [(str(database), str(schema), str(name)) for database, schema, name in rows]
-
-    def close(self) -> None:
-        """Detach what was attached, and switch back to the caller's database."""
-        if self._caller is not None:
-            self._run(f"use {quote(self._home)}")
-            for alias in reversed(self._attached):
-                self._run(f"detach {quote(alias)}")
-
-    def _attach(self, path: str, options: str) -> str:
-        alias = f"abeval_{next(_RUNS)}"
-        self._run(f"attach {literal(path)} as {quote(alias)} {options}")
-        self._attached.append(alias)
-        return alias
-
-
 _FRAME = "abeval_frame"
 """Name of the relation of a frame while it is copied."""
-
-
-class _Files(NamedTuple):
-    """Hold SQL that reads files."""
-
-    sql: str
 
 
 @dataclass
@@ -355,7 +46,7 @@ class _Stored:
     """Remember what a table was made of.
 
     Attributes:
-        rows: Files as `_Files`, or a frame.
+        rows: SQL that reads files, or a frame.
         types: Those of all columns of the rows, of which the table may have some.
         load: Reads every column.
         blank: How many rows were removed, since no column has a value.
@@ -363,59 +54,67 @@ class _Stored:
 
     rows: object
     types: Types
-    load: Callable[[], None]
+    load: partial[None]
     blank: int = 0
 
+    def has_rows_of(self, other: "_Stored") -> bool:
+        """Tell whether another table was made of the same rows."""
+        # Frames of equal values may be of other types: only itself is the same.
+        is_sql = isinstance(self.rows, str)
+        return self.rows == other.rows if is_sql else self.rows is other.rows
 
-class Logs:
+
+class Logs(Database):
     """Make relations of logs; the part of an engine that reads."""
 
-    _tables: Tables
-    _copies: Copies
-    _reads_remote: bool
-
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self,
+        options: EngineOptions,
+        folder: Path,
+        connection: duckdb.DuckDBPyConnection | None,
+    ) -> None:
+        super().__init__(options, connection)
         self._folder = folder
-        self._is_confined = False
+        self._copies = Copies(options.temp_directory)
+        self._tables = Tables(self._run, connection)
+        self._reads_remote = connection is not None or options.remote_files
         self._described = cache(partial(text_files.read_column_types, self._run))
         self._stored: dict[str, _Stored] = {}
         self._types: dict[str, Types] = {}
         self._rows: dict[str, int] = {}
         self._spans: dict[str, Span] = {}
         self._frames: dict[str, pd.DataFrame] = {}
-        self._waiting = list[Callable[[], None]]()
         self._spare = ""
 
-    @property
-    def _connection(self) -> duckdb.DuckDBPyConnection:
-        """Return the open connection."""
-        raise NotImplementedError
+    def confine(
+        self,
+        logs: Iterable[LogSource],
+        folders: Sequence[str] = (),
+        *,
+        with_copies: bool = False,
+    ) -> None:
+        """Open from now on only the files of these logs and these folders.
 
-    @property
-    def _is_open(self) -> bool:
-        """Tell whether a statement has run."""
-        raise NotImplementedError
-
-    def _make_waiting(self) -> None:
-        """Make the relations that were named before the first statement, in their order."""
-        waiting, self._waiting = self._waiting, []
-        try:
-            while waiting:
-                waiting.pop(0)()
-        finally:
-            self._waiting = [*waiting, *self._waiting]
-
-    def _run(self, sql: str) -> Sequence[tuple[object, ...]]:
-        """Run a statement and fetch its rows."""
-        raise NotImplementedError
-
-    def _use_all_threads(self) -> None:
-        """Run statements from here on with a thread for each processor."""
-        raise NotImplementedError
-
-    def confine(self, logs: Iterable[LogSource]) -> None:
-        """Open from now on nothing but these logs, where no call before named others."""
-        raise NotImplementedError
+        The first call counts: no extension can be loaded after it, and no setting changed. The
+        connection of a caller keeps its own settings; with `[engine] remote_files` and such a file,
+        DuckDB may open any. `with_copies` opens also copies of files whose encoding is not known.
+        """
+        if self._is_confined:
+            return
+        files_by_log = [find_readable_files("", log, self._folder) for log in logs]
+        there = [files for files in files_by_log if files is not None]
+        # Frames that are still to come may have many rows.
+        has_frames = bool(self._stored or self._frames)
+        if (len(there) < max(len(files_by_log), 1) and not has_frames) or not are_small(there):
+            self._use_all_threads()
+        self._is_confined = True
+        if self._caller is not None or (self._reads_remote and not all(f.are_local for f in there)):
+            return
+        files = [file for log_files in there for file in (*log_files.read, *log_files.empty)]
+        if with_copies or any(log_files.are_copied for log_files in there):
+            folders = [*folders, str(self._copies.folder)]
+        with query_errors():
+            self._set(*write_confinement(files, folders))
 
     @query_errors()
     def add_log(self, name: str, source: LogSource, reads: str | None = None) -> None:
@@ -471,7 +170,7 @@ class Logs:
         if files.kind in lakes.NAMES:
             table = lakes.open_table(log, Path(files.read[0]))
             if limit := sources.find_span(source, files, lakes.list_times(table)):
-                table = LakeRows(table, **lakes.write_filter(table, *limit))
+                table = lakes.LakeRows(table, **lakes.write_filter(table, *limit))
                 self._spans[name] = limit[1]
             self.add_frame(name, table, source, reads)
             return
@@ -491,7 +190,7 @@ class Logs:
                 # fetched: Python may lack what some types need, such as pytz for times with a zone.
                 count = f"(select count(*) from {quote(name)})"
                 found = self._run(f"select {count}, columns(*) is null from {quote(name)} limit 1")
-                self._rows[name] = int(str(found[0][0])) if found else 0
+                self._rows[name] = found[0][0] if found else 0
                 return
             check_bytes(log, files.read)
             # Types are those of the first rows; where a later row does not fit, those of all.
@@ -516,7 +215,7 @@ class Logs:
         """Keep the rows of text files as the table `name`."""
         types = self._described(text_files.write_text_rows(files, sample))
         texts = text_files.list_text_columns(name, source, types)
-        rows = _Files(text_files.write_text_rows(files, sample, types, texts))
+        rows = text_files.write_text_rows(files, sample, types, texts)
         columns = text_files.read_columns(name, source, types, reads)
         self._store(name, _Stored(rows, types, partial(self.add_log, name, source)), columns)
         text_files.settle_ids(name, source, types, self._find_types(name), self._run)
@@ -546,7 +245,7 @@ class Logs:
         if types is None:
             self._load_frame(name, frame, source, reads)
             return
-        if not _is_small(frame):
+        if not is_small(frame):
             self._use_all_threads()
         self._frames[name], self._types[name] = frame, types
         self._rows[name] = len(frame)
@@ -565,18 +264,17 @@ class Logs:
         )
         if source is not None and source.paths:
             hint = "a file of the table may be damaged: restore it"
-        failed = f"{log}: the frame cannot be read"
-        with log_errors(failed, hint), _translate_frame_errors(log, frame, hint):
-            if not _is_small(frame):
+        kind, failed = find_frame_kind(log, frame), f"{log}: the frame cannot be read"
+        with log_errors(failed, hint), translate_frame_errors(log, frame, hint):
+            if not is_small(frame):
                 self._use_all_threads()
-            _check_names(frame, log)
+            check_names(frame, log)
             if source is None:
                 self._copy(name, frame, {}, [])
                 return
-            types = dict(self._types[name]) if name in self._frames else {}
-            empty = None if reads is None or types else _make_empty_frame(frame)
-            if empty is not None:
-                with self._register_frame(empty):
+            types = self._types.get(name, {})
+            if kind.empty is not None and reads is not None and not types:
+                with self._register_frame(kind.stream(kind.empty(frame))):
                     types = text_files.read_column_types(self._run, _FRAME)
             columns = text_files.read_columns(name, source, types, reads)
             stored = _Stored(frame, types, partial(self.add_frame, name, frame, source))
@@ -597,7 +295,7 @@ class Logs:
         if len(columns) < len(types) and self._run(f"from {self._write_blank_rows(name)} limit 1"):
             self._copy(name, stored.rows, types, [*types])
         ((blank,),) = self._run(f"delete from {self._write_blank_rows(name)}")
-        stored.blank = int(str(blank))
+        stored.blank = blank
         self._rows[name] -= stored.blank
 
     def _copy(self, name: str, rows: object, types: Types, columns: Sequence[str]) -> None:
@@ -605,17 +303,14 @@ class Logs:
         columns_sql = ", ".join(map(quote, columns)) or "*"
         create = f"create or replace table {quote(name)} as select"
         self._types.pop(name, None)
-        if isinstance(rows, _Files):
-            ((count,),) = self._run(f"{create} {columns_sql} from {rows.sql}")
+        if isinstance(rows, str):
+            ((count,),) = self._run(f"{create} {columns_sql} from {rows}")
         else:
-            column_indices = {
-                column: index for index, column in enumerate(types) if column in columns
-            }
-            with self._register_frame(
-                _make_scannable(rows, column_indices or None, sources.log_name(name))
-            ):
+            kind = find_frame_kind(sources.log_name(name).removesuffix("_frame"), rows)
+            chosen = kind.choose(rows, [*columns]) if columns else rows
+            with self._register_frame(kind.stream(chosen)):
                 ((count,),) = self._run(f"{create} {columns_sql} from {_FRAME}")
-        self._rows[name] = int(str(count))
+        self._rows[name] = count
         kept = self._find_types(name)
         if text_files.find_struct_fields(kept):
             self._run(f"{create} {text_files.write_columns_and_fields(kept)} from {quote(name)}")
@@ -668,7 +363,7 @@ class Logs:
         if name in self._rows:
             return self._rows[name]
         ((count,),) = self._run(f"select count(*) from {quote(name)}")
-        return int(str(count))
+        return int(count)
 
     @query_errors()
     def columns(self, relation: str) -> Mapping[str, str]:
@@ -698,11 +393,7 @@ class Logs:
         `is_whole` says that every column is needed.
         """
         spare, before = self._spare, self._stored.get(self._spare)
-        # Frames of equal values may be of other types: only itself is the same.
-        is_read = isinstance(stored.rows, _Files)
-        if before is None or not (
-            before.rows == stored.rows if is_read else before.rows is stored.rows
-        ):
+        if before is None or not before.has_rows_of(stored):
             return False
         self._spare = ""
         if is_whole and self._lacks_columns(spare):
@@ -746,3 +437,12 @@ class Logs:
             changed = f"alter {quote(time.column)} set data type {time.kind} using {time.sql}"
             self._run(f"alter table {quote(name)} {changed}")
             del self._types[name]
+
+    def close(self) -> None:
+        """Release memory and files, and detach from the caller's connection."""
+        self._waiting.clear()
+        # A second time there is no thread that could do it.
+        with suppress(duckdb.Error, RuntimeError):
+            self._tables.close()
+        super().close()
+        self._copies.close()

@@ -1,18 +1,198 @@
-"""Read a pandas frame of plain columns as arrays, as DuckDB would read it.
+"""Read frames: how DuckDB scans each kind, and plain ones as arrays.
 
 A column is plain if its type alone tells what its values are: numbers, booleans, times, or text.
 Of any other frame only DuckDB tells, which refuses what no log has.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from abeval.engines.duckdb_connection import log_errors
+from abeval.engines.lakes import LakeRows
 from abeval.engines.sql import quote
+from abeval.errors import AbevalError, LogError
 from abeval.experiment.sources import LogSource
 from abeval.metrics.row_text import list_columns
+
+
+class Stream:
+    """Wrap only the Arrow stream of a frame; `close` ends it."""
+
+    def __init__(self, frame: Any, close: Callable[[], object] | None = None) -> None:  # noqa: ANN401
+        # Given the frame itself, DuckDB would need the package that it comes from.
+        self._frame = frame
+        self.close = close or (lambda: None)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self._frame.__arrow_c_stream__(requested_schema)
+
+
+class AdbcTable(NamedTuple):
+    """Name a table of an ADBC connection in SQL, with a condition on its rows."""
+
+    connection: Any
+    name: str
+    condition: str = ""
+
+    def rows(self) -> Stream:
+        """Stream the rows, with all columns."""
+        cursor = self.connection.cursor()
+        # Databases quote names of columns differently, so all are read.
+        cursor.execute(f"select * from {self.name} {self.condition}")
+        return Stream(cursor.fetch_record_batch(), cursor.close)
+
+
+def find_table(connection: Any, name: str) -> object:  # noqa: ANN401
+    """Find a table of an open DuckDB or ADBC connection, as a frame."""
+    if isinstance(connection, duckdb.DuckDBPyConnection):
+        with log_errors(f"table {name!r} cannot be read", "name a table or view of the connection"):
+            return connection.table(name)
+    if hasattr(connection, "adbc_get_table_schema"):
+        return AdbcTable(connection, name)
+    raise LogError(
+        f"connection: {type(connection).__name__} is neither of DuckDB nor of ADBC",
+        "give one of these, or the table's rows as a frame",
+    )
+
+
+class FrameKind(NamedTuple):
+    """Define how DuckDB reads a kind of frame, computing only what is read.
+
+    `stream` makes what DuckDB can scan. Of frames that are computed when they are read, `empty`
+    makes one without rows, None if that cannot be, and `choose` one of some columns. `is_counted`
+    says that the length is known; others would be computed to count them.
+    """
+
+    stream: Callable[[Any], object] = Stream
+    empty: Callable[[Any], Any] | None = lambda frame: frame.limit(0)
+    choose: Callable[[Any, list[str]], Any] = lambda frame, columns: frame.select(columns)
+    is_counted: bool = False
+
+
+def _stream_ibis(table: Any) -> Stream:  # noqa: ANN401
+    """Stream the rows of an Ibis table; of DuckDB by its own connection."""
+    backend = table.get_backend()
+    if backend.name == "duckdb":
+        return Stream(backend.con.cursor().sql(str(table.compile())))
+    return Stream(table.to_pyarrow_batches())
+
+
+def _stream_polars(frame: Any) -> Stream:  # noqa: ANN401
+    """Stream a Polars frame; DuckDB cannot read its columns without a type."""
+    return Stream(frame.cast({c: str for c, kind in frame.schema.items() if str(kind) == "Null"}))
+
+
+def _keep(frame: Any, columns: object = None) -> Any:  # noqa: ANN401
+    """Return the frame itself, of which DuckDB chooses the columns."""
+    return frame
+
+
+_LAKE = FrameKind(LakeRows, LakeRows, lambda table, columns: LakeRows(table).select(columns))
+_KINDS = {
+    "pandas.DataFrame": FrameKind(_keep, _keep, _keep, is_counted=True),
+    "polars.DataFrame": FrameKind(_stream_polars, is_counted=True),
+    "polars.LazyFrame": FrameKind(lambda frame: _stream_polars(frame.collect())),
+    "pyarrow.Table": FrameKind(empty=lambda table: table.slice(0, 0), is_counted=True),
+    "ibis.Table": FrameKind(_stream_ibis),
+    "duckdb.DuckDBPyRelation": FrameKind(
+        choose=lambda relation, columns: relation.project(", ".join(map(quote, columns)))
+    ),
+    "deltalake.DeltaTable": _LAKE,
+    "pyiceberg.Table": _LAKE,
+    "abeval.LakeRows": FrameKind(_keep, _keep),
+    "abeval.AdbcTable": FrameKind(
+        AdbcTable.rows, lambda table: table._replace(condition="where 1 = 0"), _keep
+    ),
+}
+"""Library and class of a frame → how it is read, without importing the library."""
+
+_ONCE = FrameKind(empty=None, choose=_keep)
+"""Of other libraries, whose frames may be read once only."""
+
+
+def _find_known_kind(frame: object) -> FrameKind | None:
+    kinds = (f"{kind.__module__.partition('.')[0]}.{kind.__name__}" for kind in type(frame).mro())
+    return next((_KINDS[kind] for kind in kinds if kind in _KINDS), None)
+
+
+def find_frame_kind(log: str, frame: object) -> FrameKind:
+    """Find how a frame is read.
+
+    Raises:
+        LogError: It is no frame.
+    """
+    if (kind := _find_known_kind(frame)) is not None:
+        return kind
+    if hasattr(frame, "__arrow_c_stream__"):
+        return _ONCE
+    if hasattr(frame, "to_pyarrow"):
+        return _ONCE._replace(stream=lambda frame: Stream(frame.to_pyarrow()))
+    called = "None" if frame is None else type(frame).__name__
+    raise LogError(
+        f"{log}: {called} is not a frame",
+        "give a pandas, Polars, Arrow or Ibis table, or a DuckDB relation",
+    )
+
+
+_FEW_ROWS = 1_000_000
+
+
+def is_small(frame: Any) -> bool:  # noqa: ANN401 (any frame)
+    """Tell whether a frame is known to have few rows."""
+    kind = _find_known_kind(frame)
+    return kind is not None and kind.is_counted and len(frame) < _FEW_ROWS
+
+
+RENAME = (
+    "rename the columns; in pandas: frame.columns = ['_'.join(map(str, c)).strip('_') if "
+    "isinstance(c, tuple) else str(c) for c in frame.columns]"
+)
+"""Hint how names of columns become text."""
+
+
+@contextmanager
+def translate_frame_errors(log: str, frame: Any, hint: str) -> Iterator[None]:  # noqa: ANN401 (any frame)
+    """Raise what the library of a frame raises as the error of a log."""
+    try:
+        yield
+    except (AbevalError, MemoryError):
+        raise
+    except duckdb.Error as error:
+        types = frame.dtypes.items() if hasattr(getattr(frame, "dtypes", None), "items") else ()
+        for name, kind in types:
+            if f"'{kind}'" in str(error):
+                what = f"{log}: column {name!r} of the frame is {str(kind).partition('[')[0]}"
+                raise LogError(f"{what}, which no log has", hint) from error
+        raise
+    except Exception as error:
+        why = [*str(error).splitlines(), ""][0][:200]
+        compute = "compute it first, and pass its rows as pandas, Polars or Arrow"
+        raise LogError(f"{log}: the frame cannot be read: {why}", compute) from error
+
+
+def check_names(frame: Any, log: str) -> None:  # noqa: ANN401 (any frame)
+    """Raise if a frame has two columns of one name, or names that are no text."""
+    has_schema = hasattr(frame, "collect_schema")
+    names = frame.collect_schema().names() if has_schema else getattr(frame, "columns", ())
+    seen = dict[str, str]()
+    names = [*getattr(frame, "column_names", names)]
+    compound_name = next((name for name in names if isinstance(name, tuple)), None)
+    if compound_name is not None:
+        raise LogError(f"{log}: the name of a column is {compound_name!r}, and no text", RENAME)
+    if not names and hasattr(frame, "columns"):
+        raise LogError(f"{log}: the frame has no columns", "give one with a name for each column")
+    # DuckDB ignores case, and would give the second of two columns another name.
+    for name in map(str, names):
+        if name.lower() in seen:
+            what = f"{log}: columns {seen[name.lower()]!r} and {name!r} have one name"
+            raise LogError(what, "rename one, or leave it out")
+        seen[name.lower()] = name
+
 
 _TYPES = {
     "bool": "BOOLEAN",

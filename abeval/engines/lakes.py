@@ -5,7 +5,7 @@ rows are current only the table's own log says: a library of its format reads th
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -168,3 +168,25 @@ def write_filter(table: Any, column: str, span: Span) -> dict[str, object]:  # n
     )
     inside = has.And(has.GreaterThanOrEqual(column, since), has.LessThan(column, until))
     return {"row_filter": has.Or(has.IsNull(column), inside)}
+
+
+class LakeRows:
+    """Hold the rows of a data lake's table; each read of them scans anew."""
+
+    def __init__(self, table: Any, **chosen: object) -> None:  # noqa: ANN401
+        self.table, self.chosen = table, chosen
+
+    def select(self, columns: Iterable[str]) -> "LakeRows":
+        """Choose columns."""
+        is_iceberg = hasattr(self.table, "snapshots")
+        names = {"selected_fields": (*columns,)} if is_iceberg else {"columns": [*columns]}
+        return LakeRows(self.table, **self.chosen, **names)
+
+    def scan(self) -> Any:  # noqa: ANN401
+        """Begin to read the rows."""
+        return self.table.scan(**self.chosen)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        scan = self.scan()
+        rows = scan.to_arrow_batch_reader() if hasattr(scan, "to_arrow_batch_reader") else scan
+        return rows.__arrow_c_stream__(requested_schema)

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from abeval import bounds
 from abeval.engines import lakes
-from abeval.engines.compressed import ENDS, check_compressed
 from abeval.engines.sql import literal
+from abeval.engines.text_bytes import ENDS, check_compressed
 from abeval.errors import LogError
 from abeval.experiment.sources import OUTCOME, LogSource, Span
 from abeval.files import check_readable, resolve_path

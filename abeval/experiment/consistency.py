@@ -13,9 +13,9 @@ from abeval.experiment.metric_rules import (
     check_metrics,
 )
 from abeval.experiment.metrics import list_available_metrics
-from abeval.experiment.model import Experiment
+from abeval.experiment.model import Experiment, ScheduledSplit
 from abeval.experiment.problems import Path, Problem, suggest_name
-from abeval.experiment.sections import ScheduledSplit, convert_to_datetime
+from abeval.experiment.sections import convert_to_datetime
 from abeval.experiment.sources import CANONICAL_COLUMNS, OWN_TABLE, ROW_UNIT, LogSource
 
 _NEEDS_UNIT = 'needs a unit to join by; unit = "row" has none'

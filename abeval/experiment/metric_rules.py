@@ -22,8 +22,8 @@ from abeval.metrics.row_text import (
 Mistakes = Iterator[tuple[str | int, ...]]
 """Keys below a section, then the message."""
 
-_MetricsByName = dict[str, list[Metric | MetricChoice]]
-"""Name → metrics: built-in ones and the file's own, maybe several of one name."""
+_Metrics = Mapping[str, Metric | MetricChoice]
+"""Name → metric: built-in ones, and the file's own as they stand there."""
 
 _DAY_MS = 86_400_000
 _NO_TIMES = "a table of units has no times"
@@ -37,13 +37,9 @@ def check_expression(text: str | None, *where: str | int) -> Mistakes:
 
 def check_metrics(experiment: Experiment, builtin: Mapping[str, Metric]) -> Mistakes:
     """Check each metric of the file."""
-    metrics_by_name: _MetricsByName = {name: [metric] for name, metric in builtin.items()}
-    for choice in experiment.metrics:
-        # An own metric of a built-in name is an error too, reported with its definition.
-        if choice.is_own:
-            metrics_by_name.setdefault(choice.name, []).append(choice)
+    own = {choice.name: choice for choice in experiment.metrics if choice.is_own}
     for i, choice in enumerate(experiment.metrics):
-        for wrong in _check_metric(choice, experiment, builtin, metrics_by_name):
+        for wrong in _check_metric(choice, experiment, builtin, {**builtin, **own}):
             yield i, *wrong
 
 
@@ -51,14 +47,15 @@ def _check_metric(
     choice: MetricChoice,
     experiment: Experiment,
     builtins: Mapping[str, Metric],
-    metrics_by_name: _MetricsByName,
+    metrics: _Metrics,
 ) -> Mistakes:
     builtin, inference = builtins.get(choice.name), experiment.inference
+    definition = metrics.get(choice.name, choice)
     yield from _check_definition(choice, builtins)
     if choice.is_since_exposure:
         yield from _check_since_exposure(choice, experiment)
     if choice.function is not None:
-        yield from _check_function(choice.function, metrics_by_name)
+        yield from _check_function(choice.function, metrics)
     role = choice.role or ("goal" if builtin is None else builtin.role)
     if role == "guardrail" and choice.margin is None:
         harm = "the largest harm that is allowed: 0.02 is 2 % of control"
@@ -71,27 +68,25 @@ def _check_metric(
             yield "cap", 'can be used with adjust = "cuped" or "regression", not with "stratify"'
         if inference.resample is not None:
             yield "cap", "cannot be used with [inference] resample"
-    yield from _check_test(choice, builtin, experiment)
+    test = choice.test or (None if builtin is None else builtin.test)
+    if test is not None:
+        yield from _check_test(test, definition, experiment)
     if choice.covariates is not None:
-        definition = choice if choice.is_own or builtin is None else builtin
-        yield from _check_covariates(choice, definition, experiment, metrics_by_name)
+        yield from _check_covariates(choice, definition, experiment, metrics)
     if choice.weight is not None and inference.family != "weighted":
         yield "weight", 'is used only with [inference] family = "weighted"'
     if choice.weight is not None and choice.role not in (None, "goal"):
         yield "weight", "is only for goals: it is the goal's share of alpha"
 
 
-def _check_test(choice: MetricChoice, builtin: Metric | None, experiment: Experiment) -> Mistakes:
+def _check_test(test: str, definition: Metric | MetricChoice, experiment: Experiment) -> Mistakes:
     """Check that an added test statistic is there, and that it decides."""
-    test = choice.test or (None if builtin is None else builtin.test)
-    if test is None:
-        return
     try:
         find_test(test)
     except ExperimentError as error:
         yield "test", error.what
-    if not (_is_mean(choice) if choice.is_own or builtin is None else _is_mean(builtin)):
-        yield "test", f"{choice.name} is not a mean or a ratio"
+    if not _is_mean(definition):
+        yield "test", f"{definition.name} is not a mean or a ratio"
     inference = experiment.inference
     others = {
         "[inference] resample": inference.resample is not None,
@@ -217,12 +212,12 @@ def _check_rows(choice: MetricChoice, experiment: Experiment) -> Mistakes:
             yield "funnel", k, "is the same as the step before it: one row would be both"
 
 
-def _check_function(text: str, metrics_by_name: _MetricsByName) -> Mistakes:
+def _check_function(text: str, metrics: _Metrics) -> Mistakes:
     """Check that a function names means and ratios that exist."""
     # A quantile or a function has no sums to recompute a function from.
-    means = [name for name, ones in metrics_by_name.items() if any(map(_is_mean, ones))]
+    means = [name for name, metric in metrics.items() if _is_mean(metric)]
     for name in list_metric_names(text) if find_function_problem(text) is None else ():
-        if name not in metrics_by_name:
+        if name not in metrics:
             yield "function", f"{name!r} is not a metric{suggest_name(name, means)}"
         elif name not in means:
             yield "function", f"{name!r} is not a mean or a ratio"
@@ -232,7 +227,7 @@ def _check_covariates(
     choice: MetricChoice,
     definition: Metric | MetricChoice,
     experiment: Experiment,
-    metrics_by_name: _MetricsByName,
+    metrics: _Metrics,
 ) -> Mistakes:
     """Check that covariates are used, and are sums over impressions."""
     if experiment.inference.adjust not in ("cuped", "regression"):
@@ -243,9 +238,9 @@ def _check_covariates(
     if not _is_sum(definition):
         yield "covariates", f"{choice.name} is not made of sums over impressions"
     for name in choice.covariates or ():
-        if name not in metrics_by_name:
-            yield "covariates", f"no metric is called {name!r}{suggest_name(name, metrics_by_name)}"
-        elif not any(map(_is_sum, metrics_by_name[name])):
+        if name not in metrics:
+            yield "covariates", f"no metric is called {name!r}{suggest_name(name, metrics)}"
+        elif not _is_sum(metrics[name]):
             yield "covariates", f"{name!r} is not made of sums over impressions"
 
 

@@ -2,18 +2,79 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from abeval.assignment.draws import Rule
 from abeval.assignment.plan import Assignment, Holdout, Layer, Plan
+from abeval.assignment.platforms import AnyScheme
 from abeval.bounds import MIN_ALPHA
 from abeval.experiment import sections
-from abeval.experiment.sections import Name, Section, Word
+from abeval.experiment.sections import Moment, Name, Salt, Section, Word
 from abeval.experiment.sources import Logs, LogSource, UnitLog
 from abeval.metrics.row_text import write_column_expression
+
+
+class ScheduledSplit(Section):
+    """How traffic is split from a moment on: the share of each variant."""
+
+    start: Annotated[Moment, Field(alias="from")]
+    weights: Mapping[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
+
+
+class LayerSlots(Section):
+    """The slots of a layer that the experiment owns: its units share none with other owners."""
+
+    salt: Salt
+    slots: tuple[int, int]
+
+
+class HoldoutShare(Section):
+    """Units that are kept out of every experiment of this holdout."""
+
+    salt: Salt
+    share: Annotated[float, Field(ge=0, lt=1)]
+
+
+class HoldoutTable(Section):
+    """Mark control as a holdout: units that got none of the launches of a period.
+
+    `launches` has the day since which everybody else has a launch, by the name of its experiment;
+    without it, a history says what was shipped, each from the end of its test on.
+    """
+
+    launches: Mapping[Name, Moment] = Field(default_factory=dict)
+
+
+class AssignmentRule(Section):
+    """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
+
+    It gives the variant if the log does not have it; otherwise every run checks the log by it.
+    `splits` say when the shares of logged variants changed.
+    """
+
+    salt: Salt | None = None
+    traffic: Annotated[float, Field(gt=0, le=1)] = 1.0
+    layer: LayerSlots | None = None
+    holdout: HoldoutShare | None = None
+    scheme: AnyScheme | None = None
+    order: list[Name] | None = None
+    splits: list[ScheduledSplit] = Field(default_factory=list)
+
+    @model_validator(mode="after")
+    def _has_a_rule(self) -> Self:
+        if self.salt is None and self.scheme is None and not self.splits:
+            needs = "a `salt`, the `scheme` of another platform, or `splits` that changed"
+            raise ValueError(f"needs {needs}")
+        return self
+
+    @property
+    def is_plain(self) -> bool:
+        """Tell whether all units are assigned by abeval's own hash."""
+        settings = (self.layer, self.holdout, self.scheme, self.order)
+        return self.traffic == 1 and all(setting is None for setting in settings)
 
 
 class Experiment(Section):
@@ -35,8 +96,8 @@ class Experiment(Section):
     variants: Mapping[Name, sections.Variant]
     weights: Literal["planned", "observed"] = "planned"
     models: Mapping[Name, sections.Model] = Field(default_factory=dict)
-    assignment: sections.AssignmentRule | None = None
-    holdout: sections.HoldoutTable | None = None
+    assignment: AssignmentRule | None = None
+    holdout: HoldoutTable | None = None
     interleaving: sections.Interleaving | None = None
     logs: Logs
     tables: Mapping[Word, LogSource] = Field(default_factory=dict)
@@ -148,7 +209,7 @@ class Experiment(Section):
         return rule is not None and (rule.salt is not None or rule.scheme is not None)
 
     @property
-    def schedule(self) -> list[sections.ScheduledSplit]:
+    def schedule(self) -> list[ScheduledSplit]:
         """List the changes of the variants' shares."""
         return [] if self.assignment is None else self.assignment.splits
 

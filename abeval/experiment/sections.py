@@ -19,7 +19,6 @@ from pydantic import (
 
 from abeval import bounds
 from abeval.assignment.interleaving import Method
-from abeval.assignment.platforms import AnyScheme
 from abeval.assignment.switchbacks import Schedule
 from abeval.metrics.definition import SPAN, Combine, Missing, Role, span_ms
 
@@ -32,12 +31,12 @@ class Section(BaseModel):
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=100_000)]
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
-_SALT = r"^[A-Za-z0-9_.-]+$"
+SALT = r"^[A-Za-z0-9_.-]+$"
 WORD = r"^[A-Za-z][A-Za-z0-9_]*$"
 _LINK = r"^https?://\S+$"
 _SIZE = r"^\d+(\.\d+)?\s*(KB|MB|GB|TB|KiB|MiB|GiB|TiB)$"
 PATTERNS: Mapping[str, str] = {
-    _SALT: "should contain only letters, digits, `_`, `.` and `-`",
+    SALT: "should contain only letters, digits, `_`, `.` and `-`",
     WORD: "should begin with a letter and contain only letters, digits and `_`",
     _LINK: "should be an address that begins with http:// or https://",
     _SIZE: 'should be a size such as "4GB"',
@@ -45,7 +44,7 @@ PATTERNS: Mapping[str, str] = {
 }
 """Each pattern in words."""
 
-_Salt = Annotated[str, StringConstraints(pattern=_SALT)]
+Salt = Annotated[str, StringConstraints(pattern=SALT)]
 Word = Annotated[str, StringConstraints(pattern=WORD)]
 Link = Annotated[str, StringConstraints(pattern=_LINK, max_length=2_000)]
 
@@ -333,66 +332,6 @@ class Model(Section):
     score: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 
 
-class ScheduledSplit(Section):
-    """How traffic is split from a moment on: the share of each variant."""
-
-    start: Annotated[Moment, Field(alias="from")]
-    weights: Mapping[Name, Annotated[float, Field(ge=0, allow_inf_nan=False)]]
-
-
-class LayerSlots(Section):
-    """The slots of a layer that the experiment owns: its units share none with other owners."""
-
-    salt: _Salt
-    slots: tuple[int, int]
-
-
-class HoldoutShare(Section):
-    """Units that are kept out of every experiment of this holdout."""
-
-    salt: _Salt
-    share: Annotated[float, Field(ge=0, lt=1)]
-
-
-class HoldoutTable(Section):
-    """Mark control as a holdout: units that got none of the launches of a period.
-
-    `launches` has the day since which everybody else has a launch, by the name of its experiment;
-    without it, a history says what was shipped, each from the end of its test on.
-    """
-
-    launches: Mapping[Name, Moment] = Field(default_factory=dict)
-
-
-class AssignmentRule(Section):
-    """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
-
-    It gives the variant if the log does not have it; otherwise every run checks the log by it.
-    `splits` say when the shares of logged variants changed.
-    """
-
-    salt: _Salt | None = None
-    traffic: Annotated[float, Field(gt=0, le=1)] = 1.0
-    layer: LayerSlots | None = None
-    holdout: HoldoutShare | None = None
-    scheme: AnyScheme | None = None
-    order: list[Name] | None = None
-    splits: list[ScheduledSplit] = Field(default_factory=list)
-
-    @model_validator(mode="after")
-    def _has_a_rule(self) -> Self:
-        if self.salt is None and self.scheme is None and not self.splits:
-            needs = "a `salt`, the `scheme` of another platform, or `splits` that changed"
-            raise ValueError(f"needs {needs}")
-        return self
-
-    @property
-    def is_plain(self) -> bool:
-        """Tell whether all units are assigned by abeval's own hash."""
-        settings = (self.layer, self.holdout, self.scheme, self.order)
-        return self.traffic == 1 and all(setting is None for setting in settings)
-
-
 class Interleaving(Section):
     """Lists mixed of the rankers that the variants name: whose each item is, and by which rule.
 
@@ -406,7 +345,7 @@ class Interleaving(Section):
     team: Name | None = None
     ranks: Mapping[Name, Name] = Field(default_factory=dict)
     credit: Name | None = None
-    salt: _Salt | None = None
+    salt: Salt | None = None
     debias: bool = False
 
 

@@ -17,8 +17,8 @@ from abeval.aggregates.collect import count_units_by_variant
 from abeval.engines.sql import Engine, fetch_int, literal, query, quote, read_int, write_case
 from abeval.errors import ExperimentError, LogError
 from abeval.experiment.metrics import IMPRESSIONS, find_metrics_by_name, list_available_metrics
-from abeval.experiment.model import Experiment
-from abeval.experiment.sections import AssignmentRule, Interleaving
+from abeval.experiment.model import AssignmentRule, Experiment
+from abeval.experiment.sections import Interleaving
 from abeval.logs import accounting
 from abeval.logs.mapping import name_raw_column
 from abeval.logs.prepare import Prepared, name_outcome_relation, prepare

@@ -5,14 +5,11 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from abeval.metrics import definition
-from abeval.metrics.definition import ColumnTerm, Direction, Metric, RowTerm, Source, Term
+from abeval.metrics.definition import SOURCES, ColumnTerm, Direction, Metric, RowTerm, Term
 from abeval.packaged import load_toml_next_to
 from abeval.plugins import load_entry_points
 
 _TABLE = load_toml_next_to(__file__, "builtin.toml")
-
-_SOURCES = {s.name: s for s in vars(definition).values() if isinstance(s, Source)}
 
 ADDED: dict[str, Metric] = {}
 """Metrics from outside the package by name: `abeval.add_metric` adds them."""
@@ -77,7 +74,7 @@ def _build_metric(name: str, entry: Mapping[str, Any], thresholds: Mapping[str, 
         **terms,
         "formula": entry["formula"].format(**thresholds, level=entry.get("level")),
         "needs": frozenset(entry["needs"]),
-        "source": _SOURCES[entry.get("source", "unit_day")],
+        "source": SOURCES[entry.get("source", "unit_day")],
         "direction": Direction(**entry.get("direction", {})),
         "left_out": tuple((text, _build_term(term, thresholds)) for text, term in left_out),
     }

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+from abeval.packaged import load_toml_next_to
+
 Past = Literal["", "items", "units"]
 """Of the time before the period: the popularity of items alone, or what each unit clicked, too."""
 
@@ -88,97 +90,20 @@ class Source:
         return self.name
 
 
-_NO_LISTS = "it needs whole lists, and a cut takes rows out of them"
+SOURCES: Mapping[str, Source] = {
+    name: Source(name, **{**entry, "reads": (*entry.get("reads", ()),)})
+    for name, entry in load_toml_next_to(__file__, "sources.toml").items()
+}
+"""The sources of built-in metrics, and of those that an experiment file defines, by name."""
 
-UNIT_DAY = Source("unit_day", "sums per unit", daily=True, file="2_units/logged_sums")
-PAGE_VIEWS = Source(
-    "page_views", "page views", ("in_period", "day", "request_id"), daily=True, no_cuts=_NO_LISTS
-)
-SERVED_RANKING = Source(
-    "served_ranking",
-    "served lists",
-    ("in_period", "day", "request_id", "position", "click"),
-    daily=True,
-    no_cuts=_NO_LISTS,
-    is_average=True,
-)
-CATEGORY_DIVERSITY = Source(
-    "category_diversity",
-    "category diversity",
-    ("in_period", "day", "request_id", "category"),
-    daily=True,
-    no_cuts=_NO_LISTS,
-    is_average=True,
-)
-
-_LOOKED_UP = "items are looked up of whole units, not of the impressions of a cell"
-NOVELTY = Source(
-    "novelty",
-    "novelty",
-    ("in_period", "day", "item_id"),
-    daily=True,
-    of_past="items",
-    no_cuts=_LOOKED_UP,
-    is_average=True,
-)
-SERENDIPITY = Source(
-    "serendipity",
-    "serendipity",
-    ("in_period", "day", "item_id", "category", "click"),
-    daily=True,
-    of_past="units",
-    no_cuts=_LOOKED_UP,
-)
-SESSIONS = Source(
-    "sessions",
-    "sessions",
-    ("in_period", "day", "time_ms"),
-    daily=True,
-    no_cuts="it needs whole sessions, and a cut takes rows out of them",
-)
-GAUC = Source(
-    "gauc",
-    "GAUC",
-    ("in_period", "day", "click"),
-    scored=True,
-    of_days=True,
-    is_average=True,
-)
-AUC = Source(
-    "auc",
-    "AUC",
-    ("in_period", "click"),
-    scored=True,
-    no_days="AUC over all impressions does not add up over days",
-)
-QUANTILE = Source(
-    "quantile",
-    "quantiles",
-    ("in_period", "day"),
-    per_unit=False,
-    no_days="a quantile over impressions does not add up over days",
-    no_replays="not a sum over units: a quantile is over all impressions",
-    no_cuts="a quantile is not a sum over units",
-)
-FUNCTION = Source(
-    "function",
-    "functions",
-    per_unit=False,
-    no_days="a function of other metrics is resampled over the whole period",
-    no_replays="not a sum over units: a function of other metrics",
-    no_cuts="a function of other metrics is resampled over all impressions",
-    file="",
-)
-CATALOGUE = Source(
-    "catalogue",
-    "catalogue",
-    ("in_period", "item_id"),
-    per_unit=False,
-    no_days="sets of shown items do not add up over days",
-    no_replays="not a sum over units: items overlap",
-    no_cuts="it counts distinct items, and one item may be in several cells",
-    file="4_metrics/reach",
-)
+UNIT_DAY = SOURCES["unit_day"]
+PAGE_VIEWS = SOURCES["page_views"]
+SESSIONS = SOURCES["sessions"]
+GAUC = SOURCES["gauc"]
+AUC = SOURCES["auc"]
+QUANTILE = SOURCES["quantile"]
+FUNCTION = SOURCES["function"]
+CATALOGUE = SOURCES["catalogue"]
 
 
 def build_events_source(log: str) -> Source:

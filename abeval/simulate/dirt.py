@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from abeval.simulate.visits import BASELINE, Requests
-from abeval.simulate.world import DAY_MS, DAYS, LIST_LENGTH, PRE_DAYS, Ints, Plan
+from abeval.simulate.world import DAY_MS, DAYS, DIRT, LIST_LENGTH, PRE_DAYS, Ints, Plan
 
 _HOUR_MS = DAY_MS // 24
 
@@ -49,12 +49,10 @@ class _DirtyClicks(NamedTuple):
     null_dwell: Ints
 
 
-def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> RowDirt:
+def draw_row_dirt(requests: Requests, rng: np.random.Generator) -> RowDirt:
     """Draw impressions to duplicate, and impressions to lose their scores."""
     n = len(requests.user) * LIST_LENGTH
-    # At least two of each kind, so that small logs have every defect.
-    twice = max(2, round(n * plan.dirt.duplicate_impressions))
-    unscored = max(2, round(n * plan.dirt.null_score_impressions))
+    twice, unscored = _count(n, "duplicate_impressions"), _count(n, "null_score_impressions")
     # Anonymous requests are rare: 10 % more draws than needed replace those that hit one.
     drawn = rng.choice(n, (twice + unscored) * 11 // 10 + 20, replace=False)
     drawn = drawn[~requests.anonymous[drawn // LIST_LENGTH]]
@@ -62,16 +60,16 @@ def draw_row_dirt(plan: Plan, requests: Requests, rng: np.random.Generator) -> R
 
 
 def add_dirt_to_clicks(
-    plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
+    requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> _DirtyClicks:
     """Add late, orphan and duplicate clicks, and remove some dwell times."""
-    twice = _count(clean, plan.dirt.duplicate_clicks)
-    null = _count(clean, plan.dirt.null_dwell_clicks)
-    chosen = rng.choice(len(clean.at), twice + null, replace=False)
+    n = len(clean.at)
+    twice, null = _count(n, "duplicate_clicks"), _count(n, "null_dwell_clicks")
+    chosen = rng.choice(n, twice + null, replace=False)
     duplicates, null_dwell = chosen[:twice], chosen[twice:]
     clean.dwell[null_dwell] = -1
-    late = _draw_late_clicks(plan, requests, rows, clean, rng)
-    count = _count(clean, plan.dirt.orphan_clicks)
+    late = _draw_late_clicks(requests, rows, clean, rng)
+    count = _count(n, "orphan_clicks")
     at = rng.integers(PRE_DAYS * DAY_MS, DAYS * DAY_MS, count)
     orphans = Clicks(-1 - np.arange(count), at, draw_dwell(np.ones(count), rng))
     dirty = Clicks.concatenate([clean, clean.take(duplicates), late, orphans])
@@ -89,18 +87,20 @@ def draw_dwell(patience: np.ndarray, rng: np.random.Generator) -> Ints:
     return (200 + patience * rng.lognormal(np.log(18_000), 1.0, len(patience))).astype(np.int64)
 
 
-def _count(clicks: Clicks, share: float) -> int:
-    return max(2, round(len(clicks.at) * share))
+def _count(rows: int, kind: str) -> int:
+    """Count the rows with a kind of defect: two or more, so that small logs have every one."""
+    return max(2, round(rows * DIRT[kind]))
 
 
 def _draw_late_clicks(
-    plan: Plan, requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
+    requests: Requests, rows: RowDirt, clean: Clicks, rng: np.random.Generator
 ) -> Clicks:
     """Draw clicks that come 24 to 72 hours late, on unclicked impressions."""
     tested = np.flatnonzero(requests.is_test & ~requests.anonymous)
     # Clicks come up to 72 hours later, and must still be in the log.
     tested = tested[requests.at[tested] < (DAYS - 3) * DAY_MS]
-    drawn = rng.choice(tested, 2 * (count := _count(clean, plan.dirt.late_clicks)) + 20)
+    count = _count(len(clean.at), "late_clicks")
+    drawn = rng.choice(tested, 2 * count + 20)
     free = np.unique(drawn * LIST_LENGTH + rng.integers(0, LIST_LENGTH, len(drawn)))
     free = free[~np.isin(free, clean.impression) & ~np.isin(free, rows.duplicates)]
     chosen = rng.choice(free, count, replace=False)
@@ -163,33 +163,34 @@ def build_truth(
         impressions=plan.requests * LIST_LENGTH,
         lift=dict.fromkeys(_MOVED, treatment / control - 1) | dict.fromkeys(_UNMOVED, 0.0),
         expected={"ctr": {"control": control / impressions, "treatment": treatment / impressions}},
-        rows=_count_rows(plan, requests, rows, clicks),
+        rows=_count_rows(plan, requests, rows, clicks.clicks),
         dirt=_count_dirt(requests, rows, clicks, np.ones_like(requests.is_test)),
         dirt_test=_count_dirt(requests, rows, clicks, requests.is_test),
         noise={"baseline": BASELINE.noise, "candidate": plan.noise},
     )
 
 
-def _count_rows(
-    plan: Plan, requests: Requests, rows: RowDirt, clicks: _DirtyClicks
-) -> dict[str, int]:
+def _count_those(requests: np.ndarray, impressions: Ints) -> int:
+    """Count the impressions that belong to some of the requests."""
+    return int(requests[impressions // LIST_LENGTH].sum())
+
+
+def _count_rows(plan: Plan, requests: Requests, rows: RowDirt, clicks: Clicks) -> dict[str, int]:
     tested = requests.is_test & ~requests.anonymous
-    on_impression = clicks.clicks.impression[clicks.clicks.impression >= 0]
-    clicks_test = int(requests.is_test[on_impression // LIST_LENGTH].sum())
-    duplicates_test = int(requests.is_test[rows.duplicates // LIST_LENGTH].sum())
+    clicked = clicks.impression[clicks.impression >= 0]
     learned = ~requests.is_test & ~requests.anonymous
-    unscored = int(learned[rows.unscored // LIST_LENGTH].sum())
     exposed = np.stack([requests.user[tested], requests.variant[tested]])
     return {
         "impressions": plan.requests * LIST_LENGTH + len(rows.duplicates),
-        "clicks": len(clicks.clicks.at),
+        "clicks": len(clicks.at),
         "items": plan.items,
         "exposures": np.unique(exposed, axis=1).shape[1],
-        "training": LIST_LENGTH * int(learned.sum()) - unscored,
+        "training": LIST_LENGTH * int(learned.sum()) - _count_those(learned, rows.unscored),
         "requests": plan.requests,
         "users": len(np.unique(requests.user[~requests.anonymous])),
-        "impressions_test": LIST_LENGTH * int(requests.is_test.sum()) + duplicates_test,
-        "clicks_test": clicks_test,
+        "impressions_test": LIST_LENGTH * int(requests.is_test.sum())
+        + _count_those(requests.is_test, rows.duplicates),
+        "clicks_test": _count_those(requests.is_test, clicked),
         "users_test": len(np.unique(requests.user[tested])),
     }
 
@@ -197,16 +198,13 @@ def _count_rows(
 def _count_dirt(
     requests: Requests, rows: RowDirt, clicks: _DirtyClicks, period: np.ndarray
 ) -> dict[str, int]:
-    def count(impressions: Ints) -> int:
-        return int(period[impressions // LIST_LENGTH].sum())
-
     return {
-        "duplicate_impressions": count(rows.duplicates),
+        "duplicate_impressions": _count_those(period, rows.duplicates),
         "null_user_impressions": LIST_LENGTH * int((requests.anonymous & period).sum()),
-        "null_score_impressions": count(rows.unscored),
+        "null_score_impressions": _count_those(period, rows.unscored),
         "crossover_users": len(np.unique(requests.user[requests.crossover])),
         "orphan_clicks": len(clicks.orphans),
-        "late_clicks": count(clicks.late),
-        "duplicate_clicks": count(clicks.duplicates),
-        "null_dwell_clicks": count(clicks.null_dwell),
+        "late_clicks": _count_those(period, clicks.late),
+        "duplicate_clicks": _count_those(period, clicks.duplicates),
+        "null_dwell_clicks": _count_those(period, clicks.null_dwell),
     }

@@ -32,11 +32,11 @@ def _read_template(name: str) -> str:
     return (Path(__file__).parent / "templates" / name).read_text(encoding="utf-8")
 
 
-def _fill_query(name: str) -> str:
-    """Fill in the query of a log's rows with the names behind its codes."""
-    names = ("variants", "devices", "countries", "categories")
-    substitutions = {name: [*getattr(world, name.upper())] for name in names}
-    return Template(_read_template(f"{name}.sql")).safe_substitute(substitutions)
+def _write_log(name: str, rows: pd.DataFrame, path: Path) -> None:
+    """Write a log by its query, which has the names behind codes."""
+    codes = ("variants", "devices", "countries", "categories")
+    names = {code: [*getattr(world, code.upper())] for code in codes}
+    copy_frame(Template(_read_template(f"{name}.sql")).safe_substitute(names), rows, path)
 
 
 @contextmanager
@@ -84,27 +84,27 @@ def write_small(folder: Path, small: Small, seed: int) -> None:
         start=world.START, end=world.END
     )
     with open_simulation_folder(folder, experiment, _SMALL) as filled:
-        copy_frame(_fill_query(small.name), small.rows, filled / _SMALL[0])
+        _write_log(small.name, small.rows, filled / _SMALL[0])
         truth = {"seed": seed, "lift": small.lift}
         (filled / _SMALL[-1]).write_text(json.dumps(truth, indent=2) + "\n", encoding="utf-8")
 
 
 def _build_rows(plan: Plan, requests: Requests, first: int, lists: ServedLists) -> pd.DataFrame:
     """Build one row per impression of the requests; ``first`` is their number."""
-    n = len(requests.user)
+    numbers = np.arange(first, first + len(requests.user))
     served = np.where(requests.variant[:, None] == 1, lists.score_candidate, lists.score_baseline)
     trained = np.where(requests.is_test, world.PRE_DAYS * world.DAY_MS, 0)
     rows = {
-        "impression_id": np.arange(first * LIST_LENGTH, (first + n) * LIST_LENGTH) + 1,
+        "impression_id": np.arange(lists.item.size) + first * LIST_LENGTH + 1,
         "item_id": lists.item.ravel(),
-        "position": np.tile(np.arange(1, LIST_LENGTH + 1), n),
+        "position": np.tile(np.arange(1, LIST_LENGTH + 1), len(numbers)),
         "score_baseline": lists.score_baseline.ravel(),
         "score_candidate": lists.score_candidate.ravel(),
         "served_score": served.ravel(),
         "clicked": lists.clicked.ravel(),
     }
     per_request = {
-        "request_id": np.arange(first, first + n) + 1,
+        "request_id": numbers + 1,
         "user_code": np.where(requests.anonymous, -1, world.FIRST_USER + requests.user),
         "variant_code": requests.variant,
         "device_code": requests.device,
@@ -123,31 +123,31 @@ def _write_impressions(folder: Path, number: int, rows: pd.DataFrame, dirt: RowD
     rows.loc[lost, ["score_baseline", "score_candidate", "served_score"]] = np.nan
     file = f"part-{number:03d}.parquet"
     if (rows["variant_code"] < 0).any():
-        copy_frame(_fill_query("training"), rows, folder / "training" / file)
+        _write_log("training", rows, folder / "training" / file)
     copies = 1 + np.isin(index, dirt.duplicates, assume_unique=True)
     twice = rows.loc[rows.index.repeat(copies)]
-    copy_frame(_fill_query("impressions"), twice, folder / "impressions" / file)
+    _write_log("impressions", twice, folder / "impressions" / file)
 
 
-def _write_exposures(path: Path, plan: Plan, requests: Requests) -> None:
-    """Write when each user was first exposed to a variant."""
+def _build_exposures(plan: Plan, requests: Requests) -> pd.DataFrame:
+    """Build one row per exposure of a user to a variant."""
     tested = requests.is_test & ~requests.anonymous
     came = np.maximum(requests.at - requests.latency, world.PRE_DAYS * world.DAY_MS)
-    chunk = {
-        "user_code": world.FIRST_USER + requests.user[tested],
-        "variant_code": requests.variant[tested],
-        "time": convert_to_timestamps(came[tested], plan.start),
-    }
-    copy_frame(_fill_query("exposures"), pd.DataFrame(chunk), path)
+    return pd.DataFrame(
+        {
+            "user_code": world.FIRST_USER + requests.user[tested],
+            "variant_code": requests.variant[tested],
+            "time": convert_to_timestamps(came[tested], plan.start),
+        }
+    )
 
 
-def _write_clicks(path: Path, plan: Plan, clicks: Clicks) -> None:
-    """Write all clicks; orphans get the ids of no impression."""
+def _build_clicks(plan: Plan, clicks: Clicks) -> pd.DataFrame:
+    """Build one row per click; orphans get the ids of no impression."""
     impressions = plan.requests * LIST_LENGTH
     index = np.where(clicks.impression < 0, impressions - clicks.impression - 1, clicks.impression)
     times = convert_to_timestamps(clicks.at, plan.start)
-    chunk = pd.DataFrame({"impression_id": index + 1, "time": times, "dwell": clicks.dwell})
-    copy_frame(_fill_query("clicks"), chunk, path)
+    return pd.DataFrame({"impression_id": index + 1, "time": times, "dwell": clicks.dwell})
 
 
 def _check(folder: Path, experiment: str, names: tuple[str, ...]) -> None:
@@ -256,10 +256,10 @@ def _simulate_files(plan: Plan, folder: Path, progress: _Progress) -> Truth:
     users = world.draw_users(plan, streams[0])
     requests = draw_requests(plan, users, streams[1], streams[6])
     catalogue = world.draw_catalogue(plan, streams[2])
-    dirt = draw_row_dirt(plan, requests, streams[3])
+    dirt = draw_row_dirt(requests, streams[3])
     items = {"item_id": catalogue.item_id, "category_code": catalogue.category}
-    copy_frame(_fill_query("items"), pd.DataFrame(items), folder / "items.parquet")
-    _write_exposures(folder / "exposures.parquet", plan, requests)
+    _write_log("items", pd.DataFrame(items), folder / "items.parquet")
+    _write_log("exposures", _build_exposures(plan, requests), folder / "exposures.parquet")
     (folder / "impressions").mkdir()
     (folder / "training").mkdir()
     clicks, expected, step = [], [], plan.requests_per_chunk
@@ -270,8 +270,8 @@ def _simulate_files(plan: Plan, folder: Path, progress: _Progress) -> Truth:
         clicks.append(_draw_clicks(users, part, first, lists, streams[4]))
         expected.append(lists.expected_clicks)
         progress(min(first + step, plan.requests) * LIST_LENGTH, plan.requests * LIST_LENGTH)
-    dirty = defects.add_dirt_to_clicks(plan, requests, dirt, Clicks.concatenate(clicks), streams[5])
-    _write_clicks(folder / "clicks.parquet", plan, dirty.clicks)
+    dirty = defects.add_dirt_to_clicks(requests, dirt, Clicks.concatenate(clicks), streams[5])
+    _write_log("clicks", _build_clicks(plan, dirty.clicks), folder / "clicks.parquet")
     control, treatment = np.sum(expected, axis=0)
     return defects.build_truth(plan, requests, dirt, dirty, (float(control), float(treatment)))
 

@@ -14,7 +14,6 @@ from abeval.simulate.run import Small, convert_to_timestamps
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Ints
 
-_ARMS = ("control", "treatment")
 RATE, _DAYS = 0.2, 14
 _LIFT, _STORES, _ICC = 0.2, 60, 0.01
 
@@ -70,7 +69,7 @@ def simulate_stores(seed: int) -> Small:
         "pair": drawn.stratum[store],
         "user_id": user,
         "ts": convert_to_timestamps(rng.integers(0, _DAYS * world.DAY_MS, len(user)), world.START),
-        "variant": np.where(drawn.treated[store], _ARMS[1], _ARMS[0]),
+        "variant": np.array(world.VARIANTS)[drawn.treated[store].astype(int)],
         "click": (number < drawn.y[user]).astype(int),
     }
     return Small("stores", pd.DataFrame(rows), {"ctr": _LIFT})

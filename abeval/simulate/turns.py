@@ -18,7 +18,7 @@ from abeval.simulate.run import Small
 from abeval.simulate.visits import Bools
 from abeval.simulate.world import Ints
 
-ARMS = ("control", "treatment")
+ARMS = world.VARIANTS
 LIFT, CITIES, DAYS, HOURS = 0.1, 4, 14, 2
 MINUTES, SLOT = DAYS * 1440, HOURS * 60
 SLOTS = MINUTES // SLOT

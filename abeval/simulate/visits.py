@@ -60,7 +60,7 @@ def draw_requests(
     variant = np.where(at >= world.PRE_DAYS * world.DAY_MS, assigned[user], _NONE)
     crossover = _cross_over(plan, user, at, variant, rng)
     anonymous = np.zeros(plan.requests, dtype=bool)
-    lost = max(1, round(plan.requests * plan.dirt.null_user_requests))
+    lost = max(1, round(plan.requests * world.DIRT["null_user_requests"]))
     anonymous[rng.choice(np.flatnonzero(~crossover), lost, replace=False)] = True
     latency = serving.lognormal(np.log(_MEDIAN_LATENCY_MS), 0.4, plan.requests).astype(np.int64)
     country = users.country[user]
@@ -143,7 +143,7 @@ def _cross_over(plan: Plan, user: Ints, at: Ints, variant: Ints, rng: np.random.
     first_at[user[order][::-1]] = at[order][::-1]
     # Only users who come twice can see both variants.
     returning = last[at[last] > first_at[user[last]]]
-    count = min(len(returning), max(2, round(plan.users * plan.dirt.crossover_users)))
+    count = min(len(returning), max(2, round(plan.users * world.DIRT["crossover_users"])))
     chosen = rng.choice(returning, count, replace=False)
     variant[chosen] = 1 - variant[chosen]
     flags = np.zeros(plan.users, dtype=bool)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import date
 from typing import ClassVar, NamedTuple
 
@@ -34,17 +34,17 @@ VARIANTS = ("control", "treatment")
 FIRST_USER = 20_000
 
 
-class _DirtRates(NamedTuple):
-    """Rate of each kind of defect, as a share of the rows that can have it."""
-
-    duplicate_impressions: float = 0.005
-    null_score_impressions: float = 0.0005
-    null_user_requests: float = 0.002
-    crossover_users: float = 0.003
-    orphan_clicks: float = 0.004
-    late_clicks: float = 0.003
-    duplicate_clicks: float = 0.004
-    null_dwell_clicks: float = 0.005
+DIRT = {
+    "duplicate_impressions": 0.005,
+    "null_score_impressions": 0.0005,
+    "null_user_requests": 0.002,
+    "crossover_users": 0.003,
+    "orphan_clicks": 0.004,
+    "late_clicks": 0.003,
+    "duplicate_clicks": 0.004,
+    "null_dwell_clicks": 0.005,
+}
+"""Rate of each kind of defect, as a share of the rows that can have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,6 @@ class Plan:
     name: str = NAME
     start: date = PRE_START
     noise: float = 0.8
-    dirt: _DirtRates = field(default_factory=_DirtRates)
 
     requests_per_chunk: ClassVar[int] = 50_000
 

@@ -14,8 +14,7 @@ from sqlglot import exp
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
-from abeval.engines.duckdb_logs import RENAME
-from abeval.engines.frames import find_column, read_numbers
+from abeval.engines.frames import RENAME, find_column, read_numbers
 from abeval.engines.sql import Engine, is_number, literal, number_cast, quote, read_int
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import suggest_name, suggest_near_name

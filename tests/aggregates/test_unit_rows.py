@@ -28,14 +28,13 @@ from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema, write_row_value
 from abeval.logs.unit_arrays import Units, pack_key, round_half_away
 from abeval.logs.units import assign_sub_buckets
-from abeval.metrics import definition
 from abeval.metrics.builtin import load_builtin_metrics
 from abeval.metrics.definition import (
     CATALOGUE,
-    CATEGORY_DIVERSITY,
     GAUC,
     QUANTILE,
     SESSIONS,
+    SOURCES,
     Source,
 )
 from abeval.stats.quantiles import locate_quantile
@@ -47,11 +46,7 @@ BACK = 19_800 * DAY + 6 * HOUR
 GAP = 7 * MINUTE
 P50 = load_builtin_metrics(30, GAP / MINUTE)["dwell_p50"]
 
-ROW_SOURCES = [
-    source
-    for source in vars(definition).values()
-    if isinstance(source, Source) and source.reads_rows
-]
+ROW_SOURCES = [source for source in SOURCES.values() if source.reads_rows]
 """Every source that reads single impressions."""
 
 TYPES = MappingProxyType(
@@ -266,9 +261,9 @@ def test_the_own_category_counts_and_else_that_of_the_item(drawn, ids):
         (frame, False, frame.assign(category=of_item)),
     ):
         with held(listed, ids, by_item=True) as engine:
-            found = summed(engine, shape(True, own), [CATEGORY_DIVERSITY], values=[])
+            found = summed(engine, shape(True, own), [SOURCES["category_diversity"]], values=[])
         with held(known, ids) as engine:
-            plain = summed(engine, shape(False, True), [CATEGORY_DIVERSITY], values=[])
+            plain = summed(engine, shape(False, True), [SOURCES["category_diversity"]], values=[])
         assert said(found) == said(plain)
 
 

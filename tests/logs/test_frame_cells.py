@@ -77,5 +77,7 @@ def test_plain_columns_need_no_database(monkeypatch: pytest.MonkeyPatch) -> None
     # Of a shorter table it is first asked whether it is one of counts.
     frame = users(4000)
     expected = judge(frame)
-    monkeypatch.setattr("abeval.engines.duckdb.connect", lambda *_: pytest.fail("was opened"))
+    monkeypatch.setattr(
+        "abeval.engines.duckdb_connection.connect", lambda *_: pytest.fail("was opened")
+    )
     assert judge(frame) == expected

@@ -1,12 +1,14 @@
-"""Check that compressed text files are whole, and what their names say.
+"""Check the bytes of text files: whole, compressed as their names say, without zeros.
 
-DuckDB leaves out what is missing at the end of one, and does not compare check sums. So gzip is
-read to its end once, and of zstd the sizes of all blocks are added up.
+DuckDB leaves out what is missing at the end of zstd, and does not compare the check sums of gzip.
+So gzip is read to its end once, and of zstd the sizes of all blocks are added up.
 """
 
 import gzip
+import re
 import zlib
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -96,3 +98,26 @@ def _skip_zstd(content: BinaryIO, size: int) -> None:
             take(4 * (kind >> 2 & 1))
     if content.tell() > size:
         raise EOFError
+
+
+_LONGEST_NUMBER = 10_000
+_NUMBERS = re.compile(rb"(?<![0-9])[0-9]{%d}" % _LONGEST_NUMBER)
+
+
+def check_bytes(log: str, files: Iterable[str]) -> None:
+    """Raise if a text has zeroed bytes, or numbers of thousands of digits."""
+    for file in files:
+        if "://" in file:
+            continue
+        with Path(file).open("rb") as content:
+            # DuckDB thinks for minutes about the type of such a number.
+            lines = content.readlines(4_000_000)
+            if any(len(line) > _LONGEST_NUMBER and _NUMBERS.search(line) for line in lines):
+                what = f"{log}: {file} has a number of more than {_LONGEST_NUMBER:,} digits"
+                raise LogError(what, "does it lack delimiters or ends of lines?")
+            content.seek(0)
+            chunks = iter(partial(content.read, 1 << 20), b"")
+            if not file.lower().endswith(ENDS) and any(b"\0" in chunk for chunk in chunks):
+                what = f"{log}: {file} has bytes that are 0, which no text has"
+                hint = "it is damaged: restore it, or write it again; of UTF-16, say `encoding`"
+                raise LogError(what, hint)
