@@ -15,7 +15,6 @@ from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
 from abeval.engines.duckdb_logs import RENAME
-from abeval.engines.frames import find_column, read_numbers
 from abeval.engines.sql import Engine, is_number, literal, number_cast, quote, read_int
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import suggest_name, suggest_near_name
@@ -96,10 +95,7 @@ class Columns:
 
     def read_numbers(self, text: str) -> NDArray[np.float64]:
         """Read the values of an expression as doubles, without nulls."""
-        column, frame = find_column(text, self._types), self._engine.plain_frame(TABLE)
-        if frame is not None and column is not None and is_number(self._types[column]):
-            values = read_numbers(frame, column)
-            return values[~np.isnan(values)]
+        column = self._known.get(text.lower())
         sql = text if column is None else quote(column)
         try:
             read = self._engine.arrays(f"select cast(({sql}) as double) as value from {TABLE}")
