@@ -1,11 +1,12 @@
 """Guess the columns of a table: unit, variant, time, and those of a log."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Literal
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Table, measure_table
+from abeval.drafts.columns import ALWAYS, FEW, LOG_COLUMNS, Column, Table, measure_table
 from abeval.drafts.variants import (
     VariantUnits,
     list_likely_controls,
@@ -18,9 +19,6 @@ from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 
 _Certainty = Literal["sure", "likely", "not sure"]
-
-_ALWAYS = 0.99
-"""Share of repeated ids with one variant above which the variant is theirs."""
 
 _MOST_WEAK = 6
 """Most columns without a usual name that are tried as the variant."""
@@ -36,12 +34,6 @@ _RARE = 0.05
 
 _REPEATS = 10
 """Repeated rows above which it is no chance that each unit has one variant."""
-
-_LOG_COLUMNS = (
-    *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
-    *("dwell", "category"),
-)
-"""Roles of columns of logs, besides unit, time and variant."""
 
 ROW_COLUMNS = {"click", "item_id", "request_id", "impression_id"}
 """Columns of rows: without any, a score or category belongs to the unit."""
@@ -80,25 +72,31 @@ class Guess:
 def inspect_table(engine: Engine, table: Table) -> Table:
     """Find the ids of a table whose values have one variant each."""
     named = list_variant_candidates(table)[:1]
-    first: dict[str, float] | None = None
+    tried = named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]
+    measured = (_measure_ids(engine, table, variant) for variant in tried)
+    first = next(measured, {})
+    telling = (shares for shares in chain([first], measured) if _has_clusters(shares))
+    return replace(table, constancy=next(telling, first))
+
+
+def _has_clusters(constancy: Mapping[str, float]) -> bool:
+    """Tell whether the values of an id have one variant each."""
+    return any(share > ALWAYS for share in constancy.values())
+
+
+def _measure_ids(engine: Engine, table: Table, variant: Column) -> dict[str, float]:
+    """Measure the share of repeated values with one variant, by id."""
+    since, constancy = _write_start_test(engine, table, variant), dict[str, float]()
     units = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     has_units = any(c.distinct == table.rows > FEW for c in units)
-    for variant in named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]:
-        since, constancy = _write_start_test(engine, table, variant), dict[str, float]()
-        # Names are many: where none is known, values of which each has one variant say it.
-        for named_so in (True, False):
-            is_open = not has_units and all(share <= _ALWAYS for share in constancy.values())
-            ids = _list_ids(table, variant, named_so) if named_so or is_open else []
-            if ids:
-                constancy |= {
-                    c.name: _measure_constancy(engine, table, c, variant, since, 2) for c in ids
-                }
-        ordered = sorted(table.columns, key=lambda c: (c.distinct, not names_id(c)))
-        constancy = {c.name: constancy[c.name] for c in ordered if c.name in constancy}
-        first = constancy if first is None else first
-        if named or any(share > _ALWAYS for share in constancy.values()):
-            return replace(table, constancy=constancy)
-    return replace(table, constancy=first or {})
+    # Names are many: where none is known, values of which each has one variant say it.
+    for named in (True, False):
+        if named or not (has_units or _has_clusters(constancy)):
+            ids = _list_ids(table, variant, named)
+            constancy |= {
+                c.name: _measure_constancy(engine, table, c, variant, since, 2) for c in ids
+            }
+    return constancy
 
 
 def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
@@ -108,13 +106,12 @@ def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
     """
 
     def fits(column: Column) -> bool:
-        is_named = names_id(column) or column.has_role_name("request_id")
+        is_named = column.names_id or column.has_role_name("request_id")
         if named or is_named:
             return named and is_named
         others = ("item_id", "position", "score", "dwell", *_NO_VARIANT_ROLES)
-        is_id = column.distinct > FEW and column.kind != "real" and not column.time_unit
         is_other = column.mentions_role(*others) or column.has_role_name("time")
-        return is_id and column.looks != "time" and not is_other
+        return column.distinct > FEW and column.kind != "real" and not (column.is_time or is_other)
 
     again = [
         c
@@ -150,16 +147,6 @@ def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Tabl
     query = f"select *\nfrom (\n{origin.query}\n)\nwhere {where}" if origin.query else ""
     origin = replace(origin, query=query) if query else replace(origin, where=both)
     return inspect_table(engine, replace(measure_table(engine, relation), origin=origin))
-
-
-def names_id(column: Column) -> bool:
-    """Tell whether a column has ids of people or places."""
-    is_id = (
-        words.split(column.name)[-1:] == ("id",)
-        or column.mentions_role("place")
-        or column.has_role_name("unit")
-    )
-    return column.may_be_id and is_id and not column.has_role_name(*_LOG_COLUMNS)
 
 
 def guess_unit(table: Table) -> Guess:
@@ -205,7 +192,7 @@ def guess_unit(table: Table) -> Guess:
 
 def _guess_rows(table: Table) -> Guess:
     """Guess that each row is a unit, and ask where it seems to be of several, or a total."""
-    other_ids = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
+    other_ids = [c.name for c in table.columns if c.names_id and 1 < c.distinct < table.rows]
     seen_counts = [c.name for c in table.columns if c.is_count and c.mentions_role("seen")]
     days = [c.distinct for c in table.columns if c.has_role_name("time")]
     variants = [c.distinct for c in list_variant_candidates(table)[:1]]
@@ -405,37 +392,26 @@ def _measure_constancy(
 
 def list_times(table: Table) -> list[Column]:
     """List the columns of times, those of usual names first."""
-
-    def is_time(column: Column) -> bool:
-        is_named = column.has_role_name("time")
-        return column.kind == "time" or (
-            (column.time_unit is not None and is_named)
-            or (column.is_epoch and not names_id(column))
-            or column.looks == "time"
-            or column.is_day_number
-        )
-
-    return sorted(
-        filter(is_time, table.columns), key=lambda c: (_rank_name(c, "time"), c.kind != "time")
-    )
+    times = [column for column in table.columns if column.is_time]
+    return sorted(times, key=lambda c: (_rank_name(c, "time"), c.kind != "time"))
 
 
 def guess_time(table: Table) -> Guess:
     """Guess the time of a row."""
-    for column in list_times(table)[:1]:
-        if column.kind == "time":
-            return Guess("ts", column, "sure", f"of type {column.type}")
-        if column.time_unit is not None:
-            return Guess("ts", column, "likely", f"whole numbers since 1970, in {column.time_unit}")
-        what = "days such as 20260701" if column.is_day_number else "text of times"
-        return Guess("ts", column, "likely", what)
-    return Guess("ts", None, "likely", "no column has times")
+    time = next(iter(list_times(table)), None)
+    if time is None:
+        return Guess("ts", None, "likely", "no column has times")
+    if time.kind == "time":
+        return Guess("ts", time, "sure", f"of type {time.type}")
+    what = "days such as 20260701" if time.is_day_number else "text of times"
+    what = f"whole numbers since 1970, in {time.time_unit}" if time.time_unit else what
+    return Guess("ts", time, "likely", what)
 
 
 def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess the columns of a log, such as click and item, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
-        role = next((role for role in _LOG_COLUMNS if column.has_role_name(role)), "")
+        role = next((role for role in LOG_COLUMNS if column.has_role_name(role)), "")
         if role and _fits_role(role, column):
             yield Guess(role, column, "likely", "by its name")
 

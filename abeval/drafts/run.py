@@ -175,12 +175,8 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
     by_unit = guess.holds_units(table, unit, time) and not any(log.kind for log in others)
-    variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
-    if variant.column is None and arms is None:
-        chosen = _choose_exposures(engine, others)
-        if chosen != others:
-            others = chosen
-            variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
+    assignment = _guess_assignment(engine, table, others, is_timed=not by_unit)
+    variant, arms, period, others = assignment
     guesses = [unit, variant, _judge_time(time, unit, by_unit)]
     models = None
     if not by_unit:
@@ -251,9 +247,12 @@ def _list_names(guesses: Sequence[Guess]) -> set[str]:
 
 
 def _guess_assignment(
-    engine: DuckDBEngine, main: Table, other_logs: Sequence[Log], is_timed: bool
-) -> tuple[Guess, VariantUnits | None, Period | None]:
-    """Guess the variant and the period, from the main table or from the exposures."""
+    engine: DuckDBEngine, main: Table, others: list[Log], is_timed: bool
+) -> tuple[Guess, VariantUnits | None, Period | None, list[Log]]:
+    """Guess the variant and the period, from the main table or from the exposures.
+
+    Returns the other logs, too: if nothing else has variants, one becomes the exposures.
+    """
     period, inside = guess_period(engine, main, main) if is_timed else None, main
     if period is not None:
         engine.view("raw_since", f"select * from {quote(main.relation)} where {period.rows}")
@@ -261,29 +260,32 @@ def _guess_assignment(
     variant = guess_variant(engine, inside)
     if period and (variant.column is None or variant.column.name != period.variant):
         period, inside, variant = None, main, guess_variant(engine, main)
-    exposures = next((log.table for log in other_logs if log.kind == "exposures"), None)
-    for way in ("weakly", "by_name") if exposures is None else ():
-        # Another column would be a worse guess than the one that says who is treated.
-        if variant.column is None and not describe_nameless_variant(inside):
-            variant = guess_variant(engine, inside, **{way: True})
+    if not any(log.kind == "exposures" for log in others):
+        variant = _guess_weakly(engine, inside, variant)
+        others = others if variant.column is not None else _choose_exposures(engine, others)
+    exposures = next((log.table for log in others if log.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
-        return variant, guess.read_variant_units(engine, inside, variant), period
-    variant = guess_variant(engine, exposures)
-    if variant.column is None:
-        variant = guess_variant(engine, exposures, weakly=True)
-        if (column := variant.column) is not None:
-            question = f"variant: is it {column.name} of {exposures.origin.name}? {variant.reason}"
-            variant = replace(variant, certainty="not sure", question=question)
+        return variant, guess.read_variant_units(engine, inside, variant), period, others
+    variant = _guess_weakly(engine, exposures, guess_variant(engine, exposures))
+    arms = guess.read_variant_units(engine, exposures, variant)
     reason = f"the exposures say it; {variant.reason}"
-    period = guess_period(engine, main, exposures)
-    return (
-        replace(variant, column=None, reason=reason),
-        guess.read_variant_units(engine, exposures, variant),
-        period,
-    )
+    if variant.question and variant.column is not None:
+        where = f"{variant.column.name} of {exposures.origin.name}"
+        variant = replace(variant, question=f"variant: is it {where}? {variant.reason}")
+    variant = replace(variant, column=None, reason=reason)
+    return variant, arms, guess_period(engine, main, exposures), others
 
 
-def _choose_exposures(engine: DuckDBEngine, logs: Sequence[Log]) -> list[Log]:
+def _guess_weakly(engine: DuckDBEngine, table: Table, variant: Guess) -> Guess:
+    """Guess the variant by values alone, then by its name alone, if there is none yet."""
+    for way in ("weakly", "by_name"):
+        # Another column would be a worse guess than the one that says who is treated.
+        if variant.column is None and not describe_nameless_variant(table):
+            variant = guess_variant(engine, table, **{way: True})
+    return variant
+
+
+def _choose_exposures(engine: DuckDBEngine, logs: list[Log]) -> list[Log]:
     """Read a file whose units have what may be a variant as exposures."""
     for log in (log for log in logs if log.kind in ("events", "units")):
         variant = guess_variant(engine, log.table, weakly=True).column
@@ -292,4 +294,4 @@ def _choose_exposures(engine: DuckDBEngine, logs: Sequence[Log]) -> list[Log]:
             columns["variant"], why = variant, "units with what may be their variant"
             chosen = replace(log, kind="exposures", columns=columns, alias="", reason=why)
             return [chosen if other is log else other for other in logs]
-    return [*logs]
+    return logs

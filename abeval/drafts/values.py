@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from abeval.drafts import words
 from abeval.drafts.columns import FEW, Column, Table
-from abeval.drafts.guess import Guess, guess_time, list_variant_candidates, names_id
+from abeval.drafts.guess import Guess, guess_time, list_variant_candidates
 from abeval.drafts.variants import VariantUnits, names_control
 from abeval.engines.sql import Engine, cast_query, quote, read_int
 
@@ -49,7 +49,7 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     for column in free_columns:
         is_time = column.has_role_name("time") or "date" in words.split(column.name)
         if column.looks == "number" and (
-            column.mentions_role("outcome", "cost") or not (is_time or names_id(column))
+            column.mentions_role("outcome", "cost") or not (is_time or column.names_id)
         ):
             odd = f", but has {column.odd!r}" if column.odd else ""
             what = f"{column.name} is text that looks like numbers{odd}"

@@ -45,14 +45,10 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         """Refuse column names that are not text."""
-        given: dict[str, list[object]] = {"variant": [self.variant]}
-        given |= {"covariates": _flatten(self.covariates), "segments": _flatten(self.segments)}
-        if self.unit is not None:
-            given["unit"] = [self.unit]
-        if self.metrics is not None:
-            given["metrics"] = _flatten(self.metrics)
-        for key, names in given.items():
-            for name in names:
+        for key in ("variant", "unit", "metrics", "covariates", "segments"):
+            given = getattr(self, key)
+            is_left_out = given is None and key in ("unit", "metrics")
+            for name in () if is_left_out else _flatten(given):
                 if not isinstance(name, str):
                     hint = "leave it out" if name is None else RENAME
                     raise LogError(f"{key}: {name!r} is no text, and names no column", hint)
@@ -60,9 +56,7 @@ class TableOptions:
     @property
     def before(self) -> list[str]:
         """List the covariates of all metrics."""
-        covariates = self.covariates
-        groups = covariates.values() if isinstance(covariates, Mapping) else [covariates]
-        return list(dict.fromkeys(text for texts in groups for text in _as_list(texts)))
+        return [str(text) for text in dict.fromkeys(_flatten(self.covariates))]
 
 
 def _flatten(given: object) -> list[object]:
