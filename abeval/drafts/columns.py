@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from functools import partial
 from typing import Literal
 
@@ -213,6 +214,21 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Period:
+    """The period in which a column has variants, and the time before it.
+
+    Ends are exclusive. `rows` is SQL that chooses the rows since the start.
+    """
+
+    variant: str
+    rows: str
+    before: date
+    start: date | datetime
+    end: date
+    reason: str
+
+
+@dataclass(frozen=True)
 class Table:
     """The columns of a table and its number of rows.
 
@@ -220,6 +236,7 @@ class Table:
         rows: Its rows, but those in which every column is empty.
         constancy: Ids whose values come again → the share of these values that have one variant.
         shared_unit: The column whose values make it the unit: those of another table.
+        period: When its column of variants has them, if some rows are from before.
     """
 
     relation: str
@@ -228,6 +245,12 @@ class Table:
     constancy: Mapping[str, float] = field(default_factory=dict)
     origin: Origin = Origin()
     shared_unit: str = ""
+    period: Period | None = None
+
+    @property
+    def since(self) -> str:
+        """Return SQL that chooses the rows since the start of the period."""
+        return "true" if self.period is None else self.period.rows
 
     def find_named(self, entry: str) -> Column | None:
         """Find the column that the caller names for an entry; None if there is none."""

@@ -2,11 +2,12 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import chain
 from typing import Literal
 
 from abeval.drafts import words
-from abeval.drafts.columns import ALWAYS, FEW, LOG_COLUMNS, Column, Table, measure_table
+from abeval.drafts.columns import ALWAYS, FEW, LOG_COLUMNS, Column, Period, Table, measure_table
 from abeval.drafts.variants import (
     VariantUnits,
     list_likely_controls,
@@ -14,7 +15,7 @@ from abeval.drafts.variants import (
     names_control,
     refutes_equal_split,
 )
-from abeval.engines.sql import Engine, count_rows, literal, quote, read_int
+from abeval.engines.sql import Engine, literal, quote, read_int
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 
@@ -38,7 +39,6 @@ _REPEATS = 10
 ROW_COLUMNS = {"click", "item_id", "request_id", "impression_id"}
 """Columns of rows: without any, a score or category belongs to the unit."""
 
-_LEFT = 0.1
 _OFTEN = 0.5
 """Share of people with one variant above which lost ids may explain the rest."""
 
@@ -70,7 +70,8 @@ class Guess:
 
 
 def inspect_table(engine: Engine, table: Table) -> Table:
-    """Find the ids of a table whose values have one variant each."""
+    """Find the period of a table, and the ids whose values have one variant each in it."""
+    table = replace(table, period=guess_period(engine, table, table))
     named = list_variant_candidates(table)[:1]
     tried = named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]
     measured = (_measure_ids(engine, table, variant) for variant in tried)
@@ -86,16 +87,14 @@ def _has_clusters(constancy: Mapping[str, float]) -> bool:
 
 def _measure_ids(engine: Engine, table: Table, variant: Column) -> dict[str, float]:
     """Measure the share of repeated values with one variant, by id."""
-    since, constancy = _write_start_test(engine, table, variant), dict[str, float]()
+    constancy = dict[str, float]()
     units = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     has_units = any(c.distinct == table.rows > FEW for c in units)
     # Names are many: where none is known, values of which each has one variant say it.
     for named in (True, False):
         if named or not (has_units or _has_clusters(constancy)):
             ids = _list_ids(table, variant, named)
-            constancy |= {
-                c.name: _measure_constancy(engine, table, c, variant, since, 2) for c in ids
-            }
+            constancy |= {c.name: _measure_constancy(engine, table, c, variant, 2) for c in ids}
     return constancy
 
 
@@ -121,21 +120,38 @@ def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
     return sorted(filter(fits, again), key=lambda c: c.distinct)[:FEW]
 
 
-def _write_start_test(engine: Engine, table: Table, variant: Column) -> str:
-    """Write SQL that drops rows from before the experiment."""
-    time, name = guess_time(table).column, f"cast({quote(variant.name)} as varchar)"
-    often = [value for value, rows in variant.values.items() if rows >= _RARE * variant.rows]
-    if time is None or len(often) < 2:
-        return "true"
-    # Before the start all units have one variant: it begins when the last one appears.
-    begins = (
-        f"select min({time.moment}) as t from {quote(table.relation)} "
-        f"where {name} in ({', '.join(map(literal, often))}) group by {name}"
+def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
+    """Guess the period: it starts when the first unit has its variant.
+
+    `placing` has the variants, often the same table. None where the log begins with it.
+    """
+    time, main_time = guess_time(placing).column, guess_time(main).column
+    candidates = [c for c in list_variant_candidates(placing) if c.has_role_name("variant")]
+    if time is None or main_time is None or not candidates:
+        return None
+    variant, log = quote(candidates[0].name), quote(main.relation)
+    at = main_time.moment
+    ((first, last),) = engine.rows(f"select min({at}), max({at}) from {log}")
+    values = engine.rows(
+        f"select cast({variant} as varchar) as v, min({time.moment}) as t, count(*) as n "
+        f"from {quote(placing.relation)} where {variant} is not null group by v order by t"
     )
-    since = f"{time.moment} >= (select max(t) from ({begins}))"
-    # Of a variant that began at the end, too few rows would be left.
-    left = count_rows(engine, f"{quote(table.relation)} where {since}")
-    return since if left >= _LEFT * table.rows else "true"
+    times = [begin for _, begin, _ in values if isinstance(begin, datetime)]
+    if not isinstance(first, datetime) or not isinstance(last, datetime) or len(times) < 2:
+        return None
+    start, reason, share = times[0], "no earlier row has a variant", 1.0
+    if start.date() == first.date() and names_control(str(values[0][0])) and main is placing:
+        start, reason = times[1], f"all earlier rows are of {values[0][0]!r}"
+        share = 1 - read_int(values[0][2]) / sum(read_int(rows) for *_, rows in values)
+    ((rows, early),) = engine.rows(
+        f"select count(*), count_if({at} >= '{start.date()}') from {log} where {at} < '{start}'"
+    )
+    # Of few rows, all may be of control by chance.
+    if start.date() <= first.date() or read_int(rows) * share < FEW:
+        return None
+    begins = start.replace(minute=0, second=0, microsecond=0) if early else start.date()
+    end, since = last.date() + timedelta(days=1), f"{at} >= '{begins.isoformat()}'"
+    return Period(candidates[0].name, since, first.date(), begins, end, reason)
 
 
 def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Table:
@@ -358,7 +374,7 @@ def read_variant_units(engine: Engine, table: Table, guessed: Guess) -> VariantU
     rows = engine.rows(
         f"select cast({quote(variant.name)} as varchar) as v, {counted} as n "
         f"from {quote(table.relation)} where {quote(variant.name)} is not null "
-        "group by v order by n desc, v"
+        f"and {table.since} group by v order by n desc, v"
     )
     long = next((str(value) for value, _ in rows if len(str(value)) > _LONGEST_VARIANT), None)
     if long is not None:
@@ -368,14 +384,9 @@ def read_variant_units(engine: Engine, table: Table, guessed: Guess) -> VariantU
 
 
 def _measure_constancy(
-    engine: Engine,
-    table: Table,
-    unit: Column | None,
-    column: Column,
-    where: str = "true",
-    rows: int = 1,
+    engine: Engine, table: Table, unit: Column | None, column: Column, rows: int = 1
 ) -> float:
-    """Compute the share of units with one value of a column, ignoring case.
+    """Compute the share of units with one value of a column in the period, ignoring case.
 
     Only units with at least `rows` rows count.
     """
@@ -384,7 +395,7 @@ def _measure_constancy(
     values = f"count(distinct lower(trim(cast({quote(column.name)} as varchar))))"
     ((share,),) = engine.rows(
         f"select avg(cast(n <= 1 as int)) from (select {values} as n from {quote(table.relation)} "
-        f"where {quote(unit.name)} is not null and {where} group by {quote(unit.name)} "
+        f"where {quote(unit.name)} is not null and {table.since} group by {quote(unit.name)} "
         f"having count(*) >= {rows})"
     )
     return float(share or 0)

@@ -29,6 +29,7 @@ _TYPE_NAME = (
     r"((Nullable|LowCardinality)\()*((U?Int|Float)\d+|String|FixedString\(\d+\)|Date(32|Time|Time64"
     r"\(\d\))?|Decimal.*|Bool|UUID|Enum.*|Array\(.*)\)*"
 )
+_ROWS = "{{ rows of the step before }}"
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 
 
@@ -57,25 +58,20 @@ def reshape_table(engine: Engine, relation: str, origin: Origin, gone: Sequence[
         select, reason = step(engine, table)
         if not select:
             continue
-        query = select.format(rows=f"(\n{query}\n)" if query else "log")
+        query = select.replace(_ROWS, f"(\n{query}\n)" if query else "log")
         reasons.append(reason)
         name = f"{relation}_{step.__name__.strip('_')}"
-        engine.view(name, select.format(rows=quote(table.relation)))
+        engine.view(name, select.replace(_ROWS, quote(table.relation)))
         table = measure_table(engine, name)
     return replace(table, origin=replace(origin, query=query, why="; ".join(reasons)))
 
 
-def _escape_braces(sql: str) -> str:
-    """Escape braces, so that `format` keeps them."""
-    return sql.replace("{", "{{").replace("}", "}}")
-
-
 def _select(changes: Sequence[str], gone: Sequence[str], replaced: Sequence[str] = ()) -> str:
-    """Write a SELECT of all columns with changes; the rows stand in braces."""
+    """Write a SELECT of all columns of `_ROWS` with changes."""
     every = f"* exclude ({', '.join(map(quote, gone))})" if gone else "*"
     lines = ",\n  ".join(replaced)
     every += f" replace (\n  {lines}\n)" if replaced else ""
-    return _escape_braces("select " + ",\n  ".join([every, *changes])) + "\nfrom {rows}"
+    return "select " + ",\n  ".join([every, *changes]) + f"\nfrom {_ROWS}"
 
 
 def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
@@ -99,7 +95,7 @@ def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
         value = f"nullif(cast({quote(column.name)} as varchar), '\\N')"
         replaced.append(f"try_cast({value} as {kind}) as {quote(column.name)}")
     first = quote(table.columns[0].name)
-    where = _escape_braces(f"\nwhere {first} is distinct from {literal(str(rows[0][0]))}")
+    where = f"\nwhere {first} is distinct from {literal(str(rows[0][0]))}"
     return _select([], [], replaced) + where, "the second row has the types of the columns"
 
 

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from abeval.drafts import counts, guess, values, words
-from abeval.drafts.columns import Origin, Table
+from abeval.drafts.columns import Origin, Period, Table
 from abeval.drafts.counts import CallerNames, CountTable, parse_number
 from abeval.drafts.guess import Guess, describe_nameless_variant, guess_variant
 from abeval.drafts.kinds import Kind, Log, choose_main_log
 from abeval.drafts.origins import make_tables, split_types
 from abeval.drafts.reshape import reshape_table
-from abeval.drafts.values import Period, guess_models, guess_period
+from abeval.drafts.values import guess_models
 from abeval.drafts.variants import VariantUnits, make_variant_units
 from abeval.drafts.write import Findings, write_experiment_file
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import quote
 from abeval.errors import LogError, QueryError
 from abeval.experiment.load import check_read_options, make_source
 from abeval.experiment.problems import suggest_near_name
@@ -175,8 +174,8 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
     by_unit = guess.holds_units(table, unit, time) and not any(log.kind for log in others)
-    assignment = _guess_assignment(engine, table, others, is_timed=not by_unit)
-    variant, arms, period, others = assignment
+    table = replace(table, period=None if by_unit else table.period)
+    variant, arms, period, others = _guess_assignment(engine, table, others)
     guesses = [unit, variant, _judge_time(time, unit, by_unit)]
     models = None
     if not by_unit:
@@ -247,25 +246,22 @@ def _list_names(guesses: Sequence[Guess]) -> set[str]:
 
 
 def _guess_assignment(
-    engine: DuckDBEngine, main: Table, others: list[Log], is_timed: bool
+    engine: DuckDBEngine, main: Table, others: list[Log]
 ) -> tuple[Guess, VariantUnits | None, Period | None, list[Log]]:
     """Guess the variant and the period, from the main table or from the exposures.
 
     Returns the other logs, too: if nothing else has variants, one becomes the exposures.
     """
-    period, inside = guess_period(engine, main, main) if is_timed else None, main
-    if period is not None:
-        engine.view("raw_since", f"select * from {quote(main.relation)} where {period.rows}")
-        inside = replace(main, relation="raw_since")
-    variant = guess_variant(engine, inside)
-    if period and (variant.column is None or variant.column.name != period.variant):
-        period, inside, variant = None, main, guess_variant(engine, main)
+    variant = guess_variant(engine, main)
+    if main.period and (variant.column is None or variant.column.name != main.period.variant):
+        main = replace(main, period=None)
+        variant = guess_variant(engine, main)
     if not any(log.kind == "exposures" for log in others):
-        variant = _guess_weakly(engine, inside, variant)
+        variant = _guess_weakly(engine, main, variant)
         others = others if variant.column is not None else _choose_exposures(engine, others)
     exposures = next((log.table for log in others if log.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
-        return variant, guess.read_variant_units(engine, inside, variant), period, others
+        return variant, guess.read_variant_units(engine, main, variant), main.period, others
     variant = _guess_weakly(engine, exposures, guess_variant(engine, exposures))
     arms = guess.read_variant_units(engine, exposures, variant)
     reason = f"the exposures say it; {variant.reason}"
@@ -273,7 +269,7 @@ def _guess_assignment(
         where = f"{variant.column.name} of {exposures.origin.name}"
         variant = replace(variant, question=f"variant: is it {where}? {variant.reason}")
     variant = replace(variant, column=None, reason=reason)
-    return variant, arms, guess_period(engine, main, exposures), others
+    return variant, arms, guess.guess_period(engine, main, exposures), others
 
 
 def _guess_weakly(engine: DuckDBEngine, table: Table, variant: Guess) -> Guess:

@@ -53,7 +53,7 @@ _UNTESTED = {
 """Dialects of warehouses on which abeval's tests run nothing → what they run instead."""
 
 _READ = ("impressions", "units", "clicks", "items", "exposures")
-_END = {"clickhouse": "settings join_use_nulls = 1, prefer_column_name_to_alias = 1\n"}
+_SETTINGS = "join_use_nulls = 1, prefer_column_name_to_alias = 1"
 _HERE = "let abeval read the logs"
 
 _KIND = {
@@ -197,28 +197,24 @@ def _write_statement(
         recorder.view("answer", sql)
         answer = recorder.relations["answer"]
         text = statement.write_statement(answer, dialect, tables, warehouse.materializes)
-        end = _END.get(dialect, "")
-        if warehouse.materializes and end:
-            end = end.replace("settings ", "settings enable_materialized_cte = 1, ")
+    if dialect == "clickhouse":
+        once = "enable_materialized_cte = 1, " if warehouse.materializes else ""
+        text += f"settings {once}{_SETTINGS}\n"
     if unknown := [call for call in builders.CALLS if f"{call}(" in text.lower()]:
         what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
         raise QueryError(what, "name a dialect close to it, such as postgres")
-    return SumsStatement(text + end, columns, refused)
+    return SumsStatement(text, columns, refused)
 
 
 def _check_statement(experiment: Experiment) -> None:
     """Refuse entries of an experiment that one statement cannot compute."""
-    cleaning, logs = experiment.cleaning, experiment.logs
-    read_logs = {name: log for name, log in logs.logs_by_name.items() if name in _READ}
-    needs = {
-        "cleaning.duplicate_key, for warehouses order rows in different ways": (
-            cleaning.duplicate_key is not None
-        ),
-        **{f"logs.{name}.query": log.query is not None for name, log in read_logs.items()},
-        **{f"logs.{name}.ts_zone": log.ts_zone is not None for name, log in read_logs.items()},
-    }
-    refused = [name for name, is_there in needs.items() if is_there]
-    for name, log in read_logs.items():
+    refused = list[str]()
+    if experiment.cleaning.duplicate_key is not None:
+        refused.append("cleaning.duplicate_key, for warehouses order rows in different ways")
+    logs = experiment.logs.logs_by_name
+    for name, log in ((name, logs[name]) for name in _READ if name in logs):
+        given = log.model_dump(include={"query", "ts_zone"}, exclude_none=True)
+        refused += [f"logs.{name}.{key}" for key in given]
         if log.where is not None and (odd := _find_strange(log.where)):
             refused.append(f"`{odd}` in logs.{name}.where, which warehouses may compute otherwise")
     if refused:
