@@ -262,12 +262,14 @@ def _guess_assignment(
     exposures = next((log.table for log in others if log.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
         return variant, guess.read_variant_units(engine, main, variant), main.period, others
-    variant = _guess_weakly(engine, exposures, guess_variant(engine, exposures))
+    told = guess_variant(engine, exposures)
+    variant = _guess_weakly(engine, exposures, told)
     arms = guess.read_variant_units(engine, exposures, variant)
     reason = f"the exposures say it; {variant.reason}"
-    if variant.question and variant.column is not None:
+    if variant is not told and variant.column is not None:
         where = f"{variant.column.name} of {exposures.origin.name}"
-        variant = replace(variant, question=f"variant: is it {where}? {variant.reason}")
+        question = f"variant: is it {where}? {variant.reason}"
+        variant = replace(variant, certainty="not sure", question=question)
     variant = replace(variant, column=None, reason=reason)
     return variant, arms, guess.guess_period(engine, main, exposures), others
 

@@ -96,10 +96,9 @@ def read_sums(source: object, caller: CallerNames | None = None, folder: Path = 
         name = name_source(source)
         table_columns = {column.lower(): column for column in engine.columns(TABLE)}
         # A table without any column of sums may be one of counts.
-        if not table_columns.keys() & {*_VALUE, *_DENOMINATOR}:
-            count_sums = _read_counts(engine, source, caller)
-            if count_sums is not None:
-                return count_sums
+        has_sums = bool(table_columns.keys() & {*_VALUE, *_DENOMINATOR})
+        if not has_sums and (found := _read_counts(engine, source, caller)) is not None:
+            return found
         _check_columns(table_columns, name)
         used_columns = [column for column in _COLUMNS if column in table_columns]
         select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
@@ -174,9 +173,7 @@ def read_experiment_sums(experiment: Experiment, sums: object = None) -> Sums:
     columns = dict(_split_metric(choice.model_dump(exclude_none=True)) for choice in chosen)
     variant = "" if log is None else log.columns.get("variant", "")
     caller_names = CallerNames(variant, experiment.unit, columns or None)
-    if sums is None:
-        return read_sums(log, caller_names, experiment.folder)
-    return read_sums(sums, caller_names)
+    return read_sums(log if sums is None else sums, caller_names, experiment.folder)
 
 
 def _add_table(engine: DuckDBEngine, source: object, variant: str) -> None:
@@ -267,7 +264,8 @@ def _read_day(row: Mapping[str, object], where: str) -> str | None:
 def _check_rows(rows: Sequence[Summary], source: str) -> None:
     """Refuse duplicate rows, and days without a row for the whole period."""
     keys = set[tuple[str, str, str | None]]()
-    for metric, variant, day, *_ in rows:
+    period_units = {(row.metric, row.variant): row.units for row in rows if row.day is None}
+    for metric, variant, day, units, *_ in rows:
         if (metric, variant, day) in keys:
             when = "" if day is None else f" on {day}"
             raise LogError(
@@ -275,8 +273,6 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
                 "give one row for each metric, variant and day: add up the sums of different units",
             )
         keys.add((metric, variant, day))
-    period_units = {(row.metric, row.variant): row.units for row in rows if row.day is None}
-    for metric, variant, day, units, *_ in rows:
         # The units of a day are among those of the period.
         if units > period_units.get((metric, variant), units):
             what = f"{source} has {units:,} units with {metric} of {variant} on {day}"

@@ -259,13 +259,10 @@ class _Writer:
         """Write the logs and their canonical views; return table names and the shape."""
         experiment, recorder = self.experiment, self.recorder
         sources = {name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ}
-        tables = {name: _parse_table(name, log) for name, log in sources.items()}
         texts = [
             term.expression for metric in metrics for term in definition.list_row_terms(metric)
         ]
-        columns = {
-            name: self._write_log(name, log, tables[name], texts) for name, log in sources.items()
-        }
+        columns = {name: self._write_log(name, log, texts) for name, log in sources.items()}
         checks.check_opened(experiment, columns)
         schema = build_schema(experiment, metrics, columns)
         log = schema.impressions
@@ -274,11 +271,9 @@ class _Writer:
             raise ExperimentError(f"sums cannot read column {times[0]!r}, which is a time", _HERE)
         keep_impressions(recorder, _deduplicate_sql(experiment, log))
         write_views(Run(experiment, recorder), schema, choose_click_join(experiment, schema))
-        return [table.name for table in tables.values()], schema
+        return [_parse_table(name, log).name for name, log in sources.items()], schema
 
-    def _write_log(
-        self, name: str, log: LogSource, table: exp.Table, texts: Sequence[str]
-    ) -> LogColumns:
+    def _write_log(self, name: str, log: LogSource, texts: Sequence[str]) -> LogColumns:
         """Write the rows of a log as `raw_NAME`, and map its columns."""
         experiment, recorder = self.experiment, self.recorder
         kinds = self._find_kinds(name, log)
@@ -305,7 +300,7 @@ class _Writer:
         door = raw if log.where is None else name_relation("log", name)
         empty = ", ".join(f"cast(null as {kind}) as {quote(c)}" for c, kind in kinds.items())
         recorder.table(door, f"select {empty} where 1 = 0")
-        sql = f"select {select_list} from {table.sql('duckdb')}"
+        sql = f"select {select_list} from {_parse_table(name, log).sql('duckdb')}"
         recorder.relations[door] = statement.Relation(door, sql, list(kinds), {})
         if log.where is not None:
             where = replace_columns(log.where, lambda column: spelled.get(column.lower(), column))
