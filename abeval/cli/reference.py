@@ -1,7 +1,7 @@
 """Run `abeval init`, `mcp`, `history`, and the tools but `assign`."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import closing
 from json import dumps, loads
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from abeval.drafts.run import Draft
     from abeval.experiment.model import Experiment
     from abeval.report.tables import Kind
-    from abeval.table.connection import Target
+    from abeval.table.connection import Warehouse
 
 
 def _print_table(columns: "Mapping[str, Kind]", rows: Iterable[tuple[str, ...]]) -> "Console":
@@ -181,16 +181,11 @@ def _write_database(file: Path, database: Path) -> None:
     typer.echo(f"{database}")
 
 
-@contextmanager
-def _open_target(dialect: str, uri: str | None) -> "Iterator[Target]":
+def _open_target(dialect: str, uri: str | None) -> "closing[Warehouse]":
     """Open the warehouse where a statement runs; without one only its dialect is known."""
-    from abeval.table.connection import Target, connect
+    from abeval.table.connection import Warehouse, connect
 
-    if uri is None:
-        yield Target(dialect)
-        return
-    with closing(connect(uri)) as warehouse:
-        yield warehouse.target
+    return closing(Warehouse(dialect) if uri is None else connect(uri))
 
 
 def _write_sums(file: Path, dialect: str, uri: str | None) -> str:

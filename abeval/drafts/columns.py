@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import date, datetime
 from functools import partial
 from typing import Literal
 
@@ -13,6 +14,9 @@ from abeval.engines.sql import Engine, count_rows, literal, measure_columns, quo
 from abeval.engines.text_files import DAY_AND_MONTH, ISO_PARTS
 
 _Kind = Literal["boolean", "integer", "real", "time", "text", "other"]
+
+ALWAYS = 0.99
+"""Share of repeated ids with one variant above which the variant is theirs."""
 
 FEW = 20
 """Most values of a column that are listed."""
@@ -34,6 +38,12 @@ DAY_FORMAT = "%Y%m%d"
 _DAY_NUMBER = r"20\d\d(0[1-9]|1[0-2])(0[1-9]|[12]\d|3[01])"
 _FEW_YEARS_OF_DAYS = 5 * 10_000
 """Days written as whole numbers, and the difference of those of the longest log."""
+
+LOG_COLUMNS = (
+    *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
+    *("dwell", "category"),
+)
+"""Roles of columns of logs, besides unit, time and variant."""
 
 _LONGEST = 200
 """Most letters of a text that is shown."""
@@ -86,6 +96,13 @@ class Column:
         return self.kind in ("text", "integer") or (self.kind == "real" and self.is_whole)
 
     @property
+    def names_id(self) -> bool:
+        """Tell whether the column has ids of people or places."""
+        is_id = words.split(self.name)[-1:] == ("id",) or self.mentions_role("place")
+        is_id = is_id or self.has_role_name("unit")
+        return self.may_be_id and is_id and not self.has_role_name(*LOG_COLUMNS)
+
+    @property
     def answers(self) -> tuple[list[str], list[str]] | None:
         """Return the spellings of yes and of no, if the text has no other values."""
         is_text = self.kind == "text" and 2 <= self.distinct == len(self.values)
@@ -121,6 +138,13 @@ class Column:
         # All values lie between the years 2000 and 2100 in one unit only.
         ends = self.low / 946_684_800, self.high / 4_102_444_800
         return next((u for u, n in _PER_SECOND.items() if ends[0] >= n >= ends[1]), None)
+
+    @property
+    def is_time(self) -> bool:
+        """Tell whether the column holds times: by its type, or by its values and its name."""
+        is_named = self.time_unit is not None and self.has_role_name("time")
+        is_epoch = self.is_epoch and not self.names_id
+        return "time" in (self.kind, self.looks) or is_named or is_epoch or self.is_day_number
 
     @property
     def is_epoch(self) -> bool:
@@ -190,14 +214,29 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Period:
+    """The period in which a column has variants, and the time before it.
+
+    Ends are exclusive. `rows` is SQL that chooses the rows since the start.
+    """
+
+    variant: str
+    rows: str
+    before: date
+    start: date | datetime
+    end: date
+    reason: str
+
+
+@dataclass(frozen=True)
 class Table:
     """The columns of a table and its number of rows.
 
     Attributes:
         rows: Its rows, but those in which every column is empty.
-        constancy: Ids whose values come again, the coarsest first → the share of these values that
-            have one variant.
+        constancy: Ids whose values come again → the share of these values that have one variant.
         shared_unit: The column whose values make it the unit: those of another table.
+        period: When its column of variants has them, if some rows are from before.
     """
 
     relation: str
@@ -206,6 +245,12 @@ class Table:
     constancy: Mapping[str, float] = field(default_factory=dict)
     origin: Origin = Origin()
     shared_unit: str = ""
+    period: Period | None = None
+
+    @property
+    def since(self) -> str:
+        """Return SQL that chooses the rows since the start of the period."""
+        return "true" if self.period is None else self.period.rows
 
     def find_named(self, entry: str) -> Column | None:
         """Find the column that the caller names for an entry; None if there is none."""
@@ -215,8 +260,8 @@ class Table:
     @property
     def clusters(self) -> list[Column]:
         """List the ids whose values have one variant each, the coarsest first."""
-        columns = {column.name: column for column in self.columns}
-        return [columns[name] for name, share in self.constancy.items() if share > 0.99]
+        clusters = [c for c in self.columns if self.constancy.get(c.name, 0) > ALWAYS]
+        return sorted(clusters, key=lambda c: (c.distinct, not c.names_id))
 
 
 _AT_ONCE = 50
@@ -246,12 +291,9 @@ def measure_table(engine: Engine, relation: str) -> Table:
     numbers = [name for name, kind in kinds.items() if kind in ("boolean", "integer", "real")]
     measure = partial(measure_columns, engine.rows, source)
     counts = measure(kinds, lambda c: f"[count({c}), approx_count_distinct({c})]")
-    ends = measure(numbers, lambda c: f"[min(cast({c} as double)), max(cast({c} as double))]")
-    # To look for fractions costs as much as all the rest: only where both ends have none.
-    ended = [n for n in numbers if all(end is not None and end.is_integer() for end in ends[n])]
-    reals = [name for name in ended if kinds[name] == "real"]
-    no_fraction = measure(reals, lambda c: f"bool_and({c} = floor({c}))", at_once=_AT_ONCE)
-    are_whole = {name for name in ended if no_fraction.get(name, True)}
+    whole = "bool_and({0}::double = floor({0}::double))::double"
+    ends = measure(numbers, lambda c: f"[min({c}::double), max({c}::double), {whole.format(c)}]")
+    are_whole = {name for name in numbers if ends[name][2]}
     ids = [n for n in kinds if counts[n][1] > FEW / 2 and (n in texts or n in are_whole)]
     if len(ids) > _AT_ONCE:
         ids = [name for name in ids if counts[name][1] >= _NEARLY * rows]
@@ -270,7 +312,7 @@ def measure_table(engine: Engine, relation: str) -> Table:
     columns = []
     for name, type in types.items():
         tally = dict(Counter(json.loads(values.get(name, "{}"))).most_common())
-        low, high = ends.get(name, (None, None))
+        low, high, _ = ends.get(name, (None, None, False))
         different = len(tally) or distinct[name]
         column = Column(name, type, kinds[name], counts[name][0], different, low, high, tally)
         column = replace(column, is_whole=name in are_whole, looks=looks.get(name) or "")

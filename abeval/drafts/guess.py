@@ -1,11 +1,13 @@
 """Guess the columns of a table: unit, variant, time, and those of a log."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from itertools import chain
 from typing import Literal
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Table, measure_table
+from abeval.drafts.columns import ALWAYS, FEW, LOG_COLUMNS, Column, Period, Table, measure_table
 from abeval.drafts.variants import (
     VariantUnits,
     list_likely_controls,
@@ -13,14 +15,11 @@ from abeval.drafts.variants import (
     names_control,
     refutes_equal_split,
 )
-from abeval.engines.sql import Engine, count_rows, literal, quote, read_int
+from abeval.engines.sql import Engine, literal, quote, read_int
 from abeval.errors import LogError
 from abeval.experiment.sources import ROW_UNIT
 
 _Certainty = Literal["sure", "likely", "not sure"]
-
-_ALWAYS = 0.99
-"""Share of repeated ids with one variant above which the variant is theirs."""
 
 _MOST_WEAK = 6
 """Most columns without a usual name that are tried as the variant."""
@@ -37,16 +36,9 @@ _RARE = 0.05
 _REPEATS = 10
 """Repeated rows above which it is no chance that each unit has one variant."""
 
-_LOG_COLUMNS = (
-    *("click", "item_id", "position", "score", "propensity", "request_id", "impression_id"),
-    *("dwell", "category"),
-)
-"""Roles of columns of logs, besides unit, time and variant."""
-
 ROW_COLUMNS = {"click", "item_id", "request_id", "impression_id"}
 """Columns of rows: without any, a score or category belongs to the unit."""
 
-_LEFT = 0.1
 _OFTEN = 0.5
 """Share of people with one variant above which lost ids may explain the rest."""
 
@@ -78,27 +70,32 @@ class Guess:
 
 
 def inspect_table(engine: Engine, table: Table) -> Table:
-    """Find the ids of a table whose values have one variant each."""
+    """Find the period of a table, and the ids whose values have one variant each in it."""
+    table = replace(table, period=guess_period(engine, table, table))
     named = list_variant_candidates(table)[:1]
-    first: dict[str, float] | None = None
+    tried = named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]
+    measured = (_measure_ids(engine, table, variant) for variant in tried)
+    first = next(measured, {})
+    telling = (shares for shares in chain([first], measured) if _has_clusters(shares))
+    return replace(table, constancy=next(telling, first))
+
+
+def _has_clusters(constancy: Mapping[str, float]) -> bool:
+    """Tell whether the values of an id have one variant each."""
+    return any(share > ALWAYS for share in constancy.values())
+
+
+def _measure_ids(engine: Engine, table: Table, variant: Column) -> dict[str, float]:
+    """Measure the share of repeated values with one variant, by id."""
+    constancy = dict[str, float]()
     units = [c for c in table.columns if c.may_be_id and c.has_role_name("unit")]
     has_units = any(c.distinct == table.rows > FEW for c in units)
-    for variant in named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]:
-        since, constancy = _write_start_test(engine, table, variant), dict[str, float]()
-        # Names are many: where none is known, values of which each has one variant say it.
-        for named_so in (True, False):
-            is_open = not has_units and all(share <= _ALWAYS for share in constancy.values())
-            ids = _list_ids(table, variant, named_so) if named_so or is_open else []
-            if ids:
-                constancy |= {
-                    c.name: _measure_constancy(engine, table, c, variant, since, 2) for c in ids
-                }
-        ordered = sorted(table.columns, key=lambda c: (c.distinct, not names_id(c)))
-        constancy = {c.name: constancy[c.name] for c in ordered if c.name in constancy}
-        first = constancy if first is None else first
-        if named or any(share > _ALWAYS for share in constancy.values()):
-            return replace(table, constancy=constancy)
-    return replace(table, constancy=first or {})
+    # Names are many: where none is known, values of which each has one variant say it.
+    for named in (True, False):
+        if named or not (has_units or _has_clusters(constancy)):
+            ids = _list_ids(table, variant, named)
+            constancy |= {c.name: _measure_constancy(engine, table, c, variant, 2) for c in ids}
+    return constancy
 
 
 def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
@@ -108,13 +105,12 @@ def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
     """
 
     def fits(column: Column) -> bool:
-        is_named = names_id(column) or column.has_role_name("request_id")
+        is_named = column.names_id or column.has_role_name("request_id")
         if named or is_named:
             return named and is_named
         others = ("item_id", "position", "score", "dwell", *_NO_VARIANT_ROLES)
-        is_id = column.distinct > FEW and column.kind != "real" and not column.time_unit
         is_other = column.mentions_role(*others) or column.has_role_name("time")
-        return is_id and column.looks != "time" and not is_other
+        return column.distinct > FEW and column.kind != "real" and not (column.is_time or is_other)
 
     again = [
         c
@@ -124,21 +120,38 @@ def _list_ids(table: Table, variant: Column, named: bool) -> list[Column]:
     return sorted(filter(fits, again), key=lambda c: c.distinct)[:FEW]
 
 
-def _write_start_test(engine: Engine, table: Table, variant: Column) -> str:
-    """Write SQL that drops rows from before the experiment."""
-    time, name = guess_time(table).column, f"cast({quote(variant.name)} as varchar)"
-    often = [value for value, rows in variant.values.items() if rows >= _RARE * variant.rows]
-    if time is None or len(often) < 2:
-        return "true"
-    # Before the start all units have one variant: it begins when the last one appears.
-    begins = (
-        f"select min({time.moment}) as t from {quote(table.relation)} "
-        f"where {name} in ({', '.join(map(literal, often))}) group by {name}"
+def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
+    """Guess the period: it starts when the first unit has its variant.
+
+    `placing` has the variants, often the same table. None where the log begins with it.
+    """
+    time, main_time = guess_time(placing).column, guess_time(main).column
+    candidates = [c for c in list_variant_candidates(placing) if c.has_role_name("variant")]
+    if time is None or main_time is None or not candidates:
+        return None
+    variant, log = quote(candidates[0].name), quote(main.relation)
+    at = main_time.moment
+    ((first, last),) = engine.rows(f"select min({at}), max({at}) from {log}")
+    values = engine.rows(
+        f"select cast({variant} as varchar) as v, min({time.moment}) as t, count(*) as n "
+        f"from {quote(placing.relation)} where {variant} is not null group by v order by t"
     )
-    since = f"{time.moment} >= (select max(t) from ({begins}))"
-    # Of a variant that began at the end, too few rows would be left.
-    left = count_rows(engine, f"{quote(table.relation)} where {since}")
-    return since if left >= _LEFT * table.rows else "true"
+    times = [begin for _, begin, _ in values if isinstance(begin, datetime)]
+    if not isinstance(first, datetime) or not isinstance(last, datetime) or len(times) < 2:
+        return None
+    start, reason, share = times[0], "no earlier row has a variant", 1.0
+    if start.date() == first.date() and names_control(str(values[0][0])) and main is placing:
+        start, reason = times[1], f"all earlier rows are of {values[0][0]!r}"
+        share = 1 - read_int(values[0][2]) / sum(read_int(rows) for *_, rows in values)
+    ((rows, early),) = engine.rows(
+        f"select count(*), count_if({at} >= '{start.date()}') from {log} where {at} < '{start}'"
+    )
+    # Of few rows, all may be of control by chance.
+    if start.date() <= first.date() or read_int(rows) * share < FEW:
+        return None
+    begins = start.replace(minute=0, second=0, microsecond=0) if early else start.date()
+    end, since = last.date() + timedelta(days=1), f"{at} >= '{begins.isoformat()}'"
+    return Period(candidates[0].name, since, first.date(), begins, end, reason)
 
 
 def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Table:
@@ -150,16 +163,6 @@ def filter_rows(engine: Engine, table: Table, relation: str, where: str) -> Tabl
     query = f"select *\nfrom (\n{origin.query}\n)\nwhere {where}" if origin.query else ""
     origin = replace(origin, query=query) if query else replace(origin, where=both)
     return inspect_table(engine, replace(measure_table(engine, relation), origin=origin))
-
-
-def names_id(column: Column) -> bool:
-    """Tell whether a column has ids of people or places."""
-    is_id = (
-        words.split(column.name)[-1:] == ("id",)
-        or column.mentions_role("place")
-        or column.has_role_name("unit")
-    )
-    return column.may_be_id and is_id and not column.has_role_name(*_LOG_COLUMNS)
 
 
 def guess_unit(table: Table) -> Guess:
@@ -205,7 +208,7 @@ def guess_unit(table: Table) -> Guess:
 
 def _guess_rows(table: Table) -> Guess:
     """Guess that each row is a unit, and ask where it seems to be of several, or a total."""
-    other_ids = [c.name for c in table.columns if names_id(c) and 1 < c.distinct < table.rows]
+    other_ids = [c.name for c in table.columns if c.names_id and 1 < c.distinct < table.rows]
     seen_counts = [c.name for c in table.columns if c.is_count and c.mentions_role("seen")]
     days = [c.distinct for c in table.columns if c.has_role_name("time")]
     variants = [c.distinct for c in list_variant_candidates(table)[:1]]
@@ -371,7 +374,7 @@ def read_variant_units(engine: Engine, table: Table, guessed: Guess) -> VariantU
     rows = engine.rows(
         f"select cast({quote(variant.name)} as varchar) as v, {counted} as n "
         f"from {quote(table.relation)} where {quote(variant.name)} is not null "
-        "group by v order by n desc, v"
+        f"and {table.since} group by v order by n desc, v"
     )
     long = next((str(value) for value, _ in rows if len(str(value)) > _LONGEST_VARIANT), None)
     if long is not None:
@@ -381,14 +384,9 @@ def read_variant_units(engine: Engine, table: Table, guessed: Guess) -> VariantU
 
 
 def _measure_constancy(
-    engine: Engine,
-    table: Table,
-    unit: Column | None,
-    column: Column,
-    where: str = "true",
-    rows: int = 1,
+    engine: Engine, table: Table, unit: Column | None, column: Column, rows: int = 1
 ) -> float:
-    """Compute the share of units with one value of a column, ignoring case.
+    """Compute the share of units with one value of a column in the period, ignoring case.
 
     Only units with at least `rows` rows count.
     """
@@ -397,7 +395,7 @@ def _measure_constancy(
     values = f"count(distinct lower(trim(cast({quote(column.name)} as varchar))))"
     ((share,),) = engine.rows(
         f"select avg(cast(n <= 1 as int)) from (select {values} as n from {quote(table.relation)} "
-        f"where {quote(unit.name)} is not null and {where} group by {quote(unit.name)} "
+        f"where {quote(unit.name)} is not null and {table.since} group by {quote(unit.name)} "
         f"having count(*) >= {rows})"
     )
     return float(share or 0)
@@ -405,37 +403,26 @@ def _measure_constancy(
 
 def list_times(table: Table) -> list[Column]:
     """List the columns of times, those of usual names first."""
-
-    def is_time(column: Column) -> bool:
-        is_named = column.has_role_name("time")
-        return column.kind == "time" or (
-            (column.time_unit is not None and is_named)
-            or (column.is_epoch and not names_id(column))
-            or column.looks == "time"
-            or column.is_day_number
-        )
-
-    return sorted(
-        filter(is_time, table.columns), key=lambda c: (_rank_name(c, "time"), c.kind != "time")
-    )
+    times = [column for column in table.columns if column.is_time]
+    return sorted(times, key=lambda c: (_rank_name(c, "time"), c.kind != "time"))
 
 
 def guess_time(table: Table) -> Guess:
     """Guess the time of a row."""
-    for column in list_times(table)[:1]:
-        if column.kind == "time":
-            return Guess("ts", column, "sure", f"of type {column.type}")
-        if column.time_unit is not None:
-            return Guess("ts", column, "likely", f"whole numbers since 1970, in {column.time_unit}")
-        what = "days such as 20260701" if column.is_day_number else "text of times"
-        return Guess("ts", column, "likely", what)
-    return Guess("ts", None, "likely", "no column has times")
+    time = next(iter(list_times(table)), None)
+    if time is None:
+        return Guess("ts", None, "likely", "no column has times")
+    if time.kind == "time":
+        return Guess("ts", time, "sure", f"of type {time.type}")
+    what = "days such as 20260701" if time.is_day_number else "text of times"
+    what = f"whole numbers since 1970, in {time.time_unit}" if time.time_unit else what
+    return Guess("ts", time, "likely", what)
 
 
 def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
     """Guess the columns of a log, such as click and item, by name and content."""
     for column in (c for c in table.columns if c.name not in taken):
-        role = next((role for role in _LOG_COLUMNS if column.has_role_name(role)), "")
+        role = next((role for role in LOG_COLUMNS if column.has_role_name(role)), "")
         if role and _fits_role(role, column):
             yield Guess(role, column, "likely", "by its name")
 

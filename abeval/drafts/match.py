@@ -109,7 +109,7 @@ def match_columns(engine: Engine, table: Table, main: Table) -> list[Match]:
         ids = [
             c
             for c in part.columns
-            if c.may_be_id and not (c.is_epoch or c.is_day_number or c.looks == "time")
+            if c.may_be_id and not c.is_time
             if c.distinct > 1 or c.has_role_name("item_id", "request_id", "impression_id")
         ]
         ids = sorted(ids, key=lambda c: -c.distinct)[:_MOST_IDS]

@@ -25,13 +25,11 @@ _TAGS = (("key", "value"), ("name", "value"), ("schema", "data"))
 _TYPED_ENDS = ("string_value", "int_value", "float_value", "double_value", "bool_value")
 """Fields of a value of GA4, of which one is filled."""
 
-_PAIRS = r"\S+-[01]( \S+-[01])*"
-"""Slates as MIND writes them: N12-1 N7-0."""
-
 _TYPE_NAME = (
     r"((Nullable|LowCardinality)\()*((U?Int|Float)\d+|String|FixedString\(\d+\)|Date(32|Time|Time64"
     r"\(\d\))?|Decimal.*|Bool|UUID|Enum.*|Array\(.*)\)*"
 )
+_ROWS = "{{ rows of the step before }}"
 _ISO = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d")
 
 
@@ -60,25 +58,20 @@ def reshape_table(engine: Engine, relation: str, origin: Origin, gone: Sequence[
         select, reason = step(engine, table)
         if not select:
             continue
-        query = select.format(rows=f"(\n{query}\n)" if query else "log")
+        query = select.replace(_ROWS, f"(\n{query}\n)" if query else "log")
         reasons.append(reason)
         name = f"{relation}_{step.__name__.strip('_')}"
-        engine.view(name, select.format(rows=quote(table.relation)))
+        engine.view(name, select.replace(_ROWS, quote(table.relation)))
         table = measure_table(engine, name)
     return replace(table, origin=replace(origin, query=query, why="; ".join(reasons)))
 
 
-def _escape_braces(sql: str) -> str:
-    """Escape braces, so that `format` keeps them."""
-    return sql.replace("{", "{{").replace("}", "}}")
-
-
 def _select(changes: Sequence[str], gone: Sequence[str], replaced: Sequence[str] = ()) -> str:
-    """Write a SELECT of all columns with changes; the rows stand in braces."""
+    """Write a SELECT of all columns of `_ROWS` with changes."""
     every = f"* exclude ({', '.join(map(quote, gone))})" if gone else "*"
     lines = ",\n  ".join(replaced)
     every += f" replace (\n  {lines}\n)" if replaced else ""
-    return _escape_braces("select " + ",\n  ".join([every, *changes])) + "\nfrom {rows}"
+    return "select " + ",\n  ".join([every, *changes]) + f"\nfrom {_ROWS}"
 
 
 def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
@@ -102,7 +95,7 @@ def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
         value = f"nullif(cast({quote(column.name)} as varchar), '\\N')"
         replaced.append(f"try_cast({value} as {kind}) as {quote(column.name)}")
     first = quote(table.columns[0].name)
-    where = _escape_braces(f"\nwhere {first} is distinct from {literal(str(rows[0][0]))}")
+    where = f"\nwhere {first} is distinct from {literal(str(rows[0][0]))}"
     return _select([], [], replaced) + where, "the second row has the types of the columns"
 
 
@@ -124,15 +117,6 @@ def _open_nests(engine: Engine, table: Table) -> tuple[str, str]:
         if inside:
             fields += inside
             gone.append(column.name)
-    pairs = _find_pairs(engine, table)
-    for name in pairs:
-        entries = f"string_split({quote(name)}, ' ')"
-        item, click = "regexp_replace(x, '-[01]$', '')", "cast(right(x, 1) as integer)"
-        fields += [
-            _Field((name, "item_id"), f"list_transform({entries}, lambda x: {item})"),
-            _Field((name, "click"), f"list_transform({entries}, lambda x: {click})"),
-        ]
-    gone += pairs
     taken = {column.name.lower() for column in table.columns if column.name not in gone}
     changes = []
     for field in fields[:_MOST_FIELDS]:
@@ -145,17 +129,6 @@ def _is_nest(column: Column) -> bool:
     """Tell whether a column has entries with fields, a map or JSON."""
     is_list_of_fields = column.type.endswith("[]") and "STRUCT(" in column.type
     return column.type.startswith(("MAP(", "JSON")) or is_list_of_fields or column.looks == "json"
-
-
-def _find_pairs(engine: Engine, table: Table) -> list[str]:
-    """Find texts that are lists of items with their clicks."""
-    facts = measure_columns(
-        engine.rows,
-        quote(table.relation),
-        [c.name for c in table.columns if c.kind == "text" and c.distinct > FEW],
-        lambda c: f"bool_and(regexp_full_match({c}, '{_PAIRS}')) and bool_or(contains({c}, ' '))",
-    )
-    return [name for name, are_pairs in facts.items() if are_pairs]
 
 
 def _walk(values: list[object], base: str, path: str, names: tuple[str, ...]) -> Iterator[_Field]:
@@ -237,99 +210,81 @@ def _find_kind(values: Sequence[object]) -> str:
     return "double" if kinds <= {int, float} else "varchar"
 
 
-@dataclass(frozen=True)
-class _List:
-    """A column of lists: its SQL, and whether its entries are 0 and 1, or fractions."""
-
-    name: str
-    is_share: bool
-    is_real: bool
-
-
 def _unnest_slates(engine: Engine, table: Table) -> tuple[str, str]:
     """Make a row of each entry of lists that belong together: items, their clicks."""
-    lists = [*_find_lists(engine, table)]
-    anchors = [a for a in lists if not a.is_share and not a.is_real]
-    for anchor in sorted(anchors, key=lambda a: not words.is_role_name(a.name, "item_id")):
-        others = [other for other in lists if other is not anchor]
-        equal, within = _compare_lists(engine, table, anchor.name, [o.name for o in others])
-        clicks = [o for o in others if o.name in within and o.name not in equal]
-        if not equal and not clicks:
+    lists = [*_measure_entries(engine, table)]
+    anchors = [c for c in lists if c.may_be_id and not c.is_share]
+    for anchor in sorted(anchors, key=lambda c: not c.has_role_name("item_id")):
+        others = [c for c in lists if c is not anchor]
+        equal, within = _compare_lists(engine, table, anchor, others)
+        clicked = [name for name in within if name not in equal][:1]
+        if not equal and not clicked:
             continue
-        gone = [a.name for a in lists]
-        together = [anchor, *(o for o in others if o.name in equal)]
+        gone = [c.name for c in lists]
+        together = [anchor, *(c for c in others if c.name in equal)]
         taken = {c.name.lower() for c in table.columns if c.name not in gone}
-        items = [a for a in together if not a.is_share and not a.is_real]
+        has_item = any(c in anchors and c.has_role_name("item_id") for c in together)
         changes = []
         for entry in together:
             name = entry.name
-            if entry.is_share and not words.is_role_name(name, "click"):
+            if entry.is_share and not entry.has_role_name("click"):
                 name = "click" if "click" not in taken else name
-            elif entry is anchor and not any(words.is_role_name(a.name, "item_id") for a in items):
+            elif entry is anchor and not has_item:
                 name = "item_id"
-            changes.append(
-                f"unnest({quote(entry.name)}) as {quote(words.choose_name(taken, name))}"
-            )
+            name = quote(words.choose_name(taken, name))
+            changes.append(f"unnest({quote(entry.name)}) as {name}")
         if not any(words.is_role_name(name, "position") for name in taken):
             end = f"greatest(coalesce(len({quote(anchor.name)}), 0), 1)"
             changes.append(f"unnest(range(1, {end} + 1)) as position")
-        for entry in clicks[:1]:
-            is_clicked = f"lambda x: list_contains({quote(entry.name)}, x)"
+        for name in clicked:
+            is_clicked = f"lambda x: list_contains({quote(name)}, x)"
             flags = f"list_transform({quote(anchor.name)}, {is_clicked})"
             changes.append(f"unnest(cast({flags} as integer[])) as click")
         return _select(changes, gone), f"each entry of {anchor.name} is a row"
     return "", ""
 
 
-def _find_lists(engine: Engine, table: Table) -> Iterator[_List]:
-    columns = [c for c in table.columns if c.type.endswith("[]") and "(" not in c.type]
-    for column in columns:
-        name = quote(column.name)
-        number = "try_cast(v as double)"
-        ((low, high, whole, longest),) = engine.rows(
-            f"select min({number}), max({number}), bool_and({number} = floor({number})), "
-            f"max(n) from (select unnest({name}) as v, len({name}) as n "
-            f"from {quote(table.relation)})"
-        )
-        if longest is not None:
-            yield _List(column.name, (low, high) == (0, 1), bool(high is not None and not whole))
+def _measure_entries(engine: Engine, table: Table) -> Iterator[Column]:
+    """Measure the entries of each column of plain lists that has some."""
+    for column in table.columns:
+        if column.type.endswith("[]") and "(" not in column.type:
+            name, relation = quote(column.name), f"{table.relation} {column.name}"
+            engine.view(relation, f"select unnest({name}) as {name} from {quote(table.relation)}")
+            (entries,) = measure_table(engine, relation).columns
+            if entries.rows:
+                yield entries
 
 
 def _compare_lists(
-    engine: Engine, table: Table, anchor: str, others: Sequence[str]
-) -> tuple[set[str], set[str]]:
+    engine: Engine, table: Table, anchor: Column, others: Sequence[Column]
+) -> tuple[list[str], list[str]]:
     """Find the lists as long as another one, and those whose entries are all in it."""
+    lists = f"{quote(anchor.name)}::varchar[]"
     facts = measure_columns(
         engine.rows,
         quote(table.relation),
-        others,
+        [c.name for c in others],
         lambda c: (
-            f"[bool_and(len({c}) = len({quote(anchor)})), "
-            f"bool_and(list_has_all({quote(anchor)}::varchar[], {c}::varchar[]))]"
+            f"[bool_and(len({c}) = len({lists})), bool_and(list_has_all({lists}, {c}::varchar[]))]"
         ),
     )
-    equal = {name for name, (is_equal, _) in facts.items() if is_equal}
-    return equal, {name for name, (_, is_within) in facts.items() if is_within}
+    equal, within = ([name for name, fact in facts.items() if fact[i]] for i in (0, 1))
+    return equal, within
 
 
 def _read_numbers(engine: Engine, table: Table) -> tuple[str, str]:
     """Make numbers of texts such as $1,234.50 and 12.5%, and nulls of words such as NULL."""
     replaced, examples = [], []
     for column in (c for c in table.columns if c.looks == "number" and c.odd):
-        name, source = quote(column.name), quote(table.relation)
-        odd = engine.rows(
-            f"select distinct trim({name}) as v from {source} where try_cast({name} as double) "
-            f"is null and {name} is not null and not regexp_full_match(trim({name}), "
-            f"{literal(MONEY.pattern)}) limit {FEW}"
+        name, is_number = quote(column.name), f"regexp_full_match(v, {literal(MONEY.pattern)})"
+        ((odd, marked, percents),) = engine.rows(
+            f"select (list(distinct v) filter (not {is_number}))[:{FEW}], count_if({is_number}), "
+            f"count_if({is_number} and contains(v, '%')) from (select trim({name}) as v from "
+            f"{quote(table.relation)} where try_cast({name} as double) is null)"
         )
-        nulls = [str(value) for (value,) in odd]
+        nulls: list[str] = sorted(odd) if isinstance(odd, list) else []
         if any(value.lower() not in words.LISTS["null"] for value in nulls):
             continue
-        none = ", ".join(map(literal, [*nulls, ""]))
-        ((marked, percents),) = engine.rows(
-            f"select count(*), count_if(contains({name}, '%')) from {source} "
-            f"where try_cast({name} as double) is null and trim({name}) not in ({none})"
-        )
         value = f"trim({name})"
         for null in nulls:
             value = f"nullif({value}, {literal(null)})"

@@ -8,17 +8,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from abeval.drafts import counts, guess, values, words
-from abeval.drafts.columns import Origin, Table
+from abeval.drafts.columns import Origin, Period, Table
 from abeval.drafts.counts import CallerNames, CountTable, parse_number
 from abeval.drafts.guess import Guess, describe_nameless_variant, guess_variant
 from abeval.drafts.kinds import Kind, Log, choose_main_log
 from abeval.drafts.origins import make_tables, split_types
 from abeval.drafts.reshape import reshape_table
-from abeval.drafts.values import Period, guess_models, guess_period
+from abeval.drafts.values import guess_models
 from abeval.drafts.variants import VariantUnits, make_variant_units
 from abeval.drafts.write import Findings, write_experiment_file
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import quote
 from abeval.errors import LogError, QueryError
 from abeval.experiment.load import check_read_options, make_source
 from abeval.experiment.problems import suggest_near_name
@@ -175,12 +174,8 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
     table = guess.drop_earlier_stage(engine, first.table)
     unit, time = guess.guess_unit(table), guess.guess_time(table)
     by_unit = guess.holds_units(table, unit, time) and not any(log.kind for log in others)
-    variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
-    if variant.column is None and arms is None:
-        chosen = _choose_exposures(engine, others)
-        if chosen != others:
-            others = chosen
-            variant, arms, period = _guess_assignment(engine, table, others, is_timed=not by_unit)
+    table = replace(table, period=None if by_unit else table.period)
+    variant, arms, period, others = _guess_assignment(engine, table, others)
     guesses = [unit, variant, _judge_time(time, unit, by_unit)]
     models = None
     if not by_unit:
@@ -251,39 +246,44 @@ def _list_names(guesses: Sequence[Guess]) -> set[str]:
 
 
 def _guess_assignment(
-    engine: DuckDBEngine, main: Table, other_logs: Sequence[Log], is_timed: bool
-) -> tuple[Guess, VariantUnits | None, Period | None]:
-    """Guess the variant and the period, from the main table or from the exposures."""
-    period, inside = guess_period(engine, main, main) if is_timed else None, main
-    if period is not None:
-        engine.view("raw_since", f"select * from {quote(main.relation)} where {period.rows}")
-        inside = replace(main, relation="raw_since")
-    variant = guess_variant(engine, inside)
-    if period and (variant.column is None or variant.column.name != period.variant):
-        period, inside, variant = None, main, guess_variant(engine, main)
-    exposures = next((log.table for log in other_logs if log.kind == "exposures"), None)
-    for way in ("weakly", "by_name") if exposures is None else ():
-        # Another column would be a worse guess than the one that says who is treated.
-        if variant.column is None and not describe_nameless_variant(inside):
-            variant = guess_variant(engine, inside, **{way: True})
+    engine: DuckDBEngine, main: Table, others: list[Log]
+) -> tuple[Guess, VariantUnits | None, Period | None, list[Log]]:
+    """Guess the variant and the period, from the main table or from the exposures.
+
+    Returns the other logs, too: if nothing else has variants, one becomes the exposures.
+    """
+    variant = guess_variant(engine, main)
+    if main.period and (variant.column is None or variant.column.name != main.period.variant):
+        main = replace(main, period=None)
+        variant = guess_variant(engine, main)
+    if not any(log.kind == "exposures" for log in others):
+        variant = _guess_weakly(engine, main, variant)
+        others = others if variant.column is not None else _choose_exposures(engine, others)
+    exposures = next((log.table for log in others if log.kind == "exposures"), None)
     if variant.column is not None or exposures is None:
-        return variant, guess.read_variant_units(engine, inside, variant), period
-    variant = guess_variant(engine, exposures)
-    if variant.column is None:
-        variant = guess_variant(engine, exposures, weakly=True)
-        if (column := variant.column) is not None:
-            question = f"variant: is it {column.name} of {exposures.origin.name}? {variant.reason}"
-            variant = replace(variant, certainty="not sure", question=question)
+        return variant, guess.read_variant_units(engine, main, variant), main.period, others
+    told = guess_variant(engine, exposures)
+    variant = _guess_weakly(engine, exposures, told)
+    arms = guess.read_variant_units(engine, exposures, variant)
     reason = f"the exposures say it; {variant.reason}"
-    period = guess_period(engine, main, exposures)
-    return (
-        replace(variant, column=None, reason=reason),
-        guess.read_variant_units(engine, exposures, variant),
-        period,
-    )
+    if variant is not told and variant.column is not None:
+        where = f"{variant.column.name} of {exposures.origin.name}"
+        question = f"variant: is it {where}? {variant.reason}"
+        variant = replace(variant, certainty="not sure", question=question)
+    variant = replace(variant, column=None, reason=reason)
+    return variant, arms, guess.guess_period(engine, main, exposures), others
 
 
-def _choose_exposures(engine: DuckDBEngine, logs: Sequence[Log]) -> list[Log]:
+def _guess_weakly(engine: DuckDBEngine, table: Table, variant: Guess) -> Guess:
+    """Guess the variant by values alone, then by its name alone, if there is none yet."""
+    for way in ("weakly", "by_name"):
+        # Another column would be a worse guess than the one that says who is treated.
+        if variant.column is None and not describe_nameless_variant(table):
+            variant = guess_variant(engine, table, **{way: True})
+    return variant
+
+
+def _choose_exposures(engine: DuckDBEngine, logs: list[Log]) -> list[Log]:
     """Read a file whose units have what may be a variant as exposures."""
     for log in (log for log in logs if log.kind in ("events", "units")):
         variant = guess_variant(engine, log.table, weakly=True).column
@@ -292,4 +292,4 @@ def _choose_exposures(engine: DuckDBEngine, logs: Sequence[Log]) -> list[Log]:
             columns["variant"], why = variant, "units with what may be their variant"
             chosen = replace(log, kind="exposures", columns=columns, alias="", reason=why)
             return [chosen if other is log else other for other in logs]
-    return [*logs]
+    return logs

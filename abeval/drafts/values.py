@@ -1,17 +1,16 @@
-"""Guess outcomes, covariates, the period and the models of an experiment."""
+"""Guess outcomes, covariates and the models of an experiment."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
 from itertools import pairwise
 from math import sqrt
 from statistics import NormalDist
 
 from abeval.drafts import words
-from abeval.drafts.columns import FEW, Column, Table
-from abeval.drafts.guess import Guess, guess_time, list_variant_candidates, names_id
+from abeval.drafts.columns import Column, Table
+from abeval.drafts.guess import Guess
 from abeval.drafts.variants import VariantUnits, names_control
-from abeval.engines.sql import Engine, cast_query, quote, read_int
+from abeval.engines.sql import Engine, cast_query, quote
 
 _MOST_VALUES = 20
 """Most columns that are listed as outcomes; more are only counted."""
@@ -49,7 +48,7 @@ def guess_values(table: Table, taken: Set[str]) -> Iterator[Guess]:
     for column in free_columns:
         is_time = column.has_role_name("time") or "date" in words.split(column.name)
         if column.looks == "number" and (
-            column.mentions_role("outcome", "cost") or not (is_time or names_id(column))
+            column.mentions_role("outcome", "cost") or not (is_time or column.names_id)
         ):
             odd = f", but has {column.odd!r}" if column.odd else ""
             what = f"{column.name} is text that looks like numbers{odd}"
@@ -177,55 +176,6 @@ def _find_differing_columns(
         return abs(row[i] - control[i]) > limit * sqrt(row[number + i] + control[number + i])
 
     return [c for i, c in enumerate(columns) if any(is_far(row, i) for row in measures.values())]
-
-
-@dataclass(frozen=True)
-class Period:
-    """The period in which a column has variants, and the time before it.
-
-    Ends are exclusive. `rows` is SQL that chooses the rows since the start.
-    """
-
-    variant: str
-    rows: str
-    before: date
-    start: date | datetime
-    end: date
-    reason: str
-
-
-def guess_period(engine: Engine, main: Table, placing: Table) -> Period | None:
-    """Guess the period: it starts when the first unit has its variant.
-
-    `placing` has the variants, often the same table. None where the log begins with it.
-    """
-    time, main_time = guess_time(placing).column, guess_time(main).column
-    candidates = [c for c in list_variant_candidates(placing) if c.has_role_name("variant")]
-    if time is None or main_time is None or not candidates:
-        return None
-    variant, log = quote(candidates[0].name), quote(main.relation)
-    at = main_time.moment
-    ((first, last),) = engine.rows(f"select min({at}), max({at}) from {log}")
-    values = engine.rows(
-        f"select cast({variant} as varchar) as v, min({time.moment}) as t, count(*) as n "
-        f"from {quote(placing.relation)} where {variant} is not null group by v order by t"
-    )
-    times = [begin for _, begin, _ in values if isinstance(begin, datetime)]
-    if not isinstance(first, datetime) or not isinstance(last, datetime) or len(times) < 2:
-        return None
-    start, reason, share = times[0], "no earlier row has a variant", 1.0
-    if start.date() == first.date() and names_control(str(values[0][0])) and main is placing:
-        start, reason = times[1], f"all earlier rows are of {values[0][0]!r}"
-        share = 1 - read_int(values[0][2]) / sum(read_int(rows) for *_, rows in values)
-    ((rows, early),) = engine.rows(
-        f"select count(*), count_if({at} >= '{start.date()}') from {log} where {at} < '{start}'"
-    )
-    # Of few rows, all may be of control by chance.
-    if start.date() <= first.date() or read_int(rows) * share < FEW:
-        return None
-    begins = start.replace(minute=0, second=0, microsecond=0) if early else start.date()
-    end, since = last.date() + timedelta(days=1), f"{at} >= '{begins.isoformat()}'"
-    return Period(candidates[0].name, since, first.date(), begins, end, reason)
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 import tomlkit
 
 from abeval.drafts import words
-from abeval.drafts.columns import DAY_FORMAT, Column
+from abeval.drafts.columns import DAY_FORMAT, Column, Period
 from abeval.drafts.guess import Guess
 from abeval.drafts.kinds import Log, find_casts
-from abeval.drafts.values import DOUBT, Models, Period
+from abeval.drafts.values import DOUBT, Models
 from abeval.drafts.variants import VariantUnits, ask_nulls, ask_weights
 from abeval.drafts.words import slugify_name
 from abeval.engines.sql import cast_query, quote

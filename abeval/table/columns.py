@@ -14,7 +14,7 @@ from sqlglot import exp
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
-from abeval.engines.frames import RENAME, find_column, read_numbers
+from abeval.engines.frames import RENAME
 from abeval.engines.sql import Engine, is_number, literal, number_cast, quote, read_int
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import suggest_name, suggest_near_name
@@ -45,14 +45,10 @@ class TableOptions:
 
     def __post_init__(self) -> None:
         """Refuse column names that are not text."""
-        given: dict[str, list[object]] = {"variant": [self.variant]}
-        given |= {"covariates": _flatten(self.covariates), "segments": _flatten(self.segments)}
-        if self.unit is not None:
-            given["unit"] = [self.unit]
-        if self.metrics is not None:
-            given["metrics"] = _flatten(self.metrics)
-        for key, names in given.items():
-            for name in names:
+        for key in ("variant", "unit", "metrics", "covariates", "segments"):
+            given = getattr(self, key)
+            is_left_out = given is None and key in ("unit", "metrics")
+            for name in () if is_left_out else _flatten(given):
                 if not isinstance(name, str):
                     hint = "leave it out" if name is None else RENAME
                     raise LogError(f"{key}: {name!r} is no text, and names no column", hint)
@@ -60,9 +56,7 @@ class TableOptions:
     @property
     def before(self) -> list[str]:
         """List the covariates of all metrics."""
-        covariates = self.covariates
-        groups = covariates.values() if isinstance(covariates, Mapping) else [covariates]
-        return list(dict.fromkeys(text for texts in groups for text in _as_list(texts)))
+        return [str(text) for text in dict.fromkeys(_flatten(self.covariates))]
 
 
 def _flatten(given: object) -> list[object]:
@@ -95,10 +89,7 @@ class Columns:
 
     def read_numbers(self, text: str) -> NDArray[np.float64]:
         """Read the values of an expression as doubles, without nulls."""
-        column, frame = find_column(text, self._types), self._engine.plain_frame(TABLE)
-        if frame is not None and column is not None and is_number(self._types[column]):
-            values = read_numbers(frame, column)
-            return values[~np.isnan(values)]
+        column = self._known.get(text.lower())
         sql = text if column is None else quote(column)
         try:
             read = self._engine.arrays(f"select cast(({sql}) as double) as value from {TABLE}")

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from math import ceil
 from typing import Any, NamedTuple
@@ -17,42 +17,22 @@ _Rows = Sequence[Sequence[str | None]]
 """Rows of a query, as texts."""
 
 
-class Target(NamedTuple):
-    """Where a statement runs.
-
-    Attributes:
-        dialect: Of its SQL.
-        types: Returns the types of a table's columns, as the warehouse names them; None if files
-            of the logs, a sample of the tables, tell them.
-        materializes: Whether the SQL may mark a CTE as computed once.
-    """
-
-    dialect: str
-    types: Callable[[str], Mapping[str, str]] | None = None
-    materializes: bool = False
-
-
 class Warehouse(NamedTuple):
-    """An open connection.
+    """Where a statement runs: an open connection, or a dialect alone.
 
     Attributes:
         dialect: Of its SQL.
         catalog: A query of the names and types of a table's columns, with `{name}` for its name,
-            or `{schema}` and `{table}`.
+            or `{schema}` and `{table}`; empty without a connection.
         ask: Runs a query whose columns are texts.
         materializes: Whether the SQL may mark a CTE as computed once.
     """
 
     dialect: str
-    catalog: str
-    ask: Callable[[str], _Rows]
-    close: Callable[[], None]
+    catalog: str = ""
+    ask: Callable[[str], _Rows] = lambda _: ()
+    close: Callable[[], None] = lambda: None
     materializes: bool = False
-
-    @property
-    def target(self) -> Target:
-        """Return what a statement has to know of the warehouse."""
-        return Target(self.dialect, self.types, self.materializes)
 
     def types(self, table: str) -> dict[str, str]:
         """Return the type of each column of a table, as the warehouse names it."""

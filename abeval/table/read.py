@@ -6,8 +6,6 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from abeval.bounds import MAX_VARIANTS
 from abeval.drafts.variants import (
     ask_nulls,
@@ -15,10 +13,8 @@ from abeval.drafts.variants import (
     find_nulls,
     list_likely_controls,
     names_control,
-    refutes_equal_split,
 )
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.frames import read_texts
 from abeval.engines.sources import find_files, write_entry
 from abeval.engines.sql import Engine, cast_query, quote, read_int
 from abeval.engines.text_files import find_decimal_commas
@@ -32,7 +28,32 @@ from abeval.logs.coarser import NAMES
 from abeval.table.columns import TABLE, Columns, TableOptions, read_measures, read_segments
 
 
-def choose_control(control: str | None, variants: Sequence[str]) -> str:
+def write_equal_weights(variants: Iterable[str]) -> str:
+    """Write an equal split as Python and as command-line option, for hints."""
+    equal = dict.fromkeys(variants, 1)
+    flag = shlex.quote(",".join(f"{name}={weight}" for name, weight in equal.items()))
+    return f"weights={equal} (--weights {flag})"
+
+
+def choose_variants(
+    options: TableOptions, counts: Mapping[str, int]
+) -> tuple[dict[str, Any], list[str]]:
+    """Choose the control and the weights; return their entries, and questions about the split."""
+    planned = options.weights
+    if planned is not None and (missing := sorted({*counts} ^ {*planned}, key=str)):
+        raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
+    # Units that refute an equal split, which nobody planned: the result will ask about it.
+    asked = [] if planned else ask_weights(counts, write_equal_weights(counts))
+    weights = planned or (counts if asked else dict.fromkeys(counts, 1.0))
+    entries = {
+        "control": _choose_control(options.control, [*options.entries.get("variants", counts)]),
+        "weights": "observed" if asked else "planned",
+        "variants": {name: {"weight": weights[name]} for name in counts},
+    }
+    return entries, asked
+
+
+def _choose_control(control: str | None, variants: Sequence[str]) -> str:
     """Choose the control: the given variant, or one with a usual name."""
     if control is not None:
         if control not in variants:
@@ -46,40 +67,7 @@ def choose_control(control: str | None, variants: Sequence[str]) -> str:
             f"control: {names} are all usual names of a control",
             "name the one that the others are compared with: --control, or control=",
         )
-    return (likely or list(variants))[0]
-
-
-def choose_weights(
-    planned: Mapping[str, float] | None, counts: Mapping[str, int]
-) -> tuple[Mapping[str, float], str]:
-    """Choose the weights, and tell whether they are planned or observed."""
-    if planned is not None:
-        missing = sorted({*counts} ^ {*planned}, key=str)
-        if missing:
-            raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")
-        return planned, "planned"
-    # Nobody gave a plan, and units refute an equal one: the result will ask about it.
-    if refutes_equal_split(counts):
-        return counts, "observed"
-    return dict.fromkeys(counts, 1.0), "planned"
-
-
-def write_equal_weights(variants: Iterable[str]) -> str:
-    """Write an equal split as Python and as command-line option, for hints."""
-    equal = dict.fromkeys(variants, 1)
-    flag = shlex.quote(",".join(f"{name}={weight}" for name, weight in equal.items()))
-    return f"weights={equal} (--weights {flag})"
-
-
-def choose_variants(
-    options: TableOptions, counts: Mapping[str, int]
-) -> tuple[dict[str, Any], list[str]]:
-    """Choose the control and the weights; return their entries, and questions about the split."""
-    weights, whence = choose_weights(options.weights, counts)
-    control = choose_control(options.control, list(options.entries.get("variants", counts)))
-    variants = {name: {"weight": weights[name]} for name in counts}
-    asked = ask_weights(counts, write_equal_weights(counts)) if whence == "observed" else []
-    return {"control": control, "weights": whence, "variants": variants}, asked
+    return (likely or variants)[0]
 
 
 _JOIN = "correct them in the table, or write {} beside the other variants"
@@ -178,11 +166,6 @@ def _make_entries(engine: Engine, options: TableOptions, name: str) -> dict[str,
 
 def _count_variants(engine: Engine, column: str) -> dict[str, int]:
     """Count the rows of each variant."""
-    frame = engine.plain_frame(TABLE)
-    texts = None if frame is None else read_texts(frame, column)
-    if texts is not None and 2 <= len({*texts.names} - {""}) <= MAX_VARIANTS:
-        rows_of = dict(zip(texts.names, np.bincount(texts.code + 1)[1:].tolist(), strict=True))
-        return {name: rows_of[name] for name in sorted(rows_of) if name}
     value = f"cast({quote(column)} as varchar)"
     rows = engine.rows(
         f"select {value}, count(*) from {TABLE} where {value} <> '' "

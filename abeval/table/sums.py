@@ -1,7 +1,7 @@
 """Analyse a table of sums or counts in place of logs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -96,10 +96,9 @@ def read_sums(source: object, caller: CallerNames | None = None, folder: Path = 
         name = name_source(source)
         table_columns = {column.lower(): column for column in engine.columns(TABLE)}
         # A table without any column of sums may be one of counts.
-        if not table_columns.keys() & {*_VALUE, *_DENOMINATOR}:
-            count_sums = _read_counts(engine, source, caller)
-            if count_sums is not None:
-                return count_sums
+        has_sums = bool(table_columns.keys() & {*_VALUE, *_DENOMINATOR})
+        if not has_sums and (found := _read_counts(engine, source, caller)) is not None:
+            return found
         _check_columns(table_columns, name)
         used_columns = [column for column in _COLUMNS if column in table_columns]
         select_list = ", ".join(f"cast({quote(table_columns[c])} as varchar)" for c in used_columns)
@@ -124,7 +123,7 @@ def parse_summaries(
 def read_count_table(table: object, options: TableOptions) -> Sums | None:
     """Read a table of counts; None if it is another table, or has a unit column."""
     is_other = options.unit not in (None, ROW_UNIT, DAY_UNIT) or bool(options.covariates)
-    if is_other or not _may_be_counts(table, options):
+    if is_other or not _is_small(table):
         return None
     metrics = options.metrics
     named = None if metrics is None else dict(map(_split_metric, list_specs(metrics)))
@@ -138,28 +137,12 @@ _SMALL = 4_000_000
 """Largest file, in bytes, that is tried as a table of counts."""
 
 
-def _may_be_counts(table: Any, options: TableOptions) -> bool:  # noqa: ANN401 (any table)
-    """Tell without reading a table whether it is as small as counts, with few rows of each key.
-
-    `read_counts` finds the same key, or fewer columns of it and so no more keys.
-    """
+def _is_small(table: Any) -> bool:  # noqa: ANN401 (any table)
+    """Tell without reading a table whether it may be as small as counts."""
     if isinstance(table, str | Path):
         return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
-    try:
-        rows = len(table)
-    except TypeError:
-        # A lazy frame has no length: it would have to be computed.
-        return False
-    # Duck-typed: pandas is not imported for other frames.
-    is_pandas = hasattr(table, "select_dtypes") and options.variant in table.columns
-    if rows > counts.MOST_ROWS or not is_pandas:
-        return rows <= counts.MOST_ROWS
-    numbers = {*table.select_dtypes("number").columns} - {options.variant}
-    keys = [name for name in table if counts.may_be_key(str(name), name in numbers)]
-    with suppress(TypeError):
-        # A cell that is a list cannot be compared.
-        return not counts.are_many_rows(rows, len(table[keys].drop_duplicates()))
-    return True
+    # A lazy frame has no length: it would have to be computed.
+    return hasattr(table, "__len__") and len(table) <= counts.MOST_ROWS
 
 
 def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:
@@ -190,9 +173,7 @@ def read_experiment_sums(experiment: Experiment, sums: object = None) -> Sums:
     columns = dict(_split_metric(choice.model_dump(exclude_none=True)) for choice in chosen)
     variant = "" if log is None else log.columns.get("variant", "")
     caller_names = CallerNames(variant, experiment.unit, columns or None)
-    if sums is None:
-        return read_sums(log, caller_names, experiment.folder)
-    return read_sums(sums, caller_names)
+    return read_sums(log if sums is None else sums, caller_names, experiment.folder)
 
 
 def _add_table(engine: DuckDBEngine, source: object, variant: str) -> None:
@@ -283,7 +264,8 @@ def _read_day(row: Mapping[str, object], where: str) -> str | None:
 def _check_rows(rows: Sequence[Summary], source: str) -> None:
     """Refuse duplicate rows, and days without a row for the whole period."""
     keys = set[tuple[str, str, str | None]]()
-    for metric, variant, day, *_ in rows:
+    period_units = {(row.metric, row.variant): row.units for row in rows if row.day is None}
+    for metric, variant, day, units, *_ in rows:
         if (metric, variant, day) in keys:
             when = "" if day is None else f" on {day}"
             raise LogError(
@@ -291,8 +273,6 @@ def _check_rows(rows: Sequence[Summary], source: str) -> None:
                 "give one row for each metric, variant and day: add up the sums of different units",
             )
         keys.add((metric, variant, day))
-    period_units = {(row.metric, row.variant): row.units for row in rows if row.day is None}
-    for metric, variant, day, units, *_ in rows:
         # The units of a day are among those of the period.
         if units > period_units.get((metric, variant), units):
             what = f"{source} has {units:,} units with {metric} of {variant} on {day}"

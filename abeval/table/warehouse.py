@@ -35,12 +35,13 @@ from abeval.logs.shape import LogSchema, build_schema
 from abeval.logs.views import show_rows
 from abeval.metrics import definition
 from abeval.metrics.definition import PAGE_VIEWS, SESSIONS, UNIT_DAY, Metric, RowTerm, Source, Term
+from abeval.metrics.expressions import parse_expression, replace_columns
 from abeval.metrics.row_text import is_plain, list_columns
 from abeval.packaged import load_toml_next_to
 from abeval.progress import Step
 from abeval.results.analysis import Result
 from abeval.table import sums
-from abeval.table.connection import Target, connect
+from abeval.table.connection import Warehouse, connect
 from abeval.table.counts import Sums
 
 _UNTESTED = {
@@ -52,7 +53,7 @@ _UNTESTED = {
 """Dialects of warehouses on which abeval's tests run nothing → what they run instead."""
 
 _READ = ("impressions", "units", "clicks", "items", "exposures")
-_END = {"clickhouse": "settings join_use_nulls = 1, prefer_column_name_to_alias = 1\n"}
+_SETTINGS = "join_use_nulls = 1, prefer_column_name_to_alias = 1"
 _HERE = "let abeval read the logs"
 
 _KIND = {
@@ -88,7 +89,7 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     sums.check_supported(experiment, find_metrics_by_name(experiment), has_before)
     step("connecting")
     with closing(connect(uri)) as warehouse:
-        query = write_sums_statement(experiment, warehouse.target)
+        query = write_sums_statement(experiment, warehouse)
         step("sums in the warehouse")
         rows = warehouse.ask(query.text)
     step("inference")
@@ -105,7 +106,7 @@ def analyze_in_warehouse(experiment: Experiment, uri: str, step: Step) -> Result
     return judge(judged_experiment, metrics, replace(aggregates, notes=notes))
 
 
-def write_sums_statement(experiment: Experiment, target: Target) -> SumsStatement:
+def write_sums_statement(experiment: Experiment, warehouse: Warehouse) -> SumsStatement:
     """Write the statement of an experiment's sums.
 
     Raises:
@@ -115,9 +116,9 @@ def write_sums_statement(experiment: Experiment, target: Target) -> SumsStatemen
     has_before = experiment.is_unit_table or experiment.pre_period is not None
     # The sums of a look are those of any other plan.
     sums.check_supported(experiment.single_look, metrics, has_before)
-    text, columns, refused = _write_statement(experiment, metrics, target)
+    text, columns, refused = _write_statement(experiment, metrics, warehouse)
     notes = [
-        *_note_tests(f"sums by metric, variant and day of {experiment.name!r}", target.dialect),
+        *_note_tests(f"sums by metric, variant and day of {experiment.name!r}", warehouse.dialect),
         "save the rows as a CSV file, then: abeval analyze EXPERIMENT.toml --sums FILE",
         *(f"not among them: {name}: {why}" for name, why in refused.items()),
     ]
@@ -126,7 +127,7 @@ def write_sums_statement(experiment: Experiment, target: Target) -> SumsStatemen
     return SumsStatement(_write_comments(notes) + text, columns, refused)
 
 
-def write_value_statement(experiment: Experiment, name: str, target: Target) -> str:
+def write_value_statement(experiment: Experiment, name: str, warehouse: Warehouse) -> str:
     """Write the statement of a metric's value by variant.
 
     Raises:
@@ -135,12 +136,12 @@ def write_value_statement(experiment: Experiment, name: str, target: Target) -> 
     (metric,) = find_metrics_by_name(experiment, [name])
     metric = replace(metric, covariates=())
     if metric.cap is not None:
-        what = f"{name} is capped, and one statement in {target.dialect} cannot"
+        what = f"{name} is capped, and one statement in {warehouse.dialect} cannot"
         raise ExperimentError(what, _HERE)
     # The value is that of the period: no covariates.
     plain = experiment.model_copy(update={"pre_period": None})
-    text, *_ = _write_statement(plain, [metric], target, of_value=True)
-    return _write_comments(_note_tests(f"{name}: {metric.formula}", target.dialect)) + text
+    text, *_ = _write_statement(plain, [metric], warehouse, of_value=True)
+    return _write_comments(_note_tests(f"{name}: {metric.formula}", warehouse.dialect)) + text
 
 
 def _note_tests(heading: str, dialect: str) -> Iterator[str]:
@@ -159,11 +160,11 @@ def _write_comments(notes: Iterable[str]) -> str:
 def _write_statement(
     experiment: Experiment,
     wanted_metrics: Sequence[Metric],
-    target: Target,
+    warehouse: Warehouse,
     of_value: bool = False,
 ) -> SumsStatement:
     """Write the statement of sums, or of one value, without comments."""
-    dialect = target.dialect
+    dialect = warehouse.dialect
     check_dialect(dialect)
     _check_statement(experiment)
     refused = dict(_list_refusals(experiment, wanted_metrics))
@@ -179,7 +180,7 @@ def _write_statement(
     bare = experiment.model_copy(update={"logs": logs, "segments": {}, "cuts": {}})
     # Views and queries run on empty tables of the same columns: the recorder keeps their SQL.
     with closing(Recorder()) as recorder:
-        writer = _Writer(bare, target, recorder)
+        writer = _Writer(bare, warehouse, recorder)
         tables, schema = writer.write_logs(metrics)
         refused |= {
             metric.name: f"the logs have no {', '.join(sorted(lacking))}"
@@ -195,29 +196,25 @@ def _write_statement(
         sql, columns = write(schema, metrics)
         recorder.view("answer", sql)
         answer = recorder.relations["answer"]
-        text = statement.write_statement(answer, dialect, tables, target.materializes)
-        end = _END.get(dialect, "")
-        if target.materializes and end:
-            end = end.replace("settings ", "settings enable_materialized_cte = 1, ")
+        text = statement.write_statement(answer, dialect, tables, warehouse.materializes)
+    if dialect == "clickhouse":
+        once = "enable_materialized_cte = 1, " if warehouse.materializes else ""
+        text += f"settings {once}{_SETTINGS}\n"
     if unknown := [call for call in builders.CALLS if f"{call}(" in text.lower()]:
         what = f"there is no SQL of {', '.join(unknown)} for {dialect}"
         raise QueryError(what, "name a dialect close to it, such as postgres")
-    return SumsStatement(text + end, columns, refused)
+    return SumsStatement(text, columns, refused)
 
 
 def _check_statement(experiment: Experiment) -> None:
     """Refuse entries of an experiment that one statement cannot compute."""
-    cleaning, logs = experiment.cleaning, experiment.logs
-    read_logs = {name: log for name, log in logs.logs_by_name.items() if name in _READ}
-    needs = {
-        "cleaning.duplicate_key, for warehouses order rows in different ways": (
-            cleaning.duplicate_key is not None
-        ),
-        **{f"logs.{name}.query": log.query is not None for name, log in read_logs.items()},
-        **{f"logs.{name}.ts_zone": log.ts_zone is not None for name, log in read_logs.items()},
-    }
-    refused = [name for name, is_there in needs.items() if is_there]
-    for name, log in read_logs.items():
+    refused = list[str]()
+    if experiment.cleaning.duplicate_key is not None:
+        refused.append("cleaning.duplicate_key, for warehouses order rows in different ways")
+    logs = experiment.logs.logs_by_name
+    for name, log in ((name, logs[name]) for name in _READ if name in logs):
+        given = log.model_dump(include={"query", "ts_zone"}, exclude_none=True)
+        refused += [f"logs.{name}.{key}" for key in given]
         if log.where is not None and (odd := _find_strange(log.where)):
             refused.append(f"`{odd}` in logs.{name}.where, which warehouses may compute otherwise")
     if refused:
@@ -247,8 +244,6 @@ def _find_strange(text: str) -> str | None:
         return "ts"
     if is_plain(text):
         return None
-    from abeval.metrics.expressions import parse_expression
-
     return find_strange_part(parse_expression(text))
 
 
@@ -257,20 +252,17 @@ class _Writer:
     """Makes the relations of the statement in order, on empty tables."""
 
     experiment: Experiment
-    target: Target
+    warehouse: Warehouse
     recorder: Recorder
 
     def write_logs(self, metrics: Sequence[Metric]) -> tuple[list[str], LogSchema]:
         """Write the logs and their canonical views; return table names and the shape."""
         experiment, recorder = self.experiment, self.recorder
         sources = {name: log for name, log in experiment.logs.logs_by_name.items() if name in _READ}
-        tables = {name: _parse_table(name, log) for name, log in sources.items()}
         texts = [
             term.expression for metric in metrics for term in definition.list_row_terms(metric)
         ]
-        columns = {
-            name: self._write_log(name, log, tables[name], texts) for name, log in sources.items()
-        }
+        columns = {name: self._write_log(name, log, texts) for name, log in sources.items()}
         checks.check_opened(experiment, columns)
         schema = build_schema(experiment, metrics, columns)
         log = schema.impressions
@@ -279,11 +271,9 @@ class _Writer:
             raise ExperimentError(f"sums cannot read column {times[0]!r}, which is a time", _HERE)
         keep_impressions(recorder, _deduplicate_sql(experiment, log))
         write_views(Run(experiment, recorder), schema, choose_click_join(experiment, schema))
-        return [table.name for table in tables.values()], schema
+        return [_parse_table(name, log).name for name, log in sources.items()], schema
 
-    def _write_log(
-        self, name: str, log: LogSource, table: exp.Table, texts: Sequence[str]
-    ) -> LogColumns:
+    def _write_log(self, name: str, log: LogSource, texts: Sequence[str]) -> LogColumns:
         """Write the rows of a log as `raw_NAME`, and map its columns."""
         experiment, recorder = self.experiment, self.recorder
         kinds = self._find_kinds(name, log)
@@ -310,11 +300,9 @@ class _Writer:
         door = raw if log.where is None else name_relation("log", name)
         empty = ", ".join(f"cast(null as {kind}) as {quote(c)}" for c, kind in kinds.items())
         recorder.table(door, f"select {empty} where 1 = 0")
-        sql = f"select {select_list} from {table.sql('duckdb')}"
+        sql = f"select {select_list} from {_parse_table(name, log).sql('duckdb')}"
         recorder.relations[door] = statement.Relation(door, sql, list(kinds), {})
         if log.where is not None:
-            from abeval.metrics.expressions import replace_columns
-
             where = replace_columns(log.where, lambda column: spelled.get(column.lower(), column))
             recorder.view(raw, f"select * from {door} where coalesce(({where}), false)")
         return map_columns(name, log, kinds, unit if has_unit else None)
@@ -326,8 +314,8 @@ class _Writer:
                 engine.confine(list_logs(self.experiment).values())
                 engine.add_log("log", log.map_unit(self.experiment.unit))
                 types, dialect = engine.columns("log"), "duckdb"
-        elif self.target.types is not None:
-            types, dialect = self.target.types(log.table), self.target.dialect
+        elif self.warehouse.catalog:
+            types, dialect = self.warehouse.types(log.table), self.warehouse.dialect
         else:
             what = f"logs.{name}: the columns of table {log.table!r} are not known here"
             raise ExperimentError(what, "give --connect URI, or as `path` a sample of it in files")
@@ -339,12 +327,12 @@ class _Writer:
         if kind == "BLOB":
             return name
         if kind == "TIMESTAMPTZ":
-            if self.target.dialect == "snowflake":
+            if self.warehouse.dialect == "snowflake":
                 # Without its zone a time there is that of its own clock.
                 return f"cast(({name} at time zone 'UTC') as timestamp)"
-            is_postgres = self.target.dialect == "postgres"
+            is_postgres = self.warehouse.dialect == "postgres"
             return f"timezone('UTC', {name})" if is_postgres else f"cast({name} as timestamp)"
-        if kind == "VARCHAR" and self.target.dialect == "postgres":
+        if kind == "VARCHAR" and self.warehouse.dialect == "postgres":
             # Other collations order text by language: the first and last would differ.
             return f'cast({name} as varchar) collate "C"'
         return f"cast({name} as {kind.lower()})"
@@ -421,7 +409,7 @@ class _Writer:
                     sql = f"case when w.on_day is null then {sql} end"
                 cells.setdefault(sums.name_column(letters), {})[metric.name] = sql
         # Sums of products can exceed 64 bits.
-        wide = "hugeint" if self.target.dialect == "duckdb" else "decimal(38, 0)"
+        wide = "hugeint" if self.warehouse.dialect == "duckdb" else "decimal(38, 0)"
         select_list = [
             f"sum({' * '.join([f'cast({first} as {wide})', *rest])}) as {name}"
             for (first, *rest), name in products.items()

@@ -34,7 +34,7 @@ from abeval.experiment.metrics import find_metrics_by_name
 from abeval.logs.run import open_run
 from abeval.results.analysis import Result
 from abeval.simulate import simulate
-from abeval.table.connection import Target, Warehouse, connect
+from abeval.table.connection import Warehouse, connect
 from abeval.table.counts import Sums
 from abeval.table.sums import aggregate_sums, parse_summaries
 from abeval.table.warehouse import write_sums_statement, write_value_statement
@@ -364,7 +364,7 @@ def same_sums(
     try:
         made = write_sums_statement(
             loaded.experiment,
-            warehouse.target._replace(materializes=warehouse.materializes and materializes),
+            warehouse._replace(materializes=warehouse.materializes and materializes),
         )
         rows = warehouse.ask(made.text)
     finally:
@@ -491,7 +491,7 @@ def test_values_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> N
     known = {metric.name for metric in find_metrics_by_name(loaded.experiment)}
     with closing(connect(load(LOGS))) as warehouse:
         texts = {
-            n: write_value_statement(loaded.experiment, n, warehouse.target)
+            n: write_value_statement(loaded.experiment, n, warehouse)
             for n in VALUED
             if n in known
         }
@@ -504,7 +504,7 @@ def test_values_in_spark_are_those_of_the_log(tmp_path: Path) -> None:
     del shown["table"]
     loaded = abeval.define(tmp_path, **{**BASE, "logs": {"impressions": shown}})
     texts = {
-        n: write_value_statement(loaded.experiment, n, Target("spark")) for n in ("ctr", "share")
+        n: write_value_statement(loaded.experiment, n, Warehouse("spark")) for n in ("ctr", "share")
     }
     # Spark stands for Databricks, which names a table's columns itself.
     few = of_tables(loaded.replace(metrics=FEW))
@@ -530,12 +530,12 @@ def test_values_in_spark_are_those_of_the_log(tmp_path: Path) -> None:
 def test_a_value_that_is_more_than_sums_is_refused(metric: str) -> None:
     experiment = abeval.define(SAMPLE).experiment
     with pytest.raises(ExperimentError, match="it is more than sums of rows"):
-        write_value_statement(experiment, metric, Target("postgres"))
+        write_value_statement(experiment, metric, Warehouse("postgres"))
 
 
 def test_the_sums_of_the_sample_are_written_for_its_plan_of_looks() -> None:
     experiment = abeval.load("sample_logs/experiment.toml").experiment
-    made = write_sums_statement(experiment, Target("duckdb"))
+    made = write_sums_statement(experiment, Warehouse("duckdb"))
     assert "take inference.looks out of the file first" in made.text
     assert len(made.refused) == 9
     assert len(made.text.splitlines()) < 400
@@ -872,16 +872,16 @@ SAMPLE: dict[str, Any] = {
 def test_the_first_line_says_whether_tests_run_a_dialect() -> None:
     experiment = abeval.define(SAMPLE).experiment
     with pytest.raises(QueryError, match="dialect that is called 'trino'"):
-        write_sums_statement(experiment, Target("trino"))
+        write_sums_statement(experiment, Warehouse("trino"))
     for dialect, end in {
         **dict.fromkeys(("duckdb", "postgres", "clickhouse"), ""),
         "spark": "; with spark.sql.session.timeZone = UTC",
     }.items():
-        first, *_ = write_sums_statement(experiment, Target(dialect)).text.splitlines()
+        first, *_ = write_sums_statement(experiment, Warehouse(dialect)).text.splitlines()
         what = f"sums by metric, variant and day of {experiment.name!r}"
         assert first == f"-- {what}{end}; abeval's tests run it"
     for name in ("BigQuery", "Snowflake", "Databricks"):
-        first, *_ = write_sums_statement(experiment, Target(name.lower())).text.splitlines()
+        first, *_ = write_sums_statement(experiment, Warehouse(name.lower())).text.splitlines()
         assert first.startswith(f"-- untested on {name}: abeval's tests run it on ")
 
 
@@ -915,7 +915,7 @@ def test_what_one_statement_cannot_do_is_refused_by_name(
     entries: dict[str, Any], said: str
 ) -> None:
     with pytest.raises((ExperimentError, LogError), match=f"(?s){said}"):
-        write_sums_statement(abeval.define({**SAMPLE, **entries}).experiment, Target("postgres"))
+        write_sums_statement(abeval.define({**SAMPLE, **entries}).experiment, Warehouse("postgres"))
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,7 @@ import sqlglot
 from sqlglot import exp
 
 import abeval
-from abeval.table.connection import Target, Warehouse
+from abeval.table.connection import Warehouse
 from abeval.table.warehouse import write_sums_statement, write_value_statement
 from tests.table.test_warehouse import BASE, LOGS, WORLDS, same_sums
 
@@ -180,16 +180,16 @@ def check_sums(entries: dict[str, Any], load: Load, schema: str) -> None:
 def refused_of_the_sample() -> Mapping[str, str]:
     """Metrics of the sample that PostgreSQL cannot have in one statement, and why."""
     experiment = abeval.load("sample_logs/experiment.toml").experiment
-    return write_sums_statement(experiment, Target("postgres")).refused
+    return write_sums_statement(experiment, Warehouse("postgres")).refused
 
 
 @pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "databricks"])
 def test_every_statement_of_the_sample_is_one_query_of_its_dialect(dialect: str) -> None:
     experiment = abeval.load("sample_logs/experiment.toml").experiment
-    made = write_sums_statement(experiment, Target(dialect))
+    made = write_sums_statement(experiment, Warehouse(dialect))
     assert made.refused == refused_of_the_sample()
     names = [one.name for one in experiment.metrics if one.name not in made.refused]
-    texts = [write_value_statement(experiment, name, Target(dialect)) for name in names]
+    texts = [write_value_statement(experiment, name, Warehouse(dialect)) for name in names]
     assert len(texts) > 10
     for text in (made.text, *texts):
         (tree,) = (found for found in sqlglot.parse(text, dialect=dialect) if found is not None)
@@ -220,6 +220,6 @@ def test_names_of_snowflake_are_quoted_only_where_they_must_be(tmp_path: Path) -
         "metrics": [{"name": "paid", "value": 'case when "Kind" = \'tv\' then "rows" end'}],
     }
     text = write_sums_statement(
-        abeval.define(tmp_path, **entries).experiment, Target("snowflake")
+        abeval.define(tmp_path, **entries).experiment, Warehouse("snowflake")
     ).text
     assert set(text.split('"')[1::2]) == {"rows"}
