@@ -267,9 +267,11 @@ def _count_units_by_auc(logs: ReadLogs, values: SourceValues) -> list[UnitsByAuc
     columns = {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in values.now.items()}
     logs.engine.add_arrays("gauc_values", columns | {"arm": values.units.variant})
     variant = write_code_names("arm", [*logs.experiment.variants])
-    logs.engine.view("gauc_unit", f"select *, {variant} as variant from gauc_values")
-    rows = logs.engine.rows(query("4_metrics/unit_aucs"))
-    return [UnitsByAuc(str(name), str(fate), *map(read_int, sums)) for name, fate, *sums in rows]
+    steps = {"gauc_unit": f"select *, {variant} as variant from gauc_values"}
+    rows = logs.engine.rows(logs.engine.write_steps(steps, query("4_metrics/unit_aucs")))
+    return sorted(
+        UnitsByAuc(str(name), str(fate), *map(read_int, sums)) for name, fate, *sums in rows
+    )
 
 
 def count_units_by_variant(experiment: Experiment, units: Units) -> dict[str, int]:

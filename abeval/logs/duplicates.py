@@ -200,24 +200,24 @@ def _match_repeats(
     facts: _IdFacts,
 ) -> _Found | None:
     """Separate the rows that share a key, and the first of each identity."""
+    steps = dict[str, str]()
     if facts.positions_fit and {*_list_position_columns(log)} <= {*identity}:
         key = _list_position_columns(log)
         request, position = map(quote, key)
-        engine.view(
-            "positioned_impressions",
-            f"select {request} as request_id, {position} as position from {log.raw}",
+        steps["positioned_impressions"] = (
+            f"select {request} as request_id, {position} as position from {log.raw}"
         )
         where = f"{request} in (select request_id from ({query('1_log/repeated_positions')}) as p)"
     elif log.log != "units" and _has_unique_keys(engine, log.raw, key):
         return None
-    engine.view("keyed_impressions", f"select {_quote_list(key)} from {log.raw} where {where}")
-    engine.table("repeated_keys", query("1_log/repeated_keys"))
+    steps["keyed_impressions"] = f"select {_quote_list(key)} from {log.raw} where {where}"
+    engine.table("repeated_keys", engine.write_steps(steps, query("1_log/repeated_keys")))
     if engine.count("repeated_keys") == 0:
         return None
     engine.complete(log.raw)
     same = " and ".join(f"r.{quote(c)} is not distinct from k.{quote(c)}" for c in key)
-    engine.view("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
-    engine.table("first_rows", _write_first_rows(log, identity))
+    repeated = {"repeated_rows": f"select r.* from {log.raw} r join repeated_keys k on {same}"}
+    engine.table("first_rows", engine.write_steps(repeated, _write_first_rows(log, identity)))
     copies = f"select sum({name_copies_column(log)} - 1) from first_rows"
     return _Found(same, fetch_int(engine, copies))
 

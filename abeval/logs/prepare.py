@@ -322,22 +322,24 @@ def _write_cells(run: Run, schema: LogSchema, *, are_read: bool) -> None:
     """
     engine, of_units = run.engine, run.experiment.is_unit_table
     checks.check_clicks(schema, engine)
-    show_sums(run, schema, of_units)
+    steps = write_sum_steps(run, schema, of_units)
     # A few rows are planned once; many would be in memory twice.
     is_few = are_read and engine.in_process and of_units and engine.count("raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
-    create("logged_cells", write_hashed_cells(engine, schema, "dated_sums"))
+    cells = write_hashed_cells(engine, schema, "dated_sums")
+    create("logged_cells", engine.write_steps(steps, cells))
 
 
-def show_sums(run: Run, schema: LogSchema, are_units: bool) -> None:
-    """Create the view `dated_sums`: sums of the log with phase and hour.
+def write_sum_steps(run: Run, schema: LogSchema, are_units: bool) -> dict[str, str]:
+    """Write the steps from `logged` to `dated_sums`: sums of the log with phase and hour.
 
     If `are_units`, each row of the log is a unit, and nothing is summed.
     """
-    engine = run.engine
-    engine.view("logged_sums", query(f"2_units/logged_{'rows' if are_units else 'sums'}"))
-    engine.view("timed_sums", views.write_sums_view(run.experiment, schema, engine))
-    engine.view("dated_sums", query("2_units/dated_sums"))
+    return {
+        "logged_sums": query(f"2_units/logged_{'rows' if are_units else 'sums'}"),
+        "timed_sums": views.write_sums_view(run.experiment, schema, run.engine),
+        "dated_sums": query("2_units/dated_sums"),
+    }
 
 
 def _read_cells(run: Run, schema: LogSchema) -> LogCells:

@@ -618,16 +618,22 @@ _ROW_COLUMNS: Mapping[str, str] = {
 """Columns of `analysed_rows`, with the types of those that are not asked for."""
 
 
-def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) -> None:
-    """Show rows as `analysed_rows`, and a query of `3_rows/` over them.
+def write_row_steps(name: str, columns: Mapping[str, str], rows: str) -> dict[str, str]:
+    """Write `analysed_rows`, and a query of `3_rows/` over them.
 
     `columns` is SQL of the columns that are asked for; `rows` is what follows `from`.
     """
     selected = (
         f"{columns.get(c, f'cast(null as {kind})')} as {c}" for c, kind in _ROW_COLUMNS.items()
     )
-    engine.view("analysed_rows", f"select {', '.join(selected)} from {rows}")
-    engine.view(name, query(f"3_rows/{name}"))
+    analysed = f"select {', '.join(selected)} from {rows}"
+    return {"analysed_rows": analysed, name: query(f"3_rows/{name}")}
+
+
+def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) -> None:
+    """Create the views of `write_row_steps`."""
+    for view, sql in write_row_steps(name, columns, rows).items():
+        engine.view(view, sql)
 
 
 def write_popularity(engine: Engine, item: str) -> None:
