@@ -33,6 +33,7 @@ from abeval.experiment.sources import ROW_UNIT
 from abeval.logs import accounting
 from abeval.logs.clusters import count_mixed_slots
 from abeval.logs.coarser import count_coarser_ids
+from abeval.logs.columns import write_variant
 from abeval.logs.placeholders import count_placeholder_rows
 from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
@@ -40,7 +41,6 @@ from abeval.logs.states import count_states
 from abeval.logs.unexposed import count_near_rows, find_unexposed
 from abeval.logs.unit_arrays import Labels, Units, encode_labels
 from abeval.logs.units import SubBuckets, assign_sub_buckets, find_hash_indices, write_code_names
-from abeval.logs.views import write_variant
 from abeval.metrics.definition import (
     CATALOGUE,
     GAUC,

@@ -13,8 +13,8 @@ import numpy as np
 
 from abeval.engines.sql import Engine, fetch_int, query, quote, read_int
 from abeval.experiment.sections import Cleaning
+from abeval.logs.columns import name_copies_column, write_click
 from abeval.logs.mapping import EVENT_IDS, LogColumns, list_compared_columns, tells_events_apart
-from abeval.logs.views import name_copies_column, write_click
 
 _MOST_POSITIONS = 62
 """Number of positions that fit a set of bits in a signed 64-bit number."""
