@@ -19,10 +19,10 @@ from abeval.experiment.sections import convert_to_datetime
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
 from abeval.logs.cells import LogCells, read_cells, sum_unit_days, write_hashed_cells
-from abeval.logs.coarser import NAMES, find_coarser_ids
 from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, list_partial_columns
 from abeval.logs.frame_cells import read_frame_cells
+from abeval.logs.ids import COARSER_NAMES, find_coarser_ids
 from abeval.logs.mapping import CLICK_KEYS, EVENT_IDS, LogColumns
 from abeval.logs.placing import UnitAssignment, assign_units
 from abeval.logs.run import Run, extract_reason, list_file_notes, open_logs
@@ -227,7 +227,7 @@ def prepare(
     experiment, engine = run.experiment, run.engine
     run.step("reading the logs")
     # Columns that are chosen once the log's are known need not be named anywhere.
-    reads = None if extra else f"{experiment!r} {metrics!r} {EVENT_IDS} {NAMES}"
+    reads = None if extra else f"{experiment!r} {metrics!r} {EVENT_IDS} {COARSER_NAMES}"
     of_rows = {value.log for metric in metrics for value in list_row_values(metric)}
     outcomes = [OUTCOME + log for log in experiment.logs.events if log in of_rows]
     opened = open_logs(run, outcomes, reads)

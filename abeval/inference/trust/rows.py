@@ -18,13 +18,7 @@ from abeval.inference.trust.finding import (
     reads_log,
     skip_check,
 )
-from abeval.logs.accounting import EARLY, OF_DAY, parse_other_variants
 from abeval.logs.checks import USED, USED_BEFORE
-from abeval.logs.clusters import MIXED
-from abeval.logs.coarser import parse_coarser_counts
-from abeval.logs.placeholders import parse_placeholder_rows
-from abeval.logs.states import parse_states
-from abeval.logs.unexposed import NEAR
 from abeval.metrics.definition import list_row_values
 from abeval.results import CheckStatus
 from abeval.results import format as fmt
@@ -205,12 +199,13 @@ def before_exposure(analysis: Analysis) -> list[RawCheck]:
         early, used = counts.get("before_exposure", 0), counts.get(USED, 0)
         if not early + used:
             continue
-        hours, share = analysis.aggregates.facts.get(EARLY + log, 0) / 2, early / (early + used)
+        clock, share = analysis.aggregates.clocks.get(log), early / (early + used)
+        hours = 0.0 if clock is None else clock.hours_behind
         such = f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else ""
         slots = {"log": log, "early": early, "rows": early + used, "share": share}
         slots |= {"hours": hours, "such": such}
         name, state = f"before_exposure:{log}", ""
-        if (at := analysis.aggregates.facts.get(OF_DAY + log)) is not None:
+        if clock is not None and (at := clock.of_day) is not None:
             # Of zones east of Greenwich a day begins in the evening before.
             shift = f"+ interval {24 - at}" if at >= 10 else f"- interval {at}"
             slots |= {"at": at, "shift": shift}
@@ -246,12 +241,11 @@ def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tu
 )
 def near_exposure(analysis: Analysis) -> list[RawCheck]:
     """Report impressions that are set aside although their unit was exposed moments later."""
-    facts = analysis.aggregates.facts
-    near = facts.get(f"{NEAR}rows", 0)
-    if not near:
+    near_rows = analysis.aggregates.near_rows
+    if near_rows is None:
         return []
-    rows = _count_period_rows(analysis)
-    seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
+    rows, near = _count_period_rows(analysis), near_rows.rows
+    seconds, grain = near_rows.ms / 1_000, near_rows.grain
     back = grain or max(1, math.ceil(2 * seconds))
     distance = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
     written = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
@@ -303,7 +297,7 @@ def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
 def outcome_states(analysis: Analysis) -> list[RawCheck]:
     """Report outcome logs with a row for each state of an order, and the metrics that count all."""
     findings = list[RawCheck]()
-    for log, (state, several, rows) in parse_states(analysis.aggregates.facts).items():
+    for log, state, several, rows in analysis.aggregates.order_states:
         # What names the state, in a `where` or a step of a funnel, counts those that it means.
         metrics = tuple(
             metric.name
@@ -420,13 +414,10 @@ def outside_period(analysis: Analysis) -> RawCheck | None:
 def crossover(analysis: Analysis) -> RawCheck | None:
     """Report the share of crossover units, and how they were handled."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
-    if "mixed_slots" in facts:
-        examples = fmt.join_items(
-            [name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)]
-        )
-        counts = {"mixed": facts["mixed_slots"], "slots": facts["slots"]}
-        such_as = f", such as {examples}" if examples else ""
-        return RawCheck(float(counts["mixed"]), slots={**counts, "named": such_as}, state="slots")
+    if (found := analysis.aggregates.mixed_slots) is not None:
+        such_as = f", such as {fmt.join_items(found.examples)}" if found.examples else ""
+        counts = {"mixed": found.mixed, "slots": found.slots, "named": such_as}
+        return RawCheck(float(found.mixed), slots=counts, state="slots")
     if "crossovers" not in facts:
         return None
     policy = experiment.cleaning.crossover
@@ -461,7 +452,7 @@ def crossover(analysis: Analysis) -> RawCheck | None:
 )
 def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     """Report the share of rows whose id, such as `anonymous`, stands for nobody."""
-    unit, counts = analysis.experiment.unit, parse_placeholder_rows(analysis.aggregates.facts)
+    unit, counts = analysis.experiment.unit, analysis.aggregates.placeholders
     if not counts:
         return []
     rows, read = sum(counts.values()), _count_period_rows(analysis)
@@ -493,10 +484,10 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
 def coarser_unit(analysis: Analysis) -> list[RawCheck]:
     """Find coarser ids that seem to be the real unit of randomisation."""
     findings = list[RawCheck]()
-    for column, ids in parse_coarser_counts(analysis.aggregates.facts).items():
-        is_one = ids["expected"] >= _PLAIN and 10 * ids["mixed"] <= ids["expected"]
-        slots = {"column": column, "unit": analysis.experiment.unit, **ids}
-        name, share = f"coarser_unit:{column}", ids["mixed"] / ids["several"]
+    for ids in analysis.aggregates.coarser_ids:
+        is_one = ids.expected >= _PLAIN and 10 * ids.mixed <= ids.expected
+        slots = {"unit": analysis.experiment.unit, **ids._asdict()}
+        name, share = f"coarser_unit:{ids.column}", ids.mixed / ids.several
         # Of a table nobody said that its rows are the units.
         found: CheckStatus = "fail" if analysis.experiment.is_unit_table else "warn"
         least = found if is_one else "pass"
@@ -554,7 +545,7 @@ def variant_spelling(analysis: Analysis) -> list[RawCheck]:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     meant = {
         name: (variant, rows)
-        for name, rows in parse_other_variants(aggregates.facts).items()
+        for name, rows in aggregates.other_variants.items()
         if (variant := find_meant_variant(name, experiment.variants)) is not None and rows
     }
     if not meant:
