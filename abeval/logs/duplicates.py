@@ -33,7 +33,6 @@ class Repeats(NamedTuple):
         duplicates: Rows beyond the first of equal ones; None if duplicates were not checked
             (disabled, or nothing tells equal rows apart).
         unidentified: Rows without an `impression_id`, of a log that has some: not looked at.
-        least_position: The smallest position of all rows, if it was read.
         dropped: Duplicates that are set aside: all, unless the file says to keep them.
         units: Rows of a table of units that are set aside, because their unit has several.
     """
@@ -42,7 +41,6 @@ class Repeats(NamedTuple):
     dropped: int
     units: int
     unidentified: int
-    least_position: float | None = None
 
 
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
@@ -66,9 +64,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     keep_impressions(engine, kept)
     units = _set_units_aside(engine, log) if of_units and not once else 0
     reported = duplicates if checked else None
-    return Repeats(
-        reported, duplicates if drops else 0, units, facts.unidentified, facts.least_position
-    )
+    return Repeats(reported, duplicates if drops else 0, units, facts.unidentified)
 
 
 def _has_unique_keys(engine: Engine, rows: str, key: Sequence[str]) -> bool:
@@ -111,12 +107,10 @@ class _IdFacts(NamedTuple):
     Attributes:
         positions_fit: Whether a request's positions fit a set of bits in one number.
         unidentified: Rows without an `impression_id`, of a log that has some.
-        least_position: The smallest position; None if it was not read.
     """
 
     positions_fit: bool = False
     unidentified: int = 0
-    least_position: float | None = None
 
 
 def _list_position_columns(log: LogColumns) -> list[str]:
@@ -138,10 +132,9 @@ def _read_id_facts(engine: Engine, log: LogColumns, duplicate_key: list[str] | N
         f"select min({position}), max({position}), "
         f"count_if({position} is null or {request} is null), {unidentified} from {log.raw}"
     )
-    if low is None or high is None:
-        return _IdFacts(unidentified=read_int(without_id))
-    fits = not missing and float(low) >= 0 and float(high) <= _MOST_POSITIONS
-    return _IdFacts(fits, read_int(without_id), float(low))
+    has_all = not missing and low is not None and high is not None
+    fits = has_all and float(low or 0) >= 0 and float(high or 0) <= _MOST_POSITIONS
+    return _IdFacts(fits, read_int(without_id))
 
 
 class _Found(NamedTuple):

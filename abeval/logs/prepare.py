@@ -246,7 +246,7 @@ def prepare(
     try:
         write_views(run, schema, join)
         run.step("units and days")
-        checks.check_positions(metrics, schema, engine, repeats.least_position)
+        checks.check_positions(metrics, schema, experiment.logs.rows, engine)
         of_frame = read_frame_cells(run, schema, metrics)
         _write_cells(run, schema, are_read=of_frame is None)
         run.step("assignment")
