@@ -13,8 +13,11 @@ from abeval.aggregates import sums
 from abeval.aggregates.reach import NO_REACH, Reach
 from abeval.aggregates.sums import Group, MomentsByPeriod, RowsBySlice, SumsRow
 from abeval.assignment import SUB_BUCKETS
-from abeval.logs.accounting import DayRows, LogRows
+from abeval.logs.accounting import DayRows, LogRows, OutcomeClock
+from abeval.logs.clusters import MixedSlots
+from abeval.logs.ids import CoarserIds, OrderStates
 from abeval.logs.placing import Enrollment, SplitPeriods
+from abeval.logs.unexposed import NearRows
 from abeval.logs.unit_arrays import Clusters
 from abeval.logs.views import ITEM_GROUPS
 from abeval.stats.catalogue import Incidence
@@ -202,6 +205,13 @@ class Aggregates:
         row_counts: Rows of each log by what became of them; reason `used`.
         refused: Metric → what these logs lack for it.
         facts: What the trust checks count, by name.
+        other_variants: Variant that the file does not name → its rows, most rows first.
+        placeholders: Id that stands for nobody → its rows, most rows first.
+        coarser_ids: Columns of ids that may be what was randomised, the coarsest first.
+        order_states: Outcome logs with rows of several states of one order.
+        clocks: Outcome log with rows before an exposure → its clock.
+        near_rows: Impressions just before an exposure; None without any.
+        mixed_slots: Slots of a switchback that show several variants; None of other designs.
         caps: Metric → caps of numerator and denominator, in counted units.
         quantiles: Metric → variant → its quantile; of distributions (`spread_metrics`), too.
         buckets: Metric → its sums over sub-buckets, for A/A replays; empty without them.
@@ -227,6 +237,13 @@ class Aggregates:
     days: Sequence[DayRows] = ()
     refused: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     facts: Mapping[str, int] = field(default_factory=dict)
+    other_variants: Mapping[str, int] = field(default_factory=dict)
+    placeholders: Mapping[str, int] = field(default_factory=dict)
+    coarser_ids: Sequence[CoarserIds] = ()
+    order_states: Sequence[OrderStates] = ()
+    clocks: Mapping[str, OutcomeClock] = field(default_factory=dict)
+    near_rows: NearRows | None = None
+    mixed_slots: MixedSlots | None = None
     caps: Mapping[str, tuple[int, int | None]] = field(default_factory=dict)
     quantiles: Mapping[str, Mapping[str, Quantile]] = field(default_factory=dict)
     buckets: Mapping[str, BucketSums] = field(default_factory=dict)

@@ -18,6 +18,7 @@ from abeval.aggregates.breaks import count_outcome_units, read_daily_rows, sum_d
 from abeval.engines.sql import Engine, query, quote, read_int
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
+from abeval.logs.columns import name_copies_column, write_click
 from abeval.logs.files import find_columns_without_nulls
 from abeval.logs.mapping import SERVED_FLAGS, name_raw_column
 from abeval.logs.placing import number_split_periods
@@ -34,7 +35,6 @@ from abeval.logs.unit_arrays import (
     unique_inverse,
 )
 from abeval.logs.units import find_hash_indices
-from abeval.logs.views import name_copies_column, write_click
 from abeval.metrics.definition import Metric
 from abeval.results.record import group_rows
 

@@ -30,17 +30,14 @@ from abeval.engines.sql import Engine, query, quote, read_int, write_index
 from abeval.experiment.metrics import define_covariate_means
 from abeval.experiment.model import Experiment
 from abeval.experiment.sources import ROW_UNIT
-from abeval.logs import accounting
+from abeval.logs import accounting, ids
 from abeval.logs.clusters import count_mixed_slots
-from abeval.logs.coarser import count_coarser_ids
-from abeval.logs.placeholders import count_placeholder_rows
+from abeval.logs.columns import write_variant
 from abeval.logs.prepare import Extra, Prepared, prepare
 from abeval.logs.run import Run
-from abeval.logs.states import count_states
 from abeval.logs.unexposed import count_near_rows, find_unexposed
 from abeval.logs.unit_arrays import Labels, Units, encode_labels
 from abeval.logs.units import SubBuckets, assign_sub_buckets, find_hash_indices, write_code_names
-from abeval.logs.views import write_variant
 from abeval.metrics.definition import (
     CATALOGUE,
     GAUC,
@@ -139,14 +136,14 @@ def collect_prepared(
         row_counts=counted,
         days=accounting.list_days(prepared),
         refused=plan.refused,
-        facts=accounting.count_facts(prepared)
-        | accounting.count_other_variants(experiment, prepared)
-        | count_mixed_slots(experiment, engine)
-        | accounting.find_early_clocks(counted, engine)
-        | count_near_rows(prepared.cells, assignment)
-        | count_placeholder_rows(engine, prepared.cells)
-        | count_states(engine, prepared)
-        | count_coarser_ids(run, prepared.schema, units),
+        facts=accounting.count_facts(prepared),
+        other_variants=accounting.count_other_variants(experiment, prepared),
+        placeholders=ids.count_placeholder_rows(engine, prepared.cells),
+        coarser_ids=ids.count_coarser_ids(run, prepared.schema, units),
+        order_states=ids.count_states(engine, prepared.schema.outcomes, prepared.covered),
+        clocks=accounting.find_early_clocks(counted, engine),
+        near_rows=count_near_rows(prepared.cells, assignment),
+        mixed_slots=count_mixed_slots(experiment, engine),
         quantiles=quantiles,
         buckets=sums.buckets,
         reach=rows.catalogue.reach,
@@ -267,9 +264,11 @@ def _count_units_by_auc(logs: ReadLogs, values: SourceValues) -> list[UnitsByAuc
     columns = {f"t_{name.removeprefix('c_')}": c.astype(np.int64) for name, c in values.now.items()}
     logs.engine.add_arrays("gauc_values", columns | {"arm": values.units.variant})
     variant = write_code_names("arm", [*logs.experiment.variants])
-    logs.engine.view("gauc_unit", f"select *, {variant} as variant from gauc_values")
-    rows = logs.engine.rows(query("4_metrics/unit_aucs"))
-    return [UnitsByAuc(str(name), str(fate), *map(read_int, sums)) for name, fate, *sums in rows]
+    steps = {"gauc_unit": f"select *, {variant} as variant from gauc_values"}
+    rows = logs.engine.rows(logs.engine.write_steps(steps, query("4_metrics/unit_aucs")))
+    return sorted(
+        UnitsByAuc(str(name), str(fate), *map(read_int, sums)) for name, fate, *sums in rows
+    )
 
 
 def count_units_by_variant(experiment: Experiment, units: Units) -> dict[str, int]:

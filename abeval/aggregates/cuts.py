@@ -26,7 +26,7 @@ from abeval.logs.unit_arrays import (
     run_starts,
     sum_runs,
 )
-from abeval.logs.views import show_rows
+from abeval.logs.views import write_row_steps
 from abeval.metrics.definition import (
     AUC,
     GAUC,
@@ -153,10 +153,10 @@ def _sum_scores(totals: CellTotals, metrics: Sequence[Metric]) -> list[SumsRow]:
         """,
     )
     score_columns = {name: name for name in ("unit_id", "variant", "score", "click")}
-    show_rows(engine, "scored", score_columns | {"in_period": "true"}, "cell_scores")
+    steps = write_row_steps("scored", score_columns | {"in_period": "true"}, "cell_scores")
     rows = list[SumsRow]()
     for source in sources:
-        days = read_days(engine, source)
+        days = read_days(engine, source, steps)
         columns = {
             name: sum_units(days.unit, values, size) for name, values in days.columns.items()
         }

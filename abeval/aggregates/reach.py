@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from abeval.engines.sql import Engine, query
 from abeval.logs.unit_arrays import Groups, downcast, pack_key
-from abeval.logs.views import ITEM_GROUPS, show_rows
+from abeval.logs.views import ITEM_GROUPS, write_row_steps
 
 BLOCK = 10_000_000
 """Impressions to group at once, about: grouping takes memory."""
@@ -85,8 +85,8 @@ class Catalogue(NamedTuple):
         """
         if self.days is None:
             return NO_REACH
-        self.days.view("reach_day", f"select {first} as first_day, {day} as day")
-        entries = _ReachEntries.load(self.days, "4_metrics/day_reach")
+        steps = {"reach_day": f"select {first} as first_day, {day} as day"}
+        entries = _ReachEntries.load(self.days, steps, "4_metrics/day_reach")
         return entries.reach(self.reach.variants, self.reach.items, self.numbers)
 
     def group_units(
@@ -109,9 +109,9 @@ class _ReachEntries(NamedTuple):
     impressions: NDArray[np.integer]
 
     @classmethod
-    def load(cls, engine: Engine, name: str) -> "_ReachEntries":
-        """Read how many units of each group met each item, by a query."""
-        read = engine.arrays(query(name))
+    def load(cls, engine: Engine, steps: Mapping[str, str], name: str) -> "_ReachEntries":
+        """Read how many units of each group met each item, by a query over some steps."""
+        read = engine.arrays(engine.write_steps(steps, query(name)))
         names = ("unit_group", "item", "units", "impressions")
         return cls(*(downcast(np.ma.filled(read[n], 0).astype(np.int64)) for n in names))
 
@@ -142,11 +142,11 @@ def read_catalogue(
     entry_blocks, days, dated = list[_ReachEntries](), list[str](), "day" in columns
     for start, end in split_into_blocks(engine, rows, len(variants) * ITEM_GROUPS):
         block = f"narrow_rows where unit_group >= {start} and unit_group < {end}"
-        show_rows(engine, "shown_rows", columns, block)
-        entry_blocks.append(_ReachEntries.load(engine, "4_metrics/reach"))
+        steps = write_row_steps("shown_rows", columns, block)
+        entry_blocks.append(_ReachEntries.load(engine, steps, "4_metrics/reach"))
         if dated:
             days.append(f"item_days_{start}")
-            engine.table(days[-1], query("4_metrics/item_days"))
+            engine.table(days[-1], engine.write_steps(steps, query("4_metrics/item_days")))
     if dated:
         engine.view("item_days", " union all ".join(f"select * from {name}" for name in days))
     entries = _ReachEntries(*map(np.concatenate, zip(*entry_blocks, strict=True)))

@@ -21,7 +21,7 @@ from abeval.logs.run import Run, extract_reason
 from abeval.logs.shape import LogSchema, find_quantile_columns, name_row_column
 from abeval.logs.unit_arrays import NO_DAY, UnitDays, Units, downcast, pack_key
 from abeval.logs.units import SubBuckets
-from abeval.logs.views import ITEM_GROUPS, show_rows, write_popularity
+from abeval.logs.views import ITEM_GROUPS, write_popularity, write_row_steps
 from abeval.metrics.definition import AUC, CATALOGUE, GAUC, QUANTILE, Source
 
 _NUMBERS = frozenset(
@@ -91,8 +91,8 @@ class UnitRows(PreparedLogs):
     by_day: bool = False
 
     def sums(self) -> RowSums:
-        """Sum the sources: those of all days first, then those of the period."""
-        engine, daily, period_sums = self.engine, dict[Source, UnitDays](), RowSums()
+        """Sum the sources: added ones, then the others, over rows that are written once."""
+        engine = self.engine
         units: dict[str, NDArray[np.generic]] = {
             "unit_hash": self.units.hash,
             "unit_id": np.arange(len(self.units.hash), dtype=np.int32),
@@ -101,30 +101,21 @@ class UnitRows(PreparedLogs):
         if CATALOGUE in self.sources:
             units["unit_group"] = self._group
         engine.add_arrays("row_units", units)
-        metric_sources = [source for source in self.sources if source.reads_metric_rows]
-        # Added queries read ids as they are in the log, the others as numbers.
-        for is_added in (False, True):
-            group = [source for source in metric_sources if (source.sql is not None) == is_added]
-            if group:
-                daily |= self._sum_metric_rows(group, is_added)
-        if len(metric_sources) < len(self.sources):
-            self._write_period()
-            period_sums = RowSums(
-                self._sum_scores(),
-                self._sum_scores(by_day=True) if self.by_day else {},
-                {columns: self._read_values(i, columns) for i, columns in enumerate(self.values)},
-                self._read_catalogue() if CATALOGUE in self.sources else Catalogue(),
-            )
+        days, of_scores = self._sum_added(), dict[Source, UnitDays]()
+        values, catalogue = dict[tuple[str, ...], UnitValues](), Catalogue()
+        if len(days) < len(self.sources):
+            shown = {name: name for name in self._write_narrow_rows()}
+            days |= self._sum_sources(self._metric_sources, "metric_rows", shown)
+            days |= self._sum_scores()
+            of_scores = self._sum_scores(by_day=True) if self.by_day else {}
+            values = {columns: self._read_values(i) for i, columns in enumerate(self.values)}
+            if CATALOGUE in self.sources:
+                catalogue = self._read_catalogue()
         engine.drop("narrow_rows", "row_units")
         # glibc keeps most of what threads have freed; other systems have no such call.
         with suppress(AttributeError, OSError, TypeError):
             ctypes.CDLL(None).malloc_trim(0)
-        return RowSums(
-            {**daily, **period_sums.days},
-            period_sums.by_day,
-            period_sums.values,
-            period_sums.catalogue,
-        )
+        return RowSums(days, of_scores, values, catalogue)
 
     def _is_number(self, name: str) -> bool:
         """Tell whether an id is a narrow number in the log."""
@@ -133,6 +124,10 @@ class UnitRows(PreparedLogs):
     def _number(self, name: str) -> str:
         """Write an id of a row `l` as a number: itself, or its hash."""
         return f"l.{name}" if self._is_number(name) else _hash(self.engine, f"l.{name}")
+
+    @property
+    def _metric_sources(self) -> list[Source]:
+        return [s for s in self.sources if s.reads_metric_rows and s.sql is None]
 
     @property
     def _score_sources(self) -> list[Source]:
@@ -144,21 +139,17 @@ class UnitRows(PreparedLogs):
         return _pick_by_variant([self.schema.score_of.get(v) for v in self.experiment.variants])
 
     @property
-    def _day(self) -> dict[str, str]:
-        return {"day": "day"} if self.by_day else {}
+    def _period(self) -> dict[str, str]:
+        """Return the columns of `analysed_rows` for sums over the period, or by day of it."""
+        day = {"day": "day"} if self.by_day else {}
+        return {"unit_id": "unit_id", "in_period": "in_period", **day}
 
     @property
     def _group(self) -> NDArray[np.integer]:
         """Pack variant and group of sub-buckets of each unit into one number."""
         return downcast(self.units.variant * np.int64(ITEM_GROUPS) + self.bucket % ITEM_GROUPS)
 
-    def _write(
-        self,
-        columns: Mapping[str, str],
-        joins: str = "",
-        counts: str = "counts",
-        relation: str = "narrow_rows",
-    ) -> None:
+    def _write(self, relation: str, columns: Mapping[str, str], joins: str, counts: str) -> None:
         """Write rows of analysed units; `columns` are SQL of a row and its unit."""
         columns_sql = ", ".join(f"{sql} as {name}" for name, sql in columns.items())
         unit_hash = write_unit_hash(self.engine, self.schema, "l.unit_id")
@@ -169,54 +160,54 @@ class UnitRows(PreparedLogs):
             f"where {counts}",
         )
 
-    def _sum_metric_rows(self, sources: Sequence[Source], is_added: bool) -> dict[Source, UnitDays]:
-        """Sum sources of `metric_rows`, the rows of both phases."""
-        # Each column costs memory, so only those that a source reads are kept.
-        read = list(dict.fromkeys(column for source in sources for column in source.reads))
-        if is_added:
-            self._write(*self._select_logged(read), relation="metric_rows")
-            days = {source: _read_added_days(self.engine, source) for source in sources}
-            self.engine.drop("metric_rows")
-            return days
-        columns, joins = self._select_numbers(read)
-        if any(source.of_past for source in sources):
-            write_popularity(self.engine, columns["item"])
-        self._write(columns, joins)
-        shown = {name: name for name in ("unit_id", *columns)}
-        days = self._sum_sources(sources, "metric_rows", shown)
-        # The kinds of rows are never in memory at once.
-        self.engine.drop("narrow_rows")
-        return days
-
-    def _select_numbers(self, read: Sequence[str]) -> tuple[dict[str, str], str]:
-        """Select columns of the rows with ids as numbers; return their SQL and its join."""
-        engine, joins = self.engine, ""
-        columns = dict(_PHASE_COLUMNS)
-        for name in (name for name in read if name not in columns):
-            match name:
-                case "request_id":
-                    columns[name] = self._number(name)
-                case "item_id":
-                    columns["item"] = self._number(name)
-                case "category":
-                    columns[name], joins = self._select_category(_hash(engine, "l.category"))
-                case "click":
-                    columns[name] = _CLICK
-                case _:
-                    columns[name] = f"l.{name}"
-        return columns, joins
-
-    def _select_logged(self, read: Sequence[str]) -> tuple[dict[str, str], str]:
-        """Select columns of the rows as they are logged; return their SQL and its join."""
-        joins, columns = "", dict(_PHASE_COLUMNS)
-        for name in (name for name in read if name not in columns):
+    def _sum_added(self) -> dict[Source, UnitDays]:
+        """Sum the sources of added metrics, which read ids as they are in the log."""
+        sources = [source for source in self.sources if source.sql is not None]
+        if not sources:
+            return {}
+        joins, columns = "", {"in_period": "l.in_period", "day": _DAY}
+        for name in (name for source in sources for name in source.reads if name not in columns):
             if name == "category":
                 columns[name], joins = self._select_category("l.category")
             elif name == "score":
                 columns[name] = self._score_sql
             else:
                 columns[quote(name)] = f"l.{quote(name_row_column(name))}"
-        return columns, joins
+        self._write("metric_rows", columns, joins, "counts")
+        days = {source: _read_added_days(self.engine, source) for source in sources}
+        self.engine.drop("metric_rows")
+        return days
+
+    def _write_narrow_rows(self) -> list[str]:
+        """Write the rows that the other sources read, and return the columns that these read."""
+        item_join = category_join = ""
+        columns, counts = {"in_period": "l.in_period"}, "counts"
+        read = {name for source in self._metric_sources for name in source.reads}
+        if "day" in read or self.by_day:
+            columns["day"] = _DAY
+        columns |= {name: f"l.{name}" for name in ("time_ms", "position") if name in read}
+        if "request_id" in read:
+            columns["request_id"] = self._number("request_id")
+        if "item_id" in read:
+            columns["item"] = self._number("item_id")
+        if any(source.of_past for source in self._metric_sources):
+            write_popularity(self.engine, columns["item"])
+        if "category" in read:
+            category = _hash(self.engine, "l.category")
+            columns["category"], category_join = self._select_category(category)
+        if "click" in read or self._score_sources:
+            columns["click"] = "cast(l.click as tinyint)"
+        of_period = {f"value_{i}": _pick_by_variant(c) for i, c in enumerate(self.values)}
+        if self._score_sources:
+            of_period["score"], columns["arm"] = self._score_sql, "u.arm"
+        if CATALOGUE in self.sources:
+            of_period["shown_item"], item_join = self._name_items()
+            columns["unit_group"] = "u.unit_group"
+        if not read:
+            has_any = " or ".join(f"{sql} is not null" for sql in of_period.values())
+            counts = f"counts and l.in_period and ({has_any})"
+        self._write("narrow_rows", columns | of_period, f"{category_join} {item_join}", counts)
+        return ["unit_id", *columns]
 
     def _select_category(self, own_category: str) -> tuple[str, str]:
         """Return SQL of a row's category, its own or that of its item, and its join."""
@@ -230,25 +221,6 @@ class UnitRows(PreparedLogs):
         )
         categories = f"{own_category}, c.category" if has_own else "c.category"
         return f"coalesce({categories})", "left join item_categories c on l.item_id = c.item_id"
-
-    def _write_period(self) -> None:
-        """Write scores, values and items of the period's rows that have any."""
-        joins = ""
-        value_sql = {
-            f"value_{i}": _pick_by_variant(columns) for i, columns in enumerate(self.values)
-        }
-        if self._score_sources:
-            value_sql["score"] = self._score_sql
-        columns = dict(value_sql)
-        if self._score_sources:
-            columns |= {"arm": "u.arm", "click": _CLICK}
-        if CATALOGUE in self.sources:
-            value_sql["item"], joins = self._name_items()
-            columns |= {"item": value_sql["item"], "unit_group": "u.unit_group"}
-        if self.by_day:
-            columns["day"] = _DAY
-        has_any = " or ".join(f"{sql} is not null" for sql in value_sql.values())
-        self._write(columns, joins, f"counts and l.in_period and ({has_any})")
 
     def _name_items(self) -> tuple[str, str]:
         """Create `item_names`; return SQL of an item's number, and its join."""
@@ -284,16 +256,17 @@ class UnitRows(PreparedLogs):
         size = 0 if AUC in sources else self.prepared.rows
         for start, end in split_into_blocks(self.engine, size, len(self.units.hash)):
             rows = f"narrow_rows where {tests} unit_id >= {start} and unit_id < {end}"
-            show_rows(self.engine, name, columns, rows)
+            steps = write_row_steps(name, columns, rows)
             for source in sources:
-                parts[source].append(read_days(self.engine, source))
+                parts[source].append(read_days(self.engine, source, steps))
         return {source: _concatenate(days) for source, days in parts.items()}
 
-    def _read_values(self, index: int, columns: tuple[str, ...]) -> UnitValues:
+    def _read_values(self, index: int) -> UnitValues:
         """Read the values of each unit, by day where windows ask for it."""
-        selected = {**_PERIOD, "value": f"value_{index}", **self._day}
-        show_rows(self.engine, "valued", selected, "narrow_rows")
-        read = self.engine.arrays(query(QUANTILE.query))
+        steps = write_row_steps(
+            "valued", {**self._period, "value": f"value_{index}"}, "narrow_rows"
+        )
+        read = self.engine.arrays(self.engine.write_steps(steps, query(QUANTILE.query)))
         return UnitValues(
             [*self.experiment.variants],
             self.units.variant,
@@ -307,17 +280,13 @@ class UnitRows(PreparedLogs):
     def _read_catalogue(self) -> Catalogue:
         """Read who was shown what."""
         variants, rows = [*self.experiment.variants], self.prepared.rows
-        columns = {**_PERIOD, "unit_group": "unit_group", "item": "item", **self._day}
+        columns = {**self._period, "unit_group": "unit_group", "item": "shown_item"}
         return read_catalogue(self.engine, variants, self._group, rows, columns)
 
 
 _DAY = "cast(date_diff('day', date '1970-01-01', l.day) as integer)"
-_PHASE_COLUMNS = {"in_period": "l.in_period", "day": _DAY}
 _NO_DAY = "cast(null as integer)"
-_PERIOD = {"unit_id": "unit_id", "in_period": "true"}
-"""Columns of `analysed_rows` of all rows of the period."""
-
-_CLICK = "cast(l.click as tinyint)"
+_PERIOD = {"unit_id": "unit_id", "in_period": "in_period"}
 
 _SPAN = 2**20
 """Largest range of numeric item ids that are used as they are."""
@@ -373,17 +342,16 @@ def _concatenate(parts: Sequence[UnitDays]) -> UnitDays:
     return UnitDays(unit, in_period, day, columns)
 
 
-def read_days(engine: Engine, source: Source) -> UnitDays:
-    """Run the query of a source, and read its sums by unit, phase and day."""
+def read_days(engine: Engine, source: Source, steps: Mapping[str, str]) -> UnitDays:
+    """Run the query of a source over some steps, and read its sums by unit, phase and day."""
     text = query(source.query, source.sql)
     rows, sums = f"({text})", "columns('^c_')"
     if source.sql is not None:
         engine.view("unit_sums", text)
         rows, sums = "unit_sums", _cast_sums(engine)
     dated = "day" if source.daily or source.of_days else _NO_DAY
-    read = dict(
-        engine.arrays(f"select unit_id, in_period, {dated} as day, {sums} from {rows} as s")
-    )
+    selected = f"select unit_id, in_period, {dated} as day, {sums} from {rows} as s"
+    read = dict(engine.arrays(engine.write_steps(steps, selected)))
     unit, in_period = np.asarray(read.pop("unit_id")), np.asarray(read.pop("in_period"), dtype=bool)
     unit, day = unit.astype(np.int32), np.ma.filled(read.pop("day"), NO_DAY).astype(np.int32)
     order = np.argsort(pack_key(unit, in_period, day))
@@ -400,7 +368,7 @@ def _read_added_days(engine: Engine, source: Source) -> UnitDays:
         ExperimentError: The query fails, or its rows are not those of a source.
     """
     try:
-        days = read_days(engine, source)
+        days = read_days(engine, source, {})
     except QueryError as error:
         what = f"the query of metric {source.title!r} cannot be computed: {extract_reason(error)}"
         hint = f"correct the query; metric_rows has unit_id, {', '.join(source.reads)}"

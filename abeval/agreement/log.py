@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from abeval.aggregates.audit_arrays import CLUSTERS
 from abeval.engines.sql import Engine, is_number, literal, query, quote
 from abeval.experiment.model import Experiment
-from abeval.logs import views
+from abeval.logs.columns import write_cast, write_click, write_column, write_score, write_time_ms
 from abeval.logs.mapping import SERVED_FLAGS, LogColumns, map_columns, name_raw_column
 from abeval.logs.run import Run, open_log
 from abeval.logs.shape import EXPRESSION_COLUMNS, LogSchema, list_own_columns, write_view_expression
@@ -169,10 +169,10 @@ class AgreementLog:
             "from units where 1 = 0"
         )
         if log is not None and all(name in log for name in ("unit_id", "item_id", "ts")):
-            unit, item = (views.write_column(log, name) for name in ("unit_id", "item_id"))
+            unit, item = (write_column(log, name) for name in ("unit_id", "item_id"))
             keys = (
                 f"select distinct n.unit_id, cast(t.{item} as varchar) as item_id, "
-                f"{views.write_time_ms(log, self.engine)} as time_ms from raw_training t "
+                f"{write_time_ms(log, self.engine)} as time_ms from raw_training t "
                 # Training data have the names of units, and the log their numbers.
                 f"join unit_names n on cast(t.{unit} as varchar) = cast(n.logged_id as varchar)"
             )
@@ -181,9 +181,7 @@ class AgreementLog:
         if log is None:
             return
         if "item_id" in log and "policy" in log:
-            item, policy = (
-                views.write_cast(log, name, "varchar") for name in ("item_id", "policy")
-            )
+            item, policy = (write_cast(log, name, "varchar") for name in ("item_id", "policy"))
             self.engine.table(
                 "training_items",
                 f"select {item} as item_id, {policy} as policy, count(*) as trained "
@@ -196,11 +194,11 @@ class AgreementLog:
             # Each unit of the training data is a cluster; without units, each row is one.
             cluster = "row_number() over (order by 1)"
             if "unit_id" in log:
-                cluster = f"dense_rank() over (order by {views.write_column(log, 'unit_id')})"
+                cluster = f"dense_rank() over (order by {write_column(log, 'unit_id')})"
             self.engine.table(
                 "training_scores",
-                f"select {cluster} as cluster, {views.write_click(log)} as click, "
-                f"{views.write_score(score)} as candidate from raw_training",
+                f"select {cluster} as cluster, {write_click(log)} as click, "
+                f"{write_score(score)} as candidate from raw_training",
             )
             yield "training_scores"
 

@@ -67,6 +67,12 @@ class DuckDBEngine(Logs, Engine):
         else:
             self._waiting.append(partial(self._create, "view", name, sql))
 
+    def write_steps(self, steps: Mapping[str, str], sql: str) -> str:
+        """Write a query with the steps that only it reads, in their order."""
+        # DuckDB plans each view when it is made, with all that it reads.
+        named = ", ".join(f"{name} as not materialized ({step})" for name, step in steps.items())
+        return f"with {named} select * from ({sql}) as answer" if steps else sql
+
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name`."""
         self._create("table", name, sql)

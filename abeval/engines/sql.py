@@ -205,6 +205,12 @@ class Engine(Protocol):
     def view(self, name: str, sql: str) -> None:
         """Name a query, to be run each time it is read."""
 
+    def write_steps(self, steps: Mapping[str, str], sql: str) -> str:
+        """Write a query with the steps that only it reads, in their order; here each is a view."""
+        for name, step in steps.items():
+            self.view(name, step)
+        return sql
+
     def table(self, name: str, sql: str) -> None:
         """Run a query and keep its rows as the relation `name` for this run."""
 

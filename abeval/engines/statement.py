@@ -258,6 +258,8 @@ class Recorder(DuckDBEngine):
 
     # Offsets of a zone, by which DuckDB computes local times, are no statement to be read.
     local_time = Engine.local_time
+    # A statement names each step.
+    write_steps = Engine.write_steps
 
     def __init__(
         self,

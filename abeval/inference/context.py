@@ -23,7 +23,7 @@ from abeval.inference.looks import (
 )
 from abeval.inference.means_and_ratios import MIN_PERIOD_UNITS, find_comparable_periods
 from abeval.inference.trust.rows import list_expected_days
-from abeval.logs.accounting import DayRows, parse_other_variants
+from abeval.logs.accounting import DayRows
 from abeval.logs.checks import USED, USED_BEFORE
 from abeval.logs.placing import SplitPeriods
 from abeval.metrics.definition import CATALOGUE, Metric, list_row_values, list_unit_terms
@@ -302,7 +302,7 @@ def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
         yield f"{metric} {outcome}: the logs lack {', '.join(columns)}."
     log = experiment.logs.rows_name
     if uncompared_rows := aggregates.count_rows("not_compared"):
-        names = [*parse_other_variants(aggregates.facts)]
+        names = [*aggregates.other_variants]
         texts = [repr(name) for name in names[:_NAMED]]
         texts += [f"{len(names) - _NAMED} more"] if len(names) > _NAMED else []
         names_text = f": {fmt.join_items(texts)}" if texts else ""

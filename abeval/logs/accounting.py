@@ -1,7 +1,7 @@
 """Count what became of each log row: used, or set aside for one reason."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -140,29 +140,32 @@ def _count_outcomes(name: str, engine: Engine) -> list[tuple[str, int]]:
     return [*used.items(), *((reason, rows) for reason, rows in sorted(reasons.items()) if rows)]
 
 
-EARLY = "early:"
-"""Prefix of facts: by how many half hours the clock of an outcome log is behind."""
+class OutcomeClock(NamedTuple):
+    """Hold by how many hours the clock of an outcome log is behind, to half an hour.
 
+    `of_day` is the hour (UTC) of all its rows, the earlier if clocks change; None if they differ.
+    """
 
-OF_DAY = "time of day:"
-"""Prefix of facts: the hour (UTC) of all rows of an outcome log, the earlier if clocks change."""
+    hours_behind: float
+    of_day: int | None
+
 
 _HOUR_MS = 3_600_000
 
 
-def find_early_clocks(row_counts: Sequence[LogRows], engine: Engine) -> dict[str, int]:
-    """Find by how many half hours the clock of each outcome log is behind, or that it has days."""
-    facts = dict[str, int]()
+def find_early_clocks(row_counts: Sequence[LogRows], engine: Engine) -> dict[str, OutcomeClock]:
+    """Find the clock of each outcome log that has rows before an exposure."""
+    clocks = dict[str, OutcomeClock]()
     for log in (row.log for row in row_counts if row.reason == "before_exposure"):
         _show_outcomes(engine, log)
         early = {read_int(n): read_int(rows) for n, rows in engine.rows(query("audit/early_rows"))}
-        # Facts are whole numbers, and zones differ by half hours.
-        facts[EARLY + log] = round(2 * measure_clock_lag(early))
         ((first, last, days),) = engine.rows(query("audit/times_of_day"))
         # Clocks are put forward and back by an hour; days are written as midnights of some zone.
-        if days is not None and read_int(days) > 1 and read_int(last) - read_int(first) <= _HOUR_MS:
-            facts[OF_DAY + log] = read_int(first) // _HOUR_MS
-    return facts
+        are_days = read_int(days) > 1 and read_int(last) - read_int(first) <= _HOUR_MS
+        of_day = read_int(first) // _HOUR_MS if are_days else None
+        # Zones differ by half hours.
+        clocks[log] = OutcomeClock(round(2 * measure_clock_lag(early)) / 2, of_day)
+    return clocks
 
 
 def _show_outcomes(engine: Engine, name: str) -> None:
@@ -264,13 +267,12 @@ def format_day(day: int) -> str | None:
     return None if day == arrays.NO_DAY else str(np.datetime64(day, "D"))
 
 
-_OTHER = "variant:"
 _LISTED = 10
 """Number of variants to count by name, besides misspelled ones of the file."""
 
 
 def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str, int]:
-    """Count rows of variants that the file does not name."""
+    """Count rows of variants that the file does not name, most rows first."""
     cells, assignment = prepared.cells, prepared.assignment
     rows = Counter[str]()
     for kind, count in zip(cells.kinds, _count_rows_per_kind(prepared), strict=True):
@@ -287,13 +289,6 @@ def count_other_variants(experiment: Experiment, prepared: Prepared) -> dict[str
         rows[assignment.logged.names[variant]] += count
     largest = sorted(((n, c) for n, c in rows.items() if c), key=lambda row: (-row[1], row[0]))
     # Other spellings of the file's variants always count: they may be mistakes.
-    respellings = {
-        n: c for n, c in largest if find_meant_variant(n, experiment.variants) is not None
-    }
-    return {f"{_OTHER}{n}": c for n, c in {**dict(largest[:_LISTED]), **respellings}.items()}
-
-
-def parse_other_variants(facts: Mapping[str, int]) -> dict[str, int]:
-    """Read the counts of `count_other_variants` from facts, most rows first."""
-    rows = {n.removeprefix(_OTHER): count for n, count in facts.items() if n.startswith(_OTHER)}
-    return {n: rows[n] for n in sorted(rows, key=lambda name: (-rows[name], name)) if rows[n]}
+    respelled = [n for n, _ in largest if find_meant_variant(n, experiment.variants) is not None]
+    shown = {*dict(largest[:_LISTED]), *respelled}
+    return {n: c for n, c in largest if n in shown}

@@ -7,6 +7,7 @@ from abeval.errors import LogError
 from abeval.experiment.model import Experiment
 from abeval.experiment.problems import suggest_name
 from abeval.experiment.sources import CANONICAL_COLUMNS, OUTCOME, ImpressionLog
+from abeval.logs.columns import write_position
 from abeval.logs.mapping import LogColumns, make_missing_column_error
 from abeval.logs.shape import LogSchema
 from abeval.metrics.definition import Metric
@@ -125,19 +126,13 @@ def check_joinable(left: LogColumns, right: LogColumns | None, names: Sequence[s
 
 
 def check_positions(
-    metrics: Sequence[Metric], schema: LogSchema, engine: Engine, least_logged: float | None
+    metrics: Sequence[Metric], schema: LogSchema, source: ImpressionLog, engine: Engine
 ) -> None:
-    """Raise if a metric reads positions and some are below 1.
-
-    `least_logged` is the smallest position of all rows, if it is known.
-    """
+    """Raise if a metric reads positions and some are below 1."""
     if "position" not in schema.impressions or all("position" not in m.needs for m in metrics):
         return
-    source = schema.impressions.source
-    first = source.first_position if isinstance(source, ImpressionLog) else 1
-    if least_logged is not None and least_logged >= first:
-        return
-    ((least,),) = engine.rows("select min(position) from seen")
+    position = write_position(schema.impressions, source)
+    ((least,),) = engine.rows(f"select min({position}) from kept_impressions")
     if least is not None and int(least) < 1:
         column = schema.impressions.mapped["position"]
         raise LogError(

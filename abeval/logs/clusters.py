@@ -1,7 +1,8 @@
 """Find the randomised clusters, or slots of them, of the analysed units."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -138,19 +139,26 @@ def find_slots(
 
 _DAY, _MS = timedelta(days=1), timedelta(milliseconds=1)
 
-MIXED = "mixed:"
-"""Prefix of facts that name mixed slots."""
+
+class MixedSlots(NamedTuple):
+    """Count the slots with rows, and those that show several variants, of which some are named."""
+
+    slots: int
+    mixed: int
+    examples: Sequence[str]
 
 
-def count_mixed_slots(experiment: Experiment, engine: Engine) -> dict[str, int]:
-    """Count slots with rows, and slots that show several variants."""
+def count_mixed_slots(experiment: Experiment, engine: Engine) -> MixedSlots | None:
+    """Count the slots of a switchback; None for other designs."""
     if (plan := experiment.switchback) is None:
-        return {}
+        return None
     every = engine.rows(
         "select of_cluster, of_slot, is_mixed from slots order by of_cluster, of_slot"
     )
     rows = [row[:2] for row in every if row[2]]
     start = datetime(1970, 1, 1) if experiment.period is None else experiment.period.bounds[0]
-    at = [(str(name), start + read_int(slot) * plan.slot_ms * _MS) for name, slot in rows[:_NAMED]]
-    named_slots = {f"{MIXED}{name} at {time:%Y-%m-%d %H:%M}": 1 for name, time in at}
-    return {"slots": len(every), "mixed_slots": len(rows), **named_slots}
+    examples = [
+        f"{name} at {start + read_int(slot) * plan.slot_ms * _MS:%Y-%m-%d %H:%M}"
+        for name, slot in rows[:_NAMED]
+    ]
+    return MixedSlots(len(every), len(rows), examples)

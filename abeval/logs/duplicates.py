@@ -13,8 +13,8 @@ import numpy as np
 
 from abeval.engines.sql import Engine, fetch_int, query, quote, read_int
 from abeval.experiment.sections import Cleaning
+from abeval.logs.columns import name_copies_column, write_click
 from abeval.logs.mapping import EVENT_IDS, LogColumns, list_compared_columns, tells_events_apart
-from abeval.logs.views import name_copies_column, write_click
 
 _MOST_POSITIONS = 62
 """Number of positions that fit a set of bits in a signed 64-bit number."""
@@ -33,7 +33,6 @@ class Repeats(NamedTuple):
         duplicates: Rows beyond the first of equal ones; None if duplicates were not checked
             (disabled, or nothing tells equal rows apart).
         unidentified: Rows without an `impression_id`, of a log that has some: not looked at.
-        least_position: The smallest position of all rows, if it was read.
         dropped: Duplicates that are set aside: all, unless the file says to keep them.
         units: Rows of a table of units that are set aside, because their unit has several.
     """
@@ -42,7 +41,6 @@ class Repeats(NamedTuple):
     dropped: int
     units: int
     unidentified: int
-    least_position: float | None = None
 
 
 def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats:
@@ -66,9 +64,7 @@ def find_repeats(engine: Engine, log: LogColumns, cleaning: Cleaning) -> Repeats
     keep_impressions(engine, kept)
     units = _set_units_aside(engine, log) if of_units and not once else 0
     reported = duplicates if checked else None
-    return Repeats(
-        reported, duplicates if drops else 0, units, facts.unidentified, facts.least_position
-    )
+    return Repeats(reported, duplicates if drops else 0, units, facts.unidentified)
 
 
 def _has_unique_keys(engine: Engine, rows: str, key: Sequence[str]) -> bool:
@@ -111,12 +107,10 @@ class _IdFacts(NamedTuple):
     Attributes:
         positions_fit: Whether a request's positions fit a set of bits in one number.
         unidentified: Rows without an `impression_id`, of a log that has some.
-        least_position: The smallest position; None if it was not read.
     """
 
     positions_fit: bool = False
     unidentified: int = 0
-    least_position: float | None = None
 
 
 def _list_position_columns(log: LogColumns) -> list[str]:
@@ -138,10 +132,9 @@ def _read_id_facts(engine: Engine, log: LogColumns, duplicate_key: list[str] | N
         f"select min({position}), max({position}), "
         f"count_if({position} is null or {request} is null), {unidentified} from {log.raw}"
     )
-    if low is None or high is None:
-        return _IdFacts(unidentified=read_int(without_id))
-    fits = not missing and float(low) >= 0 and float(high) <= _MOST_POSITIONS
-    return _IdFacts(fits, read_int(without_id), float(low))
+    has_all = not missing and low is not None and high is not None
+    fits = has_all and float(low or 0) >= 0 and float(high or 0) <= _MOST_POSITIONS
+    return _IdFacts(fits, read_int(without_id))
 
 
 class _Found(NamedTuple):
@@ -200,24 +193,24 @@ def _match_repeats(
     facts: _IdFacts,
 ) -> _Found | None:
     """Separate the rows that share a key, and the first of each identity."""
+    steps = dict[str, str]()
     if facts.positions_fit and {*_list_position_columns(log)} <= {*identity}:
         key = _list_position_columns(log)
         request, position = map(quote, key)
-        engine.view(
-            "positioned_impressions",
-            f"select {request} as request_id, {position} as position from {log.raw}",
+        steps["positioned_impressions"] = (
+            f"select {request} as request_id, {position} as position from {log.raw}"
         )
         where = f"{request} in (select request_id from ({query('1_log/repeated_positions')}) as p)"
     elif log.log != "units" and _has_unique_keys(engine, log.raw, key):
         return None
-    engine.view("keyed_impressions", f"select {_quote_list(key)} from {log.raw} where {where}")
-    engine.table("repeated_keys", query("1_log/repeated_keys"))
+    steps["keyed_impressions"] = f"select {_quote_list(key)} from {log.raw} where {where}"
+    engine.table("repeated_keys", engine.write_steps(steps, query("1_log/repeated_keys")))
     if engine.count("repeated_keys") == 0:
         return None
     engine.complete(log.raw)
     same = " and ".join(f"r.{quote(c)} is not distinct from k.{quote(c)}" for c in key)
-    engine.view("repeated_rows", f"select r.* from {log.raw} r join repeated_keys k on {same}")
-    engine.table("first_rows", _write_first_rows(log, identity))
+    repeated = {"repeated_rows": f"select r.* from {log.raw} r join repeated_keys k on {same}"}
+    engine.table("first_rows", engine.write_steps(repeated, _write_first_rows(log, identity)))
     copies = f"select sum({name_copies_column(log)} - 1) from first_rows"
     return _Found(same, fetch_int(engine, copies))
 

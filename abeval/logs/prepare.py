@@ -19,10 +19,10 @@ from abeval.experiment.sections import convert_to_datetime
 from abeval.experiment.sources import OUTCOME, ROW_UNIT
 from abeval.logs import checks, units, views
 from abeval.logs.cells import LogCells, read_cells, sum_unit_days, write_hashed_cells
-from abeval.logs.coarser import NAMES, find_coarser_ids
 from abeval.logs.duplicates import Repeats, find_repeats
 from abeval.logs.files import FileFacts, list_partial_columns
 from abeval.logs.frame_cells import read_frame_cells
+from abeval.logs.ids import COARSER_NAMES, find_coarser_ids
 from abeval.logs.mapping import CLICK_KEYS, EVENT_IDS, LogColumns
 from abeval.logs.placing import UnitAssignment, assign_units
 from abeval.logs.run import Run, extract_reason, list_file_notes, open_logs
@@ -227,7 +227,7 @@ def prepare(
     experiment, engine = run.experiment, run.engine
     run.step("reading the logs")
     # Columns that are chosen once the log's are known need not be named anywhere.
-    reads = None if extra else f"{experiment!r} {metrics!r} {EVENT_IDS} {NAMES}"
+    reads = None if extra else f"{experiment!r} {metrics!r} {EVENT_IDS} {COARSER_NAMES}"
     of_rows = {value.log for metric in metrics for value in list_row_values(metric)}
     outcomes = [OUTCOME + log for log in experiment.logs.events if log in of_rows]
     opened = open_logs(run, outcomes, reads)
@@ -246,7 +246,7 @@ def prepare(
     try:
         write_views(run, schema, join)
         run.step("units and days")
-        checks.check_positions(metrics, schema, engine, repeats.least_position)
+        checks.check_positions(metrics, schema, experiment.logs.rows, engine)
         of_frame = read_frame_cells(run, schema, metrics)
         _write_cells(run, schema, are_read=of_frame is None)
         run.step("assignment")
@@ -322,22 +322,24 @@ def _write_cells(run: Run, schema: LogSchema, *, are_read: bool) -> None:
     """
     engine, of_units = run.engine, run.experiment.is_unit_table
     checks.check_clicks(schema, engine)
-    show_sums(run, schema, of_units)
+    steps = write_sum_steps(run, schema, of_units)
     # A few rows are planned once; many would be in memory twice.
     is_few = are_read and engine.in_process and of_units and engine.count("raw_units") <= _FEW
     create = engine.view if of_units and not is_few else engine.table
-    create("logged_cells", write_hashed_cells(engine, schema, "dated_sums"))
+    cells = write_hashed_cells(engine, schema, "dated_sums")
+    create("logged_cells", engine.write_steps(steps, cells))
 
 
-def show_sums(run: Run, schema: LogSchema, are_units: bool) -> None:
-    """Create the view `dated_sums`: sums of the log with phase and hour.
+def write_sum_steps(run: Run, schema: LogSchema, are_units: bool) -> dict[str, str]:
+    """Write the steps from `logged` to `dated_sums`: sums of the log with phase and hour.
 
     If `are_units`, each row of the log is a unit, and nothing is summed.
     """
-    engine = run.engine
-    engine.view("logged_sums", query(f"2_units/logged_{'rows' if are_units else 'sums'}"))
-    engine.view("timed_sums", views.write_sums_view(run.experiment, schema, engine))
-    engine.view("dated_sums", query("2_units/dated_sums"))
+    return {
+        "logged_sums": query(f"2_units/logged_{'rows' if are_units else 'sums'}"),
+        "timed_sums": views.write_sums_view(run.experiment, schema, run.engine),
+        "dated_sums": query("2_units/dated_sums"),
+    }
 
 
 def _read_cells(run: Run, schema: LogSchema) -> LogCells:

@@ -25,10 +25,6 @@ from abeval.logs.run import Run
 _MOST_UNKNOWN = 0.01
 """Largest share without a variant of the units that may have been assigned."""
 
-
-NEAR = "near exposure:"
-"""Prefix of facts about impressions just before their unit's exposure."""
-
 _NEAR_MS = 300_000
 _AT_ONCE_MS = 1_000
 _GRAINS_MS = (3_600_000, 60_000, 1_000)
@@ -89,13 +85,24 @@ def find_unexposed(run: Run, cells: LogCells, assignment: UnitAssignment) -> Une
     )
 
 
-def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> dict[str, int]:
-    """Count impressions that come just before the exposure of their unit, as facts.
+class NearRows(NamedTuple):
+    """Count impressions that come just before the exposure of their unit.
+
+    `ms` is their median distance, and `grain` the seconds to which exposures are written, 0 if
+    impressions are not written finer.
+    """
+
+    rows: int
+    ms: int
+    grain: int
+
+
+def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> NearRows | None:
+    """Count impressions that come just before the exposure of their unit; None without any.
 
     They are those of the last five minutes before it (the last second, or the grain of the times of
     exposures) if the unit's next impression is further from the exposure. A trigger that works
-    is logged with what is shown then. Of these rows `ms` is the median distance, and `grain` the
-    seconds to which exposures are written, 0 if they are as fine as impressions.
+    is logged with what is shown then.
     """
     exposed_ms = look_up_values(assignment.logged.first_ms, assignment.candidate_index)
     exposed_ms = np.where(assignment.candidate_index == arrays.NONE, arrays.NO_FIRST, exposed_ms)
@@ -103,7 +110,7 @@ def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> dict[str, in
     is_exposed = exposed_ms[cells.unit[rows]] != arrays.NO_FIRST
     rows = rows[is_exposed & (cells.last_ms[rows] != arrays.NO_LAST)]
     if not len(rows):
-        return {}
+        return None
     unit = cells.unit[rows]
     before = exposed_ms[unit] - cells.last_ms[rows]
     grain = _find_grain(exposed_ms[exposed_ms != arrays.NO_FIRST], cells.last_ms[rows])
@@ -116,13 +123,12 @@ def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> dict[str, in
     is_near = (nearest <= max(_AT_ONCE_MS, grain)) | (nearest < next_ms[unit] - exposed_ms[unit])
     chosen = np.flatnonzero(is_near & (before <= max(_NEAR_MS, grain)))
     if not len(chosen):
-        return {}
-    counts = {
-        "rows": int(cells.sums["c_1"][rows[chosen]].sum()),
-        "ms": int(np.median(before[chosen])),
-        "grain": grain // 1_000,
-    }
-    return {f"{NEAR}{name}": count for name, count in counts.items()}
+        return None
+    return NearRows(
+        rows=int(cells.sums["c_1"][rows[chosen]].sum()),
+        ms=int(np.median(before[chosen])),
+        grain=grain // 1_000,
+    )
 
 
 def _find_unexposed_rows(cells: LogCells) -> arrays.Indices:

@@ -1,7 +1,6 @@
 """Write SQL of the canonical views of an experiment's logs.
 
-`queries/` reads nothing else. First come the columns of one log under canonical names, then the
-view of each log.
+`queries/` reads nothing else.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,14 +10,28 @@ from abeval.engines.builders import has_whole_hours
 from abeval.engines.sources import name_relation
 from abeval.engines.sql import Engine, literal, query, quote
 from abeval.experiment.model import Experiment
-from abeval.experiment.problems import NOT_JOINED
-from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog, ImpressionLog
+from abeval.experiment.sources import OUTCOME, ROW_UNIT, ClickLog
 from abeval.logs.cells import BEFORE
+from abeval.logs.columns import (
+    name_copies_column,
+    write_cast,
+    write_click,
+    write_click_keys,
+    write_column,
+    write_distinct_rows,
+    write_dwell_ms,
+    write_own_columns,
+    write_position,
+    write_score,
+    write_time_ms,
+    write_timestamp,
+    write_valid_time,
+    write_variant,
+)
 from abeval.logs.mapping import (
     CLICK_KEYS,
     SERVED_FLAGS,
     LogColumns,
-    list_compared_columns,
     name_raw_column,
     tells_events_apart,
 )
@@ -35,165 +48,6 @@ from abeval.metrics.row_text import never_fails
 
 ITEM_GROUPS = 64
 """Number of groups of sub-buckets for catalogue metrics, with a row per item and group."""
-
-_NO_CAST = ("INTEGER", "BIGINT")
-"""Types to compare without a cast; narrower ones cannot hold the bounds."""
-
-_SECONDS = (-62_104_060_800, 253_370_764_799)
-"""Valid times, of the years 2 to 9998: dates beyond may not exist."""
-
-_TIMES = {
-    "s": (*_SECONDS, "* 1000"),
-    "ms": (*(bound * 1_000 for bound in _SECONDS), "* 1"),
-    "us": (*(bound * 1_000_000 for bound in _SECONDS), "// 1000"),
-    "ns": (-9_200_000_000_000_000_000, 9_200_000_000_000_000_000, "// 1000000"),
-}
-"""Unit of a numeric time → its least and largest value, and SQL for milliseconds."""
-
-
-def write_column(log: LogColumns, name: str) -> str:
-    """Write a canonical column as the log has it, null where it has none."""
-    return quote(log.mapped[name]) if name in log else "cast(null as bigint)"
-
-
-def write_cast(log: LogColumns, name: str, kind: str) -> str:
-    """Write a canonical column cast to a type, null where the log has none."""
-    return f"cast({quote(log.mapped[name]) if name in log else 'null'} as {kind})"
-
-
-def write_variant(experiment: Experiment, arm_sql: str) -> str:
-    """Write the variant that an arm of the log belongs to."""
-    joined = {name: arms.of for name, arms in experiment.variants.items() if arms.of is not None}
-    # An arm that has the name of a variant, but is not one of those that it joins.
-    cases = {name: name + NOT_JOINED for name in joined}
-    cases |= {arm: name for name, arms in joined.items() for arm in arms}
-    cases_sql = " ".join(f"when {literal(a)} then {literal(name)}" for a, name in cases.items())
-    # Arms of no variant keep their names, and are set aside by these.
-    return f"case {arm_sql} {cases_sql} else {arm_sql} end" if cases else arm_sql
-
-
-def write_time_ms(log: LogColumns, engine: Engine, time: str | None = None) -> str:
-    """Write the time in milliseconds since 1970.
-
-    `time` is SQL to use in place of the column.
-    """
-    if "ts" not in log:
-        return "cast(null as bigint)"
-    value, source = time or quote(log.mapped["ts"]), log.source
-    if source.time_unit is None:
-        stamp = _write_timestamp(log, value)
-        if source.ts_zone is not None:
-            stamp = engine.utc_time(stamp, source.ts_zone)
-        return engine.epoch_ms(stamp)
-    # A number too large to be a time becomes null, so that it does not stop the run.
-    first, last, scale = _TIMES[source.time_unit]
-    return f"case when {value} between {first} and {last} then cast({value} as bigint) end {scale}"
-
-
-def _write_timestamp(log: LogColumns, value: str) -> str:
-    """Write a time as a timestamp without a zone."""
-    if log.find_type("ts") == "TIMESTAMPTZ_NS":
-        # DuckDB has no cast from this type to a timestamp without a zone.
-        value = f"cast({value} as timestamp with time zone)"
-    return f"cast({value} as timestamp)"
-
-
-def write_valid_time(experiment: Experiment, log: LogColumns) -> str:
-    """Write the SQL of the log's time, with null for times that no calendar can shift.
-
-    Without `[period]` a time before the year 2 or after 9998 is null, because a time zone would
-    move it out of the calendar; numbers of seconds or milliseconds are not checked. With
-    `[period]` such rows are outside of it anyhow, so nothing is checked.
-    """
-    value = write_column(log, "ts")
-    if experiment.period is not None or not log.find_type("ts").startswith(("TIMESTAMP", "DATE")):
-        return value
-    time = _write_timestamp(log, value)
-    return (
-        f"case when {time} >= timestamp '0002-01-01' and {time} < timestamp '9999-01-01' "
-        f"then {value} end"
-    )
-
-
-def write_own_columns(log: LogColumns, names: Sequence[str]) -> list[str]:
-    """Write the log's own columns; decimals and short floats become doubles."""
-    kinds = {column.lower(): kind for column, kind in log.types.items()}
-    selected = []
-    for name in names:
-        kind = kinds.get(name.lower(), "")
-        # Engines differ in their arithmetic of decimals and short floats.
-        is_fraction = kind == "FLOAT" or (kind.startswith("DECIMAL") and not kind.endswith(",0)"))
-        value = f"cast({quote(name)} as double)" if is_fraction else quote(name)
-        selected.append(f"{value} as {quote(name_raw_column(name))}")
-    return selected
-
-
-def write_click(log: LogColumns) -> str:
-    """Write 1 for a clicked impression, else 0."""
-    if "click" not in log:
-        return "0"
-    value = quote(log.mapped["click"])
-    if log.find_type("click") in _NO_CAST:
-        return f"case when {value} > 0 then 1 else 0 end"
-    # Some engines order NaN above every number; it is not a click.
-    value = f"cast({value} as double)"
-    return f"case when {value} > 0 and {value} < 1e300 then 1 else 0 end"
-
-
-def write_score(sql: str) -> str:
-    """Write a score as a finite double, or null."""
-    value = f"cast({sql} as double)"
-    return f"case when abs({value}) < 1e300 then {value} end"
-
-
-def _write_position(log: LogColumns, source: ImpressionLog) -> str:
-    """Write the position, counted from 1."""
-    if "position" not in log:
-        return "cast(null as bigint)"
-    value = quote(log.mapped["position"])
-    whole_number = f"case when abs({value}) < 1e15 then cast({value} as bigint) end"
-    return f"{whole_number} + {1 - source.first_position}"
-
-
-def _write_dwell_ms(log: LogColumns, source: ImpressionLog | ClickLog) -> str:
-    """Write the dwell in whole milliseconds; a negative one is unknown."""
-    if "dwell" not in log:
-        return "cast(null as bigint)"
-    factor, dwell = 1000 if source.dwell_unit == "s" else 1, quote(log.mapped["dwell"])
-    if log.find_type("dwell") in _NO_CAST:
-        is_valid = f"{dwell} between 0 and {10**15 // factor}"
-        value = f"cast({dwell} as bigint)" + (f" * {factor}" if factor > 1 else "")
-    else:
-        scaled = f"cast({dwell} as double) * {factor}"
-        is_valid, value = f"{scaled} between 0 and 1e15", f"cast(round({scaled}) as bigint)"
-    return f"case when {is_valid} then {value} end"
-
-
-def _write_click_keys(log: LogColumns, join: Sequence[str], last: str = "0") -> list[str]:
-    """Write the three columns that tie a click to its impression.
-
-    Unused ones are 0, or `last`.
-    """
-    used = [write_column(log, name) for name in join]
-    unused = ["0", "0", last][len(used) :]
-    return [f"{sql} as {key}" for sql, key in zip([*used, *unused], CLICK_KEYS, strict=True)]
-
-
-def name_copies_column(log: LogColumns) -> str:
-    """Name the column that counts the copies of a row."""
-    return quote(log.make_unused_name("copies"))
-
-
-def _write_distinct_rows(log: LogColumns, rows: str, drop: bool = True) -> str:
-    """Write rows of one event once, with the number of their copies."""
-    if not drop:
-        return f"select *, 1 as {name_copies_column(log)} from {rows}"
-    same = list_compared_columns(log)
-    columns = [quote(c) if c in same else f"min({quote(c)}) as {quote(c)}" for c in log.types]
-    return (
-        f"select {', '.join(columns)}, count(*) as {name_copies_column(log)} from {rows} "
-        f"group by {', '.join(map(quote, same))}"
-    )
 
 
 def write_experiment_view(experiment: Experiment) -> str:
@@ -241,10 +95,10 @@ def write_impressions_view(
         f"{time} as own_ts",
         *(f"{write_column(log, n)} as {n}" for n in ("impression_id", "request_id", "item_id")),
         f"{write_variant(experiment, write_cast(log, 'variant', 'varchar'))} as variant",
-        f"{_write_position(log, source)} as position",
+        f"{write_position(log, source)} as position",
         f"{write_cast(log, 'category', 'varchar')} as own_category",
         f"{write_click(log)} as own_click",
-        f"{_write_dwell_ms(log, source)} as own_dwell_ms",
+        f"{write_dwell_ms(log, source)} as own_dwell_ms",
         f"{write_cast(log, 'propensity', 'double')} as propensity",
         *(f"{write_cast(log, n, 'double')} as {n}" for n in SERVED_FLAGS if n in log),
         *(
@@ -253,7 +107,7 @@ def write_impressions_view(
             if text not in schema.blends
         ),
         *write_own_columns(log, schema.kept_columns),
-        *_write_click_keys(log, join, ms if "unit_id" in join else "0"),
+        *write_click_keys(log, join, ms if "unit_id" in join else "0"),
     ]
     # What is local already needs no conversion, which is much faster.
     is_local = log.find_type("ts") == "TIMESTAMP" and (source.ts_zone or "UTC") == zone
@@ -261,7 +115,8 @@ def write_impressions_view(
     if is_local:
         columns.append(f"{time} as ts")
     else:
-        ts = engine.local_time("time_ms", _choose_zone(experiment, log))
+        # A DATE is a local day already; converting it could move it.
+        ts = engine.local_time("time_ms", "UTC" if log.find_type("ts") == "DATE" else zone)
         timed, rows = f", timed as (select *, {ts} as ts from named)", "timed"
     slots = list[str]()
     if turns is not None:
@@ -292,12 +147,6 @@ def _write_blended_scores(schema: LogSchema) -> list[str]:
     return [f"{write_score(f'({sql[text]})')} as {name}" for text, name in schema.blends.items()]
 
 
-def _choose_zone(experiment: Experiment, log: LogColumns) -> str:
-    """Return the zone in which local times are wanted."""
-    # A DATE is a local day already; converting it could move it.
-    return "UTC" if log.find_type("ts") == "DATE" else experiment.timezone
-
-
 def _is_counted_in_utc(experiment: Experiment, log: LogColumns) -> bool:
     """Tell whether hours are first counted in UTC, and then become local."""
     # Converting each hour of a unit, not each impression, takes a third off the pass over the log.
@@ -317,7 +166,7 @@ def _write_hour(experiment: Experiment, log: LogColumns, engine: Engine) -> str:
     if _is_counted_in_utc(experiment, log):
         utc = engine.local_time("time_ms", "UTC")
         is_number = log.source.time_unit is not None
-        return f"date_trunc('hour', {utc if is_number else _write_timestamp(log, 'own_ts')})"
+        return f"date_trunc('hour', {utc if is_number else write_timestamp(log, 'own_ts')})"
     hour = "date_trunc('hour', ts)"
     for bound in _list_period_bounds(experiment):
         if bound.minute or bound.second or bound.microsecond:
@@ -495,11 +344,11 @@ def write_clicks_view(
     columns = [
         f"{name_copies_column(log)} as copies",
         f"{write_time_ms(log, engine)} as time_ms",
-        f"{_write_dwell_ms(log, source)} as dwell_ms",
-        *_write_click_keys(log, join),
+        f"{write_dwell_ms(log, source)} as dwell_ms",
+        *write_click_keys(log, join),
     ]
     return f"""
-    with once as ({_write_distinct_rows(log, "raw_clicks")})
+    with once as ({write_distinct_rows(log, "raw_clicks")})
     select {", ".join(columns)} from once
     """
 
@@ -548,7 +397,7 @@ def write_unit_log_view(experiment: Experiment, table: ComputedColumns) -> str:
     ]
     drops_duplicates = experiment.cleaning.duplicates == "drop"
     return f"""
-    with once as ({_write_distinct_rows(log, "raw_units", drops_duplicates)}),
+    with once as ({write_distinct_rows(log, "raw_units", drops_duplicates)}),
     named as (select {", ".join(canonical_columns)} from once)
     select unit_id as logged_id, copies, {", ".join(columns)} from named
     """
@@ -582,7 +431,7 @@ def write_outcome_view(
     values = [f"{sql} as {name}" for sql, name in outcome.values.items()]
     drops_duplicates = experiment.cleaning.duplicates == "drop" and tells_events_apart(log)
     return f"""
-    with once as ({_write_distinct_rows(log, raw, drops_duplicates)}),
+    with once as ({write_distinct_rows(log, raw, drops_duplicates)}),
     named as (select {", ".join(columns)} from once),
     timed as (
       select *, logged_id as unit_id, {ts} as ts from named
@@ -618,16 +467,22 @@ _ROW_COLUMNS: Mapping[str, str] = {
 """Columns of `analysed_rows`, with the types of those that are not asked for."""
 
 
-def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) -> None:
-    """Show rows as `analysed_rows`, and a query of `3_rows/` over them.
+def write_row_steps(name: str, columns: Mapping[str, str], rows: str) -> dict[str, str]:
+    """Write `analysed_rows`, and a query of `3_rows/` over them.
 
     `columns` is SQL of the columns that are asked for; `rows` is what follows `from`.
     """
     selected = (
         f"{columns.get(c, f'cast(null as {kind})')} as {c}" for c, kind in _ROW_COLUMNS.items()
     )
-    engine.view("analysed_rows", f"select {', '.join(selected)} from {rows}")
-    engine.view(name, query(f"3_rows/{name}"))
+    analysed = f"select {', '.join(selected)} from {rows}"
+    return {"analysed_rows": analysed, name: query(f"3_rows/{name}")}
+
+
+def show_rows(engine: Engine, name: str, columns: Mapping[str, str], rows: str) -> None:
+    """Create the views of `write_row_steps`."""
+    for view, sql in write_row_steps(name, columns, rows).items():
+        engine.view(view, sql)
 
 
 def write_popularity(engine: Engine, item: str) -> None:
@@ -638,5 +493,5 @@ def write_popularity(engine: Engine, item: str) -> None:
     # Units that are not analysed count too: popularity does not depend on who is compared.
     has_ids = "l.unit_id is not null and l.item_id is not null"
     sql = f"select {item} as item_id from seen l where l.phase = {BEFORE} and {has_ids}"
-    engine.view("earlier_items", sql)
-    engine.table("item_popularity", query("4_metrics/item_popularity"))
+    popularity = engine.write_steps({"earlier_items": sql}, query("4_metrics/item_popularity"))
+    engine.table("item_popularity", popularity)

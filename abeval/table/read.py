@@ -24,7 +24,7 @@ from abeval.experiment.model import Experiment
 from abeval.experiment.problems import check_spelled_once, suggest_name
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import resolve_path
-from abeval.logs.coarser import NAMES
+from abeval.logs.ids import COARSER_NAMES
 from abeval.table.columns import TABLE, Columns, TableOptions, read_measures, read_segments
 
 
@@ -90,7 +90,7 @@ def read_table(table: object, options: TableOptions) -> tuple[Experiment, DuckDB
     with ExitStack() as stack:
         engine = stack.enter_context(closing(DuckDBEngine()))
         # Only columns that an option names, and ids, are read; without metrics all are.
-        reads = None if options.metrics is None else f"{options!r} {NAMES}"
+        reads = None if options.metrics is None else f"{options!r} {COARSER_NAMES}"
         if path is None:
             engine.add_frame(TABLE, table, source, reads)
         else:

@@ -29,7 +29,7 @@ from abeval.logs import checks
 from abeval.logs.duplicates import keep_impressions, write_has_id
 from abeval.logs.mapping import LogColumns, map_columns, tells_events_apart
 from abeval.logs.placing_sql import write_assigned_units
-from abeval.logs.prepare import choose_click_join, show_sums, write_views
+from abeval.logs.prepare import choose_click_join, write_sum_steps, write_views
 from abeval.logs.run import Run
 from abeval.logs.shape import LogSchema, build_schema
 from abeval.logs.views import show_rows
@@ -446,8 +446,8 @@ def write_totals(
     """Write the totals of each unit, for the period and maybe by day."""
     experiment, engine = run.experiment, run.engine
     are_units = experiment.is_unit_table or experiment.unit == ROW_UNIT
-    show_sums(run, schema, are_units)
-    engine.view("logged_cells", "select * from dated_sums")
+    steps = write_sum_steps(run, schema, are_units)
+    engine.view("logged_cells", engine.write_steps(steps, "select * from dated_sums"))
     has_days = by_day and experiment.period is not None and schema.has_time
     days = " union all select 1 as is_day" if has_days else ""
     engine.view("spans", f"select 0 as is_day{days}")

@@ -393,3 +393,13 @@ def test_an_engine_may_be_closed_twice(caller: duckdb.DuckDBPyConnection) -> Non
     engine.close()
     engine.close()
     assert caller.execute("select current_database()").fetchall() == [("memory",)]
+
+
+def test_steps_that_one_query_reads_are_no_relations() -> None:
+    engine = DuckDBEngine()
+    steps = {"ones": "-- grain: one row\nselect 1 as n", "twos": "select n + n as n from ones"}
+    assert engine.rows(engine.write_steps(steps, "select * from twos -- of ones\n")) == [(2,)]
+    assert engine.write_steps({}, "select 1") == "select 1"
+    with pytest.raises(QueryError, match="ones"):
+        engine.rows("select * from ones")
+    engine.close()

@@ -15,10 +15,7 @@ from abeval.inference.comparison import Comparison, Key, adjust_p_values
 from abeval.inference.trust.finding import RawCheck, TrustCheck, find_smallest, reads_log
 from abeval.inference.trust.groups import compare_treatments, define_share
 from abeval.inference.trust.rows import count_period_rows
-from abeval.logs.accounting import EARLY, OF_DAY
 from abeval.logs.checks import USED
-from abeval.logs.states import parse_states
-from abeval.logs.unexposed import NEAR
 from abeval.metrics.definition import list_row_values
 from abeval.results import format as fmt
 from abeval.stats.moments import Moments
@@ -131,12 +128,13 @@ def before_exposure(analysis: Analysis) -> list[RawCheck]:
         early, used = counts.get("before_exposure", 0), counts.get(USED, 0)
         if not early + used:
             continue
-        hours, share = analysis.aggregates.facts.get(EARLY + log, 0) / 2, early / (early + used)
+        clock, share = analysis.aggregates.clocks.get(log), early / (early + used)
+        hours = 0.0 if clock is None else clock.hours_behind
         such = f', such as "Etc/GMT+{hours:g}",' if hours % 1 == 0 else ""
         slots = {"log": log, "early": early, "rows": early + used, "share": share}
         slots |= {"hours": hours, "such": such}
         name, state = f"before_exposure:{log}", ""
-        if (at := analysis.aggregates.facts.get(OF_DAY + log)) is not None:
+        if clock is not None and (at := clock.of_day) is not None:
             # Of zones east of Greenwich a day begins in the evening before.
             shift = f"+ interval {24 - at}" if at >= 10 else f"- interval {at}"
             slots |= {"at": at, "shift": shift}
@@ -172,12 +170,11 @@ def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tu
 )
 def near_exposure(analysis: Analysis) -> list[RawCheck]:
     """Report impressions that are set aside although their unit was exposed moments later."""
-    facts = analysis.aggregates.facts
-    near = facts.get(f"{NEAR}rows", 0)
-    if not near:
+    near_rows = analysis.aggregates.near_rows
+    if near_rows is None:
         return []
-    rows = count_period_rows(analysis)
-    seconds, grain = facts[f"{NEAR}ms"] / 1_000, facts[f"{NEAR}grain"]
+    rows, near = count_period_rows(analysis), near_rows.rows
+    seconds, grain = near_rows.ms / 1_000, near_rows.grain
     back = grain or max(1, math.ceil(2 * seconds))
     distance = f"{seconds:.1f}" if seconds < 10 else f"{seconds:.0f}"
     written = f"; exposures are written to {_GRAINS[grain]}" if grain else ""
@@ -229,7 +226,7 @@ def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
 def outcome_states(analysis: Analysis) -> list[RawCheck]:
     """Report outcome logs with a row for each state of an order, and the metrics that count all."""
     findings = list[RawCheck]()
-    for log, (state, several, rows) in parse_states(analysis.aggregates.facts).items():
+    for log, state, several, rows in analysis.aggregates.order_states:
         # What names the state, in a `where` or a step of a funnel, counts those that it means.
         metrics = tuple(
             metric.name

@@ -16,11 +16,7 @@ from abeval.inference.trust.finding import (
     TrustCheck,
     skip_check,
 )
-from abeval.logs.accounting import parse_other_variants
 from abeval.logs.checks import USED_BEFORE
-from abeval.logs.clusters import MIXED
-from abeval.logs.coarser import parse_coarser_counts
-from abeval.logs.placeholders import parse_placeholder_rows
 from abeval.results import format as fmt
 from abeval.results.trust import CheckStatus
 
@@ -248,13 +244,10 @@ def outside_period(analysis: Analysis) -> RawCheck | None:
 def crossover(analysis: Analysis) -> RawCheck | None:
     """Report the share of crossover units, and how they were handled."""
     experiment, facts = analysis.experiment, analysis.aggregates.facts
-    if "mixed_slots" in facts:
-        examples = fmt.join_items(
-            [name.removeprefix(MIXED) for name in facts if name.startswith(MIXED)]
-        )
-        counts = {"mixed": facts["mixed_slots"], "slots": facts["slots"]}
-        such_as = f", such as {examples}" if examples else ""
-        return RawCheck(float(counts["mixed"]), slots={**counts, "named": such_as}, state="slots")
+    if (found := analysis.aggregates.mixed_slots) is not None:
+        such_as = f", such as {fmt.join_items(found.examples)}" if found.examples else ""
+        counts = {"mixed": found.mixed, "slots": found.slots, "named": such_as}
+        return RawCheck(float(found.mixed), slots=counts, state="slots")
     if "crossovers" not in facts:
         return None
     policy = experiment.cleaning.crossover
@@ -289,7 +282,7 @@ def crossover(analysis: Analysis) -> RawCheck | None:
 )
 def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
     """Report the share of rows whose id, such as `anonymous`, stands for nobody."""
-    unit, counts = analysis.experiment.unit, parse_placeholder_rows(analysis.aggregates.facts)
+    unit, counts = analysis.experiment.unit, analysis.aggregates.placeholders
     if not counts:
         return []
     rows, read = sum(counts.values()), count_period_rows(analysis)
@@ -321,10 +314,10 @@ def placeholder_ids(analysis: Analysis) -> list[RawCheck]:
 def coarser_unit(analysis: Analysis) -> list[RawCheck]:
     """Find coarser ids that seem to be the real unit of randomisation."""
     findings = list[RawCheck]()
-    for column, ids in parse_coarser_counts(analysis.aggregates.facts).items():
-        is_one = ids["expected"] >= _PLAIN and 10 * ids["mixed"] <= ids["expected"]
-        slots = {"column": column, "unit": analysis.experiment.unit, **ids}
-        name, share = f"coarser_unit:{column}", ids["mixed"] / ids["several"]
+    for ids in analysis.aggregates.coarser_ids:
+        is_one = ids.expected >= _PLAIN and 10 * ids.mixed <= ids.expected
+        slots = {"unit": analysis.experiment.unit, **ids._asdict()}
+        name, share = f"coarser_unit:{ids.column}", ids.mixed / ids.several
         # Of a table nobody said that its rows are the units.
         found: CheckStatus = "fail" if analysis.experiment.is_unit_table else "warn"
         least = found if is_one else "pass"
@@ -382,7 +375,7 @@ def variant_spelling(analysis: Analysis) -> list[RawCheck]:
     experiment, aggregates = analysis.experiment, analysis.aggregates
     meant = {
         name: (variant, rows)
-        for name, rows in parse_other_variants(aggregates.facts).items()
+        for name, rows in aggregates.other_variants.items()
         if (variant := find_meant_variant(name, experiment.variants)) is not None and rows
     }
     if not meant:

@@ -18,7 +18,6 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import none_if_refused
 from abeval.inference.trust.finding import RawCheck, TrustCheck, skip_check
 from abeval.logs import placing
-from abeval.logs.accounting import parse_other_variants
 from abeval.logs.placing import (
     Enrollment,
     SplitPeriod,
@@ -295,7 +294,7 @@ def _describe_empty_variants(
 ) -> tuple[str, dict[str, str]]:
     """Return the state that suggests which logged names empty variants have."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    rows_of = parse_other_variants(aggregates.facts)
+    rows_of = aggregates.other_variants
     other_rows = {name.removesuffix(NOT_JOINED): rows for name, rows in rows_of.items()}
     log, arms = experiment.logs.rows_name, list_arms(experiment.variants)
     slots = {"log": str(log), "empty": fmt.join_items([repr(name) for name in empty])}
