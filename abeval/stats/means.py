@@ -41,19 +41,7 @@ def estimate_ratio(moments: Moments) -> Estimate:
         >>> e.value, round(e.variance, 6), e.units, round(e.df, 2)
         (0.2, 0.0059, 4, 2.92)
     """
-    corrected = correct_leverage(moments.pick(0, 1))
-    (yy, yx), (_, xx) = corrected.covariance.tolist()
-    y, x = corrected.mean.tolist()
-    if x == 0:
-        raise Refusal("zero_denominator", "the denominator of the ratio sums to zero")
-    # Weights of y and x in the linearised ratio, 1 / x̄ and −R / x̄.
-    w, v = 1 / x, -y / x / x
-    if not (math.isfinite(w) and math.isfinite(v)):
-        raise Refusal("zero_denominator", "the denominator of the ratio is almost zero")
-    of_y, of_both, of_x = w * yy * w, w * yx * v, v * xx * v
-    size = of_y + 2 * abs(of_both) + of_x
-    variance = _drop_rounding(of_y + of_both + of_both + of_x, size)
-    return Estimate(y / x, variance / corrected.n, corrected.n, corrected.df)
+    return estimate_smooth(correct_leverage(moments.pick(0, 1)), ratio(0, 1))
 
 
 @lru_cache(maxsize=4)
@@ -236,23 +224,20 @@ def differentiate_ratio(mean: Floats, numerator: int = 0, denominator: int = 1) 
 
     Refusals: `zero_denominator`.
     """
-    divisor = float(mean[denominator])
+    above, divisor = float(mean[numerator]), float(mean[denominator])
     if divisor == 0:
         raise Refusal("zero_denominator", "the denominator of the ratio sums to zero")
-    weights = np.zeros(mean.size)
-    weights[numerator] = 1 / divisor
-    weights[denominator] -= float(mean[numerator]) / divisor / divisor
-    if not np.isfinite(weights).all():
+    of_above, of_divisor = 1 / divisor, above / divisor / divisor
+    if not (math.isfinite(of_above) and math.isfinite(of_divisor)):
         raise Refusal("zero_denominator", "the denominator of the ratio is almost zero")
+    weights = np.zeros(mean.size)
+    weights[numerator] = of_above
+    weights[denominator] -= of_divisor
     return weights
 
 
 def compute_quadratic_form(weights: Floats, covariance: Floats) -> float:
     """Return w'Σw; zero if only rounding error is left."""
     terms = weights[:, None] * covariance * weights
-    return _drop_rounding(float(terms.sum()), float(np.abs(terms).sum()))
-
-
-def _drop_rounding(total: float, size: float) -> float:
-    """Return a variance, or zero if its terms of this size leave only rounding error."""
-    return total if total > _ROUNDING * size else 0.0
+    total = float(terms.sum())
+    return total if total > _ROUNDING * float(np.abs(terms).sum()) else 0.0

@@ -411,23 +411,19 @@ def _estimate_arm(
 ) -> tuple[float, float, list[Spread], list[float]]:
     """Return a variant's value, the covariates' part of it, its spreads and their df."""
     terms, coefficients = 1 + is_ratio, np.asarray(theta, dtype=np.float64)
-    for moments in cells:
-        if moments.third is None:
-            raise Refusal("not_applicable", "the third moments of the values are not known")
-        if moments.n < 2:
-            raise Refusal("too_few_units", f"a variance needs at least two units, got {moments.n}")
     picked = [moments.pick(*range(terms + coefficients.size)) for moments in cells]
     centre, weights, corrected = centre_strata(picked, shares, is_ratio)
     value = float(centre[0] / centre[1]) if is_ratio else float(centre[0])
     weights[terms:] = -coefficients
-    spreads = [
-        Spread(
-            moments.n,
-            compute_quadratic_form(weights, moments.comoment),
-            float(weights @ (weights @ (moments.third @ weights))),
-        )
-        for moments in corrected
-    ]
+    spreads = list[Spread]()
+    for moments in corrected:
+        if moments.third is None:
+            raise Refusal("not_applicable", "the third moments of the values are not known")
+        if moments.n < 2:
+            raise Refusal("too_few_units", f"a variance needs at least two units, got {moments.n}")
+        cube = float(weights @ (weights @ (moments.third @ weights)))
+        square = compute_quadratic_form(weights, moments.comoment)
+        spreads.append(Spread(moments.n, square, cube))
     moved = float(coefficients @ centre[terms:])
     return value, moved, spreads, [moments.df for moments in corrected]
 
