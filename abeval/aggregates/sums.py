@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial, reduce
 from itertools import chain, combinations_with_replacement
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -264,17 +264,26 @@ def pool_moments(moments: MomentsByPeriod) -> dict[str, Moments]:
 
 
 def _make_moments(row: SumsRow, scales: tuple[float, float], width: int) -> Moments:
-    names = VARIABLES[:width]
-    has_thirds = row.sums[_sum_index("y", "y", "y")] is not None
-    triples = combinations_with_replacement(names, 3)
+    pairs, triples = _index_products(width)
+    has_thirds = row.sums[triples[0]] is not None
+    # Third moments alone may be unknown.
+    values = cast(Sequence[int], row.sums)
     return Moments.from_sums(
         row.units,
-        [row.sum(name) for name in names],
-        [[row.sum(a, b) for b in names] for a in names],
+        values[:width],
+        [[values[index] for index in of_first] for of_first in pairs],
         (*scales, *scales, 1.0)[:width],
-        [row.sum(*triple) for triple in triples] if has_thirds else None,
-        [values[:width] for values in row.heavy],
+        [values[index] for index in triples] if has_thirds else None,
+        [heavy[:width] for heavy in row.heavy],
     )
+
+
+@cache
+def _index_products(width: int) -> tuple[list[list[int]], list[int]]:
+    """Find products of two and of three of the first variables among `SumsRow.sums`."""
+    names = VARIABLES[:width]
+    pairs = [[_sum_index(first, second) for second in names] for first in names]
+    return pairs, [_sum_index(*triple) for triple in combinations_with_replacement(names, 3)]
 
 
 Variable = int | NDArray[np.integer]

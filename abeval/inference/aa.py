@@ -115,11 +115,11 @@ class Level(NamedTuple):
 def replay_scorecard(analysis: Analysis, comparisons: Comparisons) -> AAResult | None:
     """Replay the scorecard's metrics; None if not requested or units are too few."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
-    counts = {name: aggregates.count_units(name) for name in experiment.variants}
-    if not aggregates.buckets or min(counts.values()) < AA_UNITS:
+    fewest = min(aggregates.count_units(name) for name in experiment.variants)
+    if not aggregates.buckets or fewest < AA_UNITS:
         return None
     runs = experiment.trust.aa_runs
-    return _replay_metrics(analysis, comparisons, counts, aggregates.buckets, runs, ends_early=True)
+    return _replay_metrics(analysis, comparisons, aggregates.buckets, runs, ends_early=True)
 
 
 def replay_aa(
@@ -133,12 +133,11 @@ def replay_aa(
     given = [metric for metric in metrics if metric.name in aggregates.buckets]
     analysis = Analysis(experiment, given, aggregates)
     comparisons = compare_all(replace(analysis, experiment=experiment.single_look))
-    counts = {name: aggregates.count_units(name) for name in experiment.variants}
     lacking = aggregates.refused.items()
     refused = {name: f"the logs lack {', '.join(columns)}" for name, columns in lacking}
     refused |= {m.name: m.source.no_replays for m in metrics if m.source.no_replays is not None}
     sums = {metric.name: aggregates.buckets[metric.name] for metric in given}
-    result = _replay_metrics(analysis, comparisons, counts, sums, runs, seed)
+    result = _replay_metrics(analysis, comparisons, sums, runs, seed)
     return replace(result, refused={**refused, **result.refused})
 
 
@@ -169,7 +168,6 @@ def _classify_row_tests(
 def _replay_metrics(
     analysis: Analysis,
     comparisons: Comparisons,
-    counts: Mapping[str, int],
     sums: Mapping[str, BucketSums],
     runs: int,
     seed: int = 0,
@@ -179,9 +177,10 @@ def _replay_metrics(
 
     A metric that rejects too often is replayed again with another seed, and only that replay
     counts. If replays end early, those of a metric end as soon as its rate is clear
-    (`Level.is_clear`). `counts` are the analysed units of each variant.
+    (`Level.is_clear`).
     """
     experiment = analysis.experiment
+    counts = {name: analysis.aggregates.count_units(name) for name in experiment.variants}
     variant, share = _find_most_uneven_variant(experiment, counts)
     refused, skewed = _classify_row_tests(analysis, variant, comparisons)
     # A metric whose row has another test is not judged by a replay of t.
@@ -202,7 +201,11 @@ def _replay_metrics(
         share=share,
         dealt="units" if deals_units(units) else "sub_buckets",
         units=units,
-        metrics=tuple(_summarise_metric(name, p, alpha) for name, p in p_values.items()),
+        metrics=tuple(
+            AAMetric(name, test.replays, test.rate, test.low, test.high, test.ks_p_value)
+            for name, p in p_values.items()
+            for test in [summarise_aa_tests(p, alpha)]
+        ),
         histograms={
             name: tuple(np.histogram(p, bins=_BINS, range=(0.0, 1.0))[0].tolist())
             for name, p in p_values.items()
@@ -301,16 +304,9 @@ def _find_most_uneven_variant(
     experiment: Experiment, counts: Mapping[str, int]
 ) -> tuple[str, float]:
     """Return the least evenly split variant, and its share of units with control."""
-    control, shares = counts.get(experiment.control, 0), {}
+    control, shares = counts[experiment.control], {}
     for name in experiment.treatments:
-        treatment = counts.get(name, 0)
+        treatment = counts[name]
         shares[name] = treatment / (control + treatment) if control and treatment else 0.5
     variant = min(shares, key=lambda name: min(shares[name], 1 - shares[name]))
     return variant, shares[variant]
-
-
-def _summarise_metric(name: str, p_values: Floats, alpha: float) -> AAMetric:
-    summary = summarise_aa_tests(p_values, alpha)
-    return AAMetric(
-        name, summary.replays, summary.rate, summary.low, summary.high, summary.ks_p_value
-    )

@@ -10,7 +10,6 @@ test holds although slots depend on each other, because the coins of a schedule 
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -229,7 +228,7 @@ def compare_clusters(
         # With so few assignments no result could be significant.
         if test.least > rule.alpha:
             needed = randomisation.min_units_for_alpha(rule.alpha, coin)
-            return replace(bare, reason="too_few_units", units_needed=needed)
+            return bare._replace(reason="too_few_units", units_needed=needed)
         arms_now = (Moments.of(y[arm], x[arm]) for arm in (~treated, treated))
         control, treatment = map(means.estimate_ratio, arms_now)
         # Its standard error and degrees of freedom are those of t by clusters.
@@ -239,8 +238,7 @@ def compare_clusters(
     (low, high), p_value = test.interval(rule.alpha), test.p_value()
     lift = comparison.none_if_refused(lambda: test.lift(rule.alpha))
     draws = comparison.Draws(len(assignments.treated), randomisation.SEED)
-    return replace(
-        bare,
+    return bare._replace(
         effect=by_t._replace(difference=difference, low=low, high=high, p_value=p_value),
         lift=lift,
         reason=comparison.lift_reason(lift),

@@ -193,10 +193,10 @@ def _estimate_information_by_day(
     if source is None:
         return None
     days = aggregates.cells(source.name, DAY)
+    by_day = [pool_moments(analysis.moments(source, DAY, day)) for day in days]
 
     def information_until(count: int) -> float:
-        by_day = [pool_moments(analysis.moments(source, DAY, day)) for day in days[:count]]
-        by_arm = [[of_day[name] for of_day in by_day if name in of_day] for name in arms]
+        by_arm = [[of_day[name] for of_day in by_day[:count] if name in of_day] for name in arms]
         return _estimate_information(metric if adds_up else None, by_arm)
 
     return InformationByDay(days, information_until)

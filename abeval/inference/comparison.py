@@ -1,7 +1,6 @@
 """Result of comparing one metric in one variant with control, at this look."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, NamedTuple, TypeVar, cast, get_args
 
@@ -9,7 +8,7 @@ from abeval.aggregates.aggregates import Aggregates
 from abeval.experiment.sections import Adjust, Relative, Resample
 from abeval.inference import special_tests
 from abeval.inference.looks import LookBoundary, Looks, adjust_to_look
-from abeval.results.effects import Numbers, Values
+from abeval.results.effects import Numbers
 from abeval.stats import effects, multiplicity, skewed
 from abeval.stats.randomisation import RandomisationTest
 from abeval.stats.records import Adjusted, Effect, Estimate, Interval, Lift, Refusal
@@ -53,8 +52,7 @@ _RELATIVE = {"fieller": effects.fieller, "delta": effects.delta, "log_delta": ef
 _RELATIVE_ADJUSTED = {"fieller": effects.fieller_adjusted, "delta": effects.delta_adjusted}
 
 
-@dataclass(frozen=True)
-class Rule:
+class Rule(NamedTuple):
     """How to judge effects: level, lift method, adjustment and looks.
 
     Without `resample`, functions use the jackknife, and means and ratios their moments.
@@ -93,8 +91,7 @@ class Draws(NamedTuple):
     seed: int
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A metric in one variant against control; None if refused or not used.
 
     Attributes:
@@ -168,27 +165,27 @@ class Comparison:
         )
 
     @property
-    def values(self) -> Values:
-        """Return the values of an effect row; an unbounded lift has no ends."""
+    def values(self) -> dict[str, float | None]:
+        """Return the values of an effect row by name; an unbounded lift has no ends."""
         effect, lift = self.effect, self.lift
         # JSON has no infinity: an unbounded lift has no ends.
         ends = lift if lift is not None and lift.bounded else None
-        return Values(
-            control=self.control,
-            treatment=self.treatment,
-            difference=effect and effect.difference,
-            difference_low=effect and effect.low,
-            difference_high=effect and effect.high,
-            lift=lift and lift.value,
-            lift_low=ends and ends.low,
-            lift_high=ends and ends.high,
-            p_value=effect and effect.p_value,
-        )
+        return {
+            "control": self.control,
+            "treatment": self.treatment,
+            "difference": effect and effect.difference,
+            "difference_low": effect and effect.low,
+            "difference_high": effect and effect.high,
+            "lift": lift and lift.value,
+            "lift_low": ends and ends.low,
+            "lift_high": ends and ends.high,
+            "p_value": effect and effect.p_value,
+        }
 
     @property
     def numbers(self) -> Numbers:
         """Return the values of an effect row with the numbers of units."""
-        return Numbers(**vars(self.values), units_control=self.units_control, units=self.units)
+        return Numbers(**self.values, units_control=self.units_control, units=self.units)
 
 
 Key = tuple[str, str]
@@ -257,8 +254,8 @@ def combine_one_sided(low: Comparison, high: Comparison) -> Comparison:
         bounded = low.lift.bounded and high.lift.bounded
         lift = low.lift._replace(high=high.lift.high, bounded=bounded)
     # The side towards no difference reads the look.
-    return replace(
-        low if low.effect.difference > 0 else high,
+    facing = low if low.effect.difference > 0 else high
+    return facing._replace(
         effect=effects.merge_sides(low.effect, high.effect),
         lift=lift,
         reason=lift_reason(lift),
@@ -280,8 +277,7 @@ def add_permutation_test(bare: Comparison, values: Skewed, method: str, rule: Ru
     effect, level, boundary = adjust_to_look(normal, rule.looks, rule.alpha, spread[:2])
     low, high = skewed.compute_difference_interval(values, level)
     lift = none_if_refused(lambda: skewed.lift(values, level))
-    return replace(
-        bare,
+    return bare._replace(
         effect=effect._replace(difference=fixed.difference, low=low, high=high),
         lift=lift,
         reason=lift_reason(lift),
@@ -305,8 +301,7 @@ def _add_effect_at_look(
     """Add an effect and its lift, corrected for the looks so far."""
     effect, level, boundary = adjust_to_look(fixed, rule.looks, rule.alpha, spread[:2])
     bounds = none_if_refused(lambda: lift(level))
-    return replace(
-        bare,
+    return bare._replace(
         effect=effect,
         lift=bounds,
         reason=lift_reason(bounds),

@@ -163,7 +163,7 @@ def list_ramps(split_periods: SplitPeriods) -> tuple[Ramp, ...]:
 
 
 def write_analysis_notes(
-    analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row]
+    analysis: Analysis, comparisons: Comparisons, rows: Sequence[Row], schedule: Schedule
 ) -> tuple[str, ...]:
     """Write the notes on how to read the numbers."""
     experiment, aggregates = analysis.experiment, analysis.aggregates
@@ -172,7 +172,7 @@ def write_analysis_notes(
         *_note_winners_curse(analysis, comparisons, rows),
         *_note_few_units(comparisons),
         *_note_plan(experiment, analysis.metrics),
-        *_note_rows(experiment, aggregates),
+        *_note_rows(experiment, aggregates, schedule),
         *_note_look(experiment, aggregates),
         *_note_small_arms(analysis),
         *_note_split_changes(experiment, aggregates),
@@ -288,14 +288,11 @@ def _note_validity(experiment: Experiment) -> str:
     )
 
 
-def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
+def _note_rows(experiment: Experiment, aggregates: Aggregates, schedule: Schedule) -> Iterator[str]:
     """Note what the logs lack, and rows that are not compared."""
-    now, early = (
-        build_look_schedule(experiment, aggregates),
-        describe_early_end(experiment, aggregates),
-    )
+    early = describe_early_end(schedule)
     # At a planned look the days to come are no loss.
-    if early and not (now.look and now.on_plan):
+    if early and not (schedule.look and schedule.on_plan):
         yield f"{early.capitalize()}: the experiment still runs, or the log has lost its last days."
     outcome = "is refused" if experiment.metrics else "is not shown"
     for metric, columns in aggregates.refused.items():
@@ -325,12 +322,11 @@ def _note_rows(experiment: Experiment, aggregates: Aggregates) -> Iterator[str]:
             )
 
 
-def describe_early_end(experiment: Experiment, aggregates: Aggregates) -> str:
+def describe_early_end(schedule: Schedule) -> str:
     """Say on which day the log ends; empty if it covers the period."""
-    progress = build_look_schedule(experiment, aggregates)
-    if progress.day is None or progress.days is None or progress.day >= progress.days:
+    if schedule.day is None or schedule.days is None or schedule.day >= schedule.days:
         return ""
-    return f"the log ends on {progress.last}, day {progress.day} of {progress.days}"
+    return f"the log ends on {schedule.last}, day {schedule.day} of {schedule.days}"
 
 
 def build_look_schedule(experiment: Experiment, aggregates: Aggregates) -> Schedule:

@@ -43,10 +43,8 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     # Check whether log, split and tests can be trusted, and what that takes from the rows.
     aa = replay_scorecard(analysis, comparisons)
     trust = run_trust_checks(analysis, aa)
-    moved, denominators = (
-        find_moved_segments(experiment, trust),
-        find_moved_denominators(analysis, trust),
-    )
+    moved = find_moved_segments(experiment, trust)
+    denominators = find_moved_denominators(analysis, trust)
     ranged = {metric.name for metric in metrics if metric.within is not None}
     totals = {key: moves.total for key, moves in denominators.items() if key[0] not in ranged}
     doubts = find_untrusted_metrics(analysis, trust, aa)
@@ -54,7 +52,8 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
     # Correct p-values over goals and over guardrails, give each row its status, and decide.
     rows = scorecard.build_scorecard(analysis, comparisons, doubts, totals)
     infos = tuple(context.build_metric_info(metric) for metric in metrics)
-    early = context.describe_early_end(experiment, aggregates)
+    schedule = context.build_look_schedule(experiment, aggregates)
+    early = context.describe_early_end(schedule)
     verdicts = decide(
         trust,
         rows,
@@ -63,6 +62,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         early=early if experiment.inference.looks == "fixed" else "",
         questions=experiment.questions,
     )
+    notes = context.write_analysis_notes(analysis, comparisons, rows, schedule)
 
     return Result(
         schema_version=SCHEMA_VERSION,
@@ -79,9 +79,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
         ),
         left_out=context.count_left_out(metrics, aggregates),
         accounting=context.account_for_rows(aggregates),
-        notes=tuple(
-            mask_secrets(note) for note in context.write_analysis_notes(analysis, comparisons, rows)
-        ),
+        notes=tuple(map(mask_secrets, notes)),
         adjustments=tuple(scorecard.list_adjustments(analysis, comparisons)),
         segment_tests=segments.test_segment_effects(analysis),
         segment_contrasts=tuple(segments.contrast_segments(analysis, moved)),
@@ -106,7 +104,7 @@ def judge(experiment: Experiment, metrics: Sequence[Metric], aggregates: Aggrega
                 metrics, experiment.switchback, aggregates, experiment.alpha
             )
         ),
-        schedule=context.build_look_schedule(experiment, aggregates),
+        schedule=schedule,
         worth=tuple(compute_worth(analysis, rows)),
     )
 

@@ -4,15 +4,13 @@ If the traffic split changed, moments are kept by split period, and every period
 in both variants: its share of all units (post-stratification).
 """
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from abeval.aggregates.aggregates import Aggregates
 from abeval.aggregates.sums import MomentsByPeriod, pool_moments
 from abeval.errors import ExperimentError
 from abeval.experiment.added import find_test
-from abeval.experiment.sections import Adjust
 from abeval.inference import comparison, special_tests
 from abeval.inference.comparison import (
     Arms,
@@ -121,9 +119,9 @@ def compare_moments(
     try:
         return _add_effect(bare, _Sample(metric, arms, rule, strata or Strata([arms]), skewness))
     except special_tests.TooSkewed as refusal:
-        return replace(bare, reason="too_skewed", units_needed=refusal.units_needed)
+        return bare._replace(reason="too_skewed", units_needed=refusal.units_needed)
     except Refusal as refusal:
-        return replace(bare, reason=translate_refusal(refusal))
+        return bare._replace(reason=translate_refusal(refusal))
 
 
 def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
@@ -135,7 +133,7 @@ def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
     if metric.test is not None:
         return _add_tested_effect(bare, metric, metric.test, arms, rule)
     control, treatment = (_estimate(metric, arm) for arm in arms)
-    bare, method = replace(bare, treatment_estimate=treatment), _choose_method(metric, *arms)
+    bare, method = bare._replace(treatment_estimate=treatment), _choose_method(metric, *arms)
     if not metric.is_mean_or_ratio:
         return comparison.add_difference(bare, control, treatment, method, rule)
     # Exact tests have no correction for looks.
@@ -143,28 +141,28 @@ def _add_effect(bare: Comparison, sample: _Sample) -> Comparison:
     if counts is not None:
         effect = special_tests.compare_counts(counts, rule.alpha, metric.unit == "share")
         lift = comparison.none_if_refused(lambda: proportions.exact_lift(*counts, rule.alpha))
-        return replace(
-            bare,
+        return bare._replace(
             effect=effect,
             lift=lift,
             reason=lift_reason(lift),
             treatment_estimate=None,
             rare=counts,
         )
-    adjusted = _adjust_effect(sample)
+    is_planned = rule.adjust in ("cuped", "regression") and not strata.adjusts
+    past = _pick_covariates(metric, *arms) if is_planned else None
+    adjusted = _adjust_effect(sample, past)
     if control.variance + treatment.variance > 0:
-        permuted = _select_skewed(sample, (control, treatment), adjusted)
+        permuted = _select_skewed(sample, (control, treatment), past)
         if permuted is not None:
             prefix = "post_stratified_" if strata.adjusts else "cuped_"
             name = METHOD if adjusted is None else prefix + METHOD
-            return replace(
-                comparison.add_permutation_test(bare, permuted, name, rule), adjusted=adjusted
-            )
+            judged = comparison.add_permutation_test(bare, permuted, name, rule)
+            return judged._replace(adjusted=adjusted)
         if adjusted is not None:
             if rule.adjust == "cuped":
                 cuped_effect = adjusted.effect._replace(method=f"cuped_{method}")
                 adjusted = adjusted._replace(effect=cuped_effect)
-            return replace(comparison.add_adjusted(bare, adjusted, rule), adjusted=adjusted)
+            return comparison.add_adjusted(bare, adjusted, rule)._replace(adjusted=adjusted)
     return comparison.add_difference(bare, control, treatment, method, rule)
 
 
@@ -188,26 +186,37 @@ def _add_tested_effect(
         raise ExperimentError(
             what, "it returns an Estimate of control and one of the treatment"
         ) from error
-    named = replace(
-        bare, control=control.value, treatment=treatment.value, treatment_estimate=treatment
+    named = bare._replace(
+        control=control.value, treatment=treatment.value, treatment_estimate=treatment
     )
     return comparison.add_difference(named, control, treatment, test, rule)
 
 
-def _adjust_effect(sample: _Sample) -> Adjusted | None:
+_Past = tuple[Moments, Moments] | None
+"""Moments of the value and its covariates in both variants, if any covariate varies."""
+
+
+_ADJUST: Mapping[tuple[str, str], Callable[..., Adjusted]] = {
+    ("mean", "stratify"): adjustment.stratified_mean,
+    ("ratio", "stratify"): adjustment.stratified_ratio,
+    ("mean", "cuped"): adjustment.cuped_mean,
+    ("ratio", "cuped"): adjustment.cuped_ratio,
+    ("mean", "regression"): adjustment.lin_mean,
+    ("ratio", "regression"): adjustment.lin_ratio,
+}
+
+
+def _adjust_effect(sample: _Sample, past: _Past) -> Adjusted | None:
     """Adjust the effect by strata or by pre-period values, as planned."""
-    metric, arms, rule, strata, _ = sample
+    metric, _, rule, strata, _ = sample
     if strata.adjusts:
-        is_mean = metric.kind == "mean"
-        combine = adjustment.stratified_mean if is_mean else adjustment.stratified_ratio
-        control, treatment = ([pair[arm] for pair in strata.pairs] for arm in (0, 1))
-        return combine(control, treatment, rule.alpha)
-    past = _pick_covariates(metric, *arms) if rule.adjust in ("cuped", "regression") else None
-    return past and _adjust_by_covariates(metric, past, rule.adjust, rule.alpha)
+        arms = zip(*strata.pairs, strict=True)
+        return _ADJUST[metric.kind, "stratify"](*map(list, arms), rule.alpha)
+    return past and _ADJUST[metric.kind, rule.adjust](*past, rule.alpha)
 
 
 def _select_skewed(
-    sample: _Sample, values: tuple[Estimate, Estimate], adjusted: Adjusted | None
+    sample: _Sample, values: tuple[Estimate, Estimate], past: _Past
 ) -> Skewed | None:
     """Select the input of the permutation test; None if values are not skewed."""
     metric, arms, rule, strata, skewness = sample
@@ -215,27 +224,14 @@ def _select_skewed(
     if skewness is not None:
         are_shares = not is_ratio and special_tests.has_shares(*arms)
         return special_tests.find_skewed_by_skewness(values, *skewness, are_shares, is_ratio)
-    past = None if adjusted is None or strata.adjusts else _pick_covariates(metric, *arms)
     if past is None:
         return special_tests.find_skewed_by_moments(strata.pairs, is_ratio, strata.shares)
     # Variants that do not differ have one slope: CUPED's, also where each has its own.
-    theta = _adjust_by_covariates(metric, past, "cuped", rule.alpha).theta
+    theta = _ADJUST[metric.kind, "cuped"](*past, rule.alpha).theta
     return special_tests.find_skewed_by_moments([past], is_ratio, theta=theta)
 
 
-def _adjust_by_covariates(
-    metric: Metric, past: tuple[Moments, Moments], adjust: Adjust, alpha: float
-) -> Adjusted:
-    """Adjust by covariates: CUPED with one slope, or Lin's regression with two."""
-    is_mean = metric.kind == "mean"
-    if adjust == "regression":
-        return (adjustment.lin_mean if is_mean else adjustment.lin_ratio)(*past, alpha)
-    return (adjustment.cuped_mean if is_mean else adjustment.cuped_ratio)(*past, alpha)
-
-
-def _pick_covariates(
-    metric: Metric, control: Moments, treatment: Moments
-) -> tuple[Moments, Moments] | None:
+def _pick_covariates(metric: Metric, control: Moments, treatment: Moments) -> _Past:
     """Pick the value and its covariates; None if no covariate varies."""
     arms, is_new = (control, treatment), control.mean.size - 1
     # A constant explains nothing, such as the units of a mean, or the past of a table of units.

@@ -1,7 +1,6 @@
 """Compare quantiles, catalogue metrics and functions of metrics."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -49,7 +48,7 @@ def compare_quantiles(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
         )
         return comparison.combine_one_sided(low, high)
     except Refusal as refusal:
-        return replace(bare, reason=translate_refusal(refusal))
+        return bare._replace(reason=translate_refusal(refusal))
 
 
 def _scale_quantile(quantile: Quantile, units: int, scale: float) -> quantiles.SidedEstimate:
@@ -81,7 +80,7 @@ def compare_catalogue(
     coverage = comparisons.get("coverage")
     shows_all = all(len(np.unique(arm.item)) == arm.catalogue_size for arm in incidences)
     if shows_all and coverage is not None and coverage.reason == "zero_variance":
-        full_coverage = replace(coverage, control=1.0, treatment=1.0, reason="all_items_shown")
+        full_coverage = coverage._replace(control=1.0, treatment=1.0, reason="all_items_shown")
         comparisons["coverage"] = full_coverage
     return comparisons
 
@@ -131,13 +130,10 @@ def compare_resampled(metric: Metric, aggregates: Aggregates, arms: Arms, rule: 
         adjusted = resample(control[occupied], treatment[occupied], statistic, rule.alpha)
         # A jackknife leaves out each group of units once: nothing of it is random.
         draws = Draws(resampling.DRAWS, resampling.SEED) if rule.resample in _METHODS else None
-        return replace(
-            comparison.add_adjusted(bare, adjusted, rule),
-            treatment_estimate=adjusted.treatment,
-            draws=draws,
-        )
+        bare = bare._replace(treatment_estimate=adjusted.treatment, draws=draws)
+        return comparison.add_adjusted(bare, adjusted, rule)
     except Refusal as refusal:
-        return replace(bare, reason=translate_refusal(refusal))
+        return bare._replace(reason=translate_refusal(refusal))
 
 
 def _weigh_periods(aggregates: Aggregates, arms: Arms) -> tuple[list[int], list[float]]:

@@ -184,7 +184,7 @@ def list_adjustments(analysis: Analysis, comparisons: Comparisons) -> Iterator[A
         rule = build_rule(analysis, metric, arms)
         # The row as it would be without capping, covariates and strata.
         moments = analysis.moments(metric)
-        plain = compare_within(metric, moments, arms, replace(rule, adjust="none")).numbers
+        plain = compare_within(metric, moments, arms, rule._replace(adjust="none")).numbers
         scale, below = list_scales(metric)
         kinds = ("cap", caps), (rule.adjust, adjusted)
         yield Adjustment(

@@ -367,7 +367,7 @@ def _compare_in(
         ]
     rule = Rule(analysis.experiment.alpha, analysis.experiment.inference.relative)
     comparison_result = means.compare_within(metric, moments, arms, rule)
-    return replace(comparison_result, units_control=units[0], units=units[1])
+    return comparison_result._replace(units_control=units[0], units=units[1])
 
 
 def _fill_units(moments: Moments, units: int) -> Moments:

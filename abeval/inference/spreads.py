@@ -40,7 +40,7 @@ def compare_value_quantiles(analysis: Analysis) -> Iterator[QuantileEffect]:
         arms = Arms(experiment.control, variant)
         comparison = compare(analysis, set_level(spread, level), arms)
         yield QuantileEffect(
-            **vars(comparison.values),
+            **comparison.values,
             value=spread_title(spread),
             variant=variant,
             level=level,

@@ -127,7 +127,7 @@ def estimate(columns: MetricValues, mask: Bools, alpha: float) -> Value:
 def _correct_columns(moments: Moments, *columns: MetricValues) -> Moments:
     """Correct the spread for units that hold much of a denominator; a total has none."""
     size = moments.mean.size // len(columns)
-    blocks = [range(at * size, (at + 1) * size) for at in range(len(columns))]
+    blocks = tuple(range(at * size, (at + 1) * size) for at in range(len(columns)))
     if columns[0].form == "total":
         return moments
     return means.correct_leverage(moments, blocks=blocks)

@@ -30,11 +30,7 @@ def cuped_mean(
         >>> round(a.effect.difference, 4), round(a.variance_removed, 4)
         (1.0316, 0.8737)
     """
-    pooled, *arms = (
-        _combine_variables(moments, np.eye(moments.mean.size), moments.mean)
-        for moments in (control + treatment, control, treatment)
-    )
-    return _adjust_by_cuped(pooled, arms, alpha, theta)
+    return _adjust_by_cuped(control + treatment, (control, treatment), alpha, theta)
 
 
 def cuped_ratio(
@@ -53,32 +49,8 @@ def cuped_ratio(
         0.0483
     """
     every = control + treatment, *map(means.correct_leverage, (control, treatment))
-    pooled, *arms = (_combine_variables(moments, *_linearise_ratio(moments)) for moments in every)
+    pooled, *arms = map(means.linearise_ratio, every)
     return _adjust_by_cuped(pooled, arms, alpha, theta)
-
-
-class _Linear(NamedTuple):
-    """A linear metric and its covariates: their means, and covariance between units."""
-
-    mean: Floats
-    covariance: Floats
-    n: int
-    df: float
-
-
-def _combine_variables(moments: Moments, rows: Floats, mean: Floats) -> _Linear:
-    """Return linear functions of the variables, one by row, and their means."""
-    covariance = rows @ moments.covariance @ rows.T
-    # What rounding leaves of an exactly constant combination must not be divided by.
-    varies = [compute_quadratic_form(row, moments.covariance) > 0 for row in rows]
-    return _Linear(mean, covariance * np.outer(varies, varies), moments.n, moments.df)
-
-
-def _linearise_ratio(moments: Moments) -> tuple[Floats, Floats]:
-    """Return the linearised ratio and covariates as rows of weights, and their means."""
-    mean = moments.mean
-    rows = np.vstack([means.differentiate_ratio(mean), np.eye(mean.size)[2:]])
-    return rows, np.array([float(mean[0] / mean[1]), *mean[2:]])
 
 
 def _solve_theta(covariance: Floats) -> tuple[float, ...]:
@@ -91,7 +63,7 @@ def _solve_theta(covariance: Floats) -> tuple[float, ...]:
 
 
 def _adjust_by_cuped(
-    pooled: _Linear, arms: Sequence[_Linear], alpha: float, theta: Sequence[float] | None
+    pooled: Moments, arms: Sequence[Moments], alpha: float, theta: Sequence[float] | None
 ) -> Adjusted:
     coefficients = _solve_theta(pooled.covariance) if theta is None else tuple(map(float, theta))
     weights = np.array([1.0, *(-t for t in coefficients)])
@@ -103,7 +75,7 @@ def _adjust_by_cuped(
     return Adjusted(effect, coefficients, removed, control, treatment, covariance)
 
 
-def _estimate(arm: _Linear, weights: Floats, pooled: _Linear) -> Estimate:
+def _estimate(arm: Moments, weights: Floats, pooled: Moments) -> Estimate:
     """Move the first weights.size − 1 covariates of a variant to their pooled values."""
     k = weights.size
     shift = float(weights[1:] @ (arm.mean - pooled.mean)[1:k])
@@ -139,9 +111,7 @@ def lin_mean(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjus
     return _adjust_by_lin((control, treatment), (control, treatment), alpha)
 
 
-def _adjust_by_lin(
-    arms: tuple[Moments, Moments], spreads: tuple[Moments, Moments], alpha: float
-) -> Adjusted:
+def _adjust_by_lin(arms: Sequence[Moments], spreads: Sequence[Moments], alpha: float) -> Adjusted:
     """Compare means of variable 0; `spreads` has the unexplained co-moments."""
     together = arms[0] + arms[1]
     inverses = [
@@ -179,13 +149,10 @@ def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adju
         >>> round(lin_ratio(control, treatment).effect.difference, 4)
         0.0544
     """
-
-    def linear(arm: Moments) -> Moments:
-        rows, mean = _linearise_ratio(arm)
-        return Moments(arm.n, mean, rows @ arm.comoment @ rows.T, arm.effective)
-
-    low, high = map(means.correct_leverage, (control, treatment))
-    return _adjust_by_lin((linear(control), linear(treatment)), (linear(low), linear(high)), alpha)
+    arms = control, treatment
+    linear = [means.linearise_ratio(arm) for arm in arms]
+    spreads = [means.linearise_ratio(means.correct_leverage(arm)) for arm in arms]
+    return _adjust_by_lin(linear, spreads, alpha)
 
 
 def _fit_at_centre(arm: Moments, inverse: Floats, slopes: Floats, centre: Floats) -> Estimate:
@@ -221,7 +188,7 @@ def stratified_mean(
         >>> stratified_mean(control, treatment).effect.difference
         1.5
     """
-    return _stratify(control, treatment, (0,), _take_first_mean, means.estimate_mean, alpha)
+    return _stratify(control, treatment, means.estimate_mean, alpha)
 
 
 def stratified_ratio(
@@ -238,22 +205,16 @@ def stratified_ratio(
         >>> round(stratified_ratio(control, treatment).effect.difference, 4)
         0.1707
     """
-    return _stratify(control, treatment, (0, 1), means.ratio(0, 1), means.estimate_ratio, alpha)
-
-
-def _take_first_mean(mean: Floats) -> tuple[float, Floats]:
-    return float(mean[0]), np.ones_like(mean)
+    return _stratify(control, treatment, means.estimate_ratio, alpha)
 
 
 def _stratify(
     control: Sequence[Moments],
     treatment: Sequence[Moments],
-    variables: Sequence[int],
-    function: means.Smooth,
-    raw: Callable[[Moments], Estimate],
+    estimate: Callable[[Moments], Estimate],
     alpha: float,
 ) -> Adjusted:
-    """Compare a function of means over strata; `raw` estimates it without strata."""
+    """Compare means or ratios over strata; `estimate` estimates them without strata."""
     sizes = _count_stratum_units(control, treatment)
     units = int(sizes.sum())
     shares = sizes / units
@@ -262,10 +223,8 @@ def _stratify(
         """Return the covariance of Σ ν_k a_k and Σ ν_k b_k over sampled shares."""
         return float(shares @ ((a - shares @ a) * (b - shares @ b))) / units
 
-    low, high = (
-        _combine_strata([stratum.pick(*variables) for stratum in variant], function, shares)
-        for variant in (control, treatment)
-    )
+    is_ratio = estimate is means.estimate_ratio
+    low, high = (_combine_strata(variant, shares, is_ratio) for variant in (control, treatment))
     gap = high.line - low.line
     terms = [*low.terms, *high.terms, share_covariance(gap, gap)]
     if not any(terms):
@@ -281,7 +240,7 @@ def _stratify(
         for arm, pooled in zip((low, high), wholes, strict=True)
     )
     covariance = share_covariance(gap, low.line) - math.fsum(low.terms)
-    removed = _measure_variance_reduction(effect, raw(wholes[0]), raw(wholes[1]))
+    removed = _measure_variance_reduction(effect, *map(estimate, wholes))
     return Adjusted(effect, (), removed, below, above, covariance)
 
 
@@ -304,14 +263,14 @@ class _Strata(NamedTuple):
     line: Floats
 
 
-def _combine_strata(strata: Sequence[Moments], function: means.Smooth, shares: Floats) -> _Strata:
-    by_stratum = np.array([stratum.mean for stratum in strata])
-    centre = shares @ by_stratum
-    value, slope = function(centre)
-    pairs = list(zip(shares.tolist(), strata, strict=True))
-    if centre.size > 1:
-        pairs = [(w, means.correct_leverage(stratum, float(centre[1]) / w)) for w, stratum in pairs]
-    terms = [
-        w**2 * compute_quadratic_form(slope, stratum.covariance) / stratum.n for w, stratum in pairs
+def _combine_strata(strata: Sequence[Moments], shares: Floats, is_ratio: bool) -> _Strata:
+    terms = (0, 1) if is_ratio else (0,)
+    picked = [stratum.pick(*terms) for stratum in strata]
+    centre, slope, corrected = means.centre_strata(picked, shares.tolist(), is_ratio)
+    value = float(centre[0] / centre[1]) if is_ratio else float(centre[0])
+    variances = [
+        share**2 * compute_quadratic_form(slope, stratum.covariance) / stratum.n
+        for share, stratum in zip(shares.tolist(), corrected, strict=True)
     ]
-    return _Strata(value, terms, [stratum.df for _, stratum in pairs], by_stratum @ slope)
+    line = np.array([stratum.mean @ slope for stratum in picked])
+    return _Strata(value, variances, [stratum.df for stratum in corrected], line)

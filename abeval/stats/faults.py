@@ -308,12 +308,13 @@ def _take_earlier_median(ratio: Floats) -> Floats:
     If too few of these are known, the first day's median; NaN if that has too few as well.
     """
     padded = np.concatenate([np.full(_AROUND, np.nan), ratio[:-1]])
-    windows = np.lib.stride_tricks.sliding_window_view(padded, _AROUND)
-    covered = np.flatnonzero(np.count_nonzero(~np.isnan(windows), axis=1) >= _LEAST)
+    # Sorted, with what is not known last.
+    windows = np.sort(np.lib.stride_tricks.sliding_window_view(padded, _AROUND), axis=1)
+    known, hours = np.count_nonzero(~np.isnan(windows), axis=1), np.arange(ratio.size)
+    medians = (windows[hours, (known - 1) // 2] + windows[hours, known // 2]) / 2
     day = ratio[:_DAY][~np.isnan(ratio[:_DAY])]
-    medians = np.full(ratio.size, np.median(day) if day.size >= _LEAST else np.nan)
-    medians[covered] = np.nanmedian(windows[covered], axis=1)
-    return medians
+    of_day = np.median(day) if day.size >= _LEAST else np.nan
+    return np.where(known >= _LEAST, medians, of_day)
 
 
 # Largest clock difference in half hours, and the rows needed to show one.

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -40,23 +41,12 @@ def estimate_ratio(moments: Moments) -> Estimate:
         >>> e.value, round(e.variance, 6), e.units, round(e.df, 2)
         (0.2, 0.0059, 4, 2.92)
     """
-    corrected = correct_leverage(moments.pick(0, 1))
-    (yy, yx), (_, xx) = corrected.covariance.tolist()
-    y, x = corrected.mean.tolist()
-    if x == 0:
-        raise Refusal("zero_denominator", "the denominator of the ratio sums to zero")
-    # Weights of y and x in the linearised ratio, 1 / x̄ and −R / x̄.
-    w, v = 1 / x, -y / x / x
-    if not (math.isfinite(w) and math.isfinite(v)):
-        raise Refusal("zero_denominator", "the denominator of the ratio is almost zero")
-    of_y, of_both, of_x = w * yy * w, w * yx * v, v * xx * v
-    size = of_y + 2 * abs(of_both) + of_x
-    variance = _drop_rounding(of_y + of_both + of_both + of_x, size)
-    return Estimate(y / x, variance / corrected.n, corrected.n, corrected.df)
+    return estimate_smooth(correct_leverage(moments.pick(0, 1)), ratio(0, 1))
 
 
+@lru_cache(maxsize=4)
 def correct_leverage(
-    moments: Moments, divisor: float | None = None, blocks: Sequence[Sequence[int]] = ((0, 1),)
+    moments: Moments, divisor: float | None = None, blocks: tuple[Sequence[int], ...] = ((0, 1),)
 ) -> Moments:
     """Correct the variance of ratios for heavy units, as HC3 does.
 
@@ -85,19 +75,59 @@ def correct_leverage(
         return moments
     # Kish's effective number of units, (Σx)² / Σx².
     effective = min(moments.df, max(n / (1 + square / n / mean / mean) - 1, 1.0)) + 1
-    heavy = moments.heavy
-    if not len(heavy):
-        return moments.count_as(effective)
-    left = heavy.copy()
-    for block in blocks:
-        apart, block_mean = heavy[:, block[1]], float(moments.mean[block[1]])
-        held = are_heavy(apart + block_mean, n, n * block_mean)
-        rest = np.where(held, 1 - apart / ((n - 1) * (divisor or block_mean)), 1.0)
-        if np.any(rest < _ROUNDING):
-            raise Refusal("too_few_units", "one unit holds the whole denominator")
-        left[:, block] /= rest[:, None]
-    comoment = moments.comoment + left.T @ left - heavy.T @ heavy
-    return Moments(n, moments.mean, comoment, effective, moments.third)
+    heavy, comoment = moments.heavy, moments.comoment
+    if len(heavy):
+        left = heavy.copy()
+        for block in blocks:
+            apart, block_mean = heavy[:, block[1]], float(moments.mean[block[1]])
+            held = are_heavy(apart + block_mean, n, n * block_mean)
+            rest = np.where(held, 1 - apart / ((n - 1) * (divisor or block_mean)), 1.0)
+            if rest.min() < _ROUNDING:
+                raise Refusal("too_few_units", "one unit holds the whole denominator")
+            for variable in block:
+                left[:, variable] /= rest
+        comoment = comoment + left.T @ left - heavy.T @ heavy
+    return moments.copy(comoment=comoment, effective=effective, heavy=heavy[:0])
+
+
+def linearise_ratio(moments: Moments) -> Moments:
+    """Make the ratio of variables 0 and 1 one variable, R + (y − R x) / x̄, of each unit.
+
+    Its mean is R, and its variance that of the delta method (Deng, Knoblich and Lu 2018). Other
+    variables stay. Refusals: `zero_denominator`.
+
+    Example:
+        >>> linearise_ratio(Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])).mean.tolist()
+        [0.2, 1.0]
+    """
+    mean = moments.mean
+    rows = np.vstack([differentiate_ratio(mean), np.eye(mean.size)[2:]])
+    # What rounding leaves of an exactly constant combination must not be divided by.
+    varies = [compute_quadratic_form(row, moments.comoment) > 0 for row in rows]
+    return moments.copy(
+        mean=np.array([float(mean[0] / mean[1]), *mean[2:]]),
+        comoment=rows @ moments.comoment @ rows.T * np.outer(varies, varies),
+        third=None,
+        heavy=np.zeros((0, len(rows))),
+    )
+
+
+def centre_strata(
+    strata: Sequence[Moments], shares: Sequence[float], is_ratio: bool
+) -> tuple[Floats, Floats, list[Moments]]:
+    """Return the mean of all strata, and there the gradient of the metric, shape (k,).
+
+    The metric is variable 0, or its ratio to variable 1. Third, the strata themselves, of a ratio
+    corrected for heavy units. Refusals: `zero_denominator`, `too_few_units`.
+    """
+    centre = np.asarray(shares) @ np.array([stratum.mean for stratum in strata])
+    if not is_ratio:
+        return centre, np.eye(1, centre.size)[0], [*strata]
+    if len(strata) == 1:
+        return centre, differentiate_ratio(centre), [correct_leverage(strata[0])]
+    pairs = zip(shares, strata, strict=True)
+    corrected = [correct_leverage(stratum, float(centre[1]) / share) for share, stratum in pairs]
+    return centre, differentiate_ratio(centre), corrected
 
 
 def estimate_smooth(moments: Moments, function: Smooth) -> Estimate:
@@ -194,23 +224,20 @@ def differentiate_ratio(mean: Floats, numerator: int = 0, denominator: int = 1) 
 
     Refusals: `zero_denominator`.
     """
-    divisor = float(mean[denominator])
+    above, divisor = float(mean[numerator]), float(mean[denominator])
     if divisor == 0:
         raise Refusal("zero_denominator", "the denominator of the ratio sums to zero")
-    weights = np.zeros(mean.size)
-    weights[numerator] = 1 / divisor
-    weights[denominator] -= float(mean[numerator]) / divisor / divisor
-    if not np.isfinite(weights).all():
+    of_above, of_divisor = 1 / divisor, above / divisor / divisor
+    if not (math.isfinite(of_above) and math.isfinite(of_divisor)):
         raise Refusal("zero_denominator", "the denominator of the ratio is almost zero")
+    weights = np.zeros(mean.size)
+    weights[numerator] = of_above
+    weights[denominator] -= of_divisor
     return weights
 
 
 def compute_quadratic_form(weights: Floats, covariance: Floats) -> float:
     """Return w'Σw; zero if only rounding error is left."""
     terms = weights[:, None] * covariance * weights
-    return _drop_rounding(float(terms.sum()), float(np.abs(terms).sum()))
-
-
-def _drop_rounding(total: float, size: float) -> float:
-    """Return a variance, or zero if its terms of this size leave only rounding error."""
-    return total if total > _ROUNDING * size else 0.0
+    total = float(terms.sum())
+    return total if total > _ROUNDING * float(np.abs(terms).sum()) else 0.0

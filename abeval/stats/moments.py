@@ -6,13 +6,14 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import combinations_with_replacement, permutations
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from abeval.stats.effects import satterthwaite
-from abeval.stats.records import Bools, Floats, Refusal, check_finite
+from abeval.stats.records import Bools, Floats, Integers, Refusal, check_finite
 
 HEAVY = 0.01
 """A unit that holds more than this share of a denominator is heavy."""
@@ -51,12 +52,12 @@ class Moments:
 
     def __post_init__(self) -> None:
         """Copy the arrays, check them and make them read-only."""
-        k, heavy = np.size(self.mean), self.heavy if len(self.heavy) else np.zeros((0, 0))
+        k, heavy = np.size(self.mean), self.heavy
         wanted = {
             "mean": (self.mean, (k,)),
             "comoment": (self.comoment, (k, k)),
             "third": (self.third, (k, k, k)),
-            "heavy": (heavy.reshape(-1, k), (len(heavy), k)),
+            "heavy": (heavy if len(heavy) else np.zeros((0, k)), (len(heavy), k)),
         }
         for name, (given, shape) in wanted.items():
             if given is None:
@@ -66,7 +67,7 @@ class Moments:
                 raise ValueError(f"moments need n ≥ 0 and a {name} of {shape}, got {values.shape}")
             check_finite(values, "an infinite or missing value among the moments")
             values.setflags(write=False)
-            object.__setattr__(self, name, values)
+            self.__dict__[name] = values
 
     @classmethod
     def of(cls, *columns: ArrayLike, below: Sequence[int] = (1,)) -> Moments:
@@ -152,19 +153,16 @@ class Moments:
             raise Refusal("inconsistent", "Σx² is smaller than (Σx)²/n: the sums do not agree")
         mean = np.array([total / n for total in totals])
         comoment = np.array([[value / n for value in row] for row in centred])
-        shape = (len(totals), len(totals))
-        third = None if triples is None else _centre_thirds(n, totals, products, triples)
         # Their order is that of their values, as sums do not depend on it either.
         rows = np.array(sorted(map(tuple, heavy)), dtype=np.float64).reshape(-1, len(totals))
         if len(rows):
             rows = rows[are_heavy(rows[:, 1], n, totals[1])]
-        return cls(
-            n,
-            mean * step,
-            comoment.reshape(shape) * np.outer(step, step),
-            third=None if third is None else third * np.multiply.outer(np.outer(step, step), step),
-            heavy=(rows - mean) * step,
-        )
+        third = None
+        if triples is not None:
+            counted = _centre_thirds(n, totals, products, triples)
+            third = counted * step[:, None, None] * step[:, None] * step
+        comoment = comoment.reshape(len(totals), len(totals)) * step[:, None] * step
+        return cls(n, mean * step, comoment, third=third, heavy=(rows - mean) * step)
 
     @property
     def covariance(self) -> Floats:
@@ -234,15 +232,11 @@ class Moments:
 
     __add__ = merge
 
-    def count_as(self, effective: float) -> Moments:
-        """Count the units as so many effective ones, none of them heavy."""
-        return self._copy(effective=effective, heavy=np.zeros((0, self.mean.size)))
-
     def drop_third(self) -> Moments:
         """Drop the third moments, which most tests do not need."""
-        return self._copy(third=None)
+        return self.copy(third=None)
 
-    def _copy(self, **values: object) -> Moments:
+    def copy(self, **values: object) -> Moments:
         """Copy with other values that need no check."""
         copy = object.__new__(Moments)
         copy.__dict__.update(self.__dict__, **values)
@@ -257,7 +251,7 @@ class Moments:
         """
         mean = self.mean.copy()
         mean[: len(steps)] += steps
-        return self._copy(mean=mean)
+        return self.copy(mean=mean)
 
     def pick(self, *indices: int) -> Moments:
         """Pick the variables at these indices, in their order.
@@ -270,7 +264,7 @@ class Moments:
             return self
         chosen = np.array(indices, dtype=np.intp)
         rows = chosen[:, None]
-        return self._copy(
+        return self.copy(
             mean=self.mean[chosen],
             comoment=self.comoment[rows, chosen],
             third=None if self.third is None else self.third[rows[:, None], rows, chosen],
@@ -323,18 +317,27 @@ def _centre_thirds(
     n: int, sums: Sequence[int], products: Sequence[Sequence[int]], triples: Sequence[int]
 ) -> Floats:
     """Return third central moments: exact in integers, rounded once."""
-    k = len(sums)
-    indices = list(combinations_with_replacement(range(k), 3))
+    indices, order = _index_triples(len(sums))
     if len(triples) != len(indices):
-        raise ValueError(f"{k} variables have {len(indices)} products of three, got {len(triples)}")
-    third = np.zeros((k, k, k))
+        message = f"{len(sums)} variables have {len(indices)} products of three"
+        raise ValueError(f"{message}, got {len(triples)}")
+    thirds = []
     for (a, b, c), triple in zip(indices, triples, strict=True):
         pairs = products[a][b] * sums[c] + products[a][c] * sums[b] + products[b][c] * sums[a]
         centred = n * (n * operator.index(triple) - pairs) + 2 * sums[a] * sums[b] * sums[c]
-        if centred:
-            for index in permutations((a, b, c)):
-                third[index] = centred / (n * n)
-    return third
+        thirds.append(centred / (n * n))
+    return np.array(thirds)[order]
+
+
+@cache
+def _index_triples(k: int) -> tuple[list[tuple[int, int, int]], Integers]:
+    """List the products of three of k variables, and find each by its variables, (k, k, k)."""
+    indices = list(combinations_with_replacement(range(k), 3))
+    order = np.zeros((k, k, k), dtype=np.int64)
+    for number, triple in enumerate(indices):
+        for index in permutations(triple):
+            order[index] = number
+    return indices, order
 
 
 def _merge_thirds(sets: Sequence[Moments], steps: Floats) -> Floats | None:

@@ -57,7 +57,7 @@ def estimate_window_effects(control: Moments, treatment: Moments) -> Windows:
         ([0.0, 0.0], [[0.083, 0.0], [0.0, 0.083]])
     """
     days = control.mean.size // 2
-    blocks = [(day, days + day) for day in range(days)]
+    blocks = tuple((day, days + day) for day in range(days))
     control, treatment = (correct_leverage(m, blocks=blocks) for m in (control, treatment))
     c, t = _estimate_window_values(control), _estimate_window_values(treatment)
     relative = _is_steady(control, c) and _is_steady(treatment, t)

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from abeval.stats import distributions
 from abeval.stats.distributions import check_alpha, two_sided_quantile
 from abeval.stats.effects import satterthwaite
-from abeval.stats.means import compute_quadratic_form, correct_leverage, differentiate_ratio
+from abeval.stats.means import centre_strata, compute_quadratic_form
 from abeval.stats.moments import Moments
 from abeval.stats.records import Effect, Floats, Interval, Lift, Refusal
 
@@ -410,25 +410,22 @@ def _estimate_arm(
     cells: Sequence[Moments], shares: Sequence[float], is_ratio: bool, theta: Sequence[float]
 ) -> tuple[float, float, list[Spread], list[float]]:
     """Return a variant's value, the covariates' part of it, its spreads and their df."""
-    terms, coefficients = 2 if is_ratio else 1, np.asarray(theta, dtype=np.float64)
-    means = np.array([m.mean[: terms + coefficients.size] for m in cells])
-    centre = np.asarray(shares) @ means
-    slope = differentiate_ratio(centre[:terms]) if is_ratio else np.ones(1)
-    weights = np.concatenate([slope, -coefficients])
+    terms, coefficients = 1 + is_ratio, np.asarray(theta, dtype=np.float64)
+    picked = [moments.pick(*range(terms + coefficients.size)) for moments in cells]
+    centre, weights, corrected = centre_strata(picked, shares, is_ratio)
     value = float(centre[0] / centre[1]) if is_ratio else float(centre[0])
-    spreads, dfs = list[Spread](), list[float]()
-    for share, moments in zip(shares, cells, strict=True):
+    weights[terms:] = -coefficients
+    spreads = list[Spread]()
+    for moments in corrected:
         if moments.third is None:
             raise Refusal("not_applicable", "the third moments of the values are not known")
         if moments.n < 2:
             raise Refusal("too_few_units", f"a variance needs at least two units, got {moments.n}")
-        if is_ratio:
-            moments = correct_leverage(moments, float(centre[1]) / share)
-        picked = moments.pick(*range(weights.size))
-        cube = float(weights @ (weights @ (picked.third @ weights)))
-        spreads.append(Spread(moments.n, compute_quadratic_form(weights, picked.comoment), cube))
-        dfs.append(moments.df)
-    return value, float(coefficients @ centre[terms:]), spreads, dfs
+        cube = float(weights @ (weights @ (moments.third @ weights)))
+        square = compute_quadratic_form(weights, moments.comoment)
+        spreads.append(Spread(moments.n, square, cube))
+    moved = float(coefficients @ centre[terms:])
+    return value, moved, spreads, [moments.df for moments in corrected]
 
 
 def _can_be_nonnegative(moments: Moments) -> bool:

@@ -82,11 +82,7 @@ def check_stratum(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """
     counts, shares = _check_counts(observed, weights)
     _check_some(counts)
-    expected = counts.sum() * shares
-    test = _pearson(counts, expected, len(shares) - 1)
-    if expected.min() >= CHI_SQUARE_MINIMUM:
-        return test
-    return test._replace(p_value=compute_split_p_value(counts, shares), is_exact=True)
+    return _test_stratum(counts, shares)
 
 
 def compute_split_p_value(counts: Floats, shares: Floats) -> float:
@@ -106,24 +102,9 @@ def check_strata(observed: ArrayLike, weights: ArrayLike) -> SRM:
         >>> round(check_strata([[900, 100], [460, 540]], [[9, 1], [1, 1]]).p_value, 4)
         0.0301
     """
-    table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
-    if table.shape != planned.shape or table.ndim != 2 or len(table) == 0:
-        raise Refusal("not_applicable", f"{table.shape} counts against {planned.shape} weights")
+    table, shares = _check_table(observed, weights)
     _check_some(table)
-    excess, covariance = np.zeros(table.shape[1]), np.zeros((table.shape[1],) * 2)
-    for counts, promised in zip(table, planned, strict=True):
-        _check_counts(counts, promised)
-        units, share = counts.sum(), promised / promised.sum()
-        excess += counts - units * share
-        covariance += units * (np.diag(share) - np.outer(share, share))
-    inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
-    df = int(np.linalg.matrix_rank(covariance, tol=1e-10 * table.sum(), hermitian=True))
-    # The covariance is singular, for the excesses of all arms sum to 0.
-    statistic = max(float(excess @ inverse @ excess), 0.0)
-    shares = planned / planned.sum(axis=1, keepdims=True)
-    if are_few(table, shares):
-        return SRM(statistic, df, compute_strata_p_value(table, shares), is_exact=True)
-    return SRM(statistic, df, float(special.chdtrc(df, statistic)))
+    return _test_strata(table, shares)
 
 
 def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
@@ -136,9 +117,39 @@ def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
         (1.0, True)
     """
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
+    # Without units there is nothing to check.
+    return _test_split(*(_check_table(table, planned) if table.sum() else (table, planned)))
+
+
+def _test_split(table: Floats, shares: Floats) -> SRM:
+    """Test checked counts of one stratum or several, shape (strata, arms)."""
     if not table.sum():
-        return SRM(0.0, int((planned > 0).any(axis=0).sum()) - 1, 1.0)
-    return check_stratum(table[0], planned[0]) if len(table) == 1 else check_strata(table, planned)
+        return SRM(0.0, int((shares > 0).any(axis=0).sum()) - 1, 1.0)
+    if len(table) > 1:
+        return _test_strata(table, shares)
+    is_open = shares[0] > 0
+    return _test_stratum(table[0, is_open], shares[0, is_open])
+
+
+def _test_stratum(counts: Floats, shares: Floats) -> SRM:
+    expected = counts.sum() * shares
+    test = _pearson(counts, expected, len(shares) - 1)
+    if expected.min() >= CHI_SQUARE_MINIMUM:
+        return test
+    return test._replace(p_value=compute_split_p_value(counts, shares), is_exact=True)
+
+
+def _test_strata(table: Floats, shares: Floats) -> SRM:
+    expected = table.sum(axis=1, keepdims=True) * shares
+    excess = (table - expected).sum(axis=0)
+    covariance = np.diag(expected.sum(axis=0)) - expected.T @ shares
+    # The covariance is singular, for the excesses of all arms sum to 0.
+    inverse = np.linalg.pinv(covariance, rcond=1e-10, hermitian=True)
+    df = int(np.linalg.matrix_rank(covariance, tol=1e-10 * table.sum(), hermitian=True))
+    statistic = max(float(excess @ inverse @ excess), 0.0)
+    if are_few(table, shares):
+        return SRM(statistic, df, compute_strata_p_value(table, shares), is_exact=True)
+    return SRM(statistic, df, float(special.chdtrc(df, statistic)))
 
 
 def are_few(table: Floats, shares: Floats) -> bool:
@@ -305,14 +316,15 @@ def check_segments(
     for counts, promised in zip(table.swapaxes(0, 1), planned, strict=True):
         _check_counts(counts, promised)
     _check_some(table)
-    tests = [check_split(rows, planned) for rows in table]
+    shares = planned / planned.sum(axis=1, keepdims=True)
+    tests = [_test_split(rows, shares) for rows in table]
     adjusted, totals = adjust([test.p_value for test in tests], "holm"), table.sum(axis=0)
     rows = tuple(
         SegmentSRM(
             segment=segments[i],
             p_value=tests[i].p_value,
             p_adjusted=float(adjusted[i]),
-            p_value_without=check_split(totals - table[i], planned).p_value,
+            p_value_without=_test_split(totals - table[i], shares).p_value,
         )
         for i in sorted(range(len(tests)), key=lambda i: (tests[i].p_value, -tests[i].statistic))
     )
@@ -376,6 +388,16 @@ def _check_counts(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floa
     if open_arms.sum() < 2:
         raise Refusal("not_applicable", "a split needs two arms of positive weight")
     return counts[..., open_arms], shares[open_arms] / shares.sum()
+
+
+def _check_table(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
+    """Return counts and shares, shape (strata, arms) each."""
+    table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
+    if table.shape != planned.shape or table.ndim != 2 or len(table) == 0:
+        raise Refusal("not_applicable", f"{table.shape} counts against {planned.shape} weights")
+    for counts, promised in zip(table, planned, strict=True):
+        _check_counts(counts, promised)
+    return table, planned / planned.sum(axis=1, keepdims=True)
 
 
 def _check_some(counts: Floats) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -119,7 +118,7 @@ def test_a_metric_with_a_target_has_no_better_side() -> None:
 def ranged(value: float, half: float) -> Comparison:
     """A variant whose value has an interval at 95 % this wide to either side."""
     own = Estimate(value, (half / 1.959963984540054) ** 2, 500, math.inf)
-    return replace(comparison(1.0, value, half), treatment_estimate=own)
+    return comparison(1.0, value, half)._replace(treatment_estimate=own)
 
 
 RANGED = [
@@ -170,7 +169,7 @@ def test_a_value_at_a_bound_passes_as_often_as_the_one_sided_level(bound: float)
 def test_a_range_is_not_judged_where_no_large_sample_test_is() -> None:
     own = metric("guardrail", within=(0.9, 1.1))
     for value in (None, Estimate(1.0, 0.0, 500, math.inf)):
-        found = replace(ranged(1.0, 0.01), treatment_estimate=value)
+        found = ranged(1.0, 0.01)._replace(treatment_estimate=value)
         assert find_uncorrected_p_value(own, found, 0.05) is None
         assert decide_status(own, found, None, 0.05) == "too_little_data"
 
@@ -184,7 +183,7 @@ def test_a_range_is_read_at_the_look_of_its_row() -> None:
         PlannedLooks((0.5,), (1.0,), "obrien_fleming"),
     ):
         boundary = LookBoundary(1.0, 0.0, 3.0, False, looks)
-        wider = check_range(own, replace(found, boundary=boundary), 0.05)
+        wider = check_range(own, found._replace(boundary=boundary), 0.05)
         assert wider.interval.low < fixed.low
         assert not wider.holds
 
@@ -195,7 +194,7 @@ def test_too_little_data(role: str) -> None:
     found = comparison(10, 20, 0.1, units=MIN_UNITS - 1)
     assert status(found, role=role, margin=margin) == "too_little_data"
     for few in ({"units_control": 500}, {"units": 500}):
-        assert status(replace(found, **few), role=role, margin=margin) == "too_little_data"
+        assert status(found._replace(**few), role=role, margin=margin) == "too_little_data"
     enough = comparison(10, 20, 0.1, units=MIN_UNITS)
     assert status(enough, role=role, margin=margin) == "better"
     nothing = Comparison(500, 500, None, None, None, None, "no_clicks")
@@ -252,7 +251,7 @@ def test_no_effect_at_all_is_neither_better_nor_worse(role: str, direction: Dire
     """Whatever an interval by another method says."""
     found = exact(0.1, 0.9, 0.001)
     assert found.effect is not None
-    found = replace(found, effect=found.effect._replace(difference=0.0))
+    found = found._replace(effect=found.effect._replace(difference=0.0))
     assert status(found, role=role, direction=direction) == "unclear"
 
 
