@@ -9,11 +9,11 @@ import pytest
 
 import abeval
 from abeval.api import LoadedExperiment
-from abeval.cli.main import main
 from abeval.errors import ExperimentError, QueryError
 from abeval.experiment.sections import EngineOptions
 from abeval.logs.run import open_engine
 from abeval.simulate import simulate
+from tests.cli.test_cli import call
 
 COMMANDS = {
     "analyze": [],
@@ -32,15 +32,6 @@ def experiment(tmp_path_factory: pytest.TempPathFactory) -> LoadedExperiment:
     folder = tmp_path_factory.mktemp("logs")
     simulate(folder, impressions=40_000)
     return abeval.load(folder / "experiment.toml")
-
-
-def run(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["abeval", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 @pytest.mark.whole
@@ -67,7 +58,7 @@ def test_every_command_takes_the_flags_of_the_engine(
 ) -> None:
     file = experiment.experiment.folder / "experiment.toml"
     flags = ["--memory-limit", "1KB", "--threads", "1", "--temp-directory", file.parent / "t"]
-    assert run(monkeypatch, *command.split(), file, *COMMANDS[command], *flags) == 2
+    assert call(monkeypatch, *command.split(), file, *COMMANDS[command], *flags) == 2
     assert "out of memory" in capsys.readouterr().err.lower()
 
 
@@ -87,7 +78,7 @@ def test_a_flag_that_makes_no_sense_is_refused(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     file = experiment.experiment.folder / "experiment.toml"
-    assert run(monkeypatch, "analyze", file, *flags) == 2
+    assert call(monkeypatch, "analyze", file, *flags) == 2
     assert says in capsys.readouterr().err
 
 

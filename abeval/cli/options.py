@@ -251,23 +251,20 @@ def list_parameters(
     lines = (" ".join(map(str.strip, entry.splitlines())) for entry in entries)
     texts = dict(line.split(": ", 1) for line in lines)
     parameters = inspect.signature(declared).parameters
-    return [
-        _describe_parameter(parameter, texts[name], panel) if name in texts else parameter
-        for name, parameter in parameters.items()
-    ]
+    return [_describe_parameter(p, texts.get(name), panel) for name, p in parameters.items()]
 
 
 def _describe_parameter(
-    parameter: inspect.Parameter, text: str, panel: str | None
+    parameter: inspect.Parameter, text: str | None, panel: str | None
 ) -> inspect.Parameter:
-    """Return a parameter with its help, and the panel of the help that it is in."""
+    """Return a parameter as an option, with its help and the panel of the help that it is in."""
     marks = getattr(parameter.annotation, "__metadata__", ())
     kind = parameter.annotation.__origin__ if marks else parameter.annotation
     # A switch that is off has no second spelling to turn it off.
     spellings = [f"--{parameter.name}"] if parameter.default is False else []
     info = next((copy(mark) for mark in marks if isinstance(mark, ParameterInfo)), None)
     info = info or Option(*spellings)
-    info.help, info.rich_help_panel = text, panel
+    info.help, info.rich_help_panel = text or info.help, panel or info.rich_help_panel
     others = (mark for mark in marks if not isinstance(mark, ParameterInfo))
     return parameter.replace(annotation=Annotated[kind, info, *others])
 

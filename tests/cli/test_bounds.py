@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 import abeval
-from abeval.cli.main import exit_on_error, main
+from abeval.cli.main import exit_on_error
 from abeval.errors import ExperimentError
 from abeval.simulate import simulate
 from tests.cli.test_broken_inputs import FILE, LOG, replaced, write
+from tests.cli.test_cli import call
 from tests.logs.small import small_log
 
 Capture = pytest.CaptureFixture[str]
@@ -24,15 +25,6 @@ MODELS = "[models.m]\nscore = 'score'\n[models.n]\nscore = 'price'\n"
 ARMS = "[variants.a]\nmodel = 'm'\n[variants.b]\nmodel = 'n'\n"
 PERIOD = "[period]\nstart = 2024-01-01\nend = 2024-01-04\n"
 WITH_MODELS = FILE.replace("[variants.a]\n[variants.b]\n", MODELS + ARMS)
-
-
-def call(monkeypatch: pytest.MonkeyPatch, *arguments: object) -> int:
-    monkeypatch.setattr(sys, "argv", ["abeval", *map(str, arguments)])
-    try:
-        main()
-    except SystemExit as stop:
-        return int(stop.code or 0)
-    return 0
 
 
 ENTRIES = {
