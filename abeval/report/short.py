@@ -122,7 +122,7 @@ def tabulate_pairs(result: "Pairwise", show_all: bool) -> Tables:
 def tabulate_off_policy(result: "OffPolicyResult", show_all: bool) -> Tables:
     """Tabulate the estimates and what they rest on."""
     messages = dict.fromkeys(row.message for row in result.rows if row.message is not None)
-    parts = _tabulate_estimates(result), _tabulate_support(result)
+    parts = tables.drop_empty(_tabulate_estimates(result), _tabulate_support(result))
     return Tables(parts, (*result.notes, *messages))
 
 

@@ -5,7 +5,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, Field, FrozenInstanceError, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from typing import (
@@ -32,15 +32,51 @@ Key = TypeVar("Key")
 Read = TypeVar("Read")
 
 
+def _find_default(field: Field[Any]) -> object:
+    """Return the default of a field, which all its records share; MISSING without one."""
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
 @dataclass_transform(frozen_default=True)
 class Frozen:
-    """A record of plain values: a frozen dataclass, as each class below it is."""
+    """A record of plain values: a frozen dataclass, as each class below it is.
+
+    `dataclass` would write and compile methods for each of a hundred classes as they are imported.
+    """
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+    __match_args__: ClassVar[tuple[str, ...]] = ()
+
+    _defaults: ClassVar[Mapping[str, Any]] = {}
+    """Field → its default, or MISSING."""
 
     def __init_subclass__(cls, **options: bool) -> None:
         super().__init_subclass__()
-        dataclass(frozen=True, repr=False, **options)(cls)
+        dataclass(init=False, repr=False, eq=False, **options)(cls)
+        cls._defaults = {field.name: _find_default(field) for field in fields(cls)}
+
+    def __init__(self, *values: Any, **named: Any) -> None:  # noqa: ANN401 (fields of any type)
+        count = len(values) + len(named)
+        named |= zip(self.__match_args__, values, strict=False)
+        held = {**self._defaults, **named}
+        is_whole = count == len(held) or all(value is not MISSING for value in held.values())
+        if len(named) < count or len(held) > len(self._defaults) or not is_whole:
+            raise TypeError(f"{type(self).__name__} has the fields {[*self._defaults]}, each once")
+        self.__dict__.update(held)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        raise FrozenInstanceError(f"cannot assign to field {name!r}")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(vars(self).items()))
 
     def __repr__(self) -> str:
         fields = (f"{name}={value!r}" for name, value in vars(self).items())

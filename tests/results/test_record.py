@@ -127,7 +127,7 @@ def test_a_default_that_is_made_is_one() -> None:
 def test_a_record_has_each_of_its_fields_once(
     values: tuple[Any, ...], named: dict[str, Any]
 ) -> None:
-    with pytest.raises(TypeError, match=r"Point|argument"):
+    with pytest.raises(TypeError, match="Point has the fields"):
         Point(*values, **named)
 
 
