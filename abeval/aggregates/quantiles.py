@@ -1,7 +1,6 @@
 """Compute quantiles over impressions, with ends by the units' design effect."""
 
 from collections.abc import Mapping, Sequence
-from itertools import groupby
 
 from abeval.aggregates.aggregates import Quantile
 from abeval.aggregates.metric_queries import ReadLogs
@@ -13,6 +12,9 @@ from abeval.stats import quantiles
 from abeval.stats.quantiles import locate_quantile
 from abeval.stats.records import Refusal
 
+_ValuesByExpression = Mapping[tuple[str, float], UnitValues]
+"""What quantiles rank and its step of rounding → the period's values."""
+
 
 def collect_quantiles(
     logs: ReadLogs, metrics: Sequence[Metric], spreads: Sequence[Metric] = ()
@@ -21,54 +23,34 @@ def collect_quantiles(
 
     `spreads` have quantiles at the levels of `CURVE`, those of `COMPARED` with their ends.
     """
-    every = [*metrics, *(set_level(spread, level) for spread in spreads for level in COMPARED)]
+    compared = [*metrics, *(set_level(spread, level) for spread in spreads for level in COMPARED)]
     # The curve is only drawn; its other levels are not compared, so they need no ends.
-    bare = [set_level(spread, lv) for spread in spreads for lv in CURVE if lv not in COMPARED]
-    return compute_quantiles(every, find_ranked_values(logs, every), bare)
+    drawn = [set_level(spread, lv) for spread in spreads for lv in CURVE if lv not in COMPARED]
+    values = find_ranked_values(logs, compared)
+    return compute_quantiles(compared, values) | compute_quantiles(drawn, values, judged=False)
 
 
-def find_ranked_values(logs: ReadLogs, metrics: Sequence[Metric]) -> list[UnitValues]:
-    """Return the period's values that each of `_group_quantile_metrics` ranks."""
-    columns = (
-        find_quantile_columns(logs.schema, logs.experiment, group[0])
-        for group in _group_quantile_metrics(metrics)
-    )
-    return [logs.rows.values[tuple(variant_columns.values())] for variant_columns in columns]
-
-
-def _group_quantile_metrics(metrics: Sequence[Metric]) -> list[list[Metric]]:
-    """Group metrics by the value that they are quantiles of."""
-    return [
-        list(group)
-        for _, group in groupby(
-            sorted(metrics, key=read_quantile_expression), key=read_quantile_expression
+def find_ranked_values(logs: ReadLogs, metrics: Sequence[Metric]) -> _ValuesByExpression:
+    """Find the period's values that quantile metrics rank."""
+    columns = {
+        read_quantile_expression(metric): find_quantile_columns(
+            logs.schema, logs.experiment, metric
         )
-    ]
+        for metric in metrics
+    }
+    return {ranked: logs.rows.values[tuple(of.values())] for ranked, of in columns.items()}
 
 
 def compute_quantiles(
-    metrics: Sequence[Metric], values: Sequence[UnitValues], bare: Sequence[Metric] = ()
+    metrics: Sequence[Metric], values: _ValuesByExpression, judged: bool = True
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Compute quantiles over some impressions: metric → variant → quantile.
-
-    `values` are those of each of `_group_quantile_metrics(metrics)`; `bare` are further
-    quantiles of them, without the ends of their intervals.
-    """
-    of_metric: dict[str, Mapping[str, Quantile]] = {}
-    for group, ranked in zip(_group_quantile_metrics(metrics), values, strict=True):
-        more = [
-            metric
-            for metric in bare
-            if read_quantile_expression(metric) == read_quantile_expression(group[0])
-        ]
-        levels = {metric.name: metric.level or 0.5 for metric in (*group, *more)}
-        judged = {levels[metric.name] for metric in group}
-        of_level = {
-            level: _estimate_variant_quantiles(ranked, level, level in judged)
-            for level in set(levels.values())
-        }
-        of_metric |= {name: of_level[level] for name, level in levels.items()}
-    return of_metric
+    """Compute quantiles over some impressions, by metric and variant; `judged` ones have ends."""
+    return {
+        metric.name: _estimate_variant_quantiles(
+            values[read_quantile_expression(metric)], metric.level or 0.5, judged
+        )
+        for metric in metrics
+    }
 
 
 def _estimate_variant_quantiles(

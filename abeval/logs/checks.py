@@ -132,15 +132,18 @@ def check_positions(
     if "position" not in schema.impressions or all("position" not in m.needs for m in metrics):
         return
     position = write_position(schema.impressions, source)
-    ((least,),) = engine.rows(f"select min({position}) from kept_impressions")
-    if least is not None and int(least) < 1:
-        column = schema.impressions.mapped["position"]
-        raise LogError(
-            "logs.impressions: positions must start at 1, but the smallest "
-            f"{column!r} is {int(least)}",
-            "set first_position = 0 in [logs.impressions] if positions count from 0; correct "
-            "negative ones in the log",
-        )
+    # The log itself is read faster than what is kept of it, in which repeated rows do not count.
+    for rows in (schema.impressions.raw, "kept_impressions"):
+        ((least,),) = engine.rows(f"select min({position}) from {rows}")
+        if least is None or int(least) >= 1:
+            return
+    column = schema.impressions.mapped["position"]
+    raise LogError(
+        "logs.impressions: positions must start at 1, but the smallest "
+        f"{column!r} is {int(least or 0)}",
+        "set first_position = 0 in [logs.impressions] if positions count from 0; correct "
+        "negative ones in the log",
+    )
 
 
 def check_clicks(schema: LogSchema, engine: Engine) -> None:

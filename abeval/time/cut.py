@@ -112,11 +112,11 @@ def _build_catalogue_reader(daily: time_sums.DailyLogs, metrics: Sequence[Metric
 
 def _build_quantiles_reader(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
     """Make a reader of the quantiles of a window."""
-    events = find_ranked_values(daily.read, metrics)
+    ranked = find_ranked_values(daily.read, metrics)
 
     def add_window(window: Aggregates, span: Span, units: Places) -> Aggregates:
         first, last = (daily.first + day for day in span)
-        values = [unit_values.select_days(units, first, last) for unit_values in events]
+        values = {of: every.select_days(units, first, last) for of, every in ranked.items()}
         return replace(window, quantiles=compute_quantiles(metrics, values))
 
     return add_window
