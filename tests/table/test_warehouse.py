@@ -491,9 +491,7 @@ def test_values_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> N
     known = {metric.name for metric in find_metrics_by_name(loaded.experiment)}
     with closing(connect(load(LOGS))) as warehouse:
         texts = {
-            n: write_value_statement(loaded.experiment, n, warehouse)
-            for n in VALUED
-            if n in known
+            n: write_value_statement(loaded.experiment, n, warehouse) for n in VALUED if n in known
         }
         check_values(loaded, texts, warehouse.ask, loaded.analyze(logs=frames))
 
