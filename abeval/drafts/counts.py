@@ -114,7 +114,7 @@ def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> Coun
     labels = [name for name in (variant, day, metric, *parts) if name]
     keys = {tuple(row[name] for name in labels) for row in rows}
     # Keys that variants do not share are those of units or events.
-    if 2 * len(keys) < len(rows) or 3 * len({key[1:] for key in keys}) > 2 * len(rows):
+    if are_many_rows(len(rows), len(keys)) or 3 * len({key[1:] for key in keys}) > 2 * len(rows):
         return None
     numbers = {name: _find_role(name, rows) for name in names if name not in labels}
     has_units = {"units", "views"} & {*numbers.values()}
@@ -127,6 +127,16 @@ def read_counts(engine: Engine, table: Table, caller_names: CallerNames) -> Coun
     # Hours are no days: their rows are then of one day twice.
     rows = [row | {name: row[name][:10] for name in times} for row in rows]
     return CountTable(rows, variant, outcomes, numbers, other_numbers, day, metric, parts, segments)
+
+
+def are_many_rows(rows: int, keys: int) -> bool:
+    """Tell whether keys of variant, day and parts have more rows than counts do."""
+    return 2 * keys < rows
+
+
+def may_be_key(name: str, holds_numbers: bool) -> bool:
+    """Tell whether a column may divide counts: a day, or one without numbers."""
+    return not holds_numbers or words.is_role_name(name, "time", "day")
 
 
 def parse_number(text: str) -> Decimal | None:

@@ -25,6 +25,9 @@ _TAGS = (("key", "value"), ("name", "value"), ("schema", "data"))
 _TYPED_ENDS = ("string_value", "int_value", "float_value", "double_value", "bool_value")
 """Fields of a value of GA4, of which one is filled."""
 
+_PAIRS = r"\S+-[01]( \S+-[01])*"
+"""Slates as MIND writes them: N12-1 N7-0."""
+
 _TYPE_NAME = (
     r"((Nullable|LowCardinality)\()*((U?Int|Float)\d+|String|FixedString\(\d+\)|Date(32|Time|Time64"
     r"\(\d\))?|Decimal.*|Bool|UUID|Enum.*|Array\(.*)\)*"
@@ -117,6 +120,15 @@ def _open_nests(engine: Engine, table: Table) -> tuple[str, str]:
         if inside:
             fields += inside
             gone.append(column.name)
+    pairs = _find_pairs(engine, table)
+    for name in pairs:
+        entries = f"string_split({quote(name)}, ' ')"
+        item, click = "regexp_replace(x, '-[01]$', '')", "cast(right(x, 1) as integer)"
+        fields += [
+            _Field((name, "item_id"), f"list_transform({entries}, lambda x: {item})"),
+            _Field((name, "click"), f"list_transform({entries}, lambda x: {click})"),
+        ]
+    gone += pairs
     taken = {column.name.lower() for column in table.columns if column.name not in gone}
     changes = []
     for field in fields[:_MOST_FIELDS]:
@@ -129,6 +141,17 @@ def _is_nest(column: Column) -> bool:
     """Tell whether a column has entries with fields, a map or JSON."""
     is_list_of_fields = column.type.endswith("[]") and "STRUCT(" in column.type
     return column.type.startswith(("MAP(", "JSON")) or is_list_of_fields or column.looks == "json"
+
+
+def _find_pairs(engine: Engine, table: Table) -> list[str]:
+    """Find texts that are lists of items with their clicks."""
+    facts = measure_columns(
+        engine.rows,
+        quote(table.relation),
+        [c.name for c in table.columns if c.kind == "text" and c.distinct > FEW],
+        lambda c: f"bool_and(regexp_full_match({c}, '{_PAIRS}')) and bool_or(contains({c}, ' '))",
+    )
+    return [name for name, are_pairs in facts.items() if are_pairs]
 
 
 def _walk(values: list[object], base: str, path: str, names: tuple[str, ...]) -> Iterator[_Field]:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from abeval.bounds import MAX_METRICS
 from abeval.drafts import words
 from abeval.drafts.values import says_before
-from abeval.engines.frames import RENAME
+from abeval.engines.frames import RENAME, find_column, read_numbers
 from abeval.engines.sql import Engine, is_number, literal, number_cast, quote, read_int
 from abeval.errors import ExperimentError, LogError, QueryError
 from abeval.experiment.problems import suggest_name, suggest_near_name
@@ -89,7 +89,10 @@ class Columns:
 
     def read_numbers(self, text: str) -> NDArray[np.float64]:
         """Read the values of an expression as doubles, without nulls."""
-        column = self._known.get(text.lower())
+        column, frame = find_column(text, self._types), self._engine.plain_frame(TABLE)
+        if frame is not None and column is not None and is_number(self._types[column]):
+            values = read_numbers(frame, column)
+            return values[~np.isnan(values)]
         sql = text if column is None else quote(column)
         try:
             read = self._engine.arrays(f"select cast(({sql}) as double) as value from {TABLE}")

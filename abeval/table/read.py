@@ -6,6 +6,8 @@ from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from abeval.bounds import MAX_VARIANTS
 from abeval.drafts.variants import (
     ask_nulls,
@@ -15,6 +17,7 @@ from abeval.drafts.variants import (
     names_control,
 )
 from abeval.engines.duckdb import DuckDBEngine
+from abeval.engines.frames import read_texts
 from abeval.engines.sources import find_files, write_entry
 from abeval.engines.sql import Engine, cast_query, quote, read_int
 from abeval.engines.text_files import find_decimal_commas
@@ -166,6 +169,11 @@ def _make_entries(engine: Engine, options: TableOptions, name: str) -> dict[str,
 
 def _count_variants(engine: Engine, column: str) -> dict[str, int]:
     """Count the rows of each variant."""
+    frame = engine.plain_frame(TABLE)
+    texts = None if frame is None else read_texts(frame, column)
+    if texts is not None and 2 <= len({*texts.names} - {""}) <= MAX_VARIANTS:
+        rows_of = dict(zip(texts.names, np.bincount(texts.code + 1)[1:].tolist(), strict=True))
+        return {name: rows_of[name] for name in sorted(rows_of) if name}
     value = f"cast({quote(column)} as varchar)"
     rows = engine.rows(
         f"select {value}, count(*) from {TABLE} where {value} <> '' "

@@ -1,7 +1,7 @@
 """Analyse a table of sums or counts in place of logs."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from fractions import Fraction
 from math import prod
@@ -123,7 +123,7 @@ def parse_summaries(
 def read_count_table(table: object, options: TableOptions) -> Sums | None:
     """Read a table of counts; None if it is another table, or has a unit column."""
     is_other = options.unit not in (None, ROW_UNIT, DAY_UNIT) or bool(options.covariates)
-    if is_other or not _is_small(table):
+    if is_other or not _may_be_counts(table, options):
         return None
     metrics = options.metrics
     named = None if metrics is None else dict(map(_split_metric, list_specs(metrics)))
@@ -137,12 +137,28 @@ _SMALL = 4_000_000
 """Largest file, in bytes, that is tried as a table of counts."""
 
 
-def _is_small(table: Any) -> bool:  # noqa: ANN401 (any table)
-    """Tell without reading a table whether it may be as small as counts."""
+def _may_be_counts(table: Any, options: TableOptions) -> bool:  # noqa: ANN401 (any table)
+    """Tell without reading a table whether it is as small as counts, with few rows of each key.
+
+    `read_counts` finds the same key, or fewer columns of it and so no more keys.
+    """
     if isinstance(table, str | Path):
         return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
-    # A lazy frame has no length: it would have to be computed.
-    return hasattr(table, "__len__") and len(table) <= counts.MOST_ROWS
+    try:
+        rows = len(table)
+    except TypeError:
+        # A lazy frame has no length: it would have to be computed.
+        return False
+    # Duck-typed: pandas is not imported for other frames.
+    is_pandas = hasattr(table, "select_dtypes") and options.variant in table.columns
+    if rows > counts.MOST_ROWS or not is_pandas:
+        return rows <= counts.MOST_ROWS
+    numbers = {*table.select_dtypes("number").columns} - {options.variant}
+    keys = [name for name in table if counts.may_be_key(str(name), name in numbers)]
+    with suppress(TypeError):
+        # A cell that is a list cannot be compared.
+        return not counts.are_many_rows(rows, len(table[keys].drop_duplicates()))
+    return True
 
 
 def _split_metric(spec: Mapping[str, Any]) -> tuple[str, tuple[str, str | None]]:

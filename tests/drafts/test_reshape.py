@@ -69,6 +69,15 @@ def test_a_slate_becomes_a_row_for_each_item(write: type[list] | object) -> None
     assert rows[columns].to_numpy().tolist() == expected
 
 
+def test_items_with_their_click_behind_a_dash_become_rows() -> None:
+    """As MIND writes them."""
+    slates = [f"N{i}-{i % 2} N{i + 1}-0 N-x{i}-1" for i in range(40)]
+    rows, _ = reshaped(pd.DataFrame({"user_id": range(40), "impressions": slates}))
+    assert rows.columns.tolist() == ["user_id", "item_id", "click", "position"]
+    first = rows[rows.user_id == 7].to_numpy().tolist()
+    assert first == [[7, "N7", 1, 1], [7, "N8", 0, 2], [7, "N-x7", 1, 3]]
+
+
 def test_clicked_items_among_the_shown_ones_are_clicks() -> None:
     shown, clicked = [[5, 6, 7], [8, 9]], [[6], []]
     rows, _ = reshaped(pd.DataFrame({"user": [1, 2], "shown": shown, "clicked": clicked}))

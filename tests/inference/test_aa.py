@@ -15,11 +15,11 @@ from abeval.errors import ExperimentError
 from abeval.inference.aa import (
     EXACT,
     Level,
-    _summarise_metric,
     replay_p_values,
     subtract_past_effect,
 )
 from abeval.results.trust import AAMetric, AAResult
+from abeval.stats.replay import summarise_aa_tests
 from tests import sample
 from tests.real_logs import kuairand
 
@@ -135,7 +135,8 @@ def test_a_test_that_forgets_that_rows_are_of_one_unit_is_off():
     buckets, _ = clustered()
     rows = BucketSums(6 * buckets.units, buckets.sums / [1, 1, 6, 6, 6])
     found, _ = replay_p_values({"rows": rows}, 0.5, 1000, 0)
-    row = _summarise_metric("rows", found["rows"], 0.05)
+    test = summarise_aa_tests(found["rows"], 0.05)
+    row = AAMetric("rows", test.replays, test.rate, test.low, test.high, test.ks_p_value)
     assert row.rejection_rate > 0.15
     assert AAResult(0.05, 0.5, "sub_buckets", 1, (row,), {}, {}).off() == ("rows",)
 
