@@ -110,7 +110,7 @@ class _ReachEntries(NamedTuple):
 
     @classmethod
     def load(cls, engine: Engine, steps: Mapping[str, str], name: str) -> "_ReachEntries":
-        """Read how many units of each group met each item, by a query over some steps."""
+        """Read how many units of each group were shown each item, by the query `name`."""
         read = engine.arrays(engine.write_steps(steps, query(name)))
         names = ("unit_group", "item", "units", "impressions")
         return cls(*(downcast(np.ma.filled(read[n], 0).astype(np.int64)) for n in names))

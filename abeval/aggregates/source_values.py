@@ -69,7 +69,7 @@ class SourceValues:
         return self._kept[key]
 
     def value(self, term: Term | None, columns: Columns) -> Variable:
-        """Return the value of a term by unit.
+        """Return the value of a term by unit; 1 without a term.
 
         Where variants serve different scores, each unit has that of its variant.
         """

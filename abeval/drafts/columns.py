@@ -217,7 +217,13 @@ class Origin:
 class Period:
     """The period in which a column has variants, and the time before it.
 
-    Ends are exclusive. `rows` is SQL that chooses the rows since the start.
+    Attributes:
+        variant: The column of variants.
+        rows: SQL that chooses the rows since the start.
+        before: The first day of the log.
+        start: When the variants begin.
+        end: The day after the last.
+        reason: Why this is taken for the period.
     """
 
     variant: str

@@ -142,26 +142,26 @@ class Comparison(NamedTuple):
         """Tell whether a variant has too few units for a large-sample interval."""
         return min(self.units_control, self.units) < self.min_units
 
-    def interval(self, level: float) -> Interval:
-        """Return the interval of the difference, by the test that was used.
+    def interval(self, alpha: float) -> Interval:
+        """Return the interval of the difference at `alpha`, by the test that was used.
 
         Raises:
-            TypeError: There is no effect.
+            TypeError: The comparison was refused.
         """
         # At most one special test replaced the large-sample test.
         if self.rare is not None:
-            exact = special_tests.compare_counts(self.rare, level, is_share=True)
+            exact = special_tests.compare_counts(self.rare, alpha, is_share=True)
             return Interval(exact.low, exact.high)
         if self.permuted is not None:
-            return skewed.compute_difference_interval(self.permuted, level)
+            return skewed.compute_difference_interval(self.permuted, alpha)
         if self.randomisation_test is not None:
-            return self.randomisation_test.interval(level)
+            return self.randomisation_test.interval(alpha)
         if self.effect is None:
             raise TypeError("a comparison without an effect has no interval")
         low, high = self.sides or (self.effect, self.effect)
         return Interval(
-            effects.compute_interval(low.difference, low.se, low.df, level).low,
-            effects.compute_interval(high.difference, high.se, high.df, level).high,
+            effects.compute_interval(low.difference, low.se, low.df, alpha).low,
+            effects.compute_interval(high.difference, high.se, high.df, alpha).high,
         )
 
     @property

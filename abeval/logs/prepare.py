@@ -282,7 +282,7 @@ def prepare(
             *opened.notes,
             *_write_join_notes(experiment, join),
             *list_file_notes(opened, {name: lacking}),
-            *(units.write_missing_note(engine) if schema.table is not None else ()),
+            *(units.note_units_without_row(engine) if schema.table is not None else ()),
         ),
         questions=checks.write_zone_questions(
             {c.log: c.find_type("ts") for c in opened.columns.values() if not c.source.ts_zone}

@@ -280,8 +280,8 @@ def _add_unit_table(run: Run, table: ComputedColumns, units: arrays.Units) -> ar
     return units._replace(segments={**units.segments, **segments}, covariates=covariates)
 
 
-def write_missing_note(engine: Engine) -> list[str]:
-    """Write a note on analysed units that the table does not have."""
+def note_units_without_row(engine: Engine) -> list[str]:
+    """Note how many analysed units have no row in the table of units; nothing if all have."""
     described = count_rows(engine, "described_rows where set_aside is null")
     units = engine.count("units")
     if described == units:

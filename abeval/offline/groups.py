@@ -78,9 +78,9 @@ def compare_groups(control: GroupValues, model: GroupValues, alpha: float) -> Ef
 
 
 class ByGroup:
-    """Compute values with and without each group of units.
+    """Compute values with and without each group of units, for a jackknife.
 
-    They are of calibration curves and of listed items.
+    They are values of metrics that are no sums of units: of calibration and of listed items.
     """
 
     def __init__(self, sums: Sums) -> None:

@@ -180,7 +180,7 @@ def _explain_and_recommend(result: records.Agreement, row: records.AgreementRow)
     causes = [cause for cause in result.causes if cause.variant == row.variant]
     first = next((cause for cause in causes if cause.status == "found"), None)
     if first is not None:
-        why, share = first.message, _share_of_gap(first)
+        why, share = first.message, _write_gap_share(first)
         if share:
             # The message is `cause: details`; the share belongs to the cause.
             why = why.replace(":", f" accounts for {share} of the gap:", 1)
@@ -293,12 +293,12 @@ def _tabulate_causes(result: records.Agreement) -> TextTable:
         ("variant", lambda cause: cause.variant, "extra"),
         "status",
         ("p", lambda cause: fmt.format_optional(cause.p_adjusted, fmt.format_p_value), "number"),
-        ("gap", _share_of_gap, "number"),
+        ("gap", _write_gap_share, "number"),
         ("what was seen", lambda cause: cause.message, "words"),
     )
 
 
-def _share_of_gap(cause: records.Cause) -> str:
+def _write_gap_share(cause: records.Cause) -> str:
     """Write the share of the gap that a cause explains; empty if unknown."""
     return fmt.format_optional(cause.accounts_for, fmt.format_percent)
 
@@ -441,7 +441,7 @@ def _name_first_cause(agreement: records.Agreement, explanation: records.Explana
         if cause.variant == explanation.variant:
             # Where the gap is sized in points, a second share of another gap would confuse.
             has_share = cause.accounts_for is not None and not explanation.has_causes
-            share = f", {_share_of_gap(cause)} of the gap" * has_share
+            share = f", {_write_gap_share(cause)} of the gap" * has_share
             return f"; the first cause is {codes.describe_code(cause.name)}{share}"
     return "; no cause explains it"
 
@@ -466,7 +466,7 @@ def _build_causes_part(study: Study) -> Iterator[Block]:
     for i, explanation in enumerate(result.explanations, 1):
         bill = [_draw_gap(gap, i)] if (gap := explanation.sized_gap) else []
         yield Beside((_draw_slopes(result, explanation, i), *bill))
-    formatters = {"share_of_gap": _share_of_gap, "number": _format_value}
+    formatters = {"share_of_gap": _write_gap_share, "number": _format_value}
     yield assets.render_block("causes.html", sentences=sentences, result=result, **formatters)
     # The bill is a table too, where it is not first on the page.
     bills = tuple(tabulate_gaps(result)) if study.analysis is not None else ()

@@ -158,6 +158,7 @@ def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
 
 
 def _evaluate_no_effect(compared: Skewed) -> HypothesisTest:
+    """Test that the variants do not differ: a ratio of 1, or a difference of 0."""
     return evaluate_hypothesis(compared, 1.0 if compared.scaled else 0.0)
 
 

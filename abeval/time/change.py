@@ -84,7 +84,7 @@ class Change(NamedTuple):
 
     @property
     def kind(self) -> shapes.Kind | None:
-        """Return what shape is significant."""
+        """Return the shape of the daily effects that is significant, such as a trend or a step."""
         return None if self.shape is None else self.shape.shape.kind
 
 

@@ -268,7 +268,7 @@ def _find_hour_gaps(
 
 
 def _sum_variant_hours(rows: Integers) -> faults.Hours:
-    """Sum a variant's rows by hour, and count how units share them."""
+    """Sum a variant's rows, shape (hours, groups), and count units that hold as many each."""
     even = [faults.count_even_units(sum_groups(hour, hour), CLUSTERS) for hour in rows]
     active = np.count_nonzero(rows, axis=1).astype(np.float64)
     return faults.Hours(rows.sum(axis=1).astype(np.float64), active, np.array(even))
