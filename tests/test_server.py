@@ -129,6 +129,7 @@ def test_a_whole_conversation_over_stdio_that_writes_nothing(tmp_path: Path) -> 
         history.add(one.result, one.replayed)
     before = {**contents(tmp_path), **contents(ROOT / "sample_logs")}
     import mcp
+    from mcp.client.stdio import stdio_client
 
     server = mcp.StdioServerParameters(
         command=sys.executable,
@@ -138,7 +139,8 @@ def test_a_whole_conversation_over_stdio_that_writes_nothing(tmp_path: Path) -> 
     )
 
     async def talk() -> list[tuple[str, bool]]:
-        async with mcp.Client(server) as client:
+        # mcp takes the stderr of its first import, which may be that of a captured command.
+        async with mcp.Client(stdio_client(server, sys.__stderr__)) as client:
             tools = (await client.list_tools()).tools
             assert [tool.name for tool in tools] == [
                 *("analyze", "explain", "plan", "history", "read_log_columns"),

@@ -16,7 +16,7 @@ from sqlglot.tokens import TokenType
 
 from abeval.aggregates.collect import collect, collect_prepared
 from abeval.engines.duckdb import DuckDBEngine
-from abeval.engines.sql import query, query_names, quote
+from abeval.engines.sql import Engine, query, query_names, quote
 from abeval.errors import QueryError
 from abeval.experiment.load import parse_experiment
 from abeval.experiment.metrics import list_available_metrics, list_scorecard_metrics
@@ -43,6 +43,9 @@ class Recorder(DuckDBEngine):
     def __init__(self, relations: dict[str, Types]) -> None:
         super().__init__()
         self.relations = relations
+
+    # Steps of one query are relations here too, as they are on Spark.
+    write_steps = Engine.write_steps
 
     def view(self, name: str, sql: str) -> None:
         super().view(name, sql)
