@@ -37,6 +37,9 @@ _DIFFERENCES = 8
 _LINES = 3
 """Most models on the first screen of a page."""
 
+_ALL = "all"
+"""The traffic of an evaluation, which has no variants."""
+
 _SURE = "*"
 """Marks a value whose difference from the baseline excludes zero."""
 
@@ -80,7 +83,13 @@ def tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
     else:
         parts += _tabulate_models(result, shown)
     if hidden := len(metrics) - len(shown):
-        parts.append(f"{hidden} more metrics, and each variant's traffic: --all")
+        # An evaluation has no variants, and no command that takes options.
+        where = (
+            ": to_frame(); a page of all: report(path)"
+            if main == _ALL
+            else ", and each variant's traffic: --all"
+        )
+        parts.append(f"{hidden} more metrics{where}")
     parts += tabulate_parts(result, quote_metrics(shown)[:_FEW])
     parts += [tabulate_coverage(result)] if show_all else []
     parts += [
@@ -94,15 +103,18 @@ def tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
 
 def _describe_judged(result: ReplayResult) -> str:
     """Describe what was judged: requests, units, items and coverage by model."""
-    judged = result.coverage[0]
+    requests, units, rows = (
+        max(getattr(covered, name) for covered in result.coverage)
+        for name in ("requests", "units", "rows")
+    )
     scored = "; ".join(
         f"{c.model} has scores for {fmt.format_percent(c.scored_requests / c.requests)}"
         for c in result.coverage
         if c.scored_requests < c.requests
     )
     return (
-        f"Judged: {fmt.format_count(judged.requests)} requests of "
-        f"{fmt.format_count(judged.units)} units, {fmt.format_count(judged.rows)} items in them; "
+        f"Judged: {fmt.format_count(requests)} requests of "
+        f"{fmt.format_count(units)} units, {fmt.format_count(rows)} items in them; "
         f"{scored or 'every model has scores for all requests'}."
     )
 
@@ -209,7 +221,8 @@ def tabulate_families(
 ) -> Iterator[Family]:
     """Tabulate the models on one traffic, a table for each family of metrics."""
     texts = {part.name: f"{part.name} ({part.where})" for part in result.parts}
-    where = texts.get(traffic, "all traffic" if traffic == POOLED else f"traffic of {traffic}")
+    whole = "all traffic" if traffic in (POOLED, _ALL) else f"traffic of {traffic}"
+    where = texts.get(traffic, whole)
     rows = {(row.metric, row.model): row for row in result.rows if row.traffic == traffic}
     pairs = {(pair.metric, pair.model): pair for pair in result.pairs if pair.traffic == traffic}
     for title, family_metrics in group_rows(metrics, find_family).items():
@@ -270,7 +283,7 @@ def tabulate_parts(result: ReplayResult, metrics: Sequence[str]) -> Iterator[Tex
     if not result.parts:
         return
     main = choose_main_traffic(result)
-    names = {main: "all" if main in (POOLED, "all") else main}
+    names = {main: "all" if main in (POOLED, _ALL) else main}
     names |= {part.name: part.name for part in result.parts}
     rows = {(row.metric, row.model, row.traffic): row for row in result.rows}
     pairs = {(pair.metric, pair.model, pair.traffic): pair for pair in result.pairs}
@@ -336,7 +349,7 @@ def _tabulate_lines(result: ReplayResult, title: str, lines: Sequence[_Line]) ->
     )
     level = fmt.format_level(result.alpha)
     lead = f"{model} minus {first}, paired by unit." if len(firsts) == len(models) == 1 else ""
-    if not firsts:
+    if not firsts and any(line.value.low is not None for line in lines):
         lead = f"with {level} intervals by unit."
     every = table(
         title,
@@ -371,7 +384,8 @@ def _format_value(row: ReplayRow, decimals: int, has_interval: bool, alone: bool
     # Plain text is copied into other tables, so it has one digit more than the page.
     plain = f"{number:,.{min(decimals + 1, 12)}f}" if has_interval else f"{number:.4g}"
     html = render_spans(value=text, interval=interval, note=note)
-    plain = f"{plain} {interval}".rstrip() if alone else plain
+    reason = f"({note})" if note else ""
+    plain = f"{plain} {interval or reason}".rstrip() if alone else plain
     return Cell(note if row.value is None else plain, html, "number")
 
 

@@ -48,7 +48,9 @@ class TableOptions:
         for key in ("variant", "unit", "metrics", "covariates", "segments"):
             given = getattr(self, key)
             is_left_out = given is None and key in ("unit", "metrics")
-            for name in () if is_left_out else _flatten(given):
+            # One column each: a list of them is no name either.
+            names = [given] if key in ("variant", "unit") else _flatten(given)
+            for name in () if is_left_out else names:
                 if not isinstance(name, str):
                     hint = "leave it out" if name is None else RENAME
                     raise LogError(f"{key}: {name!r} is no text, and names no column", hint)
@@ -63,7 +65,7 @@ def _flatten(given: object) -> list[object]:
     """List the column names in an option."""
     names = list[object]()
     for value in given.values() if isinstance(given, Mapping) else [given]:
-        if isinstance(value, Collection) and not isinstance(value, str | Mapping):
+        if isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping):
             names += value
         else:
             names.append(value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pandas as pd
@@ -37,6 +38,13 @@ def test_names_that_are_no_text_say_how_to_rename(
     exec(str(caught.value.hint).partition("in pandas: ")[2])  # noqa: S102
     names = ["user_id", "variant", "x_sum"] if frame.shape == GROUPED.shape else []
     assert [*frame.columns] in (names, ["2", "1", "0"])
+
+
+@pytest.mark.parametrize("key", ["variant", "unit"])
+@pytest.mark.parametrize("given", [["variant"], ("variant",), {"variant": "x"}, b"variant"])
+def test_a_list_is_not_the_name_of_one_column(key: str, given: Any) -> None:
+    with pytest.raises(LogError, match=re.escape(f"{key}: {given!r} is no text")):
+        abeval.analyze(FRAME, **{**NAMED, key: given})
 
 
 @pytest.mark.parametrize("key", ["metrics", "covariates", "segments"])

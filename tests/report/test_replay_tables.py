@@ -77,6 +77,27 @@ def test_one_model_has_its_intervals_and_no_differences() -> None:
     assert "Differences" not in text
 
 
+def test_one_model_without_an_interval_has_the_reason() -> None:
+    text = str(abeval.evaluate({"q": {"a": 2.0, "b": 1.0}}, {"q": {"b": 1}}, metrics=["mrr"]))
+    assert "0.5 (too few units)" in text
+    assert "intervals by unit" not in text
+
+
+def test_an_evaluation_names_no_variants_and_no_options() -> None:
+    runs, truth = world({"a": 0.5, "b": 1.5})
+    text = str(abeval.evaluate(runs, truth))
+    assert "more metrics: to_frame(); a page of all: report(path)" in text
+    assert "--all" not in text
+    assert "traffic of all" not in text
+
+
+def test_items_are_those_of_the_longest_lists() -> None:
+    runs, truth = world({"a": 0.5, "b": 1.5})
+    short = {"a": runs["a"][runs["a"].item_id < 7], "b": runs["b"]}
+    text = str(abeval.evaluate(short, truth, metrics=["mrr"]))
+    assert text.startswith("Judged: 149 requests of 149 units, 2,980 items in them")
+
+
 def test_many_models_have_a_line_each() -> None:
     runs, truth = world({f"m{i}": 0.5 for i in range(9)})
     text = str(abeval.evaluate(runs, truth, metrics=["ndcg@5[lin]", "mrr", "auc"]))
