@@ -143,7 +143,10 @@ def _may_be_counts(table: Any, options: TableOptions) -> bool:  # noqa: ANN401 (
     `read_counts` finds the same key, or fewer columns of it and so no more keys.
     """
     if isinstance(table, str | Path):
-        return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
+        # A name that no file can have is refused where the file is read.
+        with suppress(OSError):
+            return Path(table).is_file() and Path(table).stat().st_size <= _SMALL
+        return False
     try:
         rows = len(table)
     except TypeError:

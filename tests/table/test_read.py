@@ -772,3 +772,8 @@ def test_a_segment_is_a_column_whatever_its_name(name: str) -> None:
     rows = {"grp": ["a", "b"] * 200, "x": [1, 2, 3, 5] * 100, name: ["p", "p", "q", "q"] * 100}
     result = abeval.analyze(pd.DataFrame(rows), variant="grp", metrics=["x"], segments=[name])
     assert {row.cell for row in result.segments} == {"p", "q"}
+
+
+def test_a_name_that_no_file_can_have_is_refused() -> None:
+    with pytest.raises(LogError, match="cannot be read: File name too long"):
+        abeval.analyze("z" * 400 + ".csv", variant="g")
