@@ -80,9 +80,11 @@ class AuditedUnits(NamedTuple):
             code = rank[labels.code]
         periods = int(self.split_period.max(initial=0)) + 1
         cells = [(period, name) for name in names for period in range(periods)]
-        shape = (len(cells) + 1, len(self.variants), CLUSTERS, times.size)
-        # Units of smaller cells are in one more. One sum of all rows, whatever divides them.
+        # Units of smaller cells, if any, are in one more. One sum of all rows, whatever divides
+        # them.
         cell = np.minimum(code * periods + self.split_period, len(cells))
+        many = max(len(cells), int(cell.max(initial=0)) + 1)
+        shape = (many, len(self.variants), CLUSTERS, times.size)
         group = cell * (shape[1] * CLUSTERS) + self.variant_group
         sums = np.bincount(group[unit] * times.size + time, rows, int(np.prod(shape)))
         of_cells = np.moveaxis(sums.astype(np.int64).reshape(shape), 3, 1)

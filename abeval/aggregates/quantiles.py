@@ -45,10 +45,13 @@ def compute_quantiles(
     metrics: Sequence[Metric], values: _ValuesByExpression, judged: bool = True
 ) -> dict[str, Mapping[str, Quantile]]:
     """Compute quantiles over some impressions, by metric and variant; `judged` ones have ends."""
+    estimates = dict[tuple[object, float], dict[str, Quantile]]()
+    for metric in metrics:
+        ranked, level = read_quantile_expression(metric), metric.level or 0.5
+        if (ranked, level) not in estimates:
+            estimates[ranked, level] = _estimate_variant_quantiles(values[ranked], level, judged)
     return {
-        metric.name: _estimate_variant_quantiles(
-            values[read_quantile_expression(metric)], metric.level or 0.5, judged
-        )
+        metric.name: estimates[read_quantile_expression(metric), metric.level or 0.5]
         for metric in metrics
     }
 
@@ -57,10 +60,9 @@ def _estimate_variant_quantiles(
     events: UnitValues, level: float, judged: bool
 ) -> dict[str, Quantile]:
     """Return variant → its quantile at a level, with ends if it is judged."""
-    of_variants = events.variant_values
-    effects = _design_effects(of_variants, level) if judged else {}
     by_variant = {}
-    for name, variant_values in of_variants.items():
+    effects = _design_effects(events.variant_values, level) if judged else {}
+    for name, variant_values in events.variant_values.items():
         at, levels = locate_quantile(variant_values.size, level), variant_values.levels
         step, outermost = levels.step(at), levels.values[0 if level < 0.5 else -1]
         low = high = refused = None

@@ -141,8 +141,7 @@ class UnitRows(PreparedLogs):
     @property
     def _period(self) -> dict[str, str]:
         """Return the columns of `analysed_rows` for sums over the period, or by day of it."""
-        day = {"day": "day"} if self.by_day else {}
-        return {"unit_id": "unit_id", "in_period": "in_period", **day}
+        return _PERIOD | ({"day": "day"} if self.by_day else {})
 
     @property
     def _group(self) -> NDArray[np.integer]:

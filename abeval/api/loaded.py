@@ -290,7 +290,7 @@ class LoadedExperiment:
         from abeval.aggregates.collect import collect
         from abeval.inference.trust.checks import check, disable_replays, list_checked_metrics
 
-        if self._find_sums(inputs) is not None:
+        if self.sums is not None or self.experiment.logs.sums is not None:
             return check(*self._aggregate(find_metrics_by_name(self.experiment), inputs))
         metrics = list_checked_metrics(self.experiment)
         # A check has no scorecard whose tests could be replayed.

@@ -223,8 +223,6 @@ def _judge_rankers(loaded: "LoadedExperiment", request: _Request) -> None:
 
 def _judge_variants(loaded: "LoadedExperiment", request: _Request) -> None:
     """Judge the variants of an A/B test; write and print the result."""
-    from abeval.files import write_text
-
     study: Study | None = None
     has_logs = request.connect is None and request.sums is None and loaded.sums is None
     has_study = bool(request.report) and has_logs and not loaded.is_table

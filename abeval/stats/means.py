@@ -44,6 +44,7 @@ def estimate_ratio(moments: Moments) -> Estimate:
     return estimate_smooth(correct_leverage(moments.pick(0, 1)), ratio(0, 1))
 
 
+# An estimate, its adjustment and a permutation test correct the same variants in turn.
 @lru_cache(maxsize=4)
 def correct_leverage(
     moments: Moments, divisor: float | None = None, blocks: tuple[Sequence[int], ...] = ((0, 1),)

@@ -118,7 +118,8 @@ def check_split(observed: ArrayLike, weights: ArrayLike) -> SRM:
     """
     table, planned = np.asarray(observed, dtype=float), np.asarray(weights, dtype=float)
     # Without units there is nothing to check.
-    return _test_split(*(_check_table(table, planned) if table.sum() else (table, planned)))
+    shares = _check_table(table, planned)[1] if table.sum() else planned
+    return _test_split(table, shares)
 
 
 def _test_split(table: Floats, shares: Floats) -> SRM:

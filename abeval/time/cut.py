@@ -116,7 +116,7 @@ def _build_quantiles_reader(daily: time_sums.DailyLogs, metrics: Sequence[Metric
 
     def add_window(window: Aggregates, span: Span, units: Places) -> Aggregates:
         first, last = (daily.first + day for day in span)
-        values = {of: every.select_days(units, first, last) for of, every in ranked.items()}
+        values = {key: events.select_days(units, first, last) for key, events in ranked.items()}
         return replace(window, quantiles=compute_quantiles(metrics, values))
 
     return add_window

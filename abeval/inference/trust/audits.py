@@ -43,10 +43,19 @@ class UnevenShare(NamedTuple):
         return 1 - min(self.control, self.treatment) / max(self.control, self.treatment)
 
 
-def sum_groups(y: Integers, x: Integers) -> Sums:
-    """Sum y and x over the groups of units that have any rows, with their products."""
-    products = (int(first @ second) for first, second in ((y, y), (y, x), (x, x)))
-    return Sums(int(np.count_nonzero(y | x)), int(y.sum()), int(x.sum()), *products)
+WEEK = 7
+"""Days before and after a day that it is compared with."""
+
+
+def sum_groups(y: Integers, x: Integers) -> list[Sums]:
+    """Sum y and x over the groups of units that have any rows, with their products.
+
+    Both have shape (rows, groups), and x may be one row for all; each row has its sums.
+    """
+    y, x = np.broadcast_arrays(y, x)
+    products = [(first * second).sum(axis=-1) for first, second in ((y, y), (y, x), (x, x))]
+    sums = [np.count_nonzero(y | x, axis=-1), y.sum(axis=-1), x.sum(axis=-1), *products]
+    return [Sums(*row) for row in np.stack(sums, axis=-1).tolist()]
 
 
 def sum_day_windows(rows: Integers, first: int, until: int) -> Integers:
@@ -135,10 +144,8 @@ def find_losses(
     most: Integers = np.maximum(control_rows, variant_rows)
     lost = np.where(most > 0, 1 - np.minimum(control_rows, variant_rows) / np.maximum(most, 1), 0.0)
     for day, arm in np.argwhere(lost >= least).tolist():
-        base, treatment = (
-            sum_groups(rows[day, number], rows[day, number] + others[day, number])
-            for number in (control, arm)
-        )
+        pair = rows[day, [control, arm]]
+        base, treatment = sum_groups(pair, pair + others[day, [control, arm]])
         result = compare_shares(base, treatment, chance=chance)
         if names[arm] in comparable and result is not None and result.sure > 0:
             short = names[arm if variant_rows[day, arm] < control_rows[day, arm] else control]

@@ -9,6 +9,7 @@ from abeval.aggregates.breaks import DAYS, IMPRESSIONS, OUTCOMES, VALUES, name_v
 from abeval.inference.compare import Analysis
 from abeval.inference.trust.audits import (
     SHOWN,
+    WEEK,
     describe_shares,
     find_losses,
     find_uneven_shares,
@@ -29,7 +30,6 @@ from abeval.stats.faults import Sums, differs_together
 
 _WARN, _FAIL = 0.6, 0.9
 _CHANCE = 1e-4
-_WEEK = 7
 
 
 class _Break(NamedTuple):
@@ -106,7 +106,7 @@ def _list_breaks(analysis: Analysis, log: str, segment: str, chance: float) -> l
     found = [
         found_break
         for cell in cells
-        for length in (1, _WEEK)
+        for length in (1, WEEK)
         for found_break in _find_cell_breaks(analysis, log, segment, cell, length, level)
     ]
     # A week that loses some of its rows may be surer than the day that loses all: it comes later.
@@ -121,7 +121,7 @@ def _find_cell_breaks(
     analysis: Analysis, log: str, segment: str, cell: GroupRows, length: int, chance: float
 ) -> Iterator[_Break]:
     """Find the days from which on a variant lacks rows: of a day, or of a week."""
-    after, before = (sum_day_windows(cell.rows, *days)[1:] for days in ((0, length), (-_WEEK, 0)))
+    after, before = (sum_day_windows(cell.rows, *days)[1:] for days in ((0, length), (-WEEK, 0)))
     where = f" ({segment} = {cell.value!r})" if segment else ""
     since = "on" if length == 1 else "in the week from"
     for loss in find_losses(analysis, after, before, _WARN, chance):

@@ -61,8 +61,8 @@ def balance(
             variant=variant,
             control=comparison.control,
             treatment=comparison.treatment,
-            difference=comparison.numbers.difference,
-            p_value=comparison.numbers.p_value,
+            difference=comparison.effect and comparison.effect.difference,
+            p_value=comparison.effect and comparison.effect.p_value,
             p_adjusted=adjusted.get((metric_name, variant)),
             reason=comparison.reason if comparison.effect is None else None,
         )

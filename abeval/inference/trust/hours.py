@@ -17,6 +17,7 @@ from abeval.inference.compare import Analysis
 from abeval.inference.comparison import MIN_UNITS
 from abeval.inference.trust.audits import (
     SHOWN,
+    WEEK,
     find_losses,
     list_comparable_variants,
     sum_day_windows,
@@ -37,7 +38,6 @@ _LAST_HOURS = 6
 _FEWEST_DAYS = 3
 _FEWEST_ROWS = 200.0
 _LITTLE = 1e-9
-_WEEK = 7
 
 _TURN = 1_000
 """Whole number that stands for 1 in the cosine and sine of the hour."""
@@ -117,10 +117,7 @@ def _sum_rhythm(rows: Integers) -> faults.Rhythm:
     angle, all_rows = np.arange(24) * (2 * np.pi / 24), rows.sum(axis=0)
     # Whole numbers, so that sums do not depend on the order of rows.
     turns = [np.round(_TURN * f(angle)).astype(np.int64) for f in (np.cos, np.sin)]
-    return faults.Rhythm(
-        [sum_groups(hour, all_rows) for hour in rows],
-        [sum_groups(turn @ rows, all_rows) for turn in turns],
-    )
+    return faults.Rhythm(sum_groups(rows, all_rows), sum_groups(np.array(turns) @ rows, all_rows))
 
 
 @TrustCheck(
@@ -195,7 +192,7 @@ def short_days(analysis: Analysis) -> RawCheck | None:
 def _find_short_days(analysis: Analysis, days: GroupRows) -> Iterator[tuple[float, str, int]]:
     """Yield the share of expected rows, the variant and the index of the day."""
     rows, last = days.rows, len(days.times) - 1
-    before, after = sum_day_windows(rows, -_WEEK, 0), sum_day_windows(rows, 1, 1 + _WEEK)
+    before, after = sum_day_windows(rows, -WEEK, 0), sum_day_windows(rows, 1, 1 + WEEK)
     # The last day is the one that most often lacks rows: half of the chance is for it.
     sides = list[dict[tuple[int, str, str], float]]()
     for first, until, others in ((last, last + 1, before), (1, last, before), (1, last, after)):
@@ -269,7 +266,7 @@ def _find_hour_gaps(
 
 def _sum_variant_hours(rows: Integers) -> faults.Hours:
     """Sum a variant's rows, shape (hours, groups), and count units that hold as many each."""
-    even = [faults.count_even_units(sum_groups(hour, hour), CLUSTERS) for hour in rows]
+    even = [faults.count_even_units(sums, CLUSTERS) for sums in sum_groups(rows, rows)]
     active = np.count_nonzero(rows, axis=1).astype(np.float64)
     return faults.Hours(rows.sum(axis=1).astype(np.float64), active, np.array(even))
 
