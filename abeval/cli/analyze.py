@@ -59,7 +59,8 @@ def _load(file: Path | None, values: dict[str, Any]) -> "LoadedExperiment":
     from abeval.api import load
     from abeval.engines.sources import is_table
 
-    entered = {option.name: values.pop(option.name) for option in _COLUMNS}
+    # An empty text, as of a shell variable that is not set, is none.
+    entered = {option.name: values.pop(option.name) or None for option in _COLUMNS}
     columns = read_keywords(_COLUMNS, entered)
     names = [name for name, value in entered.items() if value is not None]
     if file is None:

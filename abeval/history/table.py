@@ -35,7 +35,9 @@ WAIT = 60.0
 
 _KEY = "abeval_digest"
 _COLUMN_LIST = ", ".join(map(quote, _COLUMNS))
-_CASTS = ", ".join(f"cast({quote(name)} as {kind})" for name, kind in _COLUMNS.items())
+_CASTS = ", ".join(
+    f"cast({TABLE}.{quote(name)} as {kind}) as {quote(name)}" for name, kind in _COLUMNS.items()
+)
 _DEFINITIONS = ", ".join(f"{quote(name)} {kind}" for name, kind in _COLUMNS.items())
 _ORDER = "order by experiment, source, side, variant, traffic, metric, start"
 
@@ -148,6 +150,10 @@ def _open_copy(
             for name in _ADDED:
                 add = f"add column if not exists {quote(name)} {_COLUMNS[name]}"
                 connection.execute(f"alter table {TABLE} {add}")
+            if kind == "parquet":
+                # Another program may have saved narrower types, which new rows would not fit.
+                typed = f"select {_CASTS} from {TABLE}"
+                connection.execute(f"create or replace table {TABLE} as {typed}")
             answer = connection.execute(signature).fetchall()
             # Histories of older versions have no digest and are read all the same.
             signatures = {digest for (digest,) in answer if digest}

@@ -80,6 +80,8 @@ class JudgedLog:
         history: SQL of `unit_id, item_id`, one row per item clicked before the period.
         catalogue: SQL of `item_id`, items that could be listed besides those that were.
         vectors: SQL of `item_id, dimension, value`, of vectors of length one.
+        keeps_requests: Whether a request of which no row has an item is judged too: nothing is
+            relevant to it.
     """
 
     rows: str
@@ -92,6 +94,7 @@ class JudgedLog:
     history: str | None = None
     catalogue: str | None = None
     vectors: str | None = None
+    keeps_requests: bool = False
 
 
 @dataclass(frozen=True)
@@ -172,7 +175,8 @@ def write_candidates(
         request = _number_requests(engine, are_shared=shared > 0)
         sources = [*log.lists.values(), *filter(None, (log.history, log.catalogue))]
         item, tie = _number_items(engine, sources, scoring.policy.ties)
-        repeated = _write_rows(engine, columns, request, item, tie, has_null_ids=unkeyed > 0)
+        has_null_ids = unkeyed > 0 and not log.keeps_requests
+        repeated = _write_rows(engine, columns, request, item, tie, has_null_ids=has_null_ids)
         cutoffs = _write_cutoffs(engine, scoring.cutoffs, request)
     accounts = {**_count(engine, log.counts), **counts, REPEATED: repeated}
     if log.vectors is not None:

@@ -346,6 +346,7 @@ def _write_judged_lists(
             for i, model in enumerate(models)
         },
         list_counts=_LIST_COUNTS,
+        keeps_requests=True,
     )
 
 

@@ -240,9 +240,9 @@ def _write_catalogue(
         return 0
     sources = [candidates.sql[model] for model in models]
     sources += [sql for sql in (candidates.history, candidates.catalogue) if sql is not None]
-    # Without `all`, so that an item in several sources counts once.
-    every = " union ".join(f"select item_id from ({sql}) as s" for sql in sources)
-    distinct = f"select count(*) from ({every}) as c where item_id is not null"
+    # An item counts once, in several lists or sources.
+    every = " union all ".join(f"select item_id from ({sql}) as s" for sql in sources)
+    distinct = f"select count(distinct item_id) from ({every}) as c"
     items = fetch_int(engine, distinct) if sources else 0
     empty = "select null as unit_id, null as item_id where false"
     engine.view("history", candidates.history or empty)

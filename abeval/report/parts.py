@@ -58,7 +58,7 @@ class Part:
             are those of the study.
         result: The field of the study that the function gets, if the study has it; all of it if
             empty.
-        after: Id of the part before it; those of abeval stand in `_ORDER`.
+        after: Id of the part before it, empty for none; those of abeval stand in `_ORDER`.
         gated: It shows effects, which a failed trust check hides.
         printed: It is on paper, though it is evidence.
         build: The function below the decorator.
@@ -142,7 +142,8 @@ def load_parts() -> list[Part]:
     # A module declares its parts when it is loaded.
     for _ in load_entry_points(_GROUP, lambda module: module, problem, hint):
         pass
-    parts = [part for id in _ORDER for part in (_PARTS[id], *_list_followers(id))]
+    parts = [*_list_followers("")]
+    parts += [part for id in _ORDER for part in (_PARTS[id], *_list_followers(id))]
     if lost := [part for part in _PARTS.values() if part not in parts]:
         what = f"the part {lost[0].id!r} follows {lost[0].after!r}, which is not on the page"
         raise AbevalError(what, f"there are {', '.join(part.id for part in parts)}")

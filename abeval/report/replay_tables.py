@@ -76,7 +76,8 @@ def tabulate_replay(result: ReplayResult, show_all: bool) -> Tables:
     shown = metrics if show_all else _choose_screen_metrics(result)
     parts: list[Part] = []
     if not show_all:
-        parts += [_describe_judged(result), *_list_reversals(result, shown)]
+        # Signs at the smaller cut-offs count too, though the screen does not show them.
+        parts += [_describe_judged(result), *_list_reversals(result, choose_metrics(result))]
     if show_all or len(result.models) <= 2:
         for traffic in traffic_names:
             parts += [family.table for family in tabulate_families(result, traffic, shown)]

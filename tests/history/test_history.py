@@ -252,6 +252,20 @@ def test_a_history_without_a_digest_opens_with_a_note(tmp_path: Path, suffix: st
     assert not any("digest" in note for note in history.report().notes)
 
 
+def test_a_history_that_another_program_saved_takes_any_row(tmp_path: Path) -> None:
+    file, units = tmp_path / "h.parquet", 100_000
+    abeval.History(file).add(one())
+    frame = abeval.History(file).to_frame()
+    # Narrow types, as programs write what fits into them.
+    frame.assign(units=np.int8(100), effect=frame["effect"].astype("float32")).to_parquet(file)
+    added = online("large", {"ctr": (0.0123456789012, 0.01)}, "ship")
+    rows = tuple(replace(row, units=units) for row in added.scorecard)
+    abeval.History(file).add(replace(added, scorecard=rows))
+    (found,) = [row for row in abeval.History(file).rows() if row.experiment == "large"]
+    assert found.units == units
+    assert found.effect == 0.0123456789012
+
+
 def test_a_view_in_place_of_the_table_is_refused(tmp_path: Path) -> None:
     file, secret = tmp_path / "h.duckdb", tmp_path / "secret.csv"
     secret.write_text("a\n1\n")

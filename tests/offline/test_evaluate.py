@@ -193,6 +193,20 @@ def test_judgements_without_an_id_are_counted_beside_those_that_repeat() -> None
     assert counts["rows_without_unit"] == 1
 
 
+@pytest.mark.parametrize(("no_relevant", "hit"), [("zero", 1 / 3), ("one", 1 / 3), ("drop", 1.0)])
+def test_a_request_whose_judgements_name_no_item_has_nothing_relevant(
+    no_relevant: Literal["zero", "one", "drop"], hit: float
+) -> None:
+    rows = [(1, "a", 1), (2, None, 0), (3, None, 0)]
+    truth = pd.DataFrame(rows, columns=["request_id", "item_id", "grade"])
+    run = pd.DataFrame([(r, i) for r in (1, 2, 3) for i in "ab"], columns=["request_id", "item_id"])
+    run["score"] = [2.0, 1.0] * 3
+    found = abeval.evaluate(run, truth, metrics=["hit@2"], no_relevant=no_relevant)
+    assert found.values() == {"hit@2": pytest.approx(hit)}
+    assert found.result.pairs == () and found.result.rows[0].units == 3
+    assert dict(found.result.accounting)["rows_without_request_or_item"] == 2
+
+
 def test_a_request_that_units_share_belongs_to_the_first_of_them() -> None:
     columns = ["request_id", "item_id", "unit_id"]
     truth = pd.DataFrame([(1, "x", 8), (1, "y", 7), (2, "x", 7)], columns=columns)

@@ -60,6 +60,17 @@ def test_recommenders_novelty_coverage_gini_and_personalisation():
         assert close(found[ours], case[theirs]), ours
 
 
+def test_an_item_of_the_only_model_is_one_item_of_the_catalogue():
+    lists = [(user, item) for user in range(20) for item in (user % 5, (user + 1) % 5)]
+    run = pd.DataFrame(lists, columns=["request_id", "item_id"]).assign(rank=[1, 2] * 20)
+    truth = run[["request_id", "item_id"]].assign(grade=1)
+    alone = evaluate({"a": run}, truth, metrics=["coverage@2"]).values()
+    # The four items of the first list are 4 of 5 items at the first place.
+    assert alone == {"coverage@2": 1.0}
+    beside = evaluate({"a": run, "b": run}, truth, metrics=["coverage@2"])
+    assert {row.value for row in beside.result.rows} == {1.0}
+
+
 def test_novelty_without_a_history_is_refused():
     run = pd.DataFrame({"request_id": [1], "item_id": [1], "score": [0.5]})
     found = evaluate(run, run[["request_id", "item_id"]], metrics=["novelty@1[miuf]"])

@@ -83,8 +83,13 @@ def test_a_part_without_a_place_is_the_last_one_and_one_without_blocks_is_none()
     def build_empty(study: abeval.Study) -> list[str]:
         return []
 
+    @abeval.page_part("top", view="evidence", title="Top", after="")
+    def build_top(study: abeval.Study) -> list[str]:
+        return ["Top."]
+
     ids = list_ids(build_study(builders.ship()), "evidence")
     assert ids[-3:] == ["methods", "first", "second"]
+    assert ids[0] == "top"
     assert "empty" not in ids
 
 

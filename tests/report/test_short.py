@@ -219,6 +219,12 @@ def test_a_replay_says_on_which_traffic_differences_have_the_other_sign(
     first = as_text(replace(result, pairs=tuple(pairs)), 200).splitlines()[1]
     assert first.startswith("On control's traffic ")
     assert "such as auc -1" in first
+    # Signs at cut-offs that the screen does not show count too.
+    shown = [pair for pair in pairs if "@" not in pair.metric or "@10" in pair.metric]
+    hidden = [pair for pair in pairs if pair not in shown]
+    even = [replace(pair, low=-1.0, high=1.0) for pair in shown]
+    text = as_text(replace(result, pairs=(*even, *hidden)), 200)
+    assert ("have the other sign" in text) == (4 * len(hidden) >= len(pairs))
     assert "have the other sign" not in as_text(replace(result, pairs=()), 200)
 
 

@@ -539,6 +539,11 @@ def test_the_command_answers_without_a_file(
     assert done.exit_code == 0, done.output
     rows = json.loads(out.read_text())["scorecard"]
     assert [row["p_value"] for row in rows] == [row.p_value for row in result.scorecard]
+    # As of a shell variable that is not set.
+    empty = CliRunner().invoke(
+        app, ["analyze", str(table), *flags, "--control", "", "--weights", ""]
+    )
+    assert (empty.exit_code, empty.output) == (0, done.output)
     flags += ["--covariate", "spent_before", "--segment", "country", "--control", "b"]
     done = CliRunner().invoke(app, ["analyze", str(table), *flags])
     assert "cuped" in done.output
