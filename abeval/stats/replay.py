@@ -21,8 +21,8 @@ _GROUPS = 4_096
 # A spread below this share of its terms is rounding.
 _ROUNDING = 1e-13
 
-# The largest number that decides where a group is dealt.
-_DRAWN = 2**16 - 1
+# Numbers, of which one decides where a group is dealt.
+_DRAWN = 2**16
 
 # Splits per matrix product: for so few rows BLAS uses one thread, without spinning.
 _THIN = 16
@@ -122,8 +122,7 @@ def _deal_groups(
         n, s = _add_layers(n, order), _add_layers(s, order)
     table = np.column_stack([n, _centre_sums(n, s, means).reshape(len(n), -1)])
     # Whole numbers of 16 bits are drawn three times as fast, and their share is near enough.
-    drawn = rng.integers(0, _DRAWN, (splits, len(table)), dtype=np.uint16, endpoint=True)
-    treated = drawn < round(share * (_DRAWN + 1))
+    treated = rng.integers(0, _DRAWN, (splits, len(table)), np.uint16) < round(share * _DRAWN)
     thin = (treated[start : start + _THIN] for start in range(0, splits, _THIN))
     sums = np.concatenate([few @ table for few in thin])
     return _Splits(treated, group, sums, table.sum(axis=0))

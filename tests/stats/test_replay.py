@@ -14,6 +14,11 @@ from abeval.stats.records import Refusal
 Floats = NDArray[np.float64]
 
 
+def draw(seed: int, shape: tuple[int, int]) -> np.ndarray:
+    """Draw the numbers of splits, from 0 to 1."""
+    return np.random.default_rng(seed).integers(0, 2**16, shape, np.uint16) / 2**16
+
+
 def bucket_sums(bucket: NDArray[np.int64], y: Floats, x: Floats, buckets: int) -> Floats:
     columns = (y, x, y * y, y * x, x * x)
     return np.stack([np.bincount(bucket, c, minlength=buckets) for c in columns], axis=1)
@@ -68,7 +73,7 @@ def test_a_replay_is_the_delta_method_on_the_units_of_the_re_split() -> None:
     heavy = [np.stack([bucket, y, x], axis=1)]
     units = np.bincount(bucket, minlength=16)
     found = replay.replay_aa_tests(units, sums, resplits=3, seed=9, heavy=heavy)
-    dealt = np.random.default_rng(9).random((3, 16), dtype=np.float32) < 0.5
+    dealt = draw(9, (3, 16)) < 0.5
     found_of = zip(dealt, found.z[:, 0], found.p_values[:, 0], strict=True)
     for row, z, p_value in found_of:
         treated = row[bucket]
@@ -174,7 +179,7 @@ def test_a_skewed_metric_has_the_moments_of_all_splits(skew: float) -> None:
     plain = replay.replay_aa_tests(units, sums, 0.25, 6, 9)
     assert np.array_equal(tested.z[:, 0], plain.z[:, 0])
     assert np.array_equal(tested.p_values[:, 0], plain.p_values[:, 0])
-    dealt = np.random.default_rng(9).random((6, 16), dtype=np.float32) < 0.25
+    dealt = draw(9, (6, 16)) < 0.25
     for row, z, p in zip(dealt, tested.z[:, 1], tested.p_values[:, 1], strict=True):
         treated = row[bucket]
         m, n = treated.sum(), (~treated).sum()
@@ -197,7 +202,7 @@ def test_eight_buckets_can_be_split_and_seven_cannot() -> None:
 def test_a_split_may_leave_a_variant_with_two_units() -> None:
     rng = np.random.default_rng(2)
     y, x, bucket = rng.random(8), 1 + rng.random(8), np.arange(8)
-    splits = (np.random.default_rng(s).random((1, 8), dtype=np.float32) < 0.25 for s in range(99))
+    splits = (draw(s, (1, 8)) < 0.25 for s in range(99))
     seed, treated = next((s, row[0]) for s, row in enumerate(splits) if row.sum() == 2)
     sums = bucket_sums(bucket, y, x, 8)[:, None, :]
     heavy = [np.stack([bucket, y, x], axis=1)]
