@@ -2,7 +2,8 @@
 
 import gc
 import os
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Sequence
 
 # Read when NumPy is first imported: a worker for each core leaves no core for a second thread.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -17,6 +18,7 @@ settings.register_profile("explore", settings.get_profile("default"))
 settings.register_profile(
     "repeatable",
     derandomize=True,
+    max_examples=50,
     # A busy machine is slow, which says nothing of the code.
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
@@ -32,6 +34,18 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.enable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+    """Leave the later cases of a test to `-m slow`, if it says how many are first."""
+    cases = Counter[str]()
+    for item in items:
+        if mark := item.get_closest_marker("first_cases"):
+            (first,), test = mark.args, item.nodeid.partition("[")[0]
+            cases[test] += 1
+            if cases[test] > first:
+                item.add_marker("slow")
 
 
 def pytest_collection_finish() -> None:

@@ -96,6 +96,7 @@ def test_the_sample_ships_and_says_so_in_the_summary_and_the_outputs(tmp_path: P
     assert "**SHIP**" in summary
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.skipif(shutil.which("bash") is None, reason="GitHub runs the script in bash")
 @pytest.mark.parametrize(("gate", "code"), [("true", 6), ("false", 0)])

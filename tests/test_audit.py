@@ -53,6 +53,7 @@ def check(result: Result, name: str = "assignment") -> tuple[str, float | None]:
     return own.status, own.value
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", SETTINGS)
 def test_flipped_units_are_found_under_every_scheme(name: str) -> None:

@@ -80,6 +80,7 @@ def test_many_goals_of_long_names_fit_and_the_rest_is_counted() -> None:
     assert content["decisions"][0]["decision"] == base.verdicts[0].decision
 
 
+@pytest.mark.whole
 def test_the_command_prints_it_and_nothing_else() -> None:
     run = CliRunner().invoke(app, ["analyze", "sample_logs/experiment.toml", "--brief"])
     assert run.exit_code == 0, run.output

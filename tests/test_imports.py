@@ -140,6 +140,7 @@ def imported(folder: Path, *arguments: str) -> set[str]:
     return {name.removeprefix("abeval") for name in names}
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("command", WITHOUT)
 def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
     names = imported(file.parent, *command.split(), str(file))
@@ -147,6 +148,7 @@ def test_a_command_imports_what_it_runs(file: Path, command: str) -> None:
     assert names & WITHOUT[command] - brought_by(*BARE) == set()
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize("command", BUDGET)
 def test_a_command_imports_few_libraries_and_modules(file: Path, command: str) -> None:
     libraries, most = BUDGET[command]

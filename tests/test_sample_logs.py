@@ -114,6 +114,7 @@ def test_the_rule_of_assignment_gives_every_logged_variant():
     assert (audit.units, audit.mismatches) == (2772, 0)
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_past_experiments_and_the_sample_are_a_history(tmp_path):
     """Log loss tells better from worse; AUC on control's traffic is worse by position alone."""

@@ -55,6 +55,7 @@ def test_each_result_is_a_message_that_slack_takes(name: str) -> None:
     assert not {"<", ">", "&", "\u202e"} & set(marks)
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.whole
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_world_is_a_message_that_slack_takes(world: str) -> None:

@@ -19,6 +19,7 @@ ASKED: dict[str, Callable[[LoadedExperiment], object]] = {
 }
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize("asked", ASKED)
 def test_one_engine_reads_each_log_once(asked: str, monkeypatch: pytest.MonkeyPatch) -> None:

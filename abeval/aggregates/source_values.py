@@ -114,7 +114,10 @@ class SourceValues:
     def sum_cells(
         self, metrics: Sequence[Metric], name: str, cell: str | Labels = "", before: bool = False
     ) -> list[SumsRow]:
-        """Sum metrics, now or before the period, in the cells of a slice."""
+        """Sum metrics, in the period or before it, in the cells of the slice `name`.
+
+        `cell` is the cell of all these units, or the labels of the cell that each is in.
+        """
         columns = self.before if before else self.now
         slices = [
             Slice(m.name, name, Terms(*self.pair(m, columns)), cell, self.included_units(m))
@@ -209,8 +212,9 @@ class SourceValues:
     def covariate_moments(self, metric: Metric) -> dict[Group, Moments]:
         """Return moments of (y, x, covariates, z) by group.
 
-        The metric's own earlier values are the first covariates. Columns of a table of units are
-        covariates of the same row, and no unit is new in it.
+        z is 1 for a unit that was not seen before the period. The metric's own earlier values are
+        the first covariates. Columns of a table of units are covariates of the same row, and no
+        unit is new in it.
         """
         terms = self.scorecard_terms(metric)
         of_unit = any(isinstance(t, RowTerm) and t.of_unit for t in metric.covariates)

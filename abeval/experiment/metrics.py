@@ -152,7 +152,7 @@ def _unit_terms(experiment: Experiment, covariates: Mapping[str, float]) -> list
     """List covariates of a table of units, and for each whether a unit has it."""
     terms = [_define_unit_term(experiment, text, step) for text, step in covariates.items()]
     # Who lacks a value is a covariate too: then it does not matter what stands in its place.
-    tests = [_count_numbers([text], is_so=True, of_unit=True) for text in covariates]
+    tests = [_count_numbers([text], marks_finite=True, of_unit=True) for text in covariates]
     if experiment.is_unit_table:
         return [*terms, *tests]
     return [*terms, *(definition.UnitTerm(test.expression, 1.0) for test in tests)]
@@ -205,14 +205,17 @@ def define_metric(choice: MetricChoice, *, of_unit: bool = False) -> Metric:
     values, numbers = [worth[text] for text in choice.texts], _write_finite_test(worth.values())
     count = partial(_count_numbers, of_unit=of_unit)
     lacking = tuple(
-        (_describe_missing_values(rows, texts), count([worth[text] for text in texts], is_so=False))
+        (
+            _describe_missing_values(rows, texts),
+            count([worth[text] for text in texts], marks_finite=False),
+        )
         for texts in _group_nullable_texts(choice, does)
     )
     presence: tuple[Term, Term] | None = None
     if does == "drop" and lacking:
         if len(values) == 2:
             values = [f"case when {numbers} then ({value}) end" for value in values]
-        present = count([*worth.values()], is_so=True)
+        present = count([*worth.values()], marks_finite=True)
         if not every:
             present = term(f"case when {counts} and {numbers} then 1 else 0 end")
         presence = present, lacking[0][1]
@@ -261,10 +264,12 @@ def _write_finite_test(texts: Iterable[str]) -> str:
     return " and ".join(f"abs(cast(({text}) as double)) < 1e300" for text in texts)
 
 
-def _count_numbers(texts: Sequence[str], *, is_so: bool, of_unit: bool = False) -> RowTerm:
+def _count_numbers(texts: Sequence[str], *, marks_finite: bool, of_unit: bool = False) -> RowTerm:
     """Count rows of which all values are numbers, or those of which one is none."""
-    counted = f"case when {_write_finite_test(texts)} then {is_so:d} else {not is_so:d} end"
-    return RowTerm(counted, of_unit=of_unit, test=definition.NumberTest(tuple(texts), is_so))
+    counted = (
+        f"case when {_write_finite_test(texts)} then {marks_finite:d} else {not marks_finite:d} end"
+    )
+    return RowTerm(counted, of_unit=of_unit, test=definition.NumberTest(tuple(texts), marks_finite))
 
 
 def _define_metric_since_exposure(number: int, choice: MetricChoice) -> Metric:
@@ -326,7 +331,7 @@ def _define_unit_value(number: int, choice: MetricChoice) -> definition.PerUnit:
     else:
         step, does = choice.resolution, _choose_missing(choice, of_unit=False)
         groups = _group_nullable_texts(choice, does)
-        lacking = (_count_numbers(group, is_so=False).expression for group in groups)
+        lacking = (_count_numbers(group, marks_finite=False).expression for group in groups)
         nulls = tuple(_define_row_value(choice.rows, count, "sum") for count in lacking)
         also = f" and {_write_finite_test(texts)}" if does == "drop" and groups else ""
         worths = [f"cast(({text}) as double)" for text in texts]

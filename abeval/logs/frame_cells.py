@@ -122,7 +122,7 @@ def _sum_term(frame: object, schema: LogSchema, term: RowTerm) -> NDArray[np.int
     # NaN and infinity compare false.
     are_numbers = np.logical_and.reduce([np.abs(column) < 1e300 for column in values])
     if term.test is not None:
-        counted: NDArray[np.int64] = (are_numbers == term.test.is_so).astype(np.int64)
+        counted: NDArray[np.int64] = (are_numbers == term.test.marks_finite).astype(np.int64)
         return counted
     if term.resolution is None:
         return None

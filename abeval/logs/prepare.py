@@ -255,15 +255,7 @@ def prepare(
         assignment = assign_units(run, schema, cells)
         read = _list_row_columns(experiment, metrics, schema, cuts, by_arrays, bool(extra))
         if units_read or read or schema.outcomes or schema.table is not None:
-            assignment = replace(assignment, units=units.write_units(run, schema, assignment.units))
-            # A table of the columns that are read; a view where none are.
-            run.engine.view("logged_impressions", views.write_analysed_view(schema))
-            if read:
-                run.step("impressions")
-            # Several queries read the rows: the log is filtered once for all of them.
-            create = run.engine.table if read else run.engine.view
-            columns = ", ".join(["unit_id", *read]) if read else "*"
-            create("impressions", f"select {columns} from logged_impressions")
+            assignment = _write_units(run, schema, assignment, read)
         covered = _write_outcomes(run, schema, metrics, cells)
     except QueryError as error:
         raise find_faulty_expression(run, metrics, schema, error) from error
@@ -288,6 +280,21 @@ def prepare(
             {c.log: c.find_type("ts") for c in opened.columns.values() if not c.source.ts_zone}
         ),
     )
+
+
+def _write_units(
+    run: Run, schema: LogSchema, assignment: UnitAssignment, columns: Sequence[str]
+) -> UnitAssignment:
+    """Create `units` and `impressions`: a table of the columns that are read, or a view."""
+    assignment = replace(assignment, units=units.write_units(run, schema, assignment.units))
+    run.engine.view("logged_impressions", views.write_analysed_view(schema))
+    if columns:
+        run.step("impressions")
+    # Several queries read the rows: the log is filtered once for all of them.
+    create = run.engine.table if columns else run.engine.view
+    chosen = ", ".join(["unit_id", *columns]) if columns else "*"
+    create("impressions", f"select {chosen} from logged_impressions")
+    return assignment
 
 
 def write_views(run: Run, schema: LogSchema, join: Sequence[str]) -> None:

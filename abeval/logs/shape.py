@@ -163,7 +163,10 @@ class LogSchema:
         )
 
     def component(self, term: definition.Term, variant: str) -> str:
-        """Return the summed column of a term in one variant."""
+        """Return the column of the sums of a term, which may read the score of a variant's model.
+
+        Without a variant, "" is one without a model.
+        """
         if isinstance(term, definition.ColumnTerm):
             return term.column
         return self.components[_write_summand(term, self.score_of.get(variant))]

@@ -270,10 +270,15 @@ class RowTerm:
 
 @dataclass(frozen=True)
 class NumberTest:
-    """Ask whether every value is a finite number: 1 if so, or 1 if not."""
+    """Mark the rows whose values all are finite numbers by 1, or those of which one is not.
+
+    Attributes:
+        values: Expressions of a row.
+        marks_finite: Whether 1 stands for rows of finite numbers; otherwise for the others.
+    """
 
     values: tuple[str, ...]
-    is_so: bool
+    marks_finite: bool
 
 
 @dataclass(frozen=True)

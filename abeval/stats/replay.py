@@ -79,7 +79,7 @@ def replay_aa_tests(
         >>> sums = np.stack([y.sum(1), one, (y**2).sum(1), y.sum(1), one], axis=1)[:, None, :]
         >>> p_values = replay_aa_tests(one, sums).p_values
         >>> p_values.shape, summarise_aa_tests(p_values[:, 0]).rate
-        ((1000, 1), 0.054)
+        ((1000, 1), 0.053)
     """
     n, s = _check_sums(units, sums, share)
     if n.sum() < 2:

@@ -82,8 +82,8 @@ TABLE = "raw_table"
 """Name of the table's relation in the engine."""
 
 
-class Columns:
-    """The names, types and values of a table's columns."""
+class TableReader:
+    """Find columns of an opened table by their names, and read their types and all values."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._types = engine, engine.columns(TABLE)
@@ -241,7 +241,7 @@ class _Facts(NamedTuple):
 class _Values:
     """What expressions are like in a table; it chooses how a metric's values are rounded."""
 
-    def __init__(self, engine: Engine, columns: Columns, texts: Iterable[str]) -> None:
+    def __init__(self, engine: Engine, columns: TableReader, texts: Iterable[str]) -> None:
         self._columns, self._rows = columns, engine.count(TABLE)
         # One after the other: together they would take the memory of the whole table.
         self._facts = {
@@ -319,7 +319,7 @@ _Entries = list[dict[str, Any]]
 
 
 def read_measures(
-    engine: Engine, columns: Columns, options: TableOptions
+    engine: Engine, columns: TableReader, options: TableOptions
 ) -> tuple[_Entries, _Entries]:
     """Read the entries of metrics and covariates, with fitting resolutions."""
     before = options.before
@@ -375,14 +375,16 @@ def _make_defaults(
     return defaults
 
 
-def read_segments(columns: Columns, segments: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+def read_segments(
+    columns: TableReader, segments: Sequence[str] | Mapping[str, str]
+) -> dict[str, str]:
     """Read the segments: name → expression."""
     if isinstance(segments, Mapping):
         return dict(segments)
     return {_make_name(c): quote_column(columns.find_column(c)) for c in _as_list(segments)}
 
 
-def _make_entries(columns: Columns, options: TableOptions, before: Sequence[str]) -> _Entries:
+def _make_entries(columns: TableReader, options: TableOptions, before: Sequence[str]) -> _Entries:
     """List the entries of metrics; by default of all other numeric columns."""
     metrics = options.metrics
     if metrics is None:
@@ -432,7 +434,7 @@ def _split_name(spec: str) -> tuple[str, str]:
     return _make_name(spec) if spec.isascii() else " ".join(spec.replace('"', " ").split()), spec
 
 
-def _make_entry(columns: Columns, name: str, spec: str | Sequence[str]) -> dict[str, Any]:
+def _make_entry(columns: TableReader, name: str, spec: str | Sequence[str]) -> dict[str, Any]:
     """Make the entry of a metric: a mean, or a ratio of two sums."""
     # Less of a cost is better, and its name says that it is one.
     less = {"direction": "decrease"} if words.mentions_role(name, "cost") else {}
@@ -456,7 +458,7 @@ def _split_division(value: str) -> dict[str, str]:
     return dict(zip(("numerator", "denominator"), operands, strict=True))
 
 
-def _list_summed_expressions(columns: Columns, entry: Mapping[str, Any]) -> list[str]:
+def _list_summed_expressions(columns: TableReader, entry: Mapping[str, Any]) -> list[str]:
     """List the expressions that an entry sums; none for a function of metrics."""
     if "function" in entry:
         return []

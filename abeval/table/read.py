@@ -28,7 +28,7 @@ from abeval.experiment.problems import check_spelled_once, suggest_name
 from abeval.experiment.sources import ROW_UNIT
 from abeval.files import resolve_path
 from abeval.logs.ids import COARSER_NAMES
-from abeval.table.columns import TABLE, Columns, TableOptions, read_measures, read_segments
+from abeval.table.columns import TABLE, TableOptions, TableReader, read_measures, read_segments
 
 
 def write_equal_weights(variants: Iterable[str]) -> str:
@@ -133,7 +133,7 @@ def _check_commas(engine: Engine, options: TableOptions, is_csv: bool) -> None:
 
 def _make_entries(engine: Engine, options: TableOptions, name: str) -> dict[str, Any]:
     """Make the entries of the experiment."""
-    columns = Columns(engine)
+    columns = TableReader(engine)
     variant = columns.find_column(options.variant)
     unit = ROW_UNIT if options.unit is None else columns.find_column(options.unit)
     is_decimal = options.unit is not None and columns.check_id(unit)

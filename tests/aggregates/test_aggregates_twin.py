@@ -469,6 +469,7 @@ def plans(draw: st.DrawFn) -> Plan:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @FEW
 @given(st.data())
@@ -519,6 +520,7 @@ def clicks_of(draw: st.DrawFn, rows: Sequence[Row], key: Sequence[str]) -> list[
     return made + draw(st.lists(st.sampled_from(made), max_size=4))
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @FEW
 @given(st.data())

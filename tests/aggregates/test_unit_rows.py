@@ -246,6 +246,7 @@ def test_ids_of_any_type_and_blocks_of_any_size_give_the_same(drawn, by_day):
     assert answers[0] == answers[1] == answers[2]
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @settings(max_examples=15, deadline=None)
 @given(st.lists(ROW, max_size=60), st.sampled_from(["varchar", "bigint"]))
@@ -267,6 +268,7 @@ def test_the_own_category_counts_and_else_that_of_the_item(drawn, ids):
         assert said(found) == said(plain)
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @settings(max_examples=15, deadline=None)
 @given(st.lists(ROW, max_size=60))
@@ -341,6 +343,7 @@ def assert_days(frame: pd.DataFrame, rows: int = 3_000_000) -> None:
                 assert of_day.columns[name][rows_of_day].tolist() == column.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @settings(max_examples=15, deadline=None)
 @given(st.lists(ROW, max_size=60))

@@ -36,6 +36,7 @@ def test_the_matrix_has_both_models_on_both_traffics(agreement: Agreement) -> No
     assert metrics == {"auc", "gauc[impressions]", "q_ctr", "log_loss"}
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_the_same_logs_give_the_same_digits(agreement: Agreement) -> None:
     """Threads finish in any order; the digest of a result may not depend on it."""

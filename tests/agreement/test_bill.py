@@ -30,6 +30,7 @@ def total(gap: Gap) -> float:
     return gap.promised + sum(part.points for part in gap.causes) + gap.unexplained
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "strength", "cause"),
@@ -57,6 +58,7 @@ def test_a_fault_that_shrinks_a_gain_is_named_first_and_sized(
     assert abs(total(gap) - gap.came) < 1e-12
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_what_a_model_learned_is_the_part_of_the_promise_that_is_too_large(share: float) -> None:
@@ -89,6 +91,7 @@ def test_the_promise_of_a_clean_log_is_its_lift_and_nothing_is_named() -> None:
     assert agreement.explanations[0].sentences[-1] == "There is no gap to explain."
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_nothing_is_named_where_nothing_was_promised_and_nothing_came() -> None:
     """AUC on control's traffic favours the model that ranked it; that explains no gap."""
@@ -98,6 +101,7 @@ def test_nothing_is_named_where_nothing_was_promised_and_nothing_came() -> None:
     assert agreement.explanations[0].sentences[-1] == "There is no gap to explain."
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_a_gain_by_chance_has_no_cause() -> None:
     """In one of forty logs without an effect online sees a gain, which AUC contradicts."""

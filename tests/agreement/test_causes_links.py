@@ -39,6 +39,7 @@ def links(agreement: Agreement) -> dict[str, str]:
     return {cause.name: cause.status for cause in agreement.causes if cause.name in LINKS}
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", LINKS)
 def test_a_planted_link_is_first_and_no_other_is_named(
@@ -133,6 +134,7 @@ def test_an_order_that_costs_no_clicks_is_no_cause() -> None:
     assert next(e.value for e in cause.evidence if e.name == "difference") > 0.4
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_a_model_that_prefers_other_items_lacks_no_candidates() -> None:
     agreement = of_world("equal, no bias", preferring=True)

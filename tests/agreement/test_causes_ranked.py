@@ -24,6 +24,7 @@ def agreement(name: str) -> Agreement:
     return agreement_of(world, drawn(world, SEED))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize(
     "name", ["much better, no bias, few columns", "better, no bias", "worse, bias"]
@@ -93,6 +94,7 @@ def clipped(world: World, share: float) -> tuple[Log, float]:
     return log, float((own["served_score"] < own["score_candidate"]).mean())
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize("share", [0.2, 0.9])
 def test_clipped_scores_stop_at_a_cap_and_are_no_other_fault(share: float) -> None:

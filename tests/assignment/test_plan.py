@@ -183,6 +183,7 @@ def test_a_plan_of_a_split_alone_explains_the_split_alone() -> None:
     assert held.splitlines()[-1] == f"placed      {EVEN.assign('1').variant}, by split"
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @pytest.mark.whole
 def test_independent_layers_are_told_from_those_that_leak() -> None:

@@ -80,6 +80,7 @@ def test_python_and_sql_agree_on_text(salt: str, units: list[str]) -> None:
     assert list(zip(got.h, got.slot, got.sub_bucket, strict=True)) == in_duckdb(salt, units)
 
 
+@pytest.mark.whole
 @settings(max_examples=20, deadline=None)
 @given(SALTS, st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1))
 def test_python_and_sql_agree_on_integers(salt: str, units: list[int]) -> None:

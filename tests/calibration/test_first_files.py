@@ -20,6 +20,7 @@ def test_odd_names_hide_no_key(seed: int, tmp_path: Path) -> None:
     assert (outcome.false, outcome.guessed) == ([], False)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("form", FORMS)
 def test_a_form_is_drafted_with_its_query(form: str, tmp_path: Path) -> None:
     outcome = answer(FORMS[form](1, tmp_path), tmp_path)

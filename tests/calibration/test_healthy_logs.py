@@ -27,6 +27,7 @@ NEW_FAULTS = [name for name in FAULTS if name not in OLD_FAULTS]
 HOURS = ("missing_hours", "short_days", "clock", "late_data")
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.whole
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_healthy_log_of_each_kind_passes_every_check(kind: str) -> None:
@@ -89,6 +90,7 @@ def test_a_stage_of_a_few_units_has_no_rhythm_of_its_own() -> None:
     assert "clock" not in hours(result)
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", NEW_FAULTS)
 def test_a_faulty_log_is_found_and_decides_nothing(name: str) -> None:

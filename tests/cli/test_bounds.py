@@ -300,6 +300,7 @@ def test_the_version_is_printed_by_the_command_and_the_module(tmp_path: Path) ->
     assert (done.returncode, done.stdout) == (0, f"abeval {abeval.__version__}\n")
 
 
+@pytest.mark.whole
 def test_more_variants_or_metrics_than_are_analysed_at_once_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -523,6 +523,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.first_cases(48)
 @pytest.mark.parametrize("name", BROKEN)
 def test_one_message_says_what_where_and_how_to_mend_it(
     name: str,

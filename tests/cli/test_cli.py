@@ -81,6 +81,7 @@ def numbers(part: Any) -> Iterator[float]:
         yield part
 
 
+@pytest.mark.whole
 def test_analyze_prints_the_result_and_nothing_else(
     analyzed: tuple[Run, Path],
 ) -> None:

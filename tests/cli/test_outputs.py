@@ -125,6 +125,7 @@ def test_every_command_that_writes_is_held(
     assert contents(folder) == before
 
 
+@pytest.mark.whole
 def test_outputs_of_their_own_are_written_twice(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

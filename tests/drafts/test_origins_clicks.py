@@ -16,6 +16,9 @@ from abeval.drafts.run import Draft, draft_files
 from abeval.results.analysis import Result
 from tests.drafts.click_worlds import World, iso, true_ctr, world, written
 
+pytestmark = pytest.mark.whole
+
+
 WORLD = world()
 CTR = true_ctr(WORLD)
 
@@ -111,7 +114,6 @@ def test_clicks_may_name_a_variant_and_bring_milliseconds_of_dwell(tmp_path: Pat
     assert 5 < dwell.control < 30
 
 
-@pytest.mark.whole
 def test_rows_of_a_neutral_name_are_clicks_by_the_data_and_asked(tmp_path: Path) -> None:
     actions = CLICKED.drop(columns="dwell")
     draft, _, result = both_commands(written(tmp_path, log=SEEN, actions=actions), tmp_path)
@@ -217,7 +219,6 @@ def test_types_of_rows_that_are_codes_or_have_no_impression_are_asked(tmp_path: 
     assert any(q.startswith("event: are the impressions 'seen'?") for q in draft.questions)
 
 
-@pytest.mark.whole
 def test_of_two_types_of_what_units_saw_one_is_asked(tmp_path: Path) -> None:
     pages = SEEN.iloc[:3_000]
     files = written(tmp_path, log=events((pages, "view"), (SEEN, "impression"), (CLICKED, "click")))
@@ -256,7 +257,6 @@ def test_files_of_one_variant_each_are_the_variants(tmp_path: Path) -> None:
     assert_ctr(result)
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("is_hive", [True, False])
 def test_folders_of_one_variant_each_are_the_variants(is_hive: bool, tmp_path: Path) -> None:
     for variant, rows in SEEN.drop(columns="variant").groupby(SEEN.variant):
@@ -286,7 +286,6 @@ def test_files_whose_names_are_no_variants_are_asked(tmp_path: Path) -> None:
     assert "Has each file one variant" in question
 
 
-@pytest.mark.whole
 def test_a_folder_of_several_logs_is_each_of_them(tmp_path: Path) -> None:
     folder = tmp_path / "data"
     (folder / "impressions").mkdir(parents=True)
@@ -319,7 +318,6 @@ def test_users_say_the_variant_and_items_their_category(tmp_path: Path) -> None:
     assert_ctr(result)
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("before", ["nothing", "control"])
 def test_the_period_begins_with_the_first_variant(before: str, tmp_path: Path) -> None:
     """Before, no unit has a variant, or all have control, as in an A/A test."""
@@ -393,7 +391,6 @@ def test_which_model_a_variant_serves_is_asked_where_no_name_says_it(tmp_path: P
     assert "model" not in tomllib.loads(draft.text)["variants"]["control"]
 
 
-@pytest.mark.whole
 def test_the_id_of_a_row_is_what_the_clicks_call_the_id_of_an_impression(tmp_path: Path) -> None:
     seen = SEEN.drop(columns="variant").assign(id=range(5, 5 + len(SEEN)), variant=SEEN.variant)
     clicked = seen[seen.index % np.where(seen.variant == "new", 7, 9) == 0]
@@ -408,7 +405,6 @@ def test_the_id_of_a_row_is_what_the_clicks_call_the_id_of_an_impression(tmp_pat
 SAMPLE = Path(__file__).parents[2] / "sample_logs"
 
 
-@pytest.mark.whole
 def test_the_sample_ends_in_its_scorecard(tmp_path: Path) -> None:
     files = [SAMPLE / "impressions", SAMPLE / "clicks.parquet", SAMPLE / "items.parquet"]
     draft, entries, result = both_commands(files, tmp_path)
@@ -431,7 +427,6 @@ def test_the_sample_ends_in_its_scorecard(tmp_path: Path) -> None:
             assert numbers[0] == pytest.approx(numbers[1], rel=tolerance)
 
 
-@pytest.mark.whole
 def test_a_table_of_what_units_did_is_parted_beside_the_impressions(tmp_path: Path) -> None:
     table = events((CLICKED, "click"), (PAID, "purchase"), (PAID.iloc[:5], "refund"))
     files = written(tmp_path, impressions=SEEN, actions=table)
@@ -442,7 +437,6 @@ def test_a_table_of_what_units_did_is_parted_beside_the_impressions(tmp_path: Pa
     assert_ctr(result)
 
 
-@pytest.mark.whole
 def test_clicks_of_few_items_are_tied(tmp_path: Path) -> None:
     few = world(items=9)
     seen, clicks = (frame.assign(time=iso(frame.time)) for frame in few)
@@ -450,7 +444,6 @@ def test_clicks_of_few_items_are_tied(tmp_path: Path) -> None:
     assert_ctr(result, true_ctr(few))
 
 
-@pytest.mark.whole
 def test_types_of_rows_that_are_no_outcomes_are_no_goals(tmp_path: Path) -> None:
     table = events((SEEN, "view"), (CLICKED, "click"), (PAID, "purchase"), (PAID, "logout"))
     entries = tomllib.loads(draft_files(written(tmp_path, log=table), tmp_path).text)

@@ -13,6 +13,9 @@ import abeval
 from abeval.drafts.run import Draft, draft_files
 from abeval.errors import ExperimentError, LogError
 
+pytestmark = pytest.mark.whole
+
+
 START = pd.Timestamp("2026-07-01")
 
 

@@ -62,6 +62,7 @@ def test_unit_variant_and_outcomes_are_right_or_asked(name: str, tmp_path: Path)
     assert len(goals) == len(shape.outcomes)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", [name for name, shape in SHAPES.items() if shape.variant])
 def test_the_file_as_it_stands_gives_the_tables_own_means(name: str, tmp_path: Path) -> None:

@@ -68,6 +68,7 @@ def test_whole_numbers_of_days_are_times_and_costs_no_goals(tmp_path: Path) -> N
     assert any(question.startswith("time: no column has times") for question in drafted.questions)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "unit", ["k", *(pytest.param(unit, marks=pytest.mark.slow) for unit in ("member", "acct"))]
 )

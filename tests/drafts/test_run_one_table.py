@@ -23,6 +23,7 @@ def analysed(own: Draft, folder: Path) -> Result:
     return abeval.load(folder / "e.toml").replace(trust={"aa_runs": 0}).analyze()
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_verdict_is_right_or_a_draft(name: str, tmp_path: Path) -> None:
     world: World = WORLDS[name]()

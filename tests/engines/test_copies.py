@@ -120,6 +120,7 @@ def made(name: str, folder: Path, users: pd.DataFrame) -> tuple[Path, tuple[str,
     return folder / name, (control or "control", new or "new")
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.parametrize("name", WORLDS)
 def test_each_kind_of_file_has_the_numbers_of_pandas(
     name: str, tmp_path: Path, users: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
@@ -155,6 +156,7 @@ def test_each_kind_of_file_has_the_numbers_of_pandas(
     assert of_file["c"].control == pytest.approx(means.loc["control", "clicks"], rel=1e-12)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("name", [name for name in WORLDS if name not in ("two.xlsx", "tabs.log")])
 def test_init_finds_how_a_file_is_read(name: str, tmp_path: Path, users: pd.DataFrame) -> None:
     file, _ = made(name, tmp_path, users)

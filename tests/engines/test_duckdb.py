@@ -158,6 +158,7 @@ def test_the_callers_options_are_used_and_duckdb_has_half_of_the_memory() -> Non
     made.close()
 
 
+@pytest.mark.whole
 def test_what_does_not_fit_into_memory_spills_to_the_folder_named(tmp_path: Path) -> None:
     options = EngineOptions(memory_limit="60MB", threads=1, temp_directory=str(tmp_path / "spill"))
     made = DuckDBEngine(options)

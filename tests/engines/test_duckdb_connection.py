@@ -163,6 +163,7 @@ def _asked(here: Path, file: Path) -> str:
     return "".join(answers)
 
 
+@pytest.mark.first_cases(10)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ALL)
 def test_no_database_shows_what_is_in_another_file(
@@ -193,6 +194,7 @@ def test_no_database_shows_what_is_in_another_file(
     assert file.read_bytes() == before
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_the_views_of_that_test_do_read_other_files(tmp_path: Path, there: Path) -> None:
     """Where nothing confines the connection that opens their database."""
@@ -266,6 +268,7 @@ def endless(file: Path) -> Path:
     return file
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("name", ["v.duckdb", "v.sqlite"])
 def test_a_view_that_does_not_end_is_ended(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

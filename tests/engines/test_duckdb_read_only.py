@@ -101,6 +101,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("write", [sqlite_file, sqlite_with_log, duckdb_file, duckdb_with_log])
 def test_a_database_and_its_folder_are_as_they_were(
     write: Callable[[Path], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -140,6 +140,7 @@ def read_by(folder: Path, path: str) -> tuple[int, Result]:
     return bytes_read() - before, result
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize("write", [delta, iceberg])
 def test_only_files_of_a_lake_around_the_periods_are_read(
@@ -152,6 +153,7 @@ def test_only_files_of_a_lake_around_the_periods_are_read(
     assert read < size / 2
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_only_partitions_around_the_periods_are_read(tmp_path: Path, whole: Result) -> None:
     read, result = read_by(tmp_path, hive(tmp_path))
@@ -202,6 +204,7 @@ class CountedFile(BytesIO):
         return part
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_only_remote_files_around_the_periods_are_read(tmp_path: Path, whole: Result) -> None:
     hive(tmp_path)

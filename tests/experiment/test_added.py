@@ -137,6 +137,7 @@ def test_a_metric_of_a_script_is_a_row_of_the_trust_checks_and_of_the_page(tmp_p
     assert "Σ c_requests / units" in study.report(tmp_path / "page.html").read_text()
 
 
+@pytest.mark.whole
 def test_its_sql_is_the_query_of_the_script(tmp_path, monkeypatch, capsys):
     add_clicked_requests("clicks_per_request", value="c_clicks", per="c_requests")
     monkeypatch.setattr(

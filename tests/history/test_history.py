@@ -188,6 +188,7 @@ def test_two_names_of_one_history_have_one_lock(
         abeval.History(tmp_path / "link.parquet").add(one())
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @BOTH
 def test_a_flipped_bit_is_an_error_or_changes_no_row(tmp_path: Path, suffix: str) -> None:
@@ -391,6 +392,7 @@ def test_a_study_gives_every_result_that_it_has_and_its_agreement_too(tmp_path: 
         history.add(Study())
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_preferences_stand_beside_the_lift_of_the_same_experiment(tmp_path: Path) -> None:
     history = abeval.History(tmp_path / "history.parquet")

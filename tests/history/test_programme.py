@@ -253,6 +253,7 @@ def test_the_command_says_what_a_quarter_gained(
     assert "What the quarter gained" in (folder / "h.html").read_text()
 
 
+@pytest.mark.whole
 def test_an_experiment_without_a_holdout_is_refused(quarter: tuple[Path, float]) -> None:
     folder, _ = quarter
     history = abeval.History(folder / "h.parquet")

@@ -86,6 +86,7 @@ def test_the_line_says_what_to_expect_in_place_of_a_warning() -> None:
     assert "by 30 past effects, expect +" in text
 
 
+@pytest.mark.whole
 def test_the_command_reads_a_history(tmp_path: Path) -> None:
     file, out = tmp_path / "history.parquet", tmp_path / "out.json"
     for number, one in enumerate(past(6)):

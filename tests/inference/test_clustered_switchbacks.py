@@ -18,6 +18,9 @@ from abeval.results.trust import Check
 from abeval.simulate.turns import ARMS, LIFT, build_log, draw_minutes
 from abeval.stats.randomisation import RandomisationTest, coin_flip_assignments
 
+pytestmark = pytest.mark.whole
+
+
 START = datetime(2026, 9, 14)
 DAYS, CITIES = 14, ("Lima", "Oslo", "Rome")
 
@@ -148,6 +151,7 @@ def test_users_are_no_denominator_and_the_row_says_so() -> None:
     assert named(result, "carry_over").metrics == ("ctr",)
 
 
+@pytest.mark.slow
 def test_carry_over_is_named_and_a_longer_burn_in_takes_it_out() -> None:
     table = log(lift=0.6, carry=40)
     short, long = analyze(table, burn_in="0m"), analyze(table, burn_in="40m")
@@ -157,7 +161,7 @@ def test_carry_over_is_named_and_a_longer_burn_in_takes_it_out() -> None:
     assert (short["ctr"].lift or 0) < 0.5 < (long["ctr"].lift or 0)
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_carry_over_of_the_first_quarter_is_found_in_a_log_of_usual_size() -> None:
     drawn = [build_log(draw_minutes("balanced", 30, seed, LIFT), seed) for seed in range(4)]
     plan = {"variants": {name: {} for name in ARMS}, "control": ARMS[0]}

@@ -76,6 +76,7 @@ def test_caps_are_pooled_and_both_numbers_are_there():
     assert people.during.quantile(0.99, interpolation="lower") <= cap
 
 
+@pytest.mark.whole
 def test_always_valid_intervals_are_wider_and_say_so(valid):
     fixed = sample.analysis()
     for metric in ("ctr", "dwell_per_user", "sessions_per_user"):

@@ -164,6 +164,7 @@ def half_width(row: abeval.Row) -> float:
     return (row.difference_high - row.difference_low) / 2 / row.control
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", WORLDS)
 def test_scorecard_page_and_power_have_one_number(name: str) -> None:

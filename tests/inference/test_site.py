@@ -25,6 +25,7 @@ def test_the_lift_of_all_traffic_covers_the_truth_and_is_smaller() -> None:
     assert result["clicks_per_user"].site_lift_low > 0
 
 
+@pytest.mark.whole
 def test_it_says_zero_is_inside_exactly_where_the_difference_does() -> None:
     for seed in range(8):
         row = analyze_world(World(lift=0.15, users=2_000), seed)["clicks_per_user"]

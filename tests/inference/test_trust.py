@@ -277,10 +277,15 @@ def test_skewed_values_at_an_uneven_split_are_replayed_by_their_own_test(units: 
     log = pd.DataFrame(
         {"user_id": rows, "variant": np.where(rows % 10 == 0, "b", "a"), "spent": spent}
     )
-    weights = {"a": {"weight": 0.9}, "b": {"weight": 0.1}}
-    found = analyze(log, metrics=[{"name": "revenue", "value": "spent"}], variants=weights)
-    assert found["revenue"].method == "permutation_moments"
-    (row,) = found.aa
+    entries: dict[str, Any] = {
+        "metrics": [{"name": "revenue", "value": "spent"}],
+        "variants": {"a": {"weight": 0.9}, "b": {"weight": 0.1}},
+    }
+    assert analyze(log, **entries)["revenue"].method == "permutation_moments"
+    loaded = abeval.define(
+        name="x", unit="user_id", control="a", logs={"impressions": {}}, **entries
+    )
+    (row,) = loaded.aa(runs=4_000, logs={"impressions": log}).metrics
     assert 0.035 < row.rejection_rate < 0.065
 
 

@@ -29,6 +29,7 @@ def check(result: Result, name: str) -> Check:
     return next(one for one in result.trust if one.name == name)
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_planted_fault_is_found_named_and_ranked_first(name: str) -> None:
@@ -46,6 +47,7 @@ def test_a_sound_log_passes_every_audit_also_with_an_effect(effect: float) -> No
     assert (result["ctr"].lift or 0) > 0.1 if effect else True
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_a_hash_that_leaks_between_layers_is_found_and_chance_is_not() -> None:
     log = simulated(240_000, seed=1)

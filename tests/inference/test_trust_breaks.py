@@ -51,6 +51,7 @@ def test_clicks_that_end_on_one_device_name_it():
     assert (found.status, "device = 'phone'" in found.message) == ("fail", True)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("days", [1, 2, 3, 5])
 def test_clicks_of_some_days_name_the_first(days: int):
     """Of five days the week from the first on lost less, was surer, and only warned."""
@@ -160,6 +161,7 @@ def test_values_of_impressions_from_a_day_on_touch_the_metrics_of_them():
     assert (found.status, found.metrics) == ("fail", ("latency",))
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("world", [changing, heavy, buyers])
 def test_effects_that_change_and_heavy_users_break_nothing(world: Callable[..., World]):
     for seed in range(3):
@@ -167,6 +169,7 @@ def test_effects_that_change_and_heavy_users_break_nothing(world: Callable[..., 
         assert check(result).status == "pass"
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_crawlers_of_a_few_days_break_nothing(seed: int):
     """Seven of eight such logs failed: the days of a few machines were taken for all units'."""

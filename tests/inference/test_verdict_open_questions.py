@@ -179,6 +179,7 @@ def _without(result: Any) -> dict[str, Any]:
     return {"questions": ()}
 
 
+@pytest.mark.whole
 def test_the_gates_fail_with_a_code_of_their_own(file: Path) -> None:
     answered, text = file.read_text(), f"questions = {QUESTIONS}\n"
     for questions, codes in (("", (4, 0)), (text, (6, 6))):

@@ -44,6 +44,7 @@ WORLDS = {
 }
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", WORLDS)
 def test_every_world_keeps_the_limit(name: str) -> None:

@@ -57,6 +57,7 @@ SEPTEMBER, CLOCKS_CHANGE = datetime(2026, 9, 14), datetime(2026, 10, 25)
 HOURS = st.integers(-40 * 60, 60 * 60).map(lambda minutes: timedelta(minutes=minutes))
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @settings(max_examples=40)
 @given(

@@ -187,6 +187,7 @@ GENERAL = {
 }
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.whole
 @pytest.mark.parametrize("how", GENERAL)
 def test_every_way_to_find_duplicates_finds_the_same(how: str) -> None:

@@ -244,6 +244,7 @@ TIMES: dict[str, Callable[[pd.Series], pd.Series]] = {
 }
 
 
+@pytest.mark.first_cases(5)
 @pytest.mark.whole
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet", "frame"])
 @pytest.mark.parametrize("ts_format", TIMES)

@@ -62,6 +62,7 @@ def judge(table: object, **options: Any) -> object:
     return result.scorecard, result.trust, result.accounting, result.aa, result.questions
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize("unit", [None, "user"])
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_frame_is_the_file_of_its_rows(tmp_path: Path, change: str, unit: str | None) -> None:

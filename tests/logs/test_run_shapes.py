@@ -20,6 +20,7 @@ LOG = small_log()
 ROWS = len(LOG)
 
 
+@pytest.mark.first_cases(4)
 @pytest.mark.whole
 @pytest.mark.parametrize("timezone", ["Europe/Berlin", "America/New_York", "UTC"])
 @pytest.mark.parametrize("kind", ["parquet", "csv", "frame", "date_text"])

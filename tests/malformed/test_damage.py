@@ -11,6 +11,7 @@ pytestmark = pytest.mark.whole
 FORMATS = ("csv", "csv.gz", "csv.zst", "jsonl", "parquet", "duckdb", "sqlite", "xlsx")
 
 
+@pytest.mark.slow
 def test_what_is_damaged_is_refused_or_read_right() -> None:
     records = [*run(FORMATS, 1, ("bit", "exchanged pages"))]
     assert len(records) == 16

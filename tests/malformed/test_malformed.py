@@ -21,6 +21,7 @@ WITH_SERVER = ("tools", "long")
 """Families that talk to `abeval mcp`, which needs an extra."""
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     "family",
     [pytest.param(f, marks=pytest.mark.whole) if f in WITH_SERVER else f for f in FAMILIES],

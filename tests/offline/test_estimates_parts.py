@@ -17,6 +17,9 @@ from abeval.results.replay import ReplayResult
 from tests.offline.test_expressions_scores import experiment, log
 from tests.sample import FILE
 
+pytestmark = pytest.mark.whole
+
+
 METRICS = ["ndcg@3[lin]", "recall@3", "auc", "gauc[units]", "log_loss", "ece[mass]", "coverage@2"]
 
 
@@ -41,6 +44,7 @@ def replayed() -> tuple[ReplayResult, ReplayResult, ReplayResult]:
     return found, beside, experiment("new").replay(logs=logs, metrics=METRICS)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", PARTS)
 def test_a_part_has_the_numbers_of_a_log_of_its_rows_alone(name: str) -> None:
     where, kept = PARTS[name]

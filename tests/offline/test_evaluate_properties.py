@@ -108,6 +108,7 @@ def test_gauc_of_one_unit_is_its_auc(seed):
         assert all(close(found[name], found["auc"], 2e-9) for name in ids)
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @few
 @given(seeds)

@@ -47,6 +47,7 @@ def experiment(score: str, **entries: Any) -> abeval.LoadedExperiment:
     return abeval.define(**{**given, **entries})
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("score", "column"),
     [
@@ -77,6 +78,7 @@ def test_an_expression_ranks_as_the_column_that_holds_its_values(score: str, col
         assert value == pytest.approx(found.row(name, "blend", "pooled").value, abs=1e-12)
 
 
+@pytest.mark.whole
 def test_the_served_blend_is_what_the_variant_is_measured_by() -> None:
     metrics = [{"name": "auc", "role": "goal"}, {"name": "gauc"}, {"name": "q_ctr"}]
     rows = log()

@@ -23,6 +23,7 @@ def screens(rows: pd.DataFrame) -> pd.DataFrame:
     return rows.assign(screen=np.where(rows.request_id % 3 == 0, "phone", "desktop"))
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     "metric",
     ["precision@{}", "recall@{}", "ndcg@{}[exp]", "map@{}[min]", "ndcg@{}[lin,ties]", "mrr@{}"],
@@ -117,6 +118,7 @@ def test_a_name_that_no_cut_off_has_is_told() -> None:
             experiment("new").replay(k=[f"viewport: {VIEWPORT}"], metrics=[metric])
 
 
+@pytest.mark.whole
 def test_the_command_takes_both() -> None:
     command = [
         "replay",

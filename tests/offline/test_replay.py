@@ -78,6 +78,7 @@ def test_json_and_frames_hold_every_row(sample):
     assert dict(map(tuple, read["definitions"]))["ndcg@10[exp]"].startswith("mean over requests")
 
 
+@pytest.mark.whole
 def test_the_command_writes_what_python_finds(tmp_path):
     file = tmp_path / "replay.json"
     wanted = ["--metric", "ndcg@5[exp]", "--metric", "gauc[clicks]"]
@@ -412,6 +413,7 @@ def test_an_empty_log_is_nothing_to_replay():
         loaded.replay(logs=empty)
 
 
+@pytest.mark.whole
 def test_the_command_says_why_a_value_is_missing_and_takes_policies():
     wanted = ["--metric", "recall@20", "--metric", "mrr@5", "--k", "5"]
     run = CliRunner().invoke(app, ["replay", str(SAMPLE), *wanted, "--no-relevant", "zero"])
@@ -459,6 +461,7 @@ def test_relevance_beyond_what_a_gain_can_hold_is_refused():
         loaded.replay(relevance="1e6 * click", logs=logs)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.whole
 @pytest.mark.parametrize("requests", [1, 2, 3])
 @pytest.mark.parametrize("users", [1, 3])

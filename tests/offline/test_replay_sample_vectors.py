@@ -16,6 +16,9 @@ from abeval.results.replay import ReplayResult
 from tests.offline.frames import VECTORS
 from tests.sample import FILE
 
+pytestmark = pytest.mark.whole
+
+
 MODELS = {"score_baseline": "baseline", "blend": "blend"}
 VIEWPORT = "case device when 'phone' then 5 when 'tablet' then 8 else 10 end"
 PARTS = {

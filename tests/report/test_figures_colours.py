@@ -215,6 +215,7 @@ def test_every_figure_draws_with_these(name: str) -> None:
     check_colours(html(name))
 
 
+@pytest.mark.whole
 def test_figures_over_time_draw_with_these(of_all: Study) -> None:
     text = render_study(of_all)
     check_colours(text)

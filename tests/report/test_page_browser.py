@@ -38,6 +38,7 @@ def rendered(name: str, folder: Path, address: str = "") -> tuple[str, str]:
     return run.stdout.decode(), "\n".join(said)
 
 
+@pytest.mark.whole
 def test_scripts_run_under_the_policy(tmp_path: Path) -> None:
     dom, said = rendered("ship", tmp_path)
     assert 'data-figures="ready"' in dom
@@ -45,6 +46,7 @@ def test_scripts_run_under_the_policy(tmp_path: Path) -> None:
     assert said == ""
 
 
+@pytest.mark.whole
 def test_figures_of_the_chosen_metric_are_drawn(tmp_path: Path) -> None:
     dom, said = rendered("ship", tmp_path, "#explore?metric=gauc")
     # Its own, and those that are printed.
@@ -53,6 +55,7 @@ def test_figures_of_the_chosen_metric_are_drawn(tmp_path: Path) -> None:
     assert said == ""
 
 
+@pytest.mark.whole
 def test_hostile_names_are_only_shown(tmp_path: Path) -> None:
     dom, said = rendered("hostile", tmp_path, "#explore")
     assert 'data-figures="ready"' in dom

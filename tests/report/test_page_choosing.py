@@ -187,6 +187,7 @@ def test_a_tab_shows_its_view(visit: Callable[..., Any]) -> None:
         assert page.evaluate("scrollY") == 0
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("address", "shown"),
     [
@@ -261,6 +262,7 @@ def test_a_metric_is_chosen_by_its_links(visit: Callable[..., Any]) -> None:
     assert rows(page) == expected("challenger")
 
 
+@pytest.mark.slow
 def test_a_link_into_another_metric_chooses_it(visit: Callable[..., Any]) -> None:
     page = visit("#daily-m23")
     assert (view(page), metric(page)) == ("explore", "m23")
@@ -335,6 +337,7 @@ def test_control_stays_in_figures_of_all(browser: Any, tmp_path: Path) -> None:
     page.close()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("sort", ["name", "effect", "p", "status"])
 def test_rows_are_sorted(visit: Callable[..., Any], sort: str) -> None:
     order = [
@@ -379,6 +382,7 @@ def test_rows_are_sorted(visit: Callable[..., Any], sort: str) -> None:
     assert column.get_attribute("aria-sort") is None
 
 
+@pytest.mark.slow
 def test_what_an_address_does_not_know_is_ignored(visit: Callable[..., Any]) -> None:
     page = visit("#explore?metric=nobody&variant=control&sort=-size&view=x")
     assert (view(page), metric(page)) == ("explore", "")

@@ -99,6 +99,7 @@ def test_ship() -> None:
     assert "27 checks passed" in shown.text
 
 
+@pytest.mark.whole
 def test_beside_ship_it_says_what_to_expect_less_of() -> None:
     """The end of the interval that is nearer to zero; where nothing ships, nothing."""
     (said,) = [one for one in screen("sample").said if one.startswith("Expect less")]

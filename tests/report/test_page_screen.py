@@ -156,6 +156,7 @@ def walk(
     return walked
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_leaves_the_screen(walk: Callable[[str], Walk], name: str) -> None:
     seen = walk(name)
@@ -166,6 +167,7 @@ def test_nothing_leaves_the_screen(walk: Callable[[str], Walk], name: str) -> No
     assert seen.said == []
 
 
+@pytest.mark.slow
 def test_nor_does_an_agreement(walk: Callable[[str], Walk]) -> None:
     seen = walk("agreement")
     assert seen.fits
@@ -204,6 +206,7 @@ def test_no_text_is_smaller_than_14_pixels(walk: Callable[[str], Walk], name: st
     assert {at: texts for at, texts in seen.items() if texts} == {}
 
 
+@pytest.mark.slow
 def test_a_figure_is_as_wide_as_a_screen_that_was_turned_meanwhile(
     browser: sync_api.Browser, tmp_path: Path
 ) -> None:
@@ -218,6 +221,7 @@ def test_a_figure_is_as_wide_as_a_screen_that_was_turned_meanwhile(
     page.context.close()
 
 
+@pytest.mark.slow
 def test_nor_is_one_on_a_dark_phone(browser: sync_api.Browser, tmp_path: Path) -> None:
     page, _ = opened(browser, tmp_path, "three_variants", 390, "dark")
     for view in page.evaluate(screens.VIEWS):
@@ -228,6 +232,7 @@ def test_nor_is_one_on_a_dark_phone(browser: sync_api.Browser, tmp_path: Path) -
     page.context.close()
 
 
+@pytest.mark.slow
 def test_a_label_on_a_line_can_be_read(browser: sync_api.Browser, tmp_path: Path) -> None:
     """White on the label's own ground; the page's own colour of text would be black on it."""
     page, _ = opened(browser, tmp_path, "ship", 1440)
@@ -273,6 +278,7 @@ def test_paper_has_the_decision_and_trust_at_once(
     assert look.figures == 1
 
 
+@pytest.mark.slow
 def test_paper_is_the_same_whatever_view_was_shown(
     browser: sync_api.Browser, tmp_path: Path
 ) -> None:

@@ -43,6 +43,9 @@ from tests.report.numbers import NUMBER, Known, plain, printed, shares
 from tests.report.numbers import Result as NumbersOf
 from tests.report.pages import Page, close, figures, parse, whole, words
 
+pytestmark = pytest.mark.whole
+
+
 FILE = Path(__file__).parents[2] / "sample_logs" / "experiment.toml"
 
 
@@ -242,7 +245,7 @@ def test_what_was_promised_and_what_came_is_a_line_under_the_verdict(
     assert "offline" not in json.loads(write_brief_json(study.analysis))
 
 
-@pytest.mark.whole
+@pytest.mark.slow
 def test_the_page_of_a_replay_begins_with_what_was_promised(tmp_path: Path) -> None:
     """It is that of `agree`, of one reading of the logs; the replay itself stays as it is."""
     page, file = tmp_path / "page.html", tmp_path / "replay.json"

@@ -198,6 +198,7 @@ def test_command_line_writes_the_page(tmp_path):
     assert any(name.startswith("curve-") for name in figures(text))
 
 
+@pytest.mark.whole
 @pytest.mark.skipif(CHROMIUM is None, reason="no chromium")
 def test_a_browser_draws_it_under_its_policy(full, tmp_path: Path):
     path = full.report(tmp_path / "page.html")

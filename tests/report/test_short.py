@@ -145,6 +145,7 @@ def in_order(result: Record, text: str) -> None:
                 assert place >= 0, (field, key, word)
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize(
     ("width", "names"), [(36, SHORT), (80, UNITS), *((width, LONG) for width in WIDTHS)]
 )

@@ -51,6 +51,7 @@ def test_the_sample_is_valid() -> None:
     assert list_errors(sample.analysis().to_json()) == []
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.whole
 @pytest.mark.parametrize("world", WORLDS)
 def test_each_world_is_valid(world: str) -> None:

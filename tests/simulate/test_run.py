@@ -418,6 +418,7 @@ def test_sizes_follow_from_the_number_of_impressions() -> None:
     assert [plan.items for plan in plans] == [400, 2_000, 20_000, 100_000, 100_000]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(("design", "units"), [("clusters", 60), ("switchback", 4 * 14 * 12)])
 def test_stores_and_cities_are_judged_in_two_commands(
     design: str, units: int, tmp_path: Path

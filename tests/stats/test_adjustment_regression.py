@@ -79,6 +79,7 @@ def test_many_covariates_of_few_units_keep_the_level() -> None:
     assert rejected / runs <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("control", "treatment"), [(300, 300), (450, 150)])
 def test_slopes_that_differ_cost_what_the_mean_of_the_covariates_costs(
     control: int, treatment: int

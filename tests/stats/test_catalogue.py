@@ -236,6 +236,7 @@ def test_a_policy_that_shows_fewer_items_is_found() -> None:
         assert effect.low * effect.high > 0
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_twenty_thousand_items_have_an_interval_and_a_p_value() -> None:
     rng = np.random.default_rng(13)

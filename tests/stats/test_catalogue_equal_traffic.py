@@ -178,6 +178,7 @@ def test_blocks_have_the_share_of_the_smaller_variant(
         assert null.shape == (2, wanted)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("measure", [Coverage(SIZE), Evenness(SIZE, ["gini"])])
 @pytest.mark.parametrize("units", [(50, 50), (150, 50)])
 def test_null_differences_spread_as_differences_of_one_policy_do(

@@ -77,6 +77,7 @@ def test_the_rest_is_all_totals_without_exposure_per_exposed_unit() -> None:
         measure_rest(Moments.of([1.0], [1.0]), Moments.of([], []), 0)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("lift_of", [mean_lift, ratio_lift])
 @pytest.mark.parametrize("lift", [-0.6, 0.0, 1.5])
 def test_intervals_are_as_wide_as_the_jackknife_says(lift_of: object, lift: float) -> None:

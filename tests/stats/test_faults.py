@@ -50,6 +50,7 @@ def test_a_sure_difference_is_not_more_than_the_true_one() -> None:
     assert all(one is not None for one in same)
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize(
     ("control", "treatment"), [(30, 30), (30, 300), (100, 900), (1_500, 1_500), (9_900, 100)]
 )

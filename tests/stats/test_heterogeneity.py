@@ -59,6 +59,7 @@ def test_equal_effects_are_homogeneous() -> None:
     assert (found.p_value, found.i_squared) == (1.0, 0.0)
 
 
+@pytest.mark.slow
 def test_cochran_holds_its_level() -> None:
     rng = np.random.default_rng(1)
     se = np.array([0.1, 0.2, 0.4, 0.3])

@@ -71,6 +71,7 @@ def within(share: float, runs: int, nominal: float = 0.95) -> bool:
     return abs(share - nominal) <= 3 * np.sqrt(nominal * (1 - nominal) / runs)
 
 
+@pytest.mark.slow
 def test_intervals_of_independent_rows_cover() -> None:
     for name, share in covers(world(users=1000, rows=1), 11, 400, clustered=False).items():
         assert within(share, 400), (name, share)

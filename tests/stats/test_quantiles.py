@@ -141,6 +141,7 @@ def test_two_quantiles_compare() -> None:
     assert mirrored.p_value == pytest.approx(e.p_value)
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(("grain", "level"), [(1.0, 0.5), (5.0, 0.9), (20.0, 0.5), (0.001, 0.99)])
 def test_levels_and_coverage_with_ties(grain: float, level: float) -> None:
     """500 A/A tests of 400 users against 400, with five values each; long runs are a benchmark."""

@@ -58,6 +58,7 @@ def returning_users(
     return means[1] - means[0], np.sqrt(variances.sum(axis=0) / units), means.mean(axis=0)
 
 
+@pytest.mark.slow
 def test_always_valid_holds_over_28_days_of_returning_users() -> None:
     runs = 600
     effects, ses, means = returning_users(np.random.default_rng(3), runs, 28, 150)

@@ -49,6 +49,7 @@ def test_equal_effects_of_few_units_are_hotellings_t_squared():
     assert found.best.coefficient / found.best.se == pytest.approx(paired.statistic, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_effects_of_hardly_more_units_than_days_keep_the_level():
     """31 % of constant effects "differed" where the covariance was taken as known; slopes 15 %."""
     rng, days, runs = np.random.default_rng(1), 28, 100
@@ -94,6 +95,7 @@ def test_a_weekly_rhythm_is_no_change_once_it_is_a_nuisance():
     assert shapes.search(weekly, NOISE, ALL, design).p_value > 0.05
 
 
+@pytest.mark.slow
 def test_of_two_days_that_fit_alike_the_first_is_named():
     days = np.arange(14)
     rhythm = np.eye(7)[days % 7]

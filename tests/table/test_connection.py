@@ -43,6 +43,7 @@ def test_what_a_driver_says_of_an_address_has_no_password(address: str) -> None:
     assert not any(part in str(caught.value) for part in ("qzx", "wv", "kj"))
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("inside", ["", "/x"])
 def test_a_file_is_no_folder_of_chdb(inside: str, tmp_path: Path) -> None:
     pytest.importorskip("chdb", reason="no chdb")

@@ -101,6 +101,7 @@ def test_means_with_any_spread_are_welchs_test(column: str, spread: Any) -> None
     assert row.p_value == pytest.approx(same.pvalue, rel=1e-12)
 
 
+@pytest.mark.whole
 @settings(max_examples=10)
 @given(
     st.lists(st.tuples(st.integers(50, 5_000), st.floats(0.02, 0.98)), min_size=2, max_size=4),
@@ -369,6 +370,7 @@ def test_hours_are_no_days() -> None:
         abeval.analyze(frame.assign(date=hours), unit="day")
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("kind", ["polars", "arrow", "csv", "parquet", "json"])
 def test_any_table_says_the_same(kind: str, tmp_path: Path) -> None:
     expected, source = abeval.analyze(USERS).scorecard, tmp_path / f"counts.{kind}"
@@ -419,6 +421,7 @@ def test_a_mean_of_nobody_knows_what_is_asked_about(name: str, asks: bool, tmp_p
     assert any(question.startswith("direction") for question in questions) == asks
 
 
+@pytest.mark.whole
 def test_commands_on_an_experiment_of_counts(tmp_path: Path) -> None:
     USERS.to_csv(tmp_path / "counts.csv", index=False)
     draft = tmp_path / "e.toml"

@@ -20,6 +20,7 @@ def analyze(form: str, *cells: str) -> abeval.Result:
     return abeval.analyze(pd.read_csv(io.StringIO(text), dtype=str), unit="row")
 
 
+@pytest.mark.first_cases(3)
 @pytest.mark.parametrize(
     ("form", "column", "agrees", "differs"),
     [

@@ -196,6 +196,7 @@ WORLDS |= {
 QUICK = ("rows", "tied", "touched", "units")
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize(
     "world",
@@ -214,11 +215,13 @@ def test_all_metrics_of_the_sample_are_those_of_the_analysis(
     assert check(abeval.load(SAMPLE), monkeypatch) == 21
 
 
+@pytest.mark.whole
 def test_items_and_users_before_the_period_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     loaded = abeval.load(SAMPLE).replace(metrics=[{"name": "novelty"}, {"name": "serendipity"}])
     assert check(loaded, monkeypatch) == 2
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_what_is_printed_of_a_metric_is_short_and_in_lower_case(
     capsys: pytest.CaptureFixture[str],
@@ -284,6 +287,7 @@ def test_an_experiment_without_a_metric_asks_for_one(capsys: pytest.CaptureFixtu
     assert "name a metric of the experiment, or give --views" in said
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.whole
 @pytest.mark.parametrize("world", ["sample", "events", "numbers"])
 def test_queries_run_over_the_views(
@@ -319,6 +323,7 @@ RUN = {
 """World → queries that its views are enough for."""
 
 
+@pytest.mark.whole
 def test_views_are_written_to_a_database(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,6 +170,7 @@ FORMS = {
 }
 
 
+@pytest.mark.first_cases(6)
 @pytest.mark.parametrize("form", FORMS)
 def test_every_kind_of_frame_is_a_table(form: str, frame: pd.DataFrame, result: Result) -> None:
     found = abeval.analyze(FORMS[form](frame), metrics=METRICS, **COLUMNS)

@@ -414,6 +414,7 @@ def same_result(loaded: LoadedExperiment, uri: str, frames: dict[str, object]) -
 QUICK = ("first", "people")
 
 
+@pytest.mark.first_cases(8)
 @pytest.mark.parametrize(
     "world",
     [world if world in QUICK else pytest.param(world, marks=pytest.mark.whole) for world in WORLDS],
@@ -481,6 +482,7 @@ def check_values(
         }, name
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.parametrize("world", ["first", "exposed"])
 def test_values_of_a_warehouse_are_those_of_the_log(world: str, load: Load) -> None:
     loaded = abeval.define({**BASE, **WORLDS[world]})
@@ -565,6 +567,7 @@ ADDITIVE = (
 )
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize(
     "rows",
     [
@@ -614,6 +617,7 @@ def test_a_session_of_postgresql_only_reads(postgresql: Load) -> None:
         assert cursor.fetchall() == [(1, False)]
 
 
+@pytest.mark.slow
 def test_ten_runs_leave_a_database_of_postgresql_as_it_was(
     postgresql: Load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -866,6 +870,7 @@ SAMPLE: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_the_first_line_says_whether_tests_run_a_dialect() -> None:
     experiment = abeval.define(SAMPLE).experiment

@@ -38,6 +38,7 @@ def one(windows, metric, kind, axis="calendar", **at):
 NUMBERS = ["units_control", "units", "control", "treatment", "difference", "lift_low", "p_value"]
 
 
+@pytest.mark.whole
 def test_all_days_together_are_the_scorecard(result, windows):
     card = sample.analysis_at_one_look()
     for metric in (row.metric for row in result.stability if row.metric != "gauc"):
@@ -244,6 +245,7 @@ def test_the_numbers_of_bad_input_are_still_json():
         assert raw["stability"][0]["reason"]
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("days", [3, 10])
 def test_a_cumulative_window_is_the_scorecard_as_it_stood_that_day(loaded, windows, days):
     metrics = [{"name": n} for n in ("ctr", "clicks_per_user", "sessions_per_user")]

@@ -50,6 +50,7 @@ def analysed(log, salt, more=0.0):
     return result
 
 
+@pytest.mark.whole
 def test_the_quick_way_is_the_whole_way(log):
     quick = analysed(log, "aa-3")
     loaded = kuairand("aa-3", metrics=[{"name": "ctr", "role": "goal"}])

@@ -29,6 +29,7 @@ def result(loaded):
     return loaded.windows(widths=[7])
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.whole
 @pytest.mark.parametrize(
     ("kind", "start", "end"),
@@ -65,6 +66,7 @@ def test_adjusted_windows_are_narrower(result):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_coverage_is_compared_at_equal_units_in_every_window():
     found = sample.at_one_look().windows(metrics=["coverage", "gini"])

@@ -63,6 +63,7 @@ def windows(results: dict[str, dict[str, Any]], **where: str | int) -> list[dict
 NUMBERS = ("difference_low", "difference_high", "lift_low", "lift_high", "p_value")
 
 
+@pytest.mark.whole
 def test_the_whole_is_judged_as_the_scorecard(results: dict[str, dict[str, Any]]) -> None:
     for row in results["analyze"]["scorecard"]:
         (*_, last) = windows(results, metric=row["metric"], kind="cumulative", axis="calendar")

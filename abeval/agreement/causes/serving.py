@@ -86,9 +86,10 @@ def _close_by_serving(case: CauseContext, state: str) -> float | None:
 
 
 def check_serving(case: CauseContext, more: float, slower: float) -> Finding | None:
-    """Compare faults and latency of the variant with control's.
+    """Compare faults and latency of the variant with control's; None if the log has neither.
 
-    Faults are timeouts, fallbacks and empty answers.
+    Faults are timeouts, fallbacks and empty answers. Their share may be larger by `more`, and the
+    latency by `slower` times control's.
     """
     rows = case.rows("served_sums")
     symptoms = [*_test_faults(case, rows, more, slower)]
