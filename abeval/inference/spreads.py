@@ -12,7 +12,7 @@ from abeval.inference.comparison import Arms
 from abeval.metrics.definition import Metric, list_scales
 from abeval.results import effects
 from abeval.results.effects import AucBin, CatalogueUse, Distribution, QuantileEffect, UnitAucs
-from abeval.stats.catalogue import coverage, gini
+from abeval.stats.item_exposure import coverage, gini
 from abeval.stats.records import Floats
 
 _BINS = 20

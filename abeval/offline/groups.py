@@ -16,7 +16,7 @@ from abeval.offline.metrics import OfflineMetric
 from abeval.offline.sums import SCALE, Sums
 from abeval.results.replay import POOLED
 from abeval.stats import effects
-from abeval.stats.catalogue import measure_evenness, rarefy_coverage
+from abeval.stats.item_exposure import measure_evenness, rarefy_coverage
 from abeval.stats.records import Effect, Floats, Integers, Refusal
 from abeval.stats.resampling import jackknife_se
 

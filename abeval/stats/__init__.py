@@ -3,10 +3,10 @@
 Effects and lifts: `means`, `proportions`, `skewed`, `quantiles`, `effects`. Less variance:
 `adjustment`. Many looks: `sequential`. Many tests: `multiplicity`. Planning: `design`. Conclusions:
 `decisions`. Segments: `heterogeneity`, `composition`. Days: `shapes`. Sub-buckets: `resampling`,
-`replay`, `catalogue`. Many experiments: `latent`, `shrinkage`. Traffic: `srm`. Other policies:
-`off_policy`. Lists of two rankers: `interleaving`. Few clusters: `randomisation`, `clusters`. Logs:
-`faults`, and `influence` of single units. All of it stands on `moments`, `records` and
-`distributions`. Each is imported when it is named.
+`replay`, `catalogue`. Items of a catalogue: `item_exposure`. Many experiments: `latent`,
+`shrinkage`. Traffic: `srm`. Other policies: `off_policy`. Lists of two rankers: `interleaving`. Few
+clusters: `randomisation`, `clusters`. Logs: `faults`, and `influence` of single units. All of it
+stands on `moments`, `records` and `distributions`. Each is imported when it is named.
 
 Example:
     >>> from abeval import stats
@@ -22,7 +22,16 @@ from types import ModuleType
 __all__ = ["distributions", "moments", "records"]
 __all__ += ["adjustment", "effects", "means", "proportions", "quantiles", "sequential", "skewed"]
 __all__ += ["composition", "decisions", "design", "heterogeneity", "multiplicity", "shapes"]
-__all__ += ["catalogue", "latent", "off_policy", "replay", "resampling", "shrinkage", "srm"]
+__all__ += [
+    "catalogue",
+    "item_exposure",
+    "latent",
+    "off_policy",
+    "replay",
+    "resampling",
+    "shrinkage",
+    "srm",
+]
 __all__ += ["clusters", "faults", "influence", "interleaving", "randomisation"]
 
 

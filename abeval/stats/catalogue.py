@@ -1,168 +1,26 @@
 """Compare coverage, Gini and entropy of item exposure at equal traffic."""
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from abeval.stats import effects, resampling
-from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal, check_finite
+from abeval.stats.item_exposure import (
+    SET_FUNCTIONALS,
+    Spread,
+    Totals,
+    measure_evenness,
+    rarefy_coverage,
+)
+from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal
 from abeval.stats.resampling import jackknife_se, scale_null_differences
 
-_Totals = NDArray[np.floating]
 Functional = Literal["coverage", "gini", "entropy"]
-_Spread = Literal["gini", "entropy"]
-
-
-def coverage(units_per_item: ArrayLike, units: int, at: int, catalogue_size: int) -> float:
-    """Return the expected share of the catalogue shown to `at` random units.
-
-    Incidence-based rarefaction (Hurlbert 1971; Colwell et al. 2012); unseen items may be absent.
-    Refusals: `too_few_units` for `at` outside [1, units]; `not_applicable` for counts outside [0,
-    units] or more items than the catalogue has.
-
-    Example:
-        >>> coverage([10, 5, 1], units=10, at=10, catalogue_size=4)
-        0.75
-    """
-    shown = np.asarray(units_per_item, dtype=float)
-    if not 1 <= at <= units:
-        raise Refusal("too_few_units", f"cannot rarefy {units} units to {at}")
-    if np.any((shown < 0) | (shown > units)):
-        raise Refusal("not_applicable", "an item must be shown to between 0 and all units")
-    if len(shown) > catalogue_size:
-        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    sizes = np.array([units], dtype=float), np.array([at], dtype=float)
-    return float(rarefy_coverage(shown[None], *sizes, catalogue_size)[0])
-
-
-def gini(impressions_per_item: ArrayLike, catalogue_size: int) -> float:
-    """Return the Gini coefficient of exposure, items never shown as zeros.
-
-    Source: Gini (1912).
-
-    `sum_i (2 i - n - 1) x_(i) / (n sum x)` with n the catalogue size: 0 when all items have equal
-    exposure, 1 - 1/n (not 1) when one item has all of it (Dixon et al. 1987). Refusals:
-    `too_few_units` without impressions; `not_applicable` for more items than the catalogue has or
-    negative counts.
-
-    Example:
-        >>> gini([1, 1, 1, 1], 4), gini([4], 4)
-        (0.0, 0.75)
-    """
-    shown = np.asarray(impressions_per_item, dtype=float)
-    if len(shown) > catalogue_size or np.any(shown < 0):
-        raise Refusal("not_applicable", f"{len(shown)} items in a catalogue of {catalogue_size}")
-    if check_finite(shown, "impressions must be finite").sum() == 0:
-        raise Refusal("too_few_units", "there are no impressions")
-    return float(measure_evenness(shown[None], catalogue_size, ["gini"])[0, 0])
-
-
-def measure_evenness(
-    totals: _Totals, catalogue_size: int, functionals: Sequence[_Spread]
-) -> Floats:
-    """Compute Gini and entropy of each row of impressions by item.
-
-    Returns shape (functionals, sets).
-
-    Catalogue items without a column count as zeros. Refusals: `too_few_units` for a set without
-    impressions.
-
-    Example:
-        >>> measure_evenness(np.array([[4.0, 0.0], [2.0, 2.0]]), 2, ["gini", "entropy"]).round(3)
-        array([[0.5  , 0.   ],
-               [0.   , 0.693]])
-    """
-    levels = _count_levels(totals)
-    sums = np.einsum("ij,ij->i", *levels, dtype=np.float64)
-    if not sums.all():
-        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
-    return np.stack([_SET_FUNCTIONALS[name](*levels, sums, catalogue_size) for name in functionals])
-
-
-def rarefy_coverage(totals: _Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
-    """Return the coverage of each set of units, rarefied to `at`, shape (sets,).
-
-    `totals` are the units that were shown each item, shape (sets, items).
-    """
-    chances = compute_inclusion_chances(units, at)
-    # The last chance is that of all larger numbers of units, so that totals are few and counted
-    # rather than sorted.
-    levels = _count_levels(np.minimum(totals, chances.shape[1] - 1, dtype=totals.dtype))
-    seen = chances[np.arange(len(chances))[:, None], levels.totals.astype(np.intp)]
-    return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / catalogue_size)
-
-
-class _Levels(NamedTuple):
-    """Totals of items in each set of groups, ascending, and how many items have each.
-
-    Shape (sets, levels), or (1, levels) if all sets have the same.
-    """
-
-    totals: NDArray[np.number]
-    items: Integers
-
-
-def _count_levels(totals: _Totals) -> _Levels:
-    """Count the items of each total in each set, rows of `totals`."""
-    size = int(totals.max(initial=0)) + 1
-    # Few whole totals are counted, all others sorted.
-    if size <= totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
-        items = np.stack([np.bincount(row.astype(np.intp), minlength=size) for row in totals])
-        levels = np.flatnonzero(items.any(axis=0))
-        return _Levels(levels[None], items[:, levels])
-    return _Levels(np.sort(totals, axis=1), np.ones((1, totals.shape[1]), dtype=np.intp))
-
-
-def _measure_ginis(
-    levels: NDArray[np.number], counts: Integers, sums: Floats, catalogue_size: int
-) -> Floats:
-    # Items without a column are the first; equal ones share the ranks that they take up together:
-    # the sum of 2 i - n - 1 over them.
-    items = counts.sum(axis=1, keepdims=True)
-    before = np.cumsum(counts, axis=1) - counts + (catalogue_size - items)
-    ranks = counts * (2 * before + counts - catalogue_size)
-    return np.asarray(np.einsum("ij,ij->i", ranks, levels) / (catalogue_size * sums))
-
-
-def _measure_entropies(
-    levels: NDArray[np.number], counts: Integers, sums: Floats, _: int
-) -> Floats:
-    # The logarithm of an item that is never shown counts 0 times.
-    logs = np.log(np.where(levels > 0, levels, 1), dtype=np.float64)
-    return np.asarray(np.log(sums) - np.einsum("ij,ij,ij->i", counts, levels, logs) / sums)
-
-
-_SET_FUNCTIONALS: Mapping[
-    _Spread, Callable[[NDArray[np.number], Integers, Floats, int], Floats]
-] = {
-    "gini": _measure_ginis,
-    "entropy": _measure_entropies,
-}
-
-
-def compute_inclusion_chances(units: ArrayLike, at: ArrayLike) -> Floats:
-    """Return the chance that `at` random units include one of k, for k = 0, 1, ….
-
-    The result has a last axis for k; its last chance also holds for all larger numbers (Hurlbert
-    1971).
-
-    Example:
-        >>> compute_inclusion_chances(4, 1).round(3), compute_inclusion_chances(4, 4)
-        (array([0.  , 0.25, 0.5 , 0.75, 1.  ]), array([0., 1.]))
-    """
-    total, drawn = np.asarray(units, dtype=float), np.asarray(at, dtype=float)
-    left = np.maximum(total - drawn, 0.0)
-    # C(U-u, m)/C(U, m) = prod_j (U-m-j)/(U-j), cut where it falls below 1e-17.
-    length = np.ceil(-40.0 / np.log1p(-np.clip(drawn / np.maximum(total, 1.0), 1e-12, 0.99)))
-    step = np.arange(np.minimum(left, length).max(initial=0.0) + 1)
-    factors = np.maximum(left[..., None] - step, 0.0) / np.maximum(total[..., None] - step, 1.0)
-    none = np.cumprod(factors, axis=-1)
-    return np.concatenate([np.zeros((*total.shape, 1)), 1.0 - none], axis=-1)
 
 
 # Items times sets of groups whose totals a thread holds in memory at once.
@@ -172,7 +30,7 @@ _CHUNK = 1 << 22
 class Arm(NamedTuple):
     """Units or impressions of a variant, shape (groups, items), and units by group."""
 
-    counts: _Totals
+    counts: Totals
     units: Floats
 
 
@@ -196,12 +54,12 @@ class Coverage(NamedTuple):
         members = np.concatenate([_mark_members(order[None], len(arm.units)) for order in orders])
         units = members @ arm.units
 
-        def evaluate(totals: _Totals, chunk: slice) -> Floats:
+        def evaluate(totals: Totals, chunk: slice) -> Floats:
             return rarefy_coverage(totals, units[chunk], at[chunk], self.size)[None]
 
         return _evaluate_sets(arm, members, evaluate)
 
-    def against_rest(self, pooled: Arm, members: _Totals, _: int, observed: float) -> Floats:
+    def against_rest(self, pooled: Arm, members: Totals, _: int, observed: float) -> Floats:
         """Compare each block of groups with all others, at equal traffic.
 
         Returns shape (functionals, blocks).
@@ -212,7 +70,7 @@ class Coverage(NamedTuple):
         others = pooled.units.sum() - units
         at = np.minimum(units, others)
 
-        def evaluate(totals: _Totals, chunk: slice) -> Floats:
+        def evaluate(totals: Totals, chunk: slice) -> Floats:
             block = rarefy_coverage(totals, units[chunk], at[chunk], self.size)
             rest = rarefy_coverage(shown - totals, others[chunk], at[chunk], self.size)
             return (block - rest)[None]
@@ -231,7 +89,7 @@ class Evenness(NamedTuple):
     """Gini and entropy on sets of equal numbers of units, from impressions."""
 
     size: int
-    functionals: Sequence[_Spread]
+    functionals: Sequence[Spread]
 
     def values(self, arm: Arm, at: Floats, orders: Sequence[Integers]) -> Floats:
         """Evaluate one variant as `Coverage` does."""
@@ -241,7 +99,7 @@ class Evenness(NamedTuple):
         ends = np.cumsum([len(weight) for weight in weights])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
-    def against_rest(self, pooled: Arm, members: _Totals, blocks: int, _: float) -> Floats:
+    def against_rest(self, pooled: Arm, members: Totals, blocks: int, _: float) -> Floats:
         """Compare each of the blocks with the other ones of its permutation."""
         values = self._evaluate_spread(pooled, members).reshape(len(self.functionals), -1, blocks)
         centred = values - values.mean(axis=2, keepdims=True)
@@ -251,7 +109,7 @@ class Evenness(NamedTuple):
         """Count the groups of units that one random difference uses: here, those in blocks."""
         return in_blocks
 
-    def _evaluate_spread(self, arm: Arm, members: _Totals) -> Floats:
+    def _evaluate_spread(self, arm: Arm, members: Totals) -> Floats:
         return _evaluate_sets(
             arm, members, lambda totals, _: measure_evenness(totals, self.size, self.functionals)
         )
@@ -313,7 +171,7 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
 
 
 def _evaluate_sets(
-    arm: Arm, members: _Totals, evaluate: Callable[[_Totals, slice], Floats]
+    arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Floats]
 ) -> Floats:
     """Evaluate sets of groups, the rows of `members`, in threads; shape (functionals, sets).
 
@@ -533,7 +391,7 @@ def compare_all(
     measures: list[tuple[_Counted, _Measure]] = []
     if "coverage" in functionals:
         measures.append(("units", Coverage(size)))
-    spread = [name for name in _SET_FUNCTIONALS if name in functionals]
+    spread = [name for name in SET_FUNCTIONALS if name in functionals]
     if spread:
         measures.append(("impressions", Evenness(size, spread)))
     outcomes: dict[Functional, CatalogueComparison | Refusal] = {}

@@ -16,7 +16,6 @@ from abeval.aggregates.wanted import COMPARED, CURVE
 from abeval.report.page import render_study
 from abeval.results.analysis import Result
 from abeval.results.study import build_study
-from abeval.stats import catalogue
 from tests.logs.small import analyze
 from tests.report.pages import parse, whole, words
 
@@ -99,7 +98,7 @@ def test_coverage_and_the_lorenz_curve_are_those_of_the_log(
         counts = sorted([*own.item_id.value_counts(), *([0] * (items - len(by_item)))])
         for place, share in zip(one.item_shares, one.impression_shares, strict=True):
             assert share == pytest.approx(sum(counts[: round(place * items)]) / len(own))
-        assert one.gini == pytest.approx(catalogue.gini(counts, items))
+        assert one.gini == pytest.approx(item_exposure.gini(counts, items))
     a, b = result.catalogue_uses
     assert b.gini > a.gini
     assert dict(zip(b.units, b.coverage, strict=True))[min(a.units[-1], b.units[-1])] < 1

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from reference_vectors import quick
 from scipy import stats
 
-from abeval.stats import catalogue
+from abeval.stats import catalogue, item_exposure
 from abeval.stats.catalogue import Functional
 from abeval.stats.records import Refusal
 
@@ -89,14 +89,14 @@ def split(rng: np.random.Generator, share: float) -> Arms:
 @given(st.lists(st.integers(0, 12), min_size=1, max_size=8), st.integers(1, 12))
 def test_coverage_is_the_hypergeometric_expectation(shown: list[int], at: int) -> None:
     expected = sum(1 - comb(12 - u, at) / comb(12, at) for u in shown) / 10
-    assert catalogue.coverage(shown, 12, at, 10) == pytest.approx(expected, abs=1e-12)
+    assert item_exposure.coverage(shown, 12, at, 10) == pytest.approx(expected, abs=1e-12)
 
 
 def test_coverage_is_the_mean_over_subsets_of_units() -> None:
     rng = np.random.default_rng(1)
     shown = rng.random((40, 25)) < 0.1
     drawn = [shown[rng.permutation(40)[:7]].any(axis=0).mean() for _ in range(4000)]
-    assert catalogue.coverage(shown.sum(axis=0), 40, 7, 25) == pytest.approx(
+    assert item_exposure.coverage(shown.sum(axis=0), 40, 7, 25) == pytest.approx(
         np.mean(drawn), abs=4 * np.std(drawn) / np.sqrt(4000)
     )
 
@@ -110,7 +110,7 @@ def test_gini_is_half_the_relative_mean_difference_over_the_full_catalogue(
         return
     full = np.array(shown + [0] * unseen, dtype=float)
     expected = np.abs(full[:, None] - full).mean() / 2 / full.mean()
-    assert catalogue.gini(shown, len(full)) == pytest.approx(expected, abs=1e-12)
+    assert item_exposure.gini(shown, len(full)) == pytest.approx(expected, abs=1e-12)
 
 
 @quick
@@ -119,7 +119,7 @@ def test_entropy_is_scipys_in_nats(shown: list[int]) -> None:
     if sum(shown) == 0:
         return
     totals = np.array([shown], dtype=float)
-    entropy = catalogue.measure_evenness(totals, len(shown), ["entropy"])[0, 0]
+    entropy = item_exposure.measure_evenness(totals, len(shown), ["entropy"])[0, 0]
     assert entropy == pytest.approx(stats.entropy(shown), abs=1e-9)
 
 
@@ -135,7 +135,7 @@ def test_at_an_even_split_the_plain_functionals_are_compared() -> None:
         found = compare(control, treatment, functional, permutations=50)
         for arm, value in ((control, found.effect.control), (treatment, found.effect.treatment)):
             totals = np.bincount(arm.item, weights=arm.impressions, minlength=ITEMS)
-            plain = catalogue.measure_evenness(totals[None], ITEMS, [functional])[0, 0]
+            plain = item_exposure.measure_evenness(totals[None], ITEMS, [functional])[0, 0]
             assert value == pytest.approx(plain, rel=1e-5)
 
 
@@ -145,7 +145,7 @@ def test_compared_coverage_is_rarefied_to_the_smaller_variant() -> None:
     assert found.at == treatment.units_in_group.sum()
     shown = np.bincount(control.item, weights=control.units, minlength=ITEMS)
     units = int(control.units_in_group.sum())
-    expected = catalogue.coverage(shown, units, found.at, ITEMS)
+    expected = item_exposure.coverage(shown, units, found.at, ITEMS)
     assert found.effect.control == pytest.approx(expected, abs=1e-9)
     assert found.effect.treatment == pytest.approx(
         len(np.unique(treatment.item)) / ITEMS, abs=1e-12
@@ -299,16 +299,16 @@ def test_refusals(
 
 def test_refusals_of_plain_functionals() -> None:
     for call in (
-        lambda: catalogue.gini([0, 0], 5),
-        lambda: catalogue.coverage([1], 10, 11, 5),
+        lambda: item_exposure.gini([0, 0], 5),
+        lambda: item_exposure.coverage([1], 10, 11, 5),
     ):
         with pytest.raises(Refusal) as refused:
             call()
         assert refused.value.reason == "too_few_units"
     with pytest.raises(Refusal):
-        catalogue.gini([1, 2, 3], 2)
+        item_exposure.gini([1, 2, 3], 2)
     with pytest.raises(Refusal):
-        catalogue.coverage([11], 10, 5, 5)
+        item_exposure.coverage([11], 10, 5, 5)
 
 
 def test_one_hot_item_needs_no_more_memory() -> None:
@@ -317,7 +317,7 @@ def test_one_hot_item_needs_no_more_memory() -> None:
     totals[:, 0] = 70_000
     tracemalloc.start()
     try:
-        catalogue.measure_evenness(totals, 10_000, ["gini", "entropy"])
+        item_exposure.measure_evenness(totals, 10_000, ["gini", "entropy"])
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
@@ -328,6 +328,7 @@ def test_counted_and_sorted_totals_have_one_spread() -> None:
     totals = np.random.default_rng(0).poisson(3.0, (4, 2_000)).astype(np.float64)
     # Half of an odd total is no whole number, and a share of impressions has no scale.
     counted, ordered = (
-        catalogue.measure_evenness(totals / scale, 2_500, ["gini", "entropy"]) for scale in (1, 2)
+        item_exposure.measure_evenness(totals / scale, 2_500, ["gini", "entropy"])
+        for scale in (1, 2)
     )
     assert counted == pytest.approx(ordered, rel=1e-12)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from abeval.stats import catalogue
+from abeval.stats import catalogue, item_exposure
 from abeval.stats.catalogue import Arm, Coverage, Evenness
 from abeval.stats.records import Floats
 
@@ -34,7 +34,9 @@ def windows(order: list[int], length: int) -> Iterator[list[int]]:
 
 
 def gini_of(one: Arm, order: list[int], length: int) -> float:
-    values = [catalogue.gini(one.counts[list(w)].sum(axis=0), SIZE) for w in windows(order, length)]
+    values = [
+        item_exposure.gini(one.counts[list(w)].sum(axis=0), SIZE) for w in windows(order, length)
+    ]
     return float(np.mean(values))
 
 
@@ -76,7 +78,7 @@ def test_both_variants_have_the_units_of_the_smaller_one() -> None:
 def coverage_of(one: Arm, at: float, groups: list[int] | None = None) -> float:
     kept = list(range(len(one.units))) if groups is None else groups
     units = int(one.units[kept].sum())
-    return catalogue.coverage(one.counts[kept].sum(axis=0), units, int(at), SIZE)
+    return item_exposure.coverage(one.counts[kept].sum(axis=0), units, int(at), SIZE)
 
 
 def test_without_a_group_both_variants_have_the_units_of_the_smaller_rest() -> None:
@@ -144,7 +146,7 @@ def test_a_block_is_as_even_against_the_other_blocks_of_its_permutation() -> Non
     measured = measure.against_rest(pooled, sets_of(blocks), 3, 1.0)
     for row, name in enumerate(("gini", "entropy")):
         values = [
-            catalogue.measure_evenness(pooled.counts[b].sum(axis=0)[None], SIZE, [name])[0, 0]
+            item_exposure.measure_evenness(pooled.counts[b].sum(axis=0)[None], SIZE, [name])[0, 0]
             for b in blocks
         ]
         for i, value in enumerate(values):

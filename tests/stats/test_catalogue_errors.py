@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from test_catalogue import compare
 
-from abeval.stats import catalogue
+from abeval.stats import catalogue, item_exposure
 from abeval.stats.catalogue import Functional
 from abeval.stats.records import Refusal
 
@@ -37,7 +37,7 @@ def test_errors_are_those_of_the_jackknife_over_groups(functional: Functional) -
         totals = np.bincount(arm.item[kept], counts[kept], 9)
         if functional == "coverage":
             return float(np.mean(totals > 0))
-        return float(catalogue.measure_evenness(np.array([totals]), 9, [functional])[0, 0])
+        return float(item_exposure.measure_evenness(np.array([totals]), 9, [functional])[0, 0])
 
     control, treatment = (np.array([value(arm, g) for g in range(groups)]) for arm in arms)
     whole = [value(arm, -1) for arm in arms]

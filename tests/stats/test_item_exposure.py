@@ -8,7 +8,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from abeval.stats import catalogue
+from abeval.stats import item_exposure
 from abeval.stats.records import Refusal
 
 LARGE = 1 << 14
@@ -38,9 +38,9 @@ def test_gini_and_entropy_of_small_large_and_broken_totals(
     totals: list[float], unseen: int
 ) -> None:
     items = len(totals) + unseen
-    measured = catalogue.measure_evenness(np.array([totals]), items, ["gini", "entropy"])
+    measured = item_exposure.measure_evenness(np.array([totals]), items, ["gini", "entropy"])
     assert measured[:, 0] == pytest.approx(spread(totals, items), rel=1e-12)
-    assert catalogue.gini(totals, items) == pytest.approx(measured[0, 0])
+    assert item_exposure.gini(totals, items) == pytest.approx(measured[0, 0])
 
 
 def test_rarefied_coverage_is_the_mean_over_all_draws_of_units() -> None:
@@ -49,8 +49,8 @@ def test_rarefied_coverage_is_the_mean_over_all_draws_of_units() -> None:
     for at in range(1, units + 1):
         missed = [comb(units - u, at) / comb(units, at) for u in shown.tolist()]
         wanted = (len(shown) - sum(missed)) / 7
-        assert catalogue.coverage(shown, units, at, 7) == pytest.approx(wanted, abs=1e-12)
-        of_sets = catalogue.rarefy_coverage(
+        assert item_exposure.coverage(shown, units, at, 7) == pytest.approx(wanted, abs=1e-12)
+        of_sets = item_exposure.rarefy_coverage(
             np.array([shown, shown], dtype=np.float32), np.full(2, 9.0), np.array([at, 9.0]), 7
         )
         assert of_sets == pytest.approx([wanted, 5 / 7], abs=1e-12)
@@ -59,7 +59,7 @@ def test_rarefied_coverage_is_the_mean_over_all_draws_of_units() -> None:
 def test_rarefied_coverage_of_many_units_needs_only_the_common_items_digits() -> None:
     units, at = 200_000, 150
     shown = np.array([0, 1, 30, 2_000, 60_000, 200_000])
-    measured = catalogue.rarefy_coverage(shown[None], np.array([units]), np.array([at]), 6)
+    measured = item_exposure.rarefy_coverage(shown[None], np.array([units]), np.array([at]), 6)
     missed = [
         math.exp(
             math.lgamma(units - u + 1)
@@ -75,10 +75,10 @@ def test_rarefied_coverage_of_many_units_needs_only_the_common_items_digits() ->
 
 
 def test_a_catalogue_may_be_shown_in_full() -> None:
-    assert catalogue.coverage([4, 4, 4], 4, 2, 3) == 1
-    assert catalogue.gini([4, 4, 4], 3) == 0
+    assert item_exposure.coverage([4, 4, 4], 4, 2, 3) == 1
+    assert item_exposure.gini([4, 4, 4], 3) == 0
     shown = np.array([[4.0, 4.0, 4.0]])
-    assert catalogue.measure_evenness(shown, 3, ["entropy"])[0, 0] == pytest.approx(math.log(3))
+    assert item_exposure.measure_evenness(shown, 3, ["entropy"])[0, 0] == pytest.approx(math.log(3))
 
 
 @pytest.mark.parametrize(
@@ -95,11 +95,11 @@ def test_coverage_is_refused_outside_its_units_and_its_catalogue(
     shown: list[int], units: int, at: int, items: int, reason: str
 ) -> None:
     with pytest.raises(Refusal) as refused:
-        catalogue.coverage(shown, units, at, items)
+        item_exposure.coverage(shown, units, at, items)
     assert refused.value.reason == reason
 
 
-@pytest.mark.parametrize("measure", [catalogue.gini])
+@pytest.mark.parametrize("measure", [item_exposure.gini])
 @pytest.mark.parametrize(
     ("shown", "reason"),
     [
@@ -119,5 +119,5 @@ def test_impressions_that_spread_nothing_are_refused(measure, shown, reason) -> 
 
 def test_a_set_without_impressions_has_no_spread() -> None:
     with pytest.raises(Refusal) as refused:
-        catalogue.measure_evenness(np.array([[1.0, 2.0], [0.0, 0.0]]), 2, ["entropy"])
+        item_exposure.measure_evenness(np.array([[1.0, 2.0], [0.0, 0.0]]), 2, ["entropy"])
     assert refused.value.reason == "too_few_units"
