@@ -16,6 +16,7 @@ from abeval.aggregates.wanted import COMPARED, CURVE
 from abeval.report.page import render_study
 from abeval.results.analysis import Result
 from abeval.results.study import build_study
+from abeval.stats import item_exposure
 from tests.logs.small import analyze
 from tests.report.pages import parse, whole, words
 
