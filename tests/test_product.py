@@ -218,7 +218,7 @@ def test_quick_commands_have_a_result_or_one_message(
     check_world(number, tmp_path, QUICK)
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize(
     "number", [n if n in FEW else pytest.param(n, marks=pytest.mark.slow) for n in range(16)]

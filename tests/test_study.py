@@ -46,6 +46,7 @@ def test_one_engine_reads_each_log_once(asked: str, monkeypatch: pytest.MonkeyPa
     assert +calls == Counter(once)
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_a_column_that_only_an_agreement_reads_stops_nothing_else() -> None:
     loaded = abeval.load(SAMPLE).replace(agreement={"features": ["nowhere"]})

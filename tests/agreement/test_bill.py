@@ -30,7 +30,7 @@ def total(gap: Gap) -> float:
     return gap.promised + sum(part.points for part in gap.causes) + gap.unexplained
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(2)
 @pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "strength", "cause"),

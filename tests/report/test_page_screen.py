@@ -175,6 +175,7 @@ def test_nor_does_an_agreement(walk: Callable[[str], Walk]) -> None:
     assert seen.said == []
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", AXE)
 def test_no_rule_of_accessibility_is_broken(walk: Callable[[str], Walk], name: str) -> None:
     assert walk(name).broken == []
@@ -333,6 +334,7 @@ def test_a_figure_is_saved_with_its_title(browser: sync_api.Browser, tmp_path: P
     page.context.close()
 
 
+@pytest.mark.slow
 def test_dark_is_dark(browser: sync_api.Browser, tmp_path: Path) -> None:
     page, _ = opened(browser, tmp_path, "ship", 1440, "dark")
     screens.show(page, "explore")

@@ -196,7 +196,7 @@ WORLDS |= {
 QUICK = ("rows", "tied", "touched", "units")
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.filterwarnings("ignore:overflow")
 @pytest.mark.parametrize(
     "world",
@@ -208,6 +208,7 @@ def test_a_statement_gives_the_value_of_the_analysis(
     check(WORLDS[world](tmp_path), monkeypatch)
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_all_metrics_of_the_sample_are_those_of_the_analysis(
     monkeypatch: pytest.MonkeyPatch,
@@ -287,7 +288,7 @@ def test_an_experiment_without_a_metric_asks_for_one(capsys: pytest.CaptureFixtu
     assert "name a metric of the experiment, or give --views" in said
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize("world", ["sample", "events", "numbers"])
 def test_queries_run_over_the_views(
