@@ -203,7 +203,10 @@ def _estimate_information_by_day(
 
 
 def _estimate_information(metric: Metric | None, arms: Sequence[Sequence[Moments]]) -> float:
-    """Return 1 / variance of the effect of unit-days; without a metric, from their numbers."""
+    """Return the information of unit-days, 1 / variance of their effect.
+
+    Without a metric, the information is computed from the numbers of unit-days.
+    """
     if not all(arms):
         return 0.0
     if metric is None:

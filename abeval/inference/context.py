@@ -121,9 +121,10 @@ def count_left_out(metrics: Sequence[Metric], aggregates: Aggregates) -> tuple[L
 
 
 def find_partial_days(experiment: Experiment, days: Sequence[DayRows]) -> dict[str, float]:
-    """Find what share the log has of its first and last day, if it lacks over an hour of it.
+    """Find the share that the log has of its first and of its last day.
 
-    A site may be quiet at night, so the other days tell when a day begins and ends.
+    Only a day that lacks over an hour is returned. A site may be quiet at night, so the other days
+    tell when a day begins and ends.
     """
     if all(day.first_ms == day.last_ms for day in days):
         # The log knows days but no time of day.

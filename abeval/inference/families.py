@@ -177,7 +177,7 @@ def adjust_guardrail_p_values(
 def _collect_uncorrected_p_values(
     experiment: Experiment, metrics: Sequence[Metric], comparisons: Comparisons, role: Role
 ) -> dict[Key, float]:
-    """Map (metric, variant) to the p-value before correction, for metrics of one role.
+    """Map (metric, variant) to its uncorrected p-value, for metrics of one role.
 
     Rows without a test are left out.
     """

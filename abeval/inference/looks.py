@@ -198,7 +198,10 @@ def build_looks(
 
 
 def _interpolate(information: InformationByDay, ends: Sequence[float], share: float) -> float:
-    """Return the information at a share of the plan; it grows in a line between day ends."""
+    """Return the information at a share of the plan.
+
+    Between the ends of two days the information grows linearly.
+    """
     days = float(np.interp(share, ends, np.arange(len(ends))))
     last, part = int(days), days % 1
     so_far = information.until(last)

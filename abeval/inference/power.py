@@ -201,7 +201,10 @@ def _plan_decision(
 
 
 def _fill_decision_plan(bare: DecisionPlan, case: _DecisionCase, target: Target) -> DecisionPlan:
-    """Find the size that ships an effect with the target's power, or the effect for its days."""
+    """Find the size that ships an effect with the target's power.
+
+    If the target has days and no effect, find the smallest effect for these days.
+    """
     first, effect, power = case.goals[0], target.mde, target.power
     if effect is None:
         size = first.days_to_size(target.days)

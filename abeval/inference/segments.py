@@ -194,7 +194,7 @@ def _test_reversal(
 
 
 def _mix(cells: _SegmentCells, compared: Sequence[_ComparedCell]) -> composition.MixShift:
-    """Split the overall difference into effects within cells and a shift of their mix."""
+    """Split the overall difference into effects within cells and a mix shift."""
     chosen = [cell.moments for cell in compared]
     total = means.pool_cells(chosen)
     indices = means.find_usable_periods(total, cells.arms) if len(total) > 1 else [0]
@@ -235,10 +235,11 @@ def contrast_segments(analysis: Analysis, moved: Container[str]) -> Iterator[Seg
 def find_interactions(
     analysis: Analysis, others: Sequence[str]
 ) -> tuple[tuple[SegmentContrast, ...], tuple[Untested, ...]]:
-    """Compare the effect among units of each variant of other experiments (Holm over all).
+    """Compare the effect among units of each variant of other experiments.
 
-    Units are labelled by their variants of the `others` (`collect_prepared`). Of two variants, one
-    contrast says all. Also returns what is too skewed for its units.
+    Holm's correction covers all contrasts. Units are labelled by their variants of the `others`
+    (`collect_prepared`). Of two variants, one contrast says all. Also returns what is too skewed
+    for its units.
     """
     contrasts, untested = list[SegmentContrast](), list[Untested]()
     for cells in _list_segment_cells(analysis, others):

@@ -1,6 +1,7 @@
-"""Decide on each variant, and say it in at most two sentences of together 45 words.
+"""Decide on each variant, and say it in one or two sentences.
 
-The first says what decides, the second what to bear in mind. Few rows are named, more are counted.
+The sentences have at most 45 words together. The first says what decides, the second what to bear
+in mind. Few rows are named, more are counted.
 
 Ship only if no failed trust check touches a goal or a guardrail, a goal is better, no goal is
 worse, and every guardrail is proven to hold (Spotify's rule; Schultzberg et al. 2024,
@@ -26,7 +27,10 @@ _UNKNOWN = MetricInfo("", "", "", "", "", "", margin=None, margin_relative=None)
 
 
 class _VerdictInput(NamedTuple):
-    """What the decision on one variant rests on, and how many rows to name of each kind."""
+    """Hold what the decision on one variant rests on.
+
+    `most` is the number of rows of each kind that are named.
+    """
 
     goals: list[Row]
     guardrails: list[Row]
@@ -262,7 +266,10 @@ def _explain_open_guardrail(case: _VerdictInput, row: Row) -> str:
 
 
 def _open_goals(case: _VerdictInput) -> str:
-    """Say what is known of goals of which none is better: a few by name, the others counted."""
+    """Describe the goals of a variant for which no goal is better.
+
+    A few goals are named, the others are counted.
+    """
     wide = {
         case.name(row): effect.span
         for row in case.goals

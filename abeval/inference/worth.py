@@ -50,9 +50,10 @@ def compute_worth(analysis: Analysis, rows: Sequence[Row]) -> Iterator[Worth]:
 
 
 def count_days(analysis: Analysis) -> float | None:
-    """Count the days behind the totals, of a day that the log cuts its part; None without times.
+    """Count the days behind the totals; None without times.
 
-    They begin with the first analysed impression, or with the period if that is on the same day.
+    A day that is only partly in the log counts as that part. The days begin with the first analysed
+    impression, or with the period if that is on the same day.
     """
     experiment, days = analysis.experiment, [*analysis.aggregates.days]
     if not days:
@@ -66,7 +67,10 @@ def count_days(analysis: Analysis) -> float | None:
 
 
 def _adds_up(metric: Metric) -> bool:
-    """Tell whether values are parts of a total: sums of a unit's rows, or shares of rows."""
+    """Tell whether values are parts of a total.
+
+    Parts of a total are sums of a unit's rows, or shares of rows.
+    """
     if metric.cap is not None or metric.source.is_average or "score" in metric.needs:
         return False
     if metric.kind == "ratio":

@@ -141,7 +141,10 @@ _DAY, _MS = timedelta(days=1), timedelta(milliseconds=1)
 
 
 class MixedSlots(NamedTuple):
-    """Count the slots with rows, and those that show several variants, of which some are named."""
+    """Count the slots with rows, and the slots that show several variants.
+
+    `examples` names some of the slots that show several variants.
+    """
 
     slots: int
     mixed: int

@@ -76,7 +76,7 @@ def write_timestamp(log: LogColumns, value: str) -> str:
 
 
 def write_valid_time(experiment: Experiment, log: LogColumns) -> str:
-    """Write the SQL of the log's time, with null for times that no calendar can shift.
+    """Write the SQL of the log's time, with null for times that cannot be shifted.
 
     Without `[period]` a time before the year 2 or after 9998 is null, because a time zone would
     move it out of the calendar; numbers of seconds or milliseconds are not checked. With

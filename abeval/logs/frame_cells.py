@@ -1,6 +1,7 @@
-"""Read a table of units from a frame as arrays, where its metrics are plain columns.
+"""Read a table of units from a frame as arrays.
 
-Every number is that of the SQL of the views, which gives all others.
+The metrics of the table must be plain columns. Every number is that of the SQL of the views, which
+read all other tables.
 """
 
 from collections.abc import Sequence
@@ -22,9 +23,9 @@ from abeval.metrics.definition import Metric, RowTerm, list_row_terms
 
 
 def read_frame_cells(run: Run, schema: LogSchema, metrics: Sequence[Metric]) -> LogCells | None:
-    """Read the rows of a frame, each of which is a unit, as cells; None where SQL has to.
+    """Read the rows of a frame as cells; None if SQL has to read them.
 
-    `metrics` are those that the schema was built for.
+    Each row is a unit. `metrics` are those that the schema was built for.
     """
     experiment, frame = run.experiment, run.engine.plain_frame(schema.impressions.raw)
     if frame is None or not _are_plain(experiment, schema):
@@ -75,7 +76,7 @@ class _Units(NamedTuple):
 
 
 def _read_units(run: Run, frame: Any, schema: LogSchema) -> _Units | None:  # noqa: ANN401
-    """Read the units of a frame's rows; None where a row has none, or another row has it too."""
+    """Read the units of a frame's rows; None unless each row has its own unit."""
     experiment, engine, log = run.experiment, run.engine, schema.impressions
     if experiment.unit == ROW_UNIT:
         return _Units(np.arange(1, len(frame) + 1), slice(None))
@@ -94,7 +95,7 @@ def _read_units(run: Run, frame: Any, schema: LogSchema) -> _Units | None:  # no
 
 
 def _are_plain(experiment: Experiment, schema: LogSchema) -> bool:
-    """Tell whether rows are units, and nothing but these, variant and metrics is read of them."""
+    """Tell whether rows are units, and only variant and metrics are read of them."""
     return (
         experiment.is_unit_table
         and {*schema.impressions.mapped} - {"unit_id"} == {"variant"}

@@ -36,7 +36,7 @@ _TIMES, _SHARE = 10, 0.005
 
 
 def count_placeholder_rows(engine: Engine, cells: LogCells) -> dict[str, int]:
-    """Count the impressions of the period by ids that stand for no unit, most rows first.
+    """Count the period's impressions by ids that stand for no unit, most rows first.
 
     Only ids with half a per cent of the rows, and ten times as many as is usual, are looked at.
     """
@@ -134,7 +134,10 @@ _STATES = (
 
 
 class OrderStates(NamedTuple):
-    """Count the rows of an outcome log by a column: all, and those of orders with `several`."""
+    """Count the rows of an outcome log that are of orders with several states.
+
+    `state` names the column of the states, and `rows` counts the rows of all orders.
+    """
 
     log: str
     state: str
@@ -145,7 +148,7 @@ class OrderStates(NamedTuple):
 def count_states(
     engine: Engine, outcomes: Mapping[str, ComputedColumns], covered: Collection[str]
 ) -> list[OrderStates]:
-    """Count rows of orders that are in several states, of the outcome logs that were read."""
+    """Count rows of orders with several states, in each outcome log that was read."""
     found = list[OrderStates]()
     for name in (name for name in outcomes if name in covered):
         log = outcomes[name].log

@@ -120,9 +120,10 @@ def make_missing_column_error(log: LogColumns, column: str, where: str = "") -> 
 
 
 def tells_events_apart(log: LogColumns) -> bool:
-    """Tell whether equal rows report one event: they have an id, or a time to the second.
+    """Tell whether equal rows report one event.
 
-    In one minute a unit may do the same thing twice. A table of units has no events.
+    They do if the rows have an id, or a time to the second. In one minute a unit may do the same
+    thing twice. A table of units has no events.
     """
     is_timed = log.has_other_seconds and bool(log.other_times)
     is_timed |= log.has_seconds and log.find_type("ts") not in ("", "DATE")

@@ -62,7 +62,7 @@ def write_assigned_units(run: Run, schema: LogSchema, is_whole: bool) -> str:
 
 
 def _write_assigned_variant(run: Run) -> str:
-    """Write the SQL of a unit's variant: by [assignment], else by a hash and the weights.
+    """Write the SQL of a unit's variant: by [assignment], else by hash and weights.
 
     Raises:
         ExperimentError: The hash of [assignment] has no form in SQL.

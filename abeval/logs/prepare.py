@@ -285,7 +285,10 @@ def prepare(
 def _write_units(
     run: Run, schema: LogSchema, assignment: UnitAssignment, columns: Sequence[str]
 ) -> UnitAssignment:
-    """Create `units` and `impressions`: a table of the columns that are read, or a view."""
+    """Create `units` and `impressions`.
+
+    `impressions` is a table of the `columns` that are read, or a view if there are none.
+    """
     assignment = replace(assignment, units=units.write_units(run, schema, assignment.units))
     run.engine.view("logged_impressions", views.write_analysed_view(schema))
     if columns:
@@ -338,9 +341,10 @@ def _write_cells(run: Run, schema: LogSchema, *, are_read: bool) -> None:
 
 
 def write_sum_steps(run: Run, schema: LogSchema, are_units: bool) -> dict[str, str]:
-    """Write the steps from `logged` to `dated_sums`: sums of the log with phase and hour.
+    """Write the steps from `logged` to `dated_sums`.
 
-    If `are_units`, each row of the log is a unit, and nothing is summed.
+    `dated_sums` are sums of the log with phase and hour. If `are_units`, each row of the log is a
+    unit, and nothing is summed.
     """
     return {
         "logged_sums": query(f"2_units/logged_{'rows' if are_units else 'sums'}"),

@@ -193,7 +193,7 @@ def open_logs(run: Run, outcomes: Sequence[str], reads: str | None = None) -> Lo
 
 
 def _find_seconds(engine: Engine, log: LogColumns) -> LogColumns:
-    """Find whether the time of a log is written to the second, else whether another time is."""
+    """Find whether a log writes its time, or else another time, to the second."""
     column = log.mapped.get("ts", "")
     if column and not _has_times(engine, log, "minute", column):
         log = replace(log, has_seconds=False)
@@ -208,9 +208,10 @@ def _find_seconds(engine: Engine, log: LogColumns) -> LogColumns:
 
 
 def _has_only_days(engine: Engine, log: LogColumns) -> bool:
-    """Tell whether there are times, and all are midnights: pandas keeps dates as such.
+    """Tell whether there are times, and all are midnights.
 
-    As a time, a midnight would be before the exposure of its own day.
+    pandas keeps dates as midnights. As a time, a midnight would be before the exposure of its own
+    day.
     """
     column = log.mapped["ts"]
     some = f"select 1 from {log.raw} where {quote(column)} is not null limit 1"

@@ -163,9 +163,9 @@ class LogSchema:
         )
 
     def component(self, term: definition.Term, variant: str) -> str:
-        """Return the column of the sums of a term, which may read the score of a variant's model.
+        """Return the column of the sums of a term for a variant.
 
-        Without a variant, "" is one without a model.
+        The term may read the score of the variant's model. The variant "" has no model.
         """
         if isinstance(term, definition.ColumnTerm):
             return term.column
@@ -400,7 +400,7 @@ def list_own_columns(
 
 
 def name_row_column(name: str) -> str:
-    """Name the column of the views for a column that the query of an added metric reads.
+    """Name the views' column for a column that an added metric's query reads.
 
     Example:
         >>> name_row_column("click"), name_row_column("price")

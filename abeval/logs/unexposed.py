@@ -98,7 +98,7 @@ class NearRows(NamedTuple):
 
 
 def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> NearRows | None:
-    """Count impressions that come just before the exposure of their unit; None without any.
+    """Count impressions just before their unit's exposure; None without any.
 
     They are those of the last five minutes before it (the last second, or the grain of the times of
     exposures) if the unit's next impression is further from the exposure. A trigger that works
@@ -132,13 +132,13 @@ def count_near_rows(cells: LogCells, assignment: UnitAssignment) -> NearRows | N
 
 
 def _find_unexposed_rows(cells: LogCells) -> arrays.Indices:
-    """Find the cells of impressions of the period that no exposure of their unit precedes."""
+    """Find cells of the period's impressions without an earlier exposure of the unit."""
     unexposed = [k.set_aside == "not_exposed" and k.phase == IN_PERIOD for k in cells.kinds]
     return np.flatnonzero(np.array(unexposed, dtype=bool)[cells.kind])
 
 
 def _find_grain(exposed_ms: arrays.Integers, impression_ms: arrays.Integers) -> int:
-    """Find to how many milliseconds exposures are written, where impressions are written finer."""
+    """Find the grain of exposure times in ms; 0 unless impression times are finer."""
     for grain in _GRAINS_MS:
         if (exposed_ms % grain == 0).mean() >= _MOST_ON_GRAIN > (impression_ms % grain == 0).mean():
             return grain
@@ -148,7 +148,7 @@ def _find_grain(exposed_ms: arrays.Integers, impression_ms: arrays.Integers) -> 
 def _find_variants(
     run: Run, cells: LogCells, rows: arrays.Indices
 ) -> tuple[arrays.Integers, arrays.Codes, int]:
-    """Find the variants of units that were never exposed, by the log, else by the rule.
+    """Find the variants of units that were never exposed: by log, else by rule.
 
     Also count the units of which nobody knows the variant.
     """

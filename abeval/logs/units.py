@@ -281,7 +281,10 @@ def _add_unit_table(run: Run, table: ComputedColumns, units: arrays.Units) -> ar
 
 
 def note_units_without_row(engine: Engine) -> list[str]:
-    """Note how many analysed units have no row in the table of units; nothing if all have."""
+    """Note how many analysed units have no row in the table of units.
+
+    There is no note if all units have a row.
+    """
     described = count_rows(engine, "described_rows where set_aside is null")
     units = engine.count("units")
     if described == units:

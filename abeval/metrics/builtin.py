@@ -53,7 +53,7 @@ def find_added_metrics(names: Iterable[str]) -> Mapping[str, Metric]:
 
 @cache
 def read_entry_points() -> None:
-    """Call the functions of other packages that add metrics and test statistics, once.
+    """Call other packages' functions that add metrics and test statistics, once.
 
     Raises:
         ExperimentError: One of them fails.

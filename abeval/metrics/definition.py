@@ -270,7 +270,7 @@ class RowTerm:
 
 @dataclass(frozen=True)
 class NumberTest:
-    """Mark the rows whose values all are finite numbers by 1, or those of which one is not.
+    """Mark the rows whose values are all finite numbers, or all other rows, by 1.
 
     Attributes:
         values: Expressions of a row.

@@ -99,7 +99,9 @@ class JudgedLog:
 
 @dataclass(frozen=True)
 class Candidates:
-    """The candidates of every model, as SQL over relations of the engine, all ids numbers.
+    """The candidates of every model, as SQL over relations of the engine.
+
+    All ids are numbers.
 
     Attributes:
         units: The units of the rows.
@@ -247,9 +249,10 @@ def write_single_traffic(part: Expression | None) -> str:
 
 
 def _narrow_ids(engine: Engine, column: str, relation: str) -> str:
-    """Write a column `r.id` of whole numbers in 32 bits, if a relation has no larger ones.
+    """Write a column `r.id` of whole numbers in 32 bits, if the relation's ids fit.
 
-    They are ranked in half the time. Larger ids of other rows, which meet none of these, are null.
+    Ids of 32 bits are ranked in half the time. Larger ids of other rows, which meet none of these,
+    are null.
     """
     name = column.partition(".")[2]
     ((low, high),) = engine.rows(f"select min({name}), max({name}) from {relation}")
@@ -269,9 +272,10 @@ def _number_requests(engine: Engine, *, are_shared: bool) -> IdNumber:
 
 
 def _number_items(engine: Engine, sources: Sequence[str], ties: Ties) -> tuple[IdNumber, str]:
-    """Number the items of `kept_rows` and of SQL with `item_id`; whole ones are their number.
+    """Number the items of `kept_rows` and of SQL with `item_id`.
 
-    Return the number, and the tie, which orders equal scores.
+    An id that is a whole number is its own number, unless ties are by text. Return the number, and
+    the tie, which orders equal scores.
     """
     every = " union all ".join(f"select item_id from ({sql}) as s" for sql in sources)
     kept = "select item_id from kept_rows" + (every and f" union all {every}")
@@ -316,9 +320,9 @@ def _write_rows(
     *,
     has_null_ids: bool,
 ) -> int:
-    """Make `every_row` of `kept_rows`, with numbers for ids, and `replay_rows`, each item once.
+    """Make `every_row` and `replay_rows` of `kept_rows`, with numbers for ids.
 
-    Return how many rows repeat another.
+    `replay_rows` has each item of a request once. Return how many rows repeat another.
     """
     scores = [name for name in columns if name.startswith("m_")]
     category = "r.category" if "category" in columns else "cast(null as varchar)"
@@ -339,7 +343,10 @@ def _write_rows(
 
 
 def _same_unit(request: IdNumber) -> str:
-    """Write that a joined number is of the row's unit: units that share a request have several."""
+    """Write that a joined request number is of the row's unit.
+
+    A request that several units share has a number for each unit.
+    """
     return "and r.unit_id = q.unit_id" if request.join else ""
 
 
@@ -373,7 +380,10 @@ def _merge_repeated(engine: Engine, name: str, sql: str, keys: str, best: Sequen
 def _write_list(
     engine: Engine, number: int, list_sql: str, request: IdNumber, item: IdNumber, tie: str
 ) -> str:
-    """Make `judged_N`, the lists of model number N against `replay_rows`; return SQL of it."""
+    """Make `judged_N`, the lists of model number N against `replay_rows`.
+
+    Return SQL that reads `judged_N`.
+    """
     engine.view("list_rows", list_sql)
     # An item has one place in a list: the best that the model gave it.
     best = ["max(score) as score", "min(position) as position"]
@@ -394,7 +404,7 @@ def _write_list(
 
 
 def write_cutoff_columns(texts: Iterable[str]) -> list[str]:
-    """Write named cut-offs of a row as columns `k_1`, …, which `write_candidates` reads."""
+    """Write named cut-offs of a row as columns `k_1`, … for `write_candidates`."""
     return [f"{write_finite(f'({text})')} as k_{i}" for i, text in enumerate(texts, start=1)]
 
 
@@ -406,7 +416,7 @@ _MOST_CUTOFFS = 50
 def _write_cutoffs(
     engine: Engine, expressions: Sequence[Expression], request: IdNumber
 ) -> dict[int, list[int]]:
-    """Make `request_cutoffs`, the value of each named cut-off in each request of `kept_rows`.
+    """Make `request_cutoffs`, the named cut-offs of each request of `kept_rows`.
 
     Returns:
         The number of each cut-off, which is negative, with its values.

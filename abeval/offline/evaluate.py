@@ -320,7 +320,10 @@ _LIST_COUNTS: Mapping[str, str] = {
 def _write_judged_lists(
     engine: Engine, models: Iterable[str], scoring: Scoring, part: Expression | None, reads: str
 ) -> JudgedLog:
-    """Write the truth and the lists of every model; `reads` says which of them a part divides."""
+    """Write the truth and the lists of every model.
+
+    `reads` says whether a part divides the truth or the lists.
+    """
     columns = engine.columns("truth_frame")
     # Without units, requests are what is independent; with them, a request belongs to one.
     unit = "request_id"
@@ -369,7 +372,10 @@ def _write_list(
 
 
 def _name_truth_accounts(accounts: Mapping[str, int]) -> dict[str, int]:
-    """Name what was left out of a truth: mostly it has all ids, and a request has one unit."""
+    """Name what was left out of a truth.
+
+    Rows without ids and requests of several units are rare, so their counts are named only above 0.
+    """
     if_any = (*ROW_COUNTS, "rows_without_unit")
     rest = {name: count for name, count in accounts.items() if count or name not in if_any}
     return {"truth_duplicates": rest.pop(REPEATED), **rest}

@@ -270,7 +270,10 @@ class ListedItems:
 
     @cached_property
     def _values(self) -> Mapping[str, Floats]:
-        """Compute every metric of all lists, then without each group, shape (1 + groups,)."""
+        """Compute every metric of all lists, then without each group.
+
+        Each result has the shape (1 + groups,).
+        """
         in_group = np.bincount(self.group, self.lists, self.total.size)
         # Counts are floating point here: half lies between none and one.
         left = np.flatnonzero(_leave_out(in_group) > 0.5)
@@ -283,7 +286,10 @@ class ListedItems:
         return values
 
     def _evaluate(self, sets: Integers) -> dict[str, Floats]:
-        """Compute every metric of some sets: 0 has all lists, g all but those of group g - 1."""
+        """Compute every metric of some sets of lists.
+
+        Set 0 has all lists, set g has all but those of group g - 1.
+        """
         precision = np.float32 if self.total.sum() < _EXACT else np.float64
         lists, held = (self._sum_items(c.astype(precision), sets) for c in (self.lists, self.held))
         weight = self._sum_items(self.weight, sets)

@@ -62,7 +62,10 @@ _NEEDS: Mapping[str, tuple[Need, ...]] = {
 
 
 def define_relevance(experiment: Experiment, name: str) -> Metric | None:
-    """Return the metric that sums relevance by an expression; None of any other relevance."""
+    """Return the metric that sums relevance by an expression.
+
+    The metric is None for a relevance that is no expression.
+    """
     if name in ("click", "dwell", SIMILARITY):
         return None
     text = name
@@ -225,7 +228,7 @@ def write_similar_items(engine: Engine, where: str) -> None:
 
 
 def open_scores(run: Run, impression_models: Iterable[str]) -> dict[str, str]:
-    """Return SQL of the list of each model in the scores log; no model without such a log.
+    """Return SQL of each model's list in the scores log; empty without such a log.
 
     A model may be there or in the impressions, not in both.
     """

@@ -226,9 +226,10 @@ def _read_feature(path: Path, start: str) -> list[float]:
 
 
 class GivenFrame(NamedTuple):
-    """A frame of the caller, and the name that relations have of it; messages call it `called`.
+    """A frame of the caller, with its names in relations and in messages.
 
-    It must have the columns `needed`; `numbers` must be numbers, as far as it has them.
+    Relations have `name` in their names, and messages call the frame `called`. The frame must have
+    the columns `needed`; `numbers` must be numbers, as far as the frame has them.
     """
 
     name: str

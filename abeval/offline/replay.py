@@ -132,7 +132,10 @@ def replay(
 def _open_models(
     run: Run, schema: LogSchema, options: ReplayOptions, scoring: Scoring
 ) -> dict[str, Any]:
-    """Open what the log of a replay has besides impressions: entries of its `JudgedLog`."""
+    """Open what the log of a replay has besides impressions.
+
+    Return entries of the log's `JudgedLog`.
+    """
     scores = impressions.model_scores(schema, options.get("kept_negatives"))
     lists = impressions.open_scores(run, scores)
     if not scores and not lists:

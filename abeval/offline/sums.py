@@ -355,7 +355,10 @@ def _list_cutoffs(
 
 
 def _rank_items(engine: Engine, held: Sequence[int]) -> None:
-    """Make `places` of relevant items, and of all up to the largest cut-off, and `hits`."""
+    """Make `places`, the places of relevant items, and `hits`.
+
+    `places` also has all items up to the largest cut-off in `held`.
+    """
     columns, kept, ranked = "*", "grade > 0", "select * from model_items"
     if held:
         kept += f" or place <= {max(held)}"
@@ -377,7 +380,7 @@ def _open_ranked_items(engine: Engine, sql: str) -> None:
 
 
 def _add_pairs(engine: Engine, sums: ModelSums) -> None:
-    """Add pairs of a relevant and another row of a unit, by their places among its scores."""
+    """Add pairs of a relevant and another row of a unit, by places of its scores."""
     engine.table("scored_sizes", "select unit_id, count(*) as n from scored_rows group by unit_id")
     _open_ranked_items(
         engine,
@@ -393,7 +396,7 @@ def _add_pairs(engine: Engine, sums: ModelSums) -> None:
 def _write_values(
     engine: Engine, family: Family, chosen_metrics: Sequence[OfflineMetric], largest: int
 ) -> str:
-    """Write the values of each request at the `cutoffs`, of which `largest` is the last."""
+    """Write the values of each request at the `cutoffs`; `largest` is the last one."""
     if family == "list":
         engine.view("list_values", query("offline/list_values"))
         # Of definitions, because each has one column for all cut-offs.

@@ -1,4 +1,4 @@
-"""Build the page part of an agreement: slopes, the bill, causes, traffic, positions."""
+"""Build an agreement's page part: slopes, bill, causes, traffic, positions."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -312,7 +312,10 @@ _MAX_LINES = 8
 def _draw_slopes(
     result: records.Agreement, explanation: records.Explanation, colour_index: int
 ) -> FigureView:
-    """Draw offline metrics from control's traffic over the variant's own to the effect online."""
+    """Draw offline metrics as lines that end at the effect online.
+
+    A line begins with control's traffic, and goes on to the variant's own traffic.
+    """
     pair = (explanation.variant, explanation.online)
     valued = [row for row in result.rows if row.offline_strength is not None]
     rows = [row for row in valued if (row.variant, row.online) == pair]
@@ -372,7 +375,7 @@ def _draw_slopes(
 
 
 def _draw_gap(gap: records.Gap, colour_index: int) -> FigureView:
-    """Draw what was promised, what each cause took or gave, and what came, as a waterfall."""
+    """Draw what was promised, what each cause changed, and what came, as a waterfall."""
     steps = gap.steps
     bars = [(name, tables.rescale(100, *points)) for name, points, _ in steps]
     values = [value or 0.0 for _, (value, _, _) in bars]
@@ -458,7 +461,10 @@ def _name_first_cause(agreement: records.Agreement, explanation: records.Explana
     ),
 )
 def _build_causes_part(study: Study) -> Iterator[Block]:
-    """Show offline beside online, the bill of their gap, every cause, and the rest closed."""
+    """Show offline beside online, the bill of their gap, and every cause.
+
+    Closed blocks hold the rest.
+    """
     result = study.agreement
     if result is None:
         return

@@ -65,7 +65,7 @@ def _build_verdict_part(study: Study) -> Iterator[Block]:
 
 
 def _show_agreement(joint: Agreement) -> Iterator[Block]:
-    """Show what was promised and what came, the conclusions, and the clearest metrics."""
+    """Show what was promised and what came, conclusions and the clearest metrics."""
     # Under the title of the page no heading fits, so tables begin with their own.
     yield from map(_move_title_to_lead, agreement.tabulate_gaps(joint))
     lines, trust_lines = (
@@ -200,7 +200,7 @@ def _build_scorecard_part(result: Result) -> Iterator[Block]:
 
 
 def _draw_forest(result: Result) -> fig.Figure | None:
-    """Draw every lift with its interval, in the order of the scorecard; None without any."""
+    """Draw every lift with its interval, in scorecard order; None without lifts."""
     rows = [row for row in sort_rows(result, result.scorecard) if row.lift is not None]
     names = list(dict.fromkeys(row.metric for row in rows))
 
@@ -230,7 +230,7 @@ def _draw_forest(result: Result) -> fig.Figure | None:
     ),
 )
 def _build_heat_part(result: Result) -> Iterator[Block]:
-    """Show the lifts of all metrics in all segments and cuts, and the tests over them."""
+    """Show all metrics' lifts in all segments and cuts, and the tests over segments."""
     yield from build_heat_maps(result, [*result.segments, *convert_cut_rows(result)])
     if test_tables := tables.list_segment_tables(result):
         yield Closed("Tests over segments", test_tables)

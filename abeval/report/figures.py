@@ -542,7 +542,10 @@ def fold_calm(
     tabulate: Callable[[Sequence[Record]], TextTable],
     calm: str,
 ) -> Iterator[Block]:
-    """Tabulate the records that need reading; close the table of all others, named `calm`."""
+    """Tabulate the records that need reading, and close the table of the others.
+
+    The closed table is named by its number of records and `calm`.
+    """
     groups = group_rows(records, needs_reading)
     if loud := groups.get(True):
         yield tabulate(loud)

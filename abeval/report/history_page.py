@@ -370,7 +370,10 @@ def tabulate_launches(result: records.HistoryReport) -> TextTable:
 
 
 def draw_weeks(result: records.HistoryReport) -> Iterator[FigureView]:
-    """Draw each metric's lift over the holdout by week, beside what launches let expect."""
+    """Draw each metric's lift over the holdout by week, beside the expected lift.
+
+    The launches give the expected lift.
+    """
     for i, (metric, weeks) in enumerate(group_rows(result.weeks, lambda week: week.metric).items()):
         names = {"holdout": "holdout", "without covariates": "plain", "launches": "expected"}
         if all(week.holdout == week.plain for week in weeks):

@@ -1,4 +1,4 @@
-"""Declare the parts of the page of a study, built-in ones and those of other packages."""
+"""Declare the parts of a study's page, built in or from other packages."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -43,7 +43,7 @@ Builder = TypeVar("Builder", bound="Callable[..., Iterable[Block]]")
 
 @dataclass(frozen=True)
 class Part:
-    """Declare a part of the page by the function that builds its blocks, as a decorator.
+    """Declare a part of the page, as a decorator of the function that builds it.
 
     The function gets the `Study`, or one result of it, and returns figures, tables and sentences;
     a part without blocks is not on the page. In the view `metric` they are `MetricBlocks`, each for
@@ -151,7 +151,10 @@ def load_parts() -> list[Part]:
 
 
 def _list_followers(after: str) -> Iterator[Part]:
-    """Yield the parts of other packages that follow a part, each before those that follow it."""
+    """Yield the parts of other packages that follow a part.
+
+    Each part comes before the parts that follow it.
+    """
     for part in _PARTS.values():
         if part.after == after and part.id not in _ORDER:
             yield part

@@ -1,4 +1,4 @@
-"""Tabulate a replay: models beside their baseline, clear differences, parts, coverage."""
+"""Tabulate a replay: models and baseline, clear differences, parts, coverage."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -443,7 +443,7 @@ def group_curves(result: ReplayResult) -> Iterator[tuple[str, str, list[Curve]]]
 
 
 def conclude_replay(result: ReplayResult) -> list[VerdictLine]:
-    """Count the metrics by which each model is surely better or worse than its baseline.
+    """Count the metrics by which a model is surely better or worse than its baseline.
 
     An offline metric decides nothing, so the line has no decision.
     """
@@ -461,7 +461,7 @@ def conclude_replay(result: ReplayResult) -> list[VerdictLine]:
 
 
 def _find_sign(pair: PairRow) -> int:
-    """Return 1 if the interval is on the better side of zero, -1 on the worse, else 0."""
+    """Return 1 for an interval on the better side of zero, -1 on the worse, else 0."""
     low, high, good = pair.low or 0.0, pair.high or 0.0, find_direction(pair.metric)
     # Which way is better by a metric with a target, two values alone do not say.
     if low * high <= 0 or good.startswith("toward"):

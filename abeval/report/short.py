@@ -195,7 +195,10 @@ def tabulate_audit(result: "AuditResult", show_all: bool) -> Tables:
 
 
 def _describe_interactions(result: "AuditResult") -> Iterator[str]:
-    """Write which effects differ between variants of another experiment, or that none does."""
+    """Write which effects differ between variants of another experiment.
+
+    If no effect does, a sentence says so.
+    """
     tested = result.interactions
     claimed = [row for row in tested if row.p_adjusted < CLAIMED]
     for row in claimed:

@@ -64,7 +64,7 @@ def _build_dwell_part(result: Result) -> Iterator[MetricBlocks]:
 
 
 def _find_metric(result: Result, value: str) -> str:
-    """Find the first metric that is made of a value; the first of all if none names it."""
+    """Find the first metric that is made of a value, or else the first of all."""
     # Dwell is not named in the formulas of its metrics as people call it.
     word = "dwell" if value == _DWELL else value
     made = (info.name for info in result.metrics if word in f"{info.name} {info.formula}")

@@ -59,7 +59,10 @@ def as_text(result: Record, width: int | None = None, show_all: bool = False) ->
 
 
 def print_brief(result: Record, console: Console, show_all: bool) -> tuple[str, ...]:
-    """Print the tables and sentences of a result other than an analysis; return its notes."""
+    """Print the tables and sentences of a result, and return its notes.
+
+    The result is of any kind but an analysis.
+    """
     from abeval.report.short import tabulate
 
     result_tables = tabulate(result, show_all)

@@ -72,7 +72,7 @@ def _identify_series(row: WindowRow | Look | Rhythm | Novelty | Stability) -> tu
 
 
 class TimePlot(NamedTuple):
-    """The rows of one metric on one axis of time, by variant: one figure draws them all.
+    """The rows of one metric on one axis of time, by variant, for one figure.
 
     `colours` are the places in `COLOURS` of all variants of the metric, those without rows too.
     """
@@ -112,7 +112,10 @@ class TimePlot(NamedTuple):
 
 
 def list_plots(study: Study, axis: str, kind: str = "", lifts: bool = False) -> Iterator[TimePlot]:
-    """Yield the rows of each metric on an axis; with `lifts`, only where there is a lift."""
+    """Yield the rows of each metric on an axis.
+
+    With `lifts`, variants without a lift are left out.
+    """
     windows = () if study.time is None else study.time.windows
     order = {name: i for i, name in enumerate(dict.fromkeys(row.variant for row in windows), 1)}
     if study.analysis is not None:
@@ -213,7 +216,10 @@ def _draw_always_valid_band(plot: TimePlot, variant: str, looks: Sequence[Look])
 
 
 def _describe_look(look: Look, unit: str) -> str:
-    """Write what is always valid at a look, and whether a planned one crossed its boundary."""
+    """Write what is always valid at a look.
+
+    At a planned look, also write whether the effect crossed the boundary.
+    """
     seen = fmt.format_difference(look.difference, look.always_low, look.always_high, unit).text
     planned = ""
     if look.bound is not None:

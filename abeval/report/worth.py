@@ -68,7 +68,10 @@ def _round(ends: Sequence[float]) -> tuple[str, str]:
 
 
 def expect_less(result: Result) -> list[tuple[str, str]]:
-    """Warn of the winner's curse for a variant that ships, where no history says what to expect."""
+    """Warn of the winner's curse for a variant that ships.
+
+    Goals for which a history says what to expect are left out.
+    """
     shipping = {verdict.variant for verdict in result.verdicts if verdict.decision == "ship"}
     shrunk = {(w.metric, w.variant) for w in result.worth if w.expected is not None}
     ends = [

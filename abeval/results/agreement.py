@@ -215,12 +215,15 @@ class Gap(Frozen):
 
     @property
     def basis(self) -> str:
-        """Say by which offline metric past experiments promise it; nothing of the log's rows."""
+        """Say by which offline metric past experiments promise the lift.
+
+        The text is empty if the promise rests on the log's rows.
+        """
         return f" by {self.predictor}, as in past experiments," if self.predictor else ""
 
     @property
     def steps(self) -> list[tuple[str, fmt.Interval, float | None]]:
-        """List what leads from the promise to the result: its name, its points and their p."""
+        """List the steps from the promise to the result: name, points and p-value."""
         causes = (
             (describe_code(c.name), (c.points, c.points_low, c.points_high), c.p_value)
             for c in self.causes

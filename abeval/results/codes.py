@@ -127,7 +127,7 @@ def write_notes(notes: Sequence[str]) -> str:
 
 
 def write_reason(verdict: Verdict, without: Sequence[str] = ()) -> str:
-    """Write why a verdict is so, without the word of its decision and without some notes."""
+    """Write the reason of a verdict, without its decision and the notes `without`."""
     reason = verdict.sentence.partition(": ")[2].removesuffix(write_notes(verdict.notes))
     left = write_notes([note for note in verdict.notes if note not in without])
     return f"{reason.rstrip()} {left}".rstrip()

@@ -244,7 +244,7 @@ class Adjustment(VariantRecord):
 
 
 class Boundary(VariantRecord):
-    """The boundary of a row of the scorecard at this look, if there are several looks.
+    """The boundary of a scorecard row at this look, if there are several looks.
 
     Attributes:
         information: Share of the planned information; without a plan, the information as a multiple

@@ -354,7 +354,11 @@ def _format_effect(
 
 
 def _choose_effect_decimals(value: float, low: float | None, high: float | None) -> int:
-    """Count decimals by the half-width; without an end, by the other end or the value."""
+    """Count decimals by the half-width of an effect's interval.
+
+    If one end is missing, the distance of the other end from the value counts. If both are missing,
+    the value itself counts.
+    """
     if low is not None and high is not None:
         width = (high - low) / 2
     else:
@@ -418,7 +422,7 @@ def format_plus_minus(lift: float | None) -> str:
 
 
 def clip(text: str, words: int) -> str:
-    """Cut a text to so many words, at the end of a clause or of an item where there is one.
+    """Cut a text to so many words, at the end of a clause or item if there is one.
 
     Example:
         >>> clip("3 of 4 users, on all days, come twice", 6), clip("one two three", 2)

@@ -250,7 +250,7 @@ class Launch(Frozen):
 
 
 class HoldoutWeek(Frozen):
-    """The lift of everybody else over the holdout, from the first day to the end of a week.
+    """The lift of all others over the holdout, from the first day to a week's end.
 
     `plain` is without covariates; `expected` is what the launches let expect of the same days.
     """

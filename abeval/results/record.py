@@ -33,7 +33,7 @@ Read = TypeVar("Read")
 
 
 def _find_default(field: Field[Any]) -> object:
-    """Return the default of a field, which all its records share; MISSING without one."""
+    """Return a field's default, which all records share; MISSING without one."""
     return field.default if field.default_factory is MISSING else field.default_factory()
 
 
@@ -98,7 +98,10 @@ class Record(Frozen):
         return values
 
     def to_json(self) -> str:
-        """Return the result as JSON text, the same on every run; missing numbers are null."""
+        """Return the result as JSON text, the same on every run.
+
+        Missing numbers are null.
+        """
         return self._write_json(indent=2) + "\n"
 
     def to_compact_json(self) -> str:

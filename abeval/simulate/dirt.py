@@ -88,7 +88,10 @@ def draw_dwell(patience: np.ndarray, rng: np.random.Generator) -> Ints:
 
 
 def _count(rows: int, kind: str) -> int:
-    """Count the rows with a kind of defect: two or more, so that small logs have every one."""
+    """Count the rows with a kind of defect, at least two.
+
+    Therefore, small logs have every kind too.
+    """
     return max(2, round(rows * DIRT[kind]))
 
 

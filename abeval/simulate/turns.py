@@ -26,7 +26,7 @@ START = datetime.combine(world.START, time())
 
 
 class Minutes(NamedTuple):
-    """Clicks and impressions of each city and minute, and who is treated in each slot."""
+    """Clicks and impressions by city and minute, and who is treated in each slot."""
 
     y: Ints
     x: Ints

@@ -1,4 +1,4 @@
-"""Reduce the variance of means and ratios: CUPED, regression, post-stratification."""
+"""Reduce variance of means and ratios: CUPED, regression, post-stratification."""
 
 import functools
 import math
@@ -138,10 +138,11 @@ def _adjust_by_lin(arms: Sequence[Moments], spreads: Sequence[Moments], alpha: f
 
 
 def lin_ratio(control: Moments, treatment: Moments, alpha: float = 0.05) -> Adjusted:
-    """Compare ratios as `lin_mean` does means, linearised at each variant's own means.
+    """Compare ratios as `lin_mean` compares means.
 
-    A unit's linearised ratio R + (y − R x) / x̄ has the mean R and the variance of the delta method
-    (Deng, Knoblich and Lu 2018). Refuses as `lin_mean`; also `zero_denominator`.
+    Ratios are linearised at each variant's own means. A unit's linearised ratio R + (y − R x) / x̄
+    has the mean R and the variance of the delta method (Deng, Knoblich and Lu 2018). Refuses as
+    `lin_mean`; also `zero_denominator`.
 
     Example:
         >>> control = Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 0, 2, 0])
@@ -255,7 +256,7 @@ def _count_stratum_units(control: Sequence[Moments], treatment: Sequence[Moments
 
 
 class _Strata(NamedTuple):
-    """One variant: its value, each stratum's variance term, and its linearised strata."""
+    """One variant: its value, its strata's variance terms, and linearised strata."""
 
     value: float
     terms: list[float]

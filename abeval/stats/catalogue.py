@@ -106,7 +106,7 @@ class Evenness(NamedTuple):
         return np.asarray(centred.reshape(len(self.functionals), -1) * blocks / (blocks - 1))
 
     def count_groups(self, _groups: int, in_blocks: int) -> int:
-        """Count the groups of units that one random difference uses: here, those in blocks."""
+        """Count the groups of units that one random difference uses: those in blocks."""
         return in_blocks
 
     def _evaluate_spread(self, arm: Arm, members: Totals) -> Floats:
@@ -173,9 +173,10 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
 def _evaluate_sets(
     arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Floats]
 ) -> Floats:
-    """Evaluate sets of groups, the rows of `members`, in threads; shape (functionals, sets).
+    """Evaluate sets of groups, the rows of `members`, in threads.
 
-    The function gets the totals of the items in some of the sets, shape (sets, items), and which.
+    The result has the shape (functionals, sets). The function gets the totals of the items in some
+    of the sets, shape (sets, items), and which.
     """
     size = max(1, _CHUNK // max(arm.counts.shape[1], 1))
     chunks = [slice(start, start + size) for start in range(0, len(members), size)]
@@ -203,7 +204,7 @@ def _mark_members(sets: Integers, groups: int) -> NDArray[np.float32]:
 
 
 def _cut_windows(order: Integers, length: int, groups: int) -> NDArray[np.float32]:
-    """Cut half-overlapping windows of `length` groups along `order`, read as a circle.
+    """Cut half-overlapping windows of `length` groups along a circular `order`.
 
     Shape (sets, groups); every group is in about equally many windows. One window if it holds all.
     """
@@ -219,7 +220,7 @@ def _list_window_positions(total: int, length: int) -> Integers:
 
 
 def _plan(arm: Arm, at: float, order: Integers) -> tuple[NDArray[np.float32], Floats]:
-    """Choose sets of groups with `at` units on average, and their weights in the mean.
+    """Choose sets of groups with `at` units on average, and weights for their mean.
 
     Between two whole numbers of groups, values are interpolated linearly in 1 / groups, because the
     bias of Gini and entropy is linear in it.

@@ -118,7 +118,7 @@ def compare_shares(
 
 
 def differs_together(control: Sums, treatment: Sums, clusters: int, chance: float = SURE) -> bool:
-    """Tell whether two shares differ by the variance that the units of both groups have together.
+    """Tell whether two shares differ by the variance of both groups together.
 
     A small group may have no variance by chance: all of it is counted, or nothing. Its units are
     estimated from the `clusters` that have none, and each is counted or not; if few units have most
@@ -188,7 +188,7 @@ def differs(control: UnitSums, treatment: UnitSums, cells: int = 1, chance: floa
 
 
 def _compute_smaller_chance(control: UnitSums, treatment: UnitSums) -> float:
-    """Return the chance that one group has at least so many of the units with value 1."""
+    """Return the chance that a group has at least so many of the units with value 1."""
     pairs = (control, treatment), (treatment, control)
     return min(
         (

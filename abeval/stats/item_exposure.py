@@ -1,4 +1,4 @@
-"""Measure how items share the impressions of a catalogue: coverage, Gini and entropy."""
+"""Measure how items share a catalogue's impressions: coverage, Gini, entropy."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple

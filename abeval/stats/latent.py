@@ -188,7 +188,7 @@ def fit(
 
 
 def correlation(fitted: Fit, alpha: float = 0.05) -> Association:
-    """Estimate the correlation of true effects, with an interval like that of `slope`."""
+    """Estimate the correlation of true effects, with an interval as in `slope`."""
     angles = np.linspace(-np.pi / 2, np.pi / 2, _ANGLES)
     best, low, high, p_value = _test_coefficient(
         fitted, _compute_correlation, angles, np.sin(angles), alpha
@@ -242,7 +242,9 @@ def chance_positive(fitted: Fit, x: float, x_se: float) -> float:
 
 
 def predict(fitted: Fit, x: float, x_se: float) -> tuple[float, float]:
-    """Predict the true effect on `y` from a new estimate on `x`, with the standard error.
+    """Predict the true effect on `y` from a new estimate on `x`.
+
+    Also return the standard error of the prediction.
 
     Example:
         >>> x = [0.01, 0.02, -0.01, 0.00, 0.03, -0.02]
@@ -264,10 +266,10 @@ def predict(fitted: Fit, x: float, x_se: float) -> tuple[float, float]:
 
 
 def widen(fitted: Fit, se: float) -> float:
-    """Return the standard error of a prediction, with what is not known of the spread.
+    """Widen a prediction's standard error by what is not known of the spread.
 
-    It is at least what predictions of experiments left out miss, and noise may hide as much of the
-    spread as it feigns.
+    The standard error is at least what predictions of experiments left out miss, and noise may hide
+    as much of the spread as it feigns.
     """
     held = held_out(fitted)
     missed = (fitted.y - held.predicted) ** 2 - fitted.y_se**2 + 2 * held.pull * fitted.noise

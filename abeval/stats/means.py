@@ -92,10 +92,10 @@ def correct_leverage(
 
 
 def linearise_ratio(moments: Moments) -> Moments:
-    """Make the ratio of variables 0 and 1 one variable, R + (y − R x) / x̄, of each unit.
+    """Make the ratio of variables 0 and 1 one variable of each unit.
 
-    Its mean is R, and its variance that of the delta method (Deng, Knoblich and Lu 2018). Other
-    variables stay. Refusals: `zero_denominator`.
+    The variable is R + (y − R x) / x̄. Its mean is R, and its variance that of the delta method
+    (Deng, Knoblich and Lu 2018). Other variables stay. Refusals: `zero_denominator`.
 
     Example:
         >>> linearise_ratio(Moments.of([1, 0, 2, 1], [4, 5, 6, 5], [1, 1, 2, 0])).mean.tolist()
@@ -116,10 +116,11 @@ def linearise_ratio(moments: Moments) -> Moments:
 def centre_strata(
     strata: Sequence[Moments], shares: Sequence[float], is_ratio: bool
 ) -> tuple[Floats, Floats, list[Moments]]:
-    """Return the mean of all strata, and there the gradient of the metric, shape (k,).
+    """Return the mean of all strata, and the gradient of the metric there.
 
-    The metric is variable 0, or its ratio to variable 1. Third, the strata themselves, of a ratio
-    corrected for heavy units. Refusals: `zero_denominator`, `too_few_units`.
+    Both have the shape (k,). The metric is variable 0, or its ratio to variable 1. Third, the
+    strata themselves, of a ratio corrected for heavy units. Refusals: `zero_denominator`,
+    `too_few_units`.
     """
     centre = np.asarray(shares) @ np.array([stratum.mean for stratum in strata])
     if not is_ratio:

@@ -331,7 +331,10 @@ def _centre_thirds(
 
 @cache
 def _index_triples(k: int) -> tuple[list[tuple[int, int, int]], Integers]:
-    """List the products of three of k variables, and find each by its variables, (k, k, k)."""
+    """List the products of three of k variables, and find each by its variables.
+
+    The index has the shape (k, k, k).
+    """
     indices = list(combinations_with_replacement(range(k), 3))
     order = np.zeros((k, k, k), dtype=np.int64)
     for number, triple in enumerate(indices):

@@ -172,7 +172,7 @@ def _check_loadings(loadings: ArrayLike) -> Floats:
 
 
 def _integrate_p_value(statistic: float, loadings: Floats, df: float) -> float:
-    """Integrate P(max |T| >= statistic) over the common factor z and the common scale."""
+    """Integrate P(max |T| >= statistic) over common factor z and common scale."""
     z, z_weight = legendre(160)
     z, z_weight = 9.0 * z, 9.0 * z_weight * np.exp(-0.5 * (9.0 * z) ** 2) / np.sqrt(2 * np.pi)
     scale, u_weight = _build_scale_rule(df)

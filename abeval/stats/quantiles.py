@@ -111,11 +111,11 @@ class SidedEstimate(NamedTuple):
 
 
 def design_effect(counts: Moments, level: float) -> float:
-    """Return the variance with clustered values over the variance with independent ones.
+    """Divide the variance for clustered values by that for independent values.
 
-    It is the variance between units of the share of values below the quantile (delta method),
-    divided by ν(1 − ν)/n, the variance for independent values without ties (Deng, Knoblich and Lu
-    2018). Moments over units are of (values below the quantile, values), with the weights of
+    The result is the variance between units of the share of values below the quantile (delta
+    method), divided by ν(1 − ν)/n, the variance for independent values without ties (Deng, Knoblich
+    and Lu 2018). Moments over units are of (values below the quantile, values), with the weights of
     `Step.weights`. Refusals: `too_few_units`, `zero_denominator`.
 
     Example:

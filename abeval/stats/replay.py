@@ -129,7 +129,10 @@ def _deal_groups(
 
 
 def _add_layers(buckets: Floats, order: Integers) -> Floats:
-    """Add buckets in groups: the first of each in the first layer of `order`, and so on."""
+    """Add buckets in groups, by layers of `order`.
+
+    The first bucket of each group is in the first layer, and so on.
+    """
     sums = buckets[order[:_GROUPS]]
     for start in range(_GROUPS, len(buckets), _GROUPS):
         layer = buckets[order[start : start + _GROUPS]]
@@ -140,7 +143,10 @@ def _add_layers(buckets: Floats, order: Integers) -> Floats:
 def _test_splits(
     splits: _Splits, means: Floats, skewness: Floats, heavy: Sequence[Floats]
 ) -> AAReplay:
-    """Test the metrics of each split; `heavy` has group, y and x of their heavy units."""
+    """Test the metrics of each split.
+
+    `heavy` has group, y and x of the heavy units of each metric.
+    """
     totals = splits.totals
     value_t, variance_t, df_t = _estimate_ratios(splits.sums, means, heavy, splits.treated)
     value_c, variance_c, df_c = _estimate_ratios(

@@ -276,7 +276,7 @@ def repeated_p_value(
 def _walk(
     times: Sequence[float], spent_by: Sequence[float]
 ) -> tuple[list[float], tuple[Floats, Floats]]:
-    """Return the edges of all looks but the last, and the path's density before the last."""
+    """Return all edges but the last look's, and the path's density before that look."""
     nodes, mass = np.zeros(1), np.ones(1)
     edges: list[float] = []
     for end in range(1, len(times)):
@@ -287,7 +287,7 @@ def _walk(
 
 
 def _last_step(times: Sequence[float], spent_by: Sequence[float]) -> tuple[float, float]:
-    """Return the standard deviation of the path's last step, and the alpha spent at its end."""
+    """Return the standard deviation of the path's last step, and the alpha it spends."""
     before, spent_before = (times[-2], spent_by[-2]) if len(times) > 1 else (0.0, 0.0)
     return math.sqrt(times[-1] - before), spent_by[-1] - spent_before
 

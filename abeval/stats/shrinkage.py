@@ -169,10 +169,11 @@ def total(effects: ArrayLike, ses: ArrayLike, chosen: ArrayLike, alpha: float = 
 
 
 def combine(first: tuple[float, float], second: tuple[float, float]) -> Combined:
-    """Combine two independent estimates, each with its standard deviation, by precision.
+    """Combine two independent estimates by precision.
 
-    The combination does not depend on the difference between them: a test of it selects nothing.
-    Source: Cochran (1954), "The combination of estimates from different experiments".
+    Each estimate comes with its standard deviation. The combination does not depend on the
+    difference between them: a test of it selects nothing. Source: Cochran (1954), "The combination
+    of estimates from different experiments".
 
     Example:
         >>> combined = combine((0.02, 0.01), (0.04, 0.02))

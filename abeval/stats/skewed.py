@@ -57,7 +57,10 @@ class Spread(NamedTuple):
 
 
 class Stratum(NamedTuple):
-    """Units compared with each other: their weight in the effect, and both variants' spreads."""
+    """A stratum: its weight in the effect, and the spreads of both variants.
+
+    Only units of the same stratum are compared with each other.
+    """
 
     share: float
     control: Spread

@@ -376,7 +376,10 @@ def rank_dimensions(
 
 
 def _check_counts(observed: ArrayLike, weights: ArrayLike) -> tuple[Floats, Floats]:
-    """Return counts, shape (..., arms), and shares of the arms with a positive weight."""
+    """Return the counts and shares of the arms with a positive weight.
+
+    The counts have the shape (..., arms).
+    """
     wrong = "counts and weights must be finite"
     counts, shares = check_finite(observed, wrong), check_finite(weights, wrong)
     if shares.ndim != 1 or counts.shape[-1:] != shares.shape:

@@ -83,7 +83,7 @@ TABLE = "raw_table"
 
 
 class TableReader:
-    """Find columns of an opened table by their names, and read their types and all values."""
+    """Find columns of an opened table by name, and read their types and values."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine, self._types = engine, engine.columns(TABLE)
@@ -239,7 +239,10 @@ class _Facts(NamedTuple):
 
 
 class _Values:
-    """What expressions are like in a table; it chooses how a metric's values are rounded."""
+    """Describe the values of expressions in a table.
+
+    `step` chooses how a metric's values are rounded.
+    """
 
     def __init__(self, engine: Engine, columns: TableReader, texts: Iterable[str]) -> None:
         self._columns, self._rows = columns, engine.count(TABLE)
@@ -364,7 +367,7 @@ def _make_defaults(
     values: _Values,
     missing: Missing | Mapping[str, Missing] | None,
 ) -> dict[str, Any]:
-    """Make what follows from a metric's values: its resolution, unit and missing values."""
+    """Make defaults by a metric's values: its resolution, unit and missing values."""
     defaults: dict[str, Any] = {"resolution": values.step(texts)}
     if "value" in entry and "quantile" not in entry and values.is_share(entry["value"]):
         defaults["unit"] = "share"

@@ -41,7 +41,10 @@ def write_equal_weights(variants: Iterable[str]) -> str:
 def choose_variants(
     options: TableOptions, counts: Mapping[str, int]
 ) -> tuple[dict[str, Any], list[str]]:
-    """Choose the control and the weights; return their entries, and questions about the split."""
+    """Choose the control and the weights.
+
+    Return their entries, and questions about the split.
+    """
     planned = options.weights
     if planned is not None and (missing := sorted({*counts} ^ {*planned}, key=str)):
         raise ExperimentError(f"weights: {missing[0]!r} is not in both weights and the table")

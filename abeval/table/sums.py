@@ -138,9 +138,10 @@ _SMALL = 4_000_000
 
 
 def _may_be_counts(table: Any, options: TableOptions) -> bool:  # noqa: ANN401 (any table)
-    """Tell without reading a table whether it is as small as counts, with few rows of each key.
+    """Tell without reading a table whether it may be counts.
 
-    `read_counts` finds the same key, or fewer columns of it and so no more keys.
+    Counts are small, with few rows of each key. `read_counts` finds the same key, or fewer columns
+    of it and so no more keys.
     """
     if isinstance(table, str | Path):
         # A name that no file can have is refused where the file is read.

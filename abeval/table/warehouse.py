@@ -145,7 +145,10 @@ def write_value_statement(experiment: Experiment, name: str, warehouse: Warehous
 
 
 def _note_tests(heading: str, dialect: str) -> Iterator[str]:
-    """Write what a statement is, and whether tests run it; first, if they do so elsewhere."""
+    """Write what a statement is, and whether tests run it.
+
+    If tests run it elsewhere only, this comes first.
+    """
     if dialect in ("spark", "databricks"):
         heading += "; with spark.sql.session.timeZone = UTC"
     if dialect in _UNTESTED:

@@ -84,7 +84,7 @@ class Change(NamedTuple):
 
     @property
     def kind(self) -> shapes.Kind | None:
-        """Return the shape of the daily effects that is significant, such as a trend or a step."""
+        """Return the significant shape of the daily effects, such as a trend."""
         return None if self.shape is None else self.shape.shape.kind
 
 
@@ -169,7 +169,7 @@ _FITS = 3.841458820694124
 
 
 class Decay(NamedTuple):
-    """A decay over days since entry, its size in standard errors, and effects by week.
+    """A decay over days since entry, its size in standard errors, and weekly effects.
 
     `z` is 0 if it is not significant.
     """

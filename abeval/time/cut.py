@@ -90,7 +90,10 @@ _Reader = Callable[[Aggregates, Span, Places], Aggregates]
 
 
 def _build_catalogue_reader(daily: time_sums.DailyLogs, metrics: Sequence[Metric]) -> _Reader:
-    """Make a reader of who was shown what in a window, windows in the order of `list_spans`."""
+    """Make a reader of who was shown what in a window.
+
+    Windows must be read in the order of `list_spans`.
+    """
     catalogue = daily.read.rows.catalogue
     # Items that could have been shown, over the whole log.
     size = len(read_item_ids(daily.read) | {*catalogue.reach.items})

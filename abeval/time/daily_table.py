@@ -172,7 +172,10 @@ class DaySums:
     def sum_windows(
         self, variant: str, cohorts: Sequence[int], last: int, starts: Sequence[Start]
     ) -> list[Moments]:
-        """Return moments of (y, x) over units of some days of entry, in windows with one end."""
+        """Return moments of (y, x) over units, in windows that end on one day.
+
+        The units are those with a day of entry in `cohorts`.
+        """
         units, first = self.table.find_unit_columns(variant, cohorts), [day for day, _ in starts]
         tables = (self.active, self.y) if self.is_per_unit else (self.active, self.y, self.x)
         active, *columns = (table[last + 1, units] - table[first, units] for table in tables)

@@ -212,7 +212,10 @@ def load_days(read: ReadLogs, metrics: Sequence[Metric], reason: str = "") -> Da
 def _build_table(
     read: ReadLogs, days: Sequence[str], first: int, partial: frozenset[str]
 ) -> DailyTable:
-    """Build the table of the days on which units are active; `first` counts from 1970."""
+    """Build the table of the days on which units are active.
+
+    `first` is the first day, counted from 1970.
+    """
     experiment, units, active = read.experiment, read.units, read.prepared.days
     entry = np.full(len(units.hash), NO_DAY, dtype=np.int64)
     has_entry = units.first_ms != NO_FIRST
@@ -335,7 +338,10 @@ def _list_days(
 def find_growth_by_metric(
     collected: Collected, metrics: Sequence[Metric], daily: DailyLogs | None = None
 ) -> dict[str, Growth]:
-    """Find the growth of each metric whose days add up; the days may be loaded already."""
+    """Find the growth of each metric whose days add up.
+
+    `daily` are the days if they are loaded already.
+    """
     if not len(collected.aggregates.days):
         return {}
     daily, clusters = daily or load_days(collected.logs, metrics), collected.logs.units.clusters

@@ -59,7 +59,10 @@ def sum_groups(y: Integers, x: Integers) -> list[Sums]:
 
 
 def sum_day_windows(rows: Integers, first: int, until: int) -> Integers:
-    """Sum the rows of the days from `first` to before `until`, counted from each day of a log."""
+    """Sum the rows of a window of days at each day of a log.
+
+    The window goes from day + `first` to before day + `until`.
+    """
     day, sums = np.arange(len(rows)), np.concatenate([np.zeros_like(rows[:1]), rows.cumsum(axis=0)])
     bounds = (np.clip(day + shift, 0, len(rows)) for shift in (until, first))
     windows: Integers = np.subtract(*(sums[bound] for bound in bounds))
@@ -127,7 +130,9 @@ class Loss(NamedTuple):
 def find_losses(
     analysis: Analysis, rows: Integers, others: Integers, least: float, chance: float
 ) -> Iterator[Loss]:
-    """Find the days on which one variant surely lacks rows, by other days and the other variant.
+    """Find the days on which one variant surely lacks rows.
+
+    The rows of a day are compared with those of other days and of the other variant.
 
     Args:
         analysis: The experiment and its counts.

@@ -33,8 +33,9 @@ _CHANCE = 1e-4
 
 
 class _Break(NamedTuple):
-    """The share that one variant's rows lose, by those of the other, and the rows in words.
+    """A break in the rows of one variant, against those of the other variant.
 
+    `lost` is the share of rows that the variant loses, and `text` describes the rows in words.
     `sure` is the difference of the shares that the rows from a day on are of all, as far as it is
     sure.
     """
@@ -64,7 +65,10 @@ class _Break(NamedTuple):
     ),
 )
 def breaks(analysis: Analysis) -> list[RawCheck]:
-    """Find a day on which one variant's impressions, clicks or outcomes break off, or begin."""
+    """Find a day on which impressions, clicks or outcomes of one variant break off.
+
+    Rows of one variant that suddenly begin are found too.
+    """
     audits = [name for name in analysis.aggregates.audits if name.startswith(DAYS)]
     if analysis.experiment.switchback is not None:
         return [skip_check("variants take turns, so no day has both")]
@@ -86,7 +90,10 @@ def breaks(analysis: Analysis) -> list[RawCheck]:
 
 
 def _find_breaks(analysis: Analysis, log: str, audits: int) -> list[_Break]:
-    """Find the breaks of a log, the worst first: in all units, else in cells of segments."""
+    """Find the breaks of a log, the worst first.
+
+    Cells of segments are searched only if all units together have no break.
+    """
     for segments in ([""], analysis.experiment.segments):
         found = [
             found_break

@@ -1,7 +1,8 @@
-"""Check exposures and outcome logs: who was not exposed, what comes before, twice, or in states.
+"""Check exposures and outcome logs.
 
-Units that were not exposed must not differ between variants, and rows from before an exposure
-should be no matter of clocks.
+The checks look for units without an exposure, rows from before an exposure, duplicate rows, and
+rows for each state of an order. Units that were not exposed must not differ between variants, and
+rows from before an exposure should be no matter of clocks.
 """
 
 import math
@@ -72,9 +73,10 @@ def _compare_never_exposed(analysis: Analysis) -> tuple[dict[Key, Comparison], i
 
 
 def _count_shares(analysis: Analysis, never: MomentsByPeriod) -> MomentsByPeriod:
-    """Make moments of being never exposed, over the assigned units, by split period and variant.
+    """Make moments of being never exposed, by split period and variant.
 
-    Units that come late are exposed less often, and after a ramp more of them are treatment's.
+    The moments are over the assigned units. Units that come late are exposed less often, and after
+    a ramp more of them are treatment's.
     """
     aggregates, shares = analysis.aggregates, list[dict[str, Moments]]()
     exposed = [split_period.units for split_period in aggregates.split_periods]
@@ -145,7 +147,7 @@ def before_exposure(analysis: Analysis) -> list[RawCheck]:
 
 
 def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tuple[str, ...]]]:
-    """List each outcome log, its rows by what became of them, and the metrics that read it."""
+    """List each outcome log, its rows by reason, and the metrics that read the log."""
     for log in analysis.experiment.logs.events:
         counts = {c.reason: c.rows for c in analysis.aggregates.row_counts if c.log == log}
         yield log, counts, tuple(m.name for m in analysis.metrics if reads_log(m, log))
@@ -169,7 +171,7 @@ def _list_outcomes(analysis: Analysis) -> Iterator[tuple[str, dict[str, int], tu
     ),
 )
 def near_exposure(analysis: Analysis) -> list[RawCheck]:
-    """Report impressions that are set aside although their unit was exposed moments later."""
+    """Report set-aside impressions that are just before their unit's exposure."""
     near_rows = analysis.aggregates.near_rows
     if near_rows is None:
         return []
@@ -224,7 +226,10 @@ def outcome_duplicates(analysis: Analysis) -> list[RawCheck]:
     ),
 )
 def outcome_states(analysis: Analysis) -> list[RawCheck]:
-    """Report outcome logs with a row for each state of an order, and the metrics that count all."""
+    """Report outcome logs with a row for each state of an order.
+
+    Each finding names the metrics that count all these rows.
+    """
     findings = list[RawCheck]()
     for log, state, several, rows in analysis.aggregates.order_states:
         # What names the state, in a `where` or a step of a funnel, counts those that it means.

@@ -86,7 +86,9 @@ def reads_log(metric: Metric, log: str) -> bool:
 
 
 def find_smallest(p_values: Mapping[Tested, float]) -> list[Tested]:
-    """Find the tests with a small p-value, which a message names; at least the smallest.
+    """Find the tests with small p-values, or at least the one with the smallest.
+
+    A message names these tests.
 
     Example:
         >>> find_smallest({"ctr": 0.3, "revenue": 0.04}), find_smallest({"a": 0.001, "b": 0.009})

@@ -57,7 +57,10 @@ def _span(analysis: Analysis) -> range:
 
 
 def _spread_hours(analysis: Analysis, span: range) -> Integers:
-    """Spread rows over all hours of a span, shape (split periods, hours, variants, groups)."""
+    """Spread rows over all hours of a span.
+
+    The result has the shape (split periods, hours, variants, groups).
+    """
     parts = analysis.aggregates.audits[HOURS]
     rows = np.zeros((len(parts), len(span), *parts[0].rows.shape[1:]), np.int64)
     rows[:, parts[0].times - span.start] = [part.rows for part in parts]
@@ -265,7 +268,11 @@ def _find_hour_gaps(
 
 
 def _sum_variant_hours(rows: Integers) -> faults.Hours:
-    """Sum a variant's rows, shape (hours, groups), and count units that hold as many each."""
+    """Sum a variant's rows of each hour, and count the equal units behind each sum.
+
+    `rows` has the shape (hours, groups). Equal units have the same number of rows
+    (`count_even_units`).
+    """
     even = [faults.count_even_units(sums, CLUSTERS) for sums in sum_groups(rows, rows)]
     active = np.count_nonzero(rows, axis=1).astype(np.float64)
     return faults.Hours(rows.sum(axis=1).astype(np.float64), active, np.array(even))

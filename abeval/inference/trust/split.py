@@ -460,7 +460,10 @@ def _describe_split_changes(experiment: Experiment, split_periods: SplitPeriods)
     },
 )
 def check_segment_splits(analysis: Analysis) -> list[RawCheck]:
-    """Test the split in each segment's worst cell; one that treatment may move only warns."""
+    """Test the split in the worst cell of each segment.
+
+    The test of a segment that the treatment may move can warn, but not fail.
+    """
     experiment, table = analysis.experiment, analysis.experiment.unit_table
     is_planned = experiment.weights != "observed"
     split = none_if_refused(lambda: _test_split(analysis)) if is_planned else None
