@@ -151,7 +151,7 @@ def explain_error(error: Exception) -> Ending:
 
 
 def replace_unprintable(text: str) -> str:
-    """Replace characters that could hide text, turn its direction, or control a terminal.
+    """Replace characters that could hide text, reverse it, or control a terminal.
 
     Example:
         >>> replace_unprintable("a\u202eb") == "a\N{REPLACEMENT CHARACTER}b"

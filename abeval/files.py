@@ -131,7 +131,7 @@ _UNLINKED = getattr(os, "O_NOFOLLOW", 0)
 
 @defer_signals()
 def _replace(target: Path, data: bytes) -> None:
-    """Replace a file by a draft in its folder; remove the drafts that killed runs left there."""
+    """Replace a file by a draft in its folder; remove the drafts of killed runs."""
     for left in target.parent.glob(_DRAFT + "[0-9a-f]" * 16):
         with suppress(OSError):
             if (descriptor := open_locked(left, os.O_RDONLY | _UNLINKED)) is not None:

@@ -34,7 +34,7 @@ def take(descriptor: int) -> bool:
 
 
 def open_locked(path: Path, flags: int, mode: int = 0o666) -> int | None:
-    """Open a file and lock it; None if it is locked already, or no longer at its path."""
+    """Open a file and lock it; None if it is locked or no longer at its path."""
     descriptor = os.open(path, flags, mode)
     with suppress(FileNotFoundError):
         # Another run may have removed it in between, and made a new one of the same name.

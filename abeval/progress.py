@@ -101,7 +101,10 @@ def show_progress(command: str = "", *, profile: bool = False) -> Iterator[Steps
 
 
 def make_bar(steps: Steps, console: "Console") -> "Progress":
-    """Make a bar of the steps, with the time that is left by the speed of those before."""
+    """Make a bar of the steps, with the time that is left.
+
+    The speed of the steps before tells this time.
+    """
     from rich.progress import (
         BarColumn,
         Progress,

@@ -111,7 +111,10 @@ def _explain_refusal(tool: str, error: Exception) -> str:
 
 
 class Tools:
-    """What an assistant may ask. Their names, parameters and docstrings are what it reads."""
+    """The tools that an assistant may call.
+
+    An assistant reads the names, parameters and docstrings of the tools.
+    """
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._folders = folders
@@ -134,7 +137,7 @@ class Tools:
         unit: str | None = None,
         metrics: _Names | None = None,
     ) -> str:
-        """Explain a metric, a trust check or a cause by its name, of what `analyze` judges.
+        """Explain a metric, trust check or cause by its name, of what `analyze` judges.
 
         Answers its definition and figures: of a metric formula, effects and methods; of a check
         what was measured, thresholds and remedy; of a cause why offline and online may differ.
@@ -150,9 +153,10 @@ class Tools:
         days: float | None = None,
         metrics: _Names | None = None,
     ) -> str:
-        """Say how long an experiment must run, or which effect it can detect, from its own logs.
+        """Say how long an experiment must run, or which effect it can detect.
 
-        Give the relative effect `mde` (0.01 is 1 %) or a number of `days`.
+        The answer comes from the experiment's own logs. Give the relative effect `mde`
+        (0.01 is 1 %) or a number of `days`.
         """
         plans = self._load_experiment(file).power(mde=mde, days=days, metrics=metrics)
         return write_json_line(plans.to_dict())
@@ -168,7 +172,7 @@ class Tools:
         return write_json_line(answer)
 
     def read_log_columns(self, files: _Names) -> str:
-        """Look at logs or tables: what each column seems to be, how sure, and what to ask.
+        """Say what each column of logs or tables seems to be, how sure, and what to ask.
 
         Answers a draft of the experiment file as text; nothing is written.
         """

@@ -191,7 +191,10 @@ def _try_to_make(
 def _replay_models(
     run: Run, schema: LogSchema | None, options: ReplayOptions, scoring: Scoring
 ) -> tuple[ReplayResult | None, Offline | None, LeftOut]:
-    """Replay models with what an agreement reads, or alone; say why the rest is missing."""
+    """Replay models with what an agreement reads, or alone.
+
+    The last value says why the rest is missing.
+    """
     # One pass over the log serves both: each then keeps its own metrics.
     offline, no_agreement = _try_to_make("agreement", read_offline, run, options, schema, OFFLINE)
     if offline is None or offline.replay is None:
@@ -205,10 +208,10 @@ def _replay_models(
 def replay_beside_gap(
     experiment: Experiment, **keywords: Unpack[ReplayKeywords]
 ) -> tuple[ReplayResult, Agreement | None]:
-    """Replay models and, in the same reading of the logs, say what was promised and what came.
+    """Replay models, and say what was promised and what came.
 
-    There is no agreement where the logs do not allow it, nor where items are relevant by another
-    measure than the click.
+    The replay and the agreement come from one reading of the logs. There is no agreement where the
+    logs do not allow it, nor where items are relevant by another measure than the click.
     """
     options, inputs = split_keywords(keywords)
     # What is wrong with the options is said before a log is read.

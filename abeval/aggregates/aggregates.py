@@ -43,7 +43,7 @@ class GroupRows(NamedTuple):
 
 
 class UnitShares(NamedTuple):
-    """Hold the share of a variant's rows that have what an audit looks for, in one cell.
+    """Hold the share of a variant's rows that have the fault of an audit, in a cell.
 
     An audit looks for a fault of logging, such as repeated rows or missing values, which should
     be as frequent in every variant.

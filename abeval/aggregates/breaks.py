@@ -38,7 +38,7 @@ class DailyRows(NamedTuple):
 def read_daily_rows(
     run: Run, prepared: Prepared, metrics: Sequence[Metric] = ()
 ) -> dict[str, DailyRows]:
-    """Read the rows by day of impressions, of clicks, and of each outcome log that is read.
+    """Read the rows by day of impressions, clicks and each outcome log that is read.
 
     What metrics sum over the rows follows, under `VALUES` and the metric's name; not what is below
     zero for some unit and day.
@@ -71,7 +71,7 @@ def read_daily_rows(
 
 
 def _limit(daily: DailyRows) -> DailyRows:
-    """Make large numbers smaller: squares of the sums of groups have to fit into 64 bits."""
+    """Make large numbers smaller, so that squares of group sums fit into 64 bits."""
     total = float(daily.rows.sum(dtype=np.float64))
     if total <= _LARGEST:
         return daily
@@ -81,7 +81,10 @@ def _limit(daily: DailyRows) -> DailyRows:
 def _list_impression_values(
     run: Run, schema: LogSchema, metrics: Sequence[Metric], taken: set[str]
 ) -> dict[str, str]:
-    """List the sums over impressions that metrics are made of, but those that are taken."""
+    """List the columns of metrics that are sums over impressions.
+
+    Columns in `taken` are left out.
+    """
     columns = dict[str, str]()
     for metric in metrics:
         term = metric.value

@@ -244,7 +244,7 @@ class _UnitSums:
             self.extremes |= values.extremes(metric)
 
     def add_unexposed(self, metrics: Sequence[Metric]) -> None:
-        """Add the sums of impressions without an exposure, of metrics that add up over rows."""
+        """Add sums of impressions without an exposure, for metrics that add up over rows."""
         logs = self.logs
         rest = find_unexposed(logs.run, logs.prepared.cells, logs.prepared.assignment)
         if rest is None:

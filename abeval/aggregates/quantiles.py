@@ -44,7 +44,10 @@ def find_ranked_values(logs: ReadLogs, metrics: Sequence[Metric]) -> _ValuesByEx
 def compute_quantiles(
     metrics: Sequence[Metric], values: _ValuesByExpression, judged: bool = True
 ) -> dict[str, Mapping[str, Quantile]]:
-    """Compute quantiles over some impressions, by metric and variant; `judged` ones have ends."""
+    """Compute quantiles over some impressions, by metric and variant.
+
+    Only `judged` quantiles have the ends of an interval.
+    """
     estimates = dict[tuple[object, float], dict[str, Quantile]]()
     for metric in metrics:
         ranked, level = read_quantile_expression(metric), metric.level or 0.5

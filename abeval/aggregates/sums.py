@@ -296,7 +296,9 @@ _TOO_LARGE = (
 
 
 class Terms(NamedTuple):
-    """Hold what is summed of each unit: whole numbers, shape (units,), or one for all units.
+    """Hold the whole numbers that are summed over units.
+
+    Each entry has shape (units,), or is one number for all units.
 
     Attributes:
         y: The numerator.

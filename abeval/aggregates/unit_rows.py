@@ -140,7 +140,7 @@ class UnitRows(PreparedLogs):
 
     @property
     def _period(self) -> dict[str, str]:
-        """Return the columns of `analysed_rows` for sums over the period, or by day of it."""
+        """Return the columns of `analysed_rows` for sums over the period, or by day."""
         return _PERIOD | ({"day": "day"} if self.by_day else {})
 
     @property
@@ -178,7 +178,7 @@ class UnitRows(PreparedLogs):
         return days
 
     def _write_narrow_rows(self) -> list[str]:
-        """Write the rows that the other sources read, and return the columns that these read."""
+        """Write the rows for the other sources; return the columns that the sources read."""
         item_join = category_join = ""
         columns, counts = {"in_period": "l.in_period"}, "counts"
         read = {name for source in self._metric_sources for name in source.reads}
@@ -342,7 +342,7 @@ def _concatenate(parts: Sequence[UnitDays]) -> UnitDays:
 
 
 def read_days(engine: Engine, source: Source, steps: Mapping[str, str]) -> UnitDays:
-    """Run the query of a source over some steps, and read its sums by unit, phase and day."""
+    """Run a source's query over some steps; read its sums by unit, phase and day."""
     text = query(source.query, source.sql)
     rows, sums = f"({text})", "columns('^c_')"
     if source.sql is not None:

@@ -46,7 +46,10 @@ _IN_WORDS: Mapping[str, str] = {
 
 
 def name_needs(columns: Iterable[str]) -> tuple[str, ...]:
-    """Return what a user calls columns; several may have one name, which is said once."""
+    """Return what a user calls columns, each name once.
+
+    Several columns may have one name.
+    """
     return tuple(dict.fromkeys(_IN_WORDS.get(name, name) for name in columns))
 
 

@@ -351,7 +351,7 @@ def _list_matrix(case: CauseContext) -> Iterator[results.MatrixCell]:
 
 
 def _decompose_differences(case: CauseContext) -> Iterator[results.Decomposition]:
-    """Split the logged difference of each metric of `_METRICS` into model and traffic."""
+    """Split the logged difference of each of `_METRICS` into model and traffic."""
     definitions = dict(case.replay.definitions) if case.replay is not None else {}
     yield from (_decompose(case, metric) for metric in _METRICS if metric in definitions)
 
@@ -391,7 +391,7 @@ def _find_model_pair(case: CauseContext, metric: str, traffic: str) -> ModelPair
 
 
 def _sum_variance(pair: ModelPair) -> float:
-    """Return the variance of the sum of both models: 2 Var(a) + 2 Var(b) - Var(b - a)."""
+    """Return the variance of the models' sum: 2 Var(a) + 2 Var(b) - Var(b - a)."""
     # Pairs give the variance of the difference, from which that of the sum follows.
     both = 2 * pair.baseline.variance + 2 * pair.candidate.variance
     return max(both - pair.difference.variance, 0.0)

@@ -93,9 +93,10 @@ def _read_sides(engine: Engine) -> Floats:
 
 
 def _read_ranks(engine: Engine, sides: Floats) -> tuple[Ranks, Ranks]:
-    """Read the sums of both variants by ranks of scores: of all rows, and of those not learned.
+    """Read the sums of both variants by ranks of scores.
 
-    Control's are by (part, b, c), the variant's by (part, b, c, s).
+    The first sums are of all rows, the second of the rows that no model learned from. Control's are
+    by (part, b, c), the variant's by (part, b, c, s).
     """
     rows = engine.frame(query("agreement/ranked_cells"))
     every = _add_cells(rows, sides)
@@ -196,9 +197,10 @@ def _compare_labels(engine: Engine, rows: pd.DataFrame) -> Faults:
 
 
 def _find_lost(clicks: Floats, expected: Floats, inflation: Floats, usual: float) -> Bools:
-    """Find the categories that lost clicks, once some surely did, shape (categories,).
+    """Find the categories that lost clicks, shape (categories,).
 
-    Each is asked at the usual level: to leave out those in doubt would size the loss too small.
+    The caller is already sure that some categories lost clicks. Each category is asked at the usual
+    level: to leave out those in doubt would size the loss too small.
     """
     # Noise alone lifts the upper half, that of normal numbers by sqrt(2 / pi) errors: compared with
     # it, categories that lost nothing would be named.
@@ -224,9 +226,10 @@ def _test_excess(clicks: Floats, expected: Floats, inflation: Floats) -> Floats:
 
 
 def _join_tests(tests: Floats) -> float:
-    """Return the p-value that none of some nearly independent one-sided tests is right.
+    """Join several nearly independent one-sided tests into one p-value.
 
-    One category may have lost much, or several some: by Bonferroni over the smaller of two.
+    The null hypothesis is that no category lost clicks. One category may have lost much, or several
+    some: by Bonferroni over the smaller of two.
     """
     count = len(tests)
     below = np.minimum(ndtri(np.clip(tests, 1e-300, 1.0)), 0.0)

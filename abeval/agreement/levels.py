@@ -53,7 +53,7 @@ class Faults(NamedTuple):
 
 @dataclass(frozen=True)
 class Levels:
-    """The lift of clicks per impression in each of `_LEVELS`, as a share of control's.
+    """The lift of clicks per impression at each level, as a share of control's.
 
     `naive`: the candidate's order, if all positions were seen alike; `promised`: as they are seen;
     `new`: without rows that it learned from; `supplied`: of the variant's candidates; `served`: in

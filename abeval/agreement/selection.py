@@ -112,7 +112,10 @@ def _minimise(cells: Cells, start: Floats) -> tuple[Floats, float]:
 
 
 def compare_cells(cells: Cells, fit: Floats) -> Floats:
-    """Return how far the variant's weighted rows are from control's, in standard errors."""
+    """Return the distance of the variant's weighted rows from control's.
+
+    Distances are in standard errors.
+    """
     chances, (control_rows, variant_rows) = _compute_chances(fit), cells.rows
     chance, inverse = chances.control[:, None], 1 / chances.variant
     # Sums over served ranks, of the weight and of its square.

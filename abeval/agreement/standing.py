@@ -27,7 +27,9 @@ class SignedInterval(NamedTuple):
 
     @property
     def strength(self) -> float | None:
-        """Return the middle of the interval over half its width: beyond ±1 it excludes zero.
+        """Return the middle of the interval over half its width.
+
+        Beyond ±1 the interval excludes zero.
 
         Example:
             >>> SignedInterval(1.0, 3.0).strength

@@ -1,4 +1,7 @@
-"""Analyse frames, or files, without an experiment file: the draft of one is written for them."""
+"""Analyse frames or files without an experiment file.
+
+A draft of the experiment file is written from these frames or files.
+"""
 
 import tomllib
 from collections.abc import Mapping
@@ -52,9 +55,9 @@ class Draft(DraftedFile):
         return LoadedExperiment(parse_experiment({**drafted, "questions": left, **entries}, "."))
 
     def analyze(self, **entries: Any) -> "Result":  # noqa: ANN401
-        """Analyse the frames as the draft says; with a question open the result is a draft.
+        """Analyse the frames as the draft says.
 
-        Takes the entries of `load`.
+        While a question is open, the result is a draft. The method takes the entries of `load`.
 
         Example:
             >>> import pandas as pd
@@ -77,7 +80,9 @@ def draft(
     unit: str = "",
     variant: str = "",
 ) -> Draft:
-    """Draft an experiment file for a frame or a log, by the values and names of its columns.
+    """Draft an experiment file for a frame or a log.
+
+    The guesses follow from the values and the names of the columns.
 
     Args:
         frame: Rows of impressions, of events, or of units: pandas, Polars, Arrow, a DuckDB
@@ -120,9 +125,10 @@ def analyze_log(
     variant: str = "",
     **entries: Any,  # noqa: ANN401
 ) -> "Result":
-    """Analyse a log of impressions, with clicks in it or beside it, without an experiment file.
+    """Analyse a log of impressions without an experiment file.
 
-    It is `draft(…).analyze(…)`: `draft` shows the file that this is.
+    The clicks are in the log or beside it. The call is `draft(…).analyze(…)`: `draft` shows the
+    file that is used.
 
     Args:
         impressions: Rows of impressions: pandas, Polars, Arrow, a DuckDB relation, or a path.

@@ -95,7 +95,7 @@ class Firebase(Scheme):
 
 
 class Flagsmith(Scheme):
-    """Flagsmith: md5 over the id of the feature state and that of the identity, in per cent.
+    """Flagsmith: md5 over the ids of feature state and identity, in per cent.
 
     Attributes:
         feature: Id of the feature state.
@@ -241,7 +241,9 @@ class PlanOut(Scheme):
 
 
 class PostHog(Scheme):
-    """PostHog: sha1 over key and id for the rollout, with "variant" at the end for the variant.
+    """PostHog: sha1 over key and id, once for the rollout and once for the variant.
+
+    The text for the variant ends with "variant".
 
     Attributes:
         key: The flag's key.
@@ -259,7 +261,7 @@ class PostHog(Scheme):
 
 
 class Split(Scheme):
-    """Split (Harness FME): murmur3 with the feature's seed, or the old hash of Java; 100 buckets.
+    """Split (Harness FME): murmur3 or the old hash of Java, with a seed; 100 buckets.
 
     Attributes:
         seed: The feature's seed.
@@ -282,7 +284,9 @@ class Split(Scheme):
 
 
 class Statsig(Scheme):
-    """Statsig: sha256 over salt and id; 1,000 buckets of an experiment, 10,000 of a gate.
+    """Statsig: sha256 over salt and id.
+
+    An experiment has 1,000 buckets, a gate 10,000.
 
     Attributes:
         salt: The experiment's salt.

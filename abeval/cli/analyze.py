@@ -113,7 +113,7 @@ _EXIT_CODES = {"ship": 0, "do_not_trust": 3, "do_not_ship": 4, "keep_running": 5
 
 
 class _Request(NamedTuple):
-    """What the options ask for: which result, of what, and what is written and printed of it.
+    """What the options ask for: which result, of what input, in which outputs.
 
     Options:
         report: Write all that is known: a page, or by its name .md or .json; repeat for more.
@@ -296,7 +296,7 @@ def report(
     format: Literal["html", "md"] = "html",
     json: options.JsonFile = None,
 ) -> None:
-    """Report results on one page, or in Markdown: those of one experiment, as --json wrote them.
+    """Report the results of one experiment on one page, or in Markdown.
 
     Options:
         output: Write the page, or the Markdown.

@@ -39,9 +39,10 @@ def assign(
     schedule: Literal["balanced", "coin", "alternating"] = "balanced",
     json: JsonFile = None,
 ) -> None:
-    """Assign ids to variants by hash, and print them with variant, slot and sub_bucket as CSV.
+    """Assign ids to variants by hash, and print them as CSV.
 
-    With --slots, print the variant of each id from start to end of each slot instead.
+    The CSV has the id, variant, slot, sub_bucket and reason. With --slots, print the variant of
+    each id from start to end of each slot instead.
 
     Options:
         salt: Salt of the hash: the name of the randomisation.

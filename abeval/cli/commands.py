@@ -95,9 +95,10 @@ def power(
     whole: Whole = False,
     json: JsonFile = None,
 ) -> None:
-    """The smallest effect the experiment can detect, or the days it needs, from its own logs.
+    """Find the smallest effect an experiment can detect, or the days it needs.
 
-    And how often it ships, with all of its goals and guardrails.
+    The answer comes from the experiment's own logs. The command also says how often the experiment
+    ships, with all of its goals and guardrails.
 
     Options:
         mde: Relative effect to detect, such as 1% or 0.01.
@@ -119,7 +120,7 @@ def aa(
     whole: Whole = False,
     json: JsonFile = None,
 ) -> None:
-    """Replay A/A tests on the experiment's own logs: does each metric's test keep its level?
+    """Replay A/A tests on the logs: does each metric's test keep its level?
 
     Options:
         runs: Number of replays.
@@ -176,7 +177,7 @@ def audit(
     ] = None,
     json: JsonFile = None,
 ) -> None:
-    """Compute each unit's variant by the rule of assignment, and compare it with the log.
+    """Compare each unit's logged variant with that of the assignment rule.
 
     Options:
         against: Another experiment: its file, or a CSV of unit and variant; repeat for more.
@@ -202,7 +203,7 @@ def off_policy(
     json: JsonFile = None,
     report: ReportFile = None,
 ) -> None:
-    """Estimate the clicks or reward of a policy from the log of a variant with propensities.
+    """Estimate a policy's clicks or reward from a variant's log with propensities.
 
     Options:
         source: The variant whose log is used.
@@ -247,7 +248,7 @@ def replay(
     json: JsonFile = None,
     report: ReportFile = None,
 ) -> None:
-    r"""Evaluate the models offline, on the log of the experiment, and compare them in pairs.
+    r"""Evaluate the models offline on the experiment's log; compare them in pairs.
 
     The page begins with what the candidate promised, what came online, and why they differ.
 
@@ -280,7 +281,7 @@ def agree(
     json: JsonFile = None,
     report: ReportFile = None,
 ) -> None:
-    r"""Set each model's offline difference beside the effect online, and say why they differ.
+    r"""Set models' offline differences beside effects online; say why they differ.
 
     Options:
         k: Cut-offs, such as 1,5,10.

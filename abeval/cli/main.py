@@ -45,7 +45,10 @@ def _group(name: str, text: str, **settings: Any) -> typer.Typer:  # noqa: ANN40
 
 
 def _add(group: typer.Typer, panel: str | None, *commands: Command) -> None:
-    """Add commands to a group; examples are at the end of their help, of options at each."""
+    """Add commands to a group; examples are at the end of their help.
+
+    The help of an option is at the option.
+    """
     for command in commands:
         text, _, examples = inspect.cleandoc(command.__doc__ or "").partition("Examples:\n")
         text, _, _ = text.partition("Options:\n")

@@ -127,7 +127,7 @@ def _print_json_alone(command: Command) -> None:
 def _check_files(
     marks: Mapping[str, tuple[str, Reads | Writes]], values: Mapping[str, Any]
 ) -> None:
-    """Refuse files that cannot be written, or that the command reads, before a log is read."""
+    """Refuse outputs that cannot be written or are inputs, before a log is read."""
     lists = {n: v if isinstance(v, list) else [v] for n, v in values.items() if v is not None}
     files = [(*marks[name], value) for name in marks for value in lists.get(name, ())]
     written = [(name, mark, file) for name, mark, file in files if isinstance(mark, Writes)]
@@ -242,7 +242,7 @@ def parse_read(texts: Sequence[str]) -> dict[str, str]:
 def list_parameters(
     declared: Callable[..., object], panel: str | None = None
 ) -> list[inspect.Parameter]:
-    """List the parameters of a function or record, with the help that its docstring has.
+    """List the parameters of a function or record, with the help in its docstring.
 
     Below `Options:` there is a line for each, or more that are indented.
     """
@@ -257,7 +257,7 @@ def list_parameters(
 def _describe_parameter(
     parameter: inspect.Parameter, text: str | None, panel: str | None
 ) -> inspect.Parameter:
-    """Return a parameter as an option, with its help and the panel of the help that it is in."""
+    """Return a parameter as an option, with its help and its panel of the help."""
     marks = getattr(parameter.annotation, "__metadata__", ())
     kind = parameter.annotation.__origin__ if marks else parameter.annotation
     # A switch that is off has no second spelling to turn it off.
@@ -305,7 +305,7 @@ class _Added(NamedTuple):
 
 
 class _EngineOptions(NamedTuple):
-    """Options of every command on an experiment, which override entries of `[engine]`.
+    """Options of every command on an experiment; they override `[engine]` entries.
 
     Options:
         engine: duckdb or spark.
@@ -330,10 +330,11 @@ def add_engine_options(
     parameters: Sequence[inspect.Parameter] = (),
     text: str = "The experiment file (TOML).",
 ) -> Command:
-    """Turn a command on a loaded experiment into one on its file, with options of the engine.
+    """Turn a command on a loaded experiment into one on its file.
 
-    `load` gets the file, which may be None, and all values, and may remove some that the command
-    does not take. Without it, the file is that of an experiment.
+    The new command also has the options of the engine. `load` gets the file, which may be None, and
+    all values, and may remove some that the command does not take. Without it, the file is that of
+    an experiment.
     """
     engine_options = list_parameters(_EngineOptions, "Engine")
 
@@ -369,11 +370,11 @@ def command_from_method(
     widened_by: str = "",
     for_page: Callable[..., tuple[object, ...]] | None = None,
 ) -> Command:
-    """Make a command that calls the method of an experiment of the same name, and shows its result.
+    """Make a command from the method of an experiment that has the same name.
 
-    The method's own default stands for what is not given. The option `widened_by` shows all
-    columns, as `--all` does. Where a page is asked for, `for_page` computes the result and what the
-    page shows beside it.
+    The command calls the method and shows its result. The method's own default stands for what is
+    not given. The option `widened_by` shows all columns, as `--all` does. Where a page is asked
+    for, `for_page` computes the result and what the page shows beside it.
     """
     parameters, method = list_parameters(declared), declared.__name__
 

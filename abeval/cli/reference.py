@@ -58,7 +58,7 @@ def metrics() -> None:
 def schema(
     of: Annotated[Literal["experiment", "result"], Argument()] = "experiment",
 ) -> None:
-    """Print the JSON Schema of the experiment file or of the result, for editors and programs.
+    """Print the JSON Schema of experiment files or results, for editors and programs.
 
     Options:
         of: The experiment file, or the JSON of an analysis.
@@ -102,7 +102,7 @@ def sql(
     sums: options.InputFile = None,
     connect: options.Address = None,
 ) -> None:
-    """Print the SQL of a metric of an experiment; a query of the analysis, or the names of all.
+    """Print the SQL of a metric or of a query of the analysis, or list all queries.
 
     Options:
         name: A query, such as 4_metrics/gauc; or an experiment file.
@@ -182,7 +182,10 @@ def _write_database(file: Path, database: Path) -> None:
 
 
 def _open_target(dialect: str, uri: str | None) -> "closing[Warehouse]":
-    """Open the warehouse where a statement runs; without one only its dialect is known."""
+    """Open the warehouse where a statement runs.
+
+    Without `uri` only the dialect of the warehouse is known.
+    """
     from abeval.table.connection import Warehouse, connect
 
     return closing(Warehouse(dialect) if uri is None else connect(uri))
@@ -203,7 +206,7 @@ def simulate(
     past: Annotated[int, Option(min=0, max=100)] = 0,
     design: Literal["ab", "clusters", "interleaving", "switchback"] = "ab",
 ) -> None:
-    """Simulate logs with known effects: write the logs, experiment.toml and truth.json.
+    """Simulate logs with known effects; write logs, experiment.toml and truth.json.
 
     Options:
         directory: Folder to write to; created if missing.
@@ -237,7 +240,9 @@ def mcp(
     folders: Annotated[list[Path], Argument(metavar="FOLDER..."), options.Reads("the folder")],
     time_limit: Annotated[float, Option(min=0.1)] = 120.0,
 ) -> None:
-    """Serve assistants over the Model Context Protocol, on stdin and stdout; nothing is written.
+    """Serve assistants over the Model Context Protocol, on stdin and stdout.
+
+    The server writes no files.
 
     Options:
         folders: Folders that may be read.
@@ -257,7 +262,7 @@ def init(
     output: Annotated[Path, options.Writes()] = Path("experiment.toml"),
     read: Annotated[list[str] | None, Option(metavar="KEY=VALUE")] = None,
 ) -> None:
-    """Look at files, guess what their columns are, and write an experiment file with comments.
+    """Guess what the columns of files are, and write a commented experiment file.
 
     Options:
         files: Files of a log or table.
@@ -350,7 +355,7 @@ def report(
     json: options.JsonFile = None,
     report: options.ReportFile = None,
 ) -> None:
-    """Say which metric predicts which, how often each moves, and what was really gained.
+    """Say which metric predicts which, how often each moves, what was really gained.
 
     Options:
         history: The history: a .parquet or .duckdb file.

@@ -141,14 +141,17 @@ class Column:
 
     @property
     def is_time(self) -> bool:
-        """Tell whether the column holds times: by its type, or by its values and its name."""
+        """Tell whether the column holds times, by its type or by its values and name."""
         is_named = self.time_unit is not None and self.has_role_name("time")
         is_epoch = self.is_epoch and not self.names_id
         return "time" in (self.kind, self.looks) or is_named or is_epoch or self.is_day_number
 
     @property
     def is_epoch(self) -> bool:
-        """Tell whether whole numbers are times since 1970, whatever the name: of a few years."""
+        """Tell whether whole numbers are times since 1970, within a few years.
+
+        The name of the column does not count.
+        """
         per_second = _PER_SECOND.get(self.time_unit or "", 0)
         return bool(per_second) and (self.high or 0) - (self.low or 0) < per_second * _FEW_YEARS
 
@@ -334,7 +337,10 @@ def _find_kind(type: str) -> _Kind:
 
 
 def _write_looks(column: str) -> str:
-    """Write SQL of what most texts of a column look like: times, numbers or JSON with entries."""
+    """Write SQL of what a column's texts look like: times, numbers or JSON.
+
+    Most of the texts decide. JSON is an object or a list.
+    """
     # An id of type UUID is text too.
     column = f"cast({column} as varchar)"
     tests = {

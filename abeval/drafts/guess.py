@@ -70,7 +70,10 @@ class Guess:
 
 
 def inspect_table(engine: Engine, table: Table) -> Table:
-    """Find the period of a table, and the ids whose values have one variant each in it."""
+    """Find the period of a table, and the ids whose values have one variant each.
+
+    Only rows in the period count.
+    """
     table = replace(table, period=guess_period(engine, table, table))
     named = list_variant_candidates(table)[:1]
     tried = named or list_variant_candidates(table, weakly=True)[:_MOST_WEAK]
@@ -207,7 +210,10 @@ def guess_unit(table: Table) -> Guess:
 
 
 def _guess_rows(table: Table) -> Guess:
-    """Guess that each row is a unit, and ask where it seems to be of several, or a total."""
+    """Guess that each row is a unit, and ask where it may be something else.
+
+    A row may be one of a unit's several rows, or a total over several units.
+    """
     other_ids = [c.name for c in table.columns if c.names_id and 1 < c.distinct < table.rows]
     seen_counts = [c.name for c in table.columns if c.is_count and c.mentions_role("seen")]
     days = [c.distinct for c in table.columns if c.has_role_name("time")]
@@ -297,7 +303,10 @@ def _count_names(column: Column) -> int:
 
 
 def describe_nameless_variant(table: Table) -> str:
-    """Say that a column of variants names one of them, and is empty else; no text without one."""
+    """Describe a variant column that names one variant and is empty elsewhere.
+
+    The text is empty without such a column.
+    """
     for column in table.columns:
         if not column.has_role_name("variant_sure") or _count_names(column) != 1:
             continue
@@ -386,9 +395,9 @@ def read_variant_units(engine: Engine, table: Table, guessed: Guess) -> VariantU
 def _measure_constancy(
     engine: Engine, table: Table, unit: Column | None, column: Column, rows: int = 1
 ) -> float:
-    """Compute the share of units with one value of a column in the period, ignoring case.
+    """Compute the share of units with one value of a column in the period.
 
-    Only units with at least `rows` rows count.
+    Upper and lower case count as the same. Only units with at least `rows` rows count.
     """
     if unit is None:
         return 1.0
@@ -428,7 +437,10 @@ def guess_log_columns(table: Table, taken: set[str]) -> Iterator[Guess]:
 
 
 def guess_clicks(table: Table, guesses: Collection[Guess]) -> Iterator[Guess]:
-    """Guess the clicks of a log by values: the only column of 0 and 1 that rows of a unit mix."""
+    """Guess the clicks of a log by the values of its columns.
+
+    The guess is the only column of 0 and 1 that has no other meaning.
+    """
     taken = {g.column.name for g in guesses if g.column is not None}
     shares = [
         c

@@ -146,7 +146,10 @@ def choose_main_log(engine: Engine, tables: Sequence[Table]) -> tuple[Log, list[
 
 
 def _find_shared_units(engine: Engine, tables: Sequence[Table]) -> list[Table]:
-    """Find the units that no name says: one row each in a table, and several in another."""
+    """Find the units that no column name tells, by the rows of two tables.
+
+    Such a unit has one row in one table, and several rows in the other.
+    """
     units = {t.relation: guess.guess_unit(t).column for t in tables}
     names: dict[str, str] = {}
     for table, other in permutations(tables, 2):
@@ -251,7 +254,7 @@ def _guess_clicks(
 
 
 def _make_clicks(log: Log, key: Key) -> Log:
-    """Make clicks of rows that a key ties to impressions, with what is doubtful of them."""
+    """Make clicks of rows that a key ties to impressions, and note the doubts."""
     columns = {entry: match.column for entry, match in key.columns.items()}
     if key.times is not None:
         columns["ts"] = key.times[0]

@@ -1,4 +1,4 @@
-"""Match the columns of two tables by their values, and find the keys that tie clicks to rows.
+"""Match columns of two tables by values; find the keys that tie clicks to rows.
 
 Names say little across files: `besucher` may be `uid`. Values do: the ids of clicks are among those
 of the impressions, pairs of them in the same row. Where values leave two choices, the names decide.
@@ -59,7 +59,9 @@ class Match:
 
 @dataclass(frozen=True)
 class Key:
-    """Columns that tie rows to impressions: entries such as `item_id` → columns of both tables.
+    """Columns that tie rows to impressions.
+
+    `columns` has the columns of both tables by entry, such as `item_id`.
 
     Attributes:
         times: The column of the time in both tables, if both have one.
@@ -81,7 +83,7 @@ class Key:
 
     @property
     def names_no_item(self) -> bool:
-        """Tell whether rows are tied to a unit or a request, and not to one impression of it."""
+        """Tell whether rows are tied to a unit or request, not to one of its impressions."""
         return self.join in (("unit_id",), ("request_id",))
 
     @property
@@ -149,8 +151,9 @@ def _are_named_alike(first: str, second: str) -> bool:
 def find_keys(
     engine: Engine, table: Table, main: Table, matches: Sequence[Match], unit: Column | None
 ) -> Iterator[Key]:
-    """Find what ties rows to impressions: one impression, its request and item, its unit and item.
+    """Find the keys that tie rows to impressions.
 
+    A key is an impression, a request and an item, a unit and an item, a request, or a unit.
     `matches` are columns of both whose values are the same; `unit` is that of the impressions.
     Yields the best key of each kind, the clearest kind first.
     """

@@ -143,7 +143,10 @@ _TIMES = tuple(
 def find_time_formats(
     engine: DuckDBEngine, table: str, source: Mapping[str, object], column: str
 ) -> list[str]:
-    """Find the formats that read every time of a text column; none if it needs no format."""
+    """Find the formats that read every time of a text column.
+
+    The list is empty if the column needs no format.
+    """
     # As a log with times, under a name of its own: Parquet is a view, and text a table.
     relation = f"raw_events_{table}"
     try:
@@ -228,7 +231,10 @@ def _read_file(
 
 
 def _is_row(engine: Engine, relation: str, columns: Mapping[str, str]) -> bool:
-    """Tell whether the names of the columns are values: no name stands over numbers or times."""
+    """Tell whether the names of the columns are values.
+
+    The names are values if the name of every column of numbers or times is a number or a time.
+    """
     sample = f"(select * from {quote(relation)} limit 1000)"
     kinds = [name for name, kind in columns.items() if not kind.startswith("VARCHAR")]
     is_value = re.compile(r"-?\d+([.]\d+)?(_\d+)?|\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*")

@@ -1,4 +1,4 @@
-"""Write the `query` that makes a plain log of nested columns, slates, and numbers in words.
+"""Write the `query` that makes a plain log of nests, slates and numbers in texts.
 
 Every step is a SELECT over the rows of the step before: the fields of nests become columns, the
 entries of lists become rows, texts such as $1,234.50 or 12.5% become numbers.
@@ -45,9 +45,10 @@ class _Field:
 
 
 def reshape_table(engine: Engine, relation: str, origin: Origin, gone: Sequence[str] = ()) -> Table:
-    """Measure a relation, reshaped where it needs it; its origin has the query, and why.
+    """Measure a relation, and reshape it first where it needs that.
 
-    `gone` are columns that only some of the files have.
+    The origin of the table has the query and the reasons. `gone` are columns that only some of the
+    files have.
     """
     query, reasons, table = "", list[str](), measure_table(engine, relation)
 
@@ -78,7 +79,7 @@ def _select(changes: Sequence[str], gone: Sequence[str], replaced: Sequence[str]
 
 
 def _drop_row_of_types(engine: Engine, table: Table) -> tuple[str, str]:
-    """Leave out the second header of ClickHouse, and give columns the types that it names."""
+    """Leave out ClickHouse's second header, and give columns the types in it."""
     if any(column.kind != "text" for column in table.columns) or len(table.columns) < 2:
         return "", ""
     source = quote(table.relation)
@@ -216,7 +217,10 @@ def _write_json_text(base: str, path: str) -> str:
 
 
 def _write_value(base: str, path: str, values: Sequence[object], ends: str = "") -> str:
-    """Write SQL of plain JSON values in the type that they have; `ends` is "[]" of lists."""
+    """Write SQL of plain JSON values in the type that they have.
+
+    `ends` is "[]" for lists.
+    """
     text, kind = _write_json_text(base, path), _find_kind(values)
     return text if kind == "varchar" else f"cast({text} as {kind}{ends})"
 
@@ -296,7 +300,10 @@ def _compare_lists(
 
 
 def _read_numbers(engine: Engine, table: Table) -> tuple[str, str]:
-    """Make numbers of texts such as $1,234.50 and 12.5%, and nulls of words such as NULL."""
+    """Make numbers of texts such as $1,234.50, and nulls of words such as NULL.
+
+    Texts such as 12.5% become numbers, too.
+    """
     replaced, examples = [], []
     for column in (c for c in table.columns if c.looks == "number" and c.odd):
         name, is_number = quote(column.name), f"regexp_full_match(v, {literal(MONEY.pattern)})"

@@ -196,7 +196,7 @@ def _describe_logs(engine: DuckDBEngine, tables: Sequence[Table]) -> Findings:
 
 
 def _judge_time(time: Guess, unit: Guess, by_unit: bool) -> Guess:
-    """Ask about the time of rows where there is none, or where it may be another moment."""
+    """Ask about the time of rows where it is missing or may be another moment."""
     if by_unit:
         unread = f"; {time.column.name} is not read" if time.column else ""
         return Guess("ts", None, "likely", f"each unit has one row{unread}")
@@ -217,7 +217,10 @@ def _judge_time(time: Guess, unit: Guess, by_unit: bool) -> Guess:
 def _add_log_columns(
     guesses: Sequence[Guess], table: Table, main: Log, others: Sequence[Log]
 ) -> list[Guess]:
-    """Add the columns of a log to unit, variant and time: those of clicks by their values."""
+    """Add the columns of a log to unit, variant and time.
+
+    Columns of clicks are found by their values.
+    """
     unit, variant, time = guesses
     log_guesses = list[Guess]()
     if any(log.kind == "clicks" for log in others):
@@ -275,7 +278,7 @@ def _guess_assignment(
 
 
 def _guess_weakly(engine: DuckDBEngine, table: Table, variant: Guess) -> Guess:
-    """Guess the variant by values alone, then by its name alone, if there is none yet."""
+    """Guess a variant that is not found yet, by values alone, then by its name alone."""
     for way in ("weakly", "by_name"):
         # Another column would be a worse guess than the one that says who is treated.
         if variant.column is None and not describe_nameless_variant(table):

@@ -1,4 +1,4 @@
-"""Judge the values of a variant column: the control, names such as NULL, and the split."""
+"""Judge the values of a variant column: control, names such as NULL, and split."""
 
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
@@ -99,7 +99,9 @@ def ask_nulls(nulls: Mapping[str, int], answer: str) -> list[str]:
 
 
 def find_nulls(units: Collection[str]) -> list[str]:
-    """List variants whose names may mean a missing value, if two others remain; and empty ones.
+    """List the variants whose names are empty or may mean a missing value.
+
+    Names that may mean a missing value are listed only if two other variants remain.
 
     >>> find_nulls(["control", "new", "NULL"]), find_nulls(["None", "sms", "mail"])
     (['NULL'], [])

@@ -1,4 +1,4 @@
-"""Write the experiment file of a draft: its entries, their comments and its questions."""
+"""Write the experiment file of a draft: its entries, comments and questions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

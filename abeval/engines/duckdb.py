@@ -116,7 +116,10 @@ class DuckDBEngine(Logs, Engine):
 
     @query_errors()
     def compute(self, sql: str) -> "Mapping[str, NDArray[np.generic]]":
-        """Fetch the columns of a query that reads no relation, while those that wait still do."""
+        """Fetch the columns of a query that reads no relation.
+
+        Relations that wait to be made still wait.
+        """
         columns = self._wait(lambda: self._connection.execute(sql).fetchnumpy())
         # Enums are fetched as pandas categoricals, everything else as arrays already.
         return {name: np.asanyarray(column) for name, column in columns.items()}

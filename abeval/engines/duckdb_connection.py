@@ -1,4 +1,7 @@
-"""Open connections to DuckDB: what they may use and read, how they run statements and fail."""
+"""Open connections to DuckDB, and run their statements.
+
+The module sets what connections may use and read, and how statements fail.
+"""
 
 import re
 import sqlite3
@@ -271,7 +274,7 @@ class Database:
             self._settings += statements
 
     def _use_all_threads(self) -> None:
-        """Run statements from here on with a thread for each processor, if that can be changed."""
+        """Use a thread for each processor from here on, if the setting can be changed."""
         if self._has_few_threads and not self._is_confined:
             self._has_few_threads = False
             self._set("reset threads")

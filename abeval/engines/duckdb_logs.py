@@ -350,7 +350,7 @@ class Logs(Database):
         return self._spans.get(name)
 
     def plain_frame(self, name: str) -> "pd.DataFrame | None":
-        """Return the frame of a log whose columns can be read without SQL; None for others."""
+        """Return the frame of a log if its columns can be read without SQL, else None."""
         return self._frames.get(name)
 
     def blank_rows(self, name: str) -> int:

@@ -287,7 +287,7 @@ class Texts(NamedTuple):
 
 
 def read_texts(frame: Any, column: str) -> Texts | None:  # noqa: ANN401 (a frame)
-    """Read the texts of a column, or of whole numbers; None where SQL has to write them."""
+    """Read a column's texts or whole numbers as texts; None if SQL must write them."""
     if frame[column].dtype.kind in "bfM":
         return None
     code, values = frame[column].factorize()

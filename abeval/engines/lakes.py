@@ -132,7 +132,7 @@ def _list_iceberg_files(table: Any) -> Iterator[str]:  # noqa: ANN401 (of a libr
 
 
 def list_times(table: Any) -> dict[str, str]:  # noqa: ANN401
-    """List the columns of a table that are times or days, with DuckDB's names of their types."""
+    """List a table's columns of times or days, with DuckDB's names of their types."""
     schema = table.schema()
     # Types are called `timestamp`, `timestamp_ntz`, `timestamptz` or `date`, or as in DuckDB.
     kinds = {

@@ -80,10 +80,11 @@ class Files:
 
 
 def find_span(source: LogSource, files: Files, types: Mapping[str, str]) -> tuple[str, Span] | None:
-    """Find the time column by which rows outside of a log's span are left out, and the span.
+    """Find the time column of a log, and the span of the rows that are read.
 
-    None if every row is read: without a span, without such a time, or if the files are of this
-    machine and without partitions. Partitions and tables of a data lake may hold years.
+    Rows outside of the span are left out. None if every row is read: without a span, without such a
+    time, or if the files are of this machine and without partitions. Partitions and tables of a
+    data lake may hold years.
     """
     is_remote = files.kind == "parquet" and not files.are_local
     is_partitioned = files.kind == "parquet" and bool(find_partition_columns(files.read))

@@ -192,7 +192,7 @@ class Engine(Protocol):
         return None
 
     def plain_frame(self, name: str) -> "pd.DataFrame | None":
-        """Return the frame of a log whose columns can be read without SQL; None for others."""
+        """Return the frame of a log if its columns can be read without SQL, else None."""
         return None
 
     def count(self, name: str) -> int:
@@ -206,7 +206,10 @@ class Engine(Protocol):
         """Name a query, to be run each time it is read."""
 
     def write_steps(self, steps: Mapping[str, str], sql: str) -> str:
-        """Write a query with the steps that only it reads, in their order; here each is a view."""
+        """Write a query with the steps that only it reads, in their order.
+
+        Here each step is a view.
+        """
         for name, step in steps.items():
             self.view(name, step)
         return sql

@@ -1,4 +1,4 @@
-"""Check the bytes of text files: whole, compressed as their names say, without zeros.
+"""Check that text files are whole, compressed as their names say, without zeros.
 
 DuckDB leaves out what is missing at the end of zstd, and does not compare the check sums of gzip.
 So gzip is read to its end once, and of zstd the sizes of all blocks are added up.

@@ -110,7 +110,10 @@ def _name_columns(node: exp.Select) -> exp.Expr:
 
 
 def _divide_doubles(node: exp.Div) -> exp.Expr:
-    """Divide as doubles: a quotient of whole numbers would be rounded to six decimals."""
+    """Divide as doubles.
+
+    A quotient of whole numbers would be rounded to six decimals.
+    """
     return exp.Div(this=exp.cast(node.this, "double"), expression=node.expression)
 
 
@@ -126,7 +129,10 @@ def _truncate_time(node: exp.TimestampTrunc) -> exp.Expr:
 
 
 def _order_as_is(node: exp.Ordered) -> exp.Expr:
-    """Leave the place of nulls to BigQuery: what abeval's windows order by is never null."""
+    """Leave the place of nulls to BigQuery.
+
+    What abeval's windows order by is never null.
+    """
     node.set("nulls_first", not node.args.get("desc"))
     return node
 

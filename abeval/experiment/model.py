@@ -25,7 +25,10 @@ class ScheduledSplit(Section):
 
 
 class LayerSlots(Section):
-    """The slots of a layer that the experiment owns: its units share none with other owners."""
+    """The slots of a layer that the experiment owns.
+
+    No other owner has the units of these slots.
+    """
 
     salt: Salt
     slots: tuple[int, int]
@@ -49,7 +52,7 @@ class HoldoutTable(Section):
 
 
 class AssignmentRule(Section):
-    """How units are assigned: by abeval's hash with a salt, or by another platform's scheme.
+    """How units are assigned: by abeval's salted hash or another platform's scheme.
 
     It gives the variant if the log does not have it; otherwise every run checks the log by it.
     `splits` say when the shares of logged variants changed.

@@ -96,9 +96,10 @@ _DAY_MS = span_ms("1 day")
 
 
 class Switchback(Section):
-    """Clusters that take turns between two variants, by slots counted from the period's start.
+    """Clusters that take turns between two variants, slot by slot.
 
-    In the `burn_in` of a slot the variant before may still act: these rows are set aside.
+    Slots are counted from the start of the period. In the `burn_in` of a slot the variant before
+    may still act: these rows are set aside.
     """
 
     cluster: Text
@@ -133,10 +134,11 @@ class Switchback(Section):
 
 
 class Design(Section):
-    """What was randomised, where that is a group of units: expressions over a row, as segments are.
+    """What was randomised, where that is a group of units.
 
-    `strata` are groups of clusters that were randomised apart, `pairs` are of one cluster of each
-    variant. In a `switchback` slots of clusters were randomised.
+    The entries are expressions over a row, as segments are. `strata` are groups of clusters that
+    were randomised apart, `pairs` are of one cluster of each variant. In a `switchback` slots of
+    clusters were randomised.
     """
 
     cluster: Text | None = None
@@ -279,7 +281,10 @@ class TrustOptions(Section):
 
 
 class AgreementColumns(Section):
-    """Columns of the impressions by what they hold; `treated` is true where the treatment acts."""
+    """Columns of the impressions by what they hold.
+
+    `treated` is true where the treatment acts.
+    """
 
     served_score: Name | None = None
     latency: Name | None = None
@@ -310,13 +315,16 @@ class Period(Section):
 
 
 class Event(Period):
-    """Something that happened during the experiment: a promotion, a holiday, an outage."""
+    """An event during the experiment: a promotion, a holiday, an outage."""
 
     name: Name
 
 
 class Variant(Section):
-    """One arm: its share of units, the model that ranks for it, the log's arms that it joins."""
+    """One variant: its share of units, and the model that ranks for it.
+
+    `of` lists the variants of the log that are joined into this one.
+    """
 
     weight: Annotated[float, Field(ge=0, le=bounds.MAX_WEIGHT)] = 1.0
     model: str | None = None
@@ -324,21 +332,23 @@ class Variant(Section):
 
 
 class Model(Section):
-    """A ranking model; `score` is a column of the impressions, or an expression over their columns.
+    """A ranking model and its score.
 
-    A blend of two models is such an expression: `0.3 * new + 0.7 * base`.
+    `score` is a column of the impressions, or an expression over their columns. A blend of two
+    models is such an expression: `0.3 * new + 0.7 * base`.
     """
 
     score: Annotated[str, StringConstraints(min_length=1, max_length=10_000)]
 
 
 class Interleaving(Section):
-    """Lists mixed of the rankers that the variants name: whose each item is, and by which rule.
+    """Lists mixed of the rankers that the variants name.
 
-    `team` is the column of the impressions that says it; without it, the `salt` of a team draft or
-    the `ranks` of a balanced list do. `ranks` are the columns with each ranker's own position of
-    the item, `credit` that of `abeval.interleave`. With `debias`, what users do counts by how
-    seldom its position is clicked.
+    The entries say which ranker each item is of, and by which rule lists are mixed. `team` is the
+    column of the impressions that says the ranker; without it, the `salt` of a team draft or the
+    `ranks` of a balanced list do. `ranks` are the columns with each ranker's own position of the
+    item, `credit` that of `abeval.interleave`. With `debias`, what users do counts by how seldom
+    its position is clicked.
     """
 
     method: Method = "team_draft"
@@ -390,7 +400,7 @@ class Step(Section):
 
 
 class MetricChoice(Section):
-    """A metric of the scorecard: a built-in one by name, or the user's own by expressions.
+    """A metric of the scorecard: built-in by name, or the user's own by expressions.
 
     `log`, `per_unit`, `where`, `within`, `retention` and `funnel` make it a value of a unit since
     its exposure.

@@ -43,7 +43,7 @@ class Span(NamedTuple):
 
 
 class LogSource(Section):
-    """Where a log is: files, a table of a database file, or one of the caller's connection.
+    """Where a log is: files, or a table of a database file or a caller's connection.
 
     Paths by variant say which variant the rows of their files have, in place of a column.
     """
@@ -109,7 +109,7 @@ class Covariate(Section):
 
 
 class UnitLog(LogSource):
-    """One row per unit: its variant, its outcomes and what was known of it before, as columns.
+    """One row per unit: its variant, outcomes and what was known of it before.
 
     Beside a log of impressions the variant is that of the log, and `segments` are expressions of
     the row.
@@ -139,28 +139,32 @@ class ExposureLog(LogSource):
 
 
 class EventLog(LogSource):
-    """One row per event of a unit outside the impressions, such as an order; it has its own time.
+    """One row per event of a unit outside the impressions, such as an order.
 
-    `until` is the moment up to which the log is complete; by default its last row.
+    Each row has a time of its own. `until` is the moment up to which the log is complete; by
+    default its last row.
     """
 
     until: Moment | None = None
 
 
 class SumLog(LogSource):
-    """Sums or counts by variant, in place of logs: all that a warehouse or a dashboard gives."""
+    """Sums or counts by variant, in place of logs.
+
+    A warehouse or a dashboard may give nothing else.
+    """
 
 
 class ScoreLog(LogSource):
-    """One row per model, request and item: the model's score or rank of the item, for replays."""
+    """One row per model, request and item: the item's score or rank, for replays."""
 
 
 class TrainingLog(LogSource):
-    """One row per row of a model's training data, for the agreement of offline and online."""
+    """The rows of a model's training data, for the agreement of offline and online."""
 
 
 class Logs(Section):
-    """The logs of the experiment: impressions and what belongs to them, a table of units, or sums.
+    """The experiment's logs: impressions with other logs, a table of units, or sums.
 
     `events` are outcome logs, by names of the user's.
     """

@@ -40,7 +40,10 @@ def estimate_lasting(
 def _estimate_week(
     metric: str, week: int, pairs: Sequence[tuple[HistoryRow, HistoryRow]], alpha: float
 ) -> Lasting:
-    """Estimate one later week from pairs of rows: the first week's, and that of the later one."""
+    """Estimate one later week from pairs of rows.
+
+    A pair is the row of the first week and the row of the later week.
+    """
     experiments = len({row.experiment for row, _ in pairs})
     columns = np.array(
         [(x.effect, x.se, y.effect, y.se, y.covariance) for x, y in pairs], dtype=np.float64

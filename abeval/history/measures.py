@@ -112,7 +112,10 @@ def build_measures(rows: Sequence[HistoryRow]) -> Measures:
 
 
 def _find_case(row: HistoryRow, models: Mapping[str, str | None]) -> Case | None:
-    """Find a row's experiment and variant, also if it names a model of `models` by variant."""
+    """Find a row's experiment and variant.
+
+    Where a row names a model, `models` (variant → its model) tells the variant.
+    """
     if row.variant in models and row.source != "replay":
         return row.experiment, row.variant
     serving = [variant for variant, model in models.items() if model == row.variant]

@@ -67,16 +67,19 @@ class Holdout(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The shares of the first week's effect that are left in each week, and the last one's error.
+    """The shares of the first week's effect that are left in each week.
 
-    A test measures the mean of its weeks; what is left after it is taken to be that of the last.
+    `sd` is the standard deviation of the last share. A test measures the mean of its weeks; what is
+    left after it is taken to be that of the last.
     """
 
     weeks: tuple[float, ...] = (1.0,)
     sd: float = 0.0
 
     def after(self, days: float | None) -> tuple[float, float]:
-        """Return the share of a test's effect that is left after it, and its standard deviation.
+        """Return the share of a test's effect that is left after the test.
+
+        The second number is the standard deviation of the share.
 
         Example:
             >>> Kept((1.0, 0.8, 0.6, 0.4)).after(14)[0].__round__(3)

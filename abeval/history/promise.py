@@ -1,4 +1,4 @@
-"""Estimate what past experiments promise of a new one, by its offline differences."""
+"""Estimate what past experiments promise of a new one by its offline differences."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from abeval.stats.records import Estimate
 
 
 class Promise(NamedTuple):
-    """The expected true lift of a metric, by the offline metric that predicts it best."""
+    """The expected true lift of a metric, by the best offline predictor of it."""
 
     lift: Estimate
     predictor: str

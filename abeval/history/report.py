@@ -162,7 +162,7 @@ def _write_notes(
 def _name_triggered(
     rows: Sequence[HistoryRow], programmes: Sequence[records.Programme]
 ) -> Iterable[str]:
-    """Name the tests whose effects on a programme's metric are of exposed units alone."""
+    """Name tests whose effects on a programme's metric are of exposed units alone."""
     exposed = [r for r in rows if r.source == "analysis" and r.triggered and r.site_lift is None]
     for metric in (programme.metric for programme in programmes):
         if rest := dict.fromkeys(row.experiment for row in exposed if row.metric == metric):

@@ -1,4 +1,4 @@
-"""Take the winner's curse off what a launch is worth, by the effects of past experiments."""
+"""Take the winner's curse off a launch's worth, by effects of past experiments."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +12,7 @@ from abeval.stats.shrinkage import FEWEST
 
 
 def shrink_worth(result: Result, past: Sequence[HistoryRow]) -> Result:
-    """Add the expected change of each total, where a history has effects of its metric.
+    """Add the expected change of each total if a history has effects of its metric.
 
     A significant lift is too large on average. Past experiments tell the spread of true lifts, and
     so how much of this one is noise (`stats.shrinkage`).

@@ -58,7 +58,10 @@ def _combine_symptoms(
 
 
 def _estimate_auc_loss(case: CauseContext, state: str) -> Estimate | None:
-    """Return AUC by served scores minus AUC by the candidate's scores, of rows in one state."""
+    """Estimate the AUC of served scores minus that of the candidate's scores.
+
+    Both are of the rows in one state.
+    """
     both = estimate_strata(case.rows("pairs:served"), case.variant, state)
     return None if both is None else both.difference
 
@@ -86,10 +89,11 @@ def _close_by_serving(case: CauseContext, state: str) -> float | None:
 
 
 def check_serving(case: CauseContext, more: float, slower: float) -> Finding | None:
-    """Compare faults and latency of the variant with control's; None if the log has neither.
+    """Compare the variant's faults and latency with control's.
 
-    Faults are timeouts, fallbacks and empty answers. Their share may be larger by `more`, and the
-    latency by `slower` times control's.
+    The finding is None if the log has neither faults nor latency. Faults are timeouts, fallbacks
+    and empty answers. Their share may be larger by `more`, and the latency by `slower` times
+    control's.
     """
     rows = case.rows("served_sums")
     symptoms = [*_test_faults(case, rows, more, slower)]
