@@ -275,3 +275,18 @@ def test_every_definition_is_reached_by_the_command_line_the_api_or_the_docs():
     known = {"__all__", "__getattr__", "__version__"}
     unreached = set(package.nodes) - package.reached(roots)
     assert sorted(d for d in unreached if d.name not in known) == []
+
+
+def test_the_first_line_of_a_docstring_is_short():
+    long = []
+    for file in sorted((ROOT / "abeval").rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+            first = (
+                (ast.get_docstring(node) or "").partition("\n")[0]
+                if isinstance(node, kinds)
+                else ""
+            )
+            if len(first) >= 80:
+                long.append(f"{file.relative_to(ROOT)}: {first}")
+    assert long == []
