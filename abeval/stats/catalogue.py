@@ -1,5 +1,6 @@
 """Compare coverage, Gini and entropy of item exposure at equal traffic."""
 
+import math
 import os
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -12,10 +13,14 @@ from numpy.typing import NDArray
 from abeval.stats import effects, resampling
 from abeval.stats.item_exposure import (
     SET_FUNCTIONALS,
+    Levels,
     Spread,
     Totals,
-    measure_evenness,
+    compute_inclusion_chances,
+    count_levels,
+    measure_spread,
     rarefy_coverage,
+    rarefy_levels,
 )
 from abeval.stats.records import Bools, Effect, Floats, Integers, Lift, Refusal
 from abeval.stats.resampling import jackknife_se, scale_null_differences
@@ -25,6 +30,9 @@ Functional = Literal["coverage", "gini", "entropy"]
 
 # Items times sets of groups whose totals a thread holds in memory at once.
 _CHUNK = 1 << 22
+
+# Share of the groups in a set from which on totals follow from what the other groups take away.
+_NEARLY_ALL = 0.9
 
 
 class Arm(NamedTuple):
@@ -52,12 +60,12 @@ class Coverage(NamedTuple):
             orders: The groups of each subset, in the order in which they are used.
         """
         members = np.concatenate([_mark_members(order[None], len(arm.units)) for order in orders])
-        units = members @ arm.units
+        chances = compute_inclusion_chances(members @ arm.units, at)
 
-        def evaluate(totals: Totals, chunk: slice) -> Floats:
-            return rarefy_coverage(totals, units[chunk], at[chunk], self.size)[None]
+        def evaluate(levels: Levels, chunk: slice) -> Floats:
+            return rarefy_levels(levels, chances[chunk], self.size)[None]
 
-        return _evaluate_sets(arm, members, evaluate)
+        return _evaluate_levels(arm, members, evaluate, chances.shape[1] - 1)
 
     def against_rest(self, pooled: Arm, members: Totals, _: int, observed: float) -> Floats:
         """Compare each block of groups with all others, at equal traffic.
@@ -110,8 +118,8 @@ class Evenness(NamedTuple):
         return in_blocks
 
     def _evaluate_spread(self, arm: Arm, members: Totals) -> Floats:
-        return _evaluate_sets(
-            arm, members, lambda totals, _: measure_evenness(totals, self.size, self.functionals)
+        return _evaluate_levels(
+            arm, members, lambda levels, _: measure_spread(levels, self.size, self.functionals)
         )
 
 
@@ -173,27 +181,86 @@ def _pool_arms(control: Arm, treatment: Arm) -> Arm:
 def _evaluate_sets(
     arm: Arm, members: Totals, evaluate: Callable[[Totals, slice], Floats]
 ) -> Floats:
-    """Evaluate sets of groups, the rows of `members`, in threads.
+    """Evaluate sets of groups in threads, shape (functionals, sets).
 
-    The result has the shape (functionals, sets). The function gets the totals of the items in some
-    of the sets, shape (sets, items), and which.
+    The rows of `members` are the sets. The function gets the totals of the items in some of the
+    sets, shape (sets, items), and which.
     """
     size = max(1, _CHUNK // max(arm.counts.shape[1], 1))
     chunks = [slice(start, start + size) for start in range(0, len(members), size)]
 
-    whole, has_most = arm.counts.sum(axis=0), members.mean() > 0.5
-
     def evaluate_chunk(chunk: slice) -> Floats:
-        marks = members[chunk].astype(arm.counts.dtype)
-        if not has_most:
-            return evaluate(marks @ arm.counts, chunk)
-        # Few groups are left out, which are less to add.
-        rest = ~marks.astype(bool).all(axis=0)
-        return evaluate(whole - (1 - marks[:, rest]) @ arm.counts[rest], chunk)
+        return evaluate(members[chunk].astype(arm.counts.dtype) @ arm.counts, chunk)
 
     # NumPy releases the interpreter's lock while it computes.
     with ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
         return np.concatenate([*pool.map(evaluate_chunk, chunks)], axis=1)
+
+
+def _evaluate_levels(
+    arm: Arm,
+    members: Totals,
+    evaluate: Callable[[Levels, slice], Floats],
+    largest: float = math.inf,
+) -> Floats:
+    """Evaluate sets of groups by the levels of their items, shape (functionals, sets).
+
+    Totals above `largest` count as that.
+    """
+    whole = arm.counts.sum(axis=0)
+    size = int(min(whole.max(initial=0), largest)) + 1
+    groups = _split_counts(arm.counts) if members.mean() >= _NEARLY_ALL else None
+    if groups is None or size > whole.size:
+
+        def evaluate_totals(totals: Totals, chunk: slice) -> Floats:
+            few = np.minimum(totals, largest, dtype=totals.dtype)
+            return evaluate(count_levels(few), chunk)
+
+        return _evaluate_sets(arm, members, evaluate_totals)
+    step = max(1, _CHUNK // size)
+    values = []
+    for start in range(0, len(members), step):
+        chunk = slice(start, start + step)
+        left_out = [np.flatnonzero(row == 0).tolist() for row in members[chunk]]
+        items = _count_levels_without(whole.astype(np.int64), groups, left_out, size)
+        levels = np.flatnonzero(items.any(axis=0))
+        values.append(evaluate(Levels(levels[None], items[:, levels]), chunk))
+    return np.concatenate(values, axis=1)
+
+
+def _split_counts(counts: Totals) -> list[tuple[Integers, Integers]] | None:
+    """List by group the items that it has, and their counts; None if some are not whole."""
+    groups = [(items, row[items]) for row in counts for items in (np.flatnonzero(row),)]
+    if any(not np.array_equal(values, np.trunc(values)) for _, values in groups):
+        return None
+    return [(items, values.astype(np.int64)) for items, values in groups]
+
+
+def _count_levels_without(
+    totals: Integers,
+    groups: Sequence[tuple[Integers, Integers]],
+    left_out: Sequence[Sequence[int]],
+    size: int,
+) -> Integers:
+    """Count the items of each total without some groups, shape (sets, size).
+
+    Only the items of the groups that are left out change; totals from `size` on count as the last.
+    """
+    last = size - 1
+    items = np.tile(np.bincount(np.minimum(totals, last), minlength=size), (len(left_out), 1))
+    left = totals.copy()
+    for row, without in zip(items, left_out, strict=True):
+        for group in without:
+            index, counts = groups[group]
+            before = left[index]
+            after = before - counts
+            left[index] = after
+            row -= np.bincount(np.minimum(before, last), minlength=size)
+            row += np.bincount(np.minimum(after, last), minlength=size)
+        for group in without:
+            index, _ = groups[group]
+            left[index] = totals[index]
+    return items
 
 
 def _mark_members(sets: Integers, groups: int) -> NDArray[np.float32]:

@@ -71,11 +71,7 @@ def measure_evenness(totals: Totals, catalogue_size: int, functionals: Sequence[
         array([[0.5  , 0.   ],
                [0.   , 0.693]])
     """
-    levels = _count_levels(totals)
-    sums = np.einsum("ij,ij->i", *levels, dtype=np.float64)
-    if not sums.all():
-        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
-    return np.stack([SET_FUNCTIONALS[name](*levels, sums, catalogue_size) for name in functionals])
+    return measure_spread(count_levels(totals), catalogue_size, functionals)
 
 
 def rarefy_coverage(totals: Totals, units: Floats, at: Floats, catalogue_size: int) -> Floats:
@@ -84,14 +80,12 @@ def rarefy_coverage(totals: Totals, units: Floats, at: Floats, catalogue_size: i
     `totals` are the units that were shown each item, shape (sets, items).
     """
     chances = compute_inclusion_chances(units, at)
-    # The last chance is that of all larger numbers of units, so that totals are few and counted
-    # rather than sorted.
-    levels = _count_levels(np.minimum(totals, chances.shape[1] - 1, dtype=totals.dtype))
-    seen = chances[np.arange(len(chances))[:, None], levels.totals.astype(np.intp)]
-    return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / catalogue_size)
+    # Totals up to the last chance are few, and counted rather than sorted.
+    few = np.minimum(totals, chances.shape[1] - 1, dtype=totals.dtype)
+    return rarefy_levels(count_levels(few), chances, catalogue_size)
 
 
-class _Levels(NamedTuple):
+class Levels(NamedTuple):
     """Totals of items in each set of groups, ascending, and how many items have each.
 
     Shape (sets, levels), or (1, levels) if all sets have the same.
@@ -101,15 +95,42 @@ class _Levels(NamedTuple):
     items: Integers
 
 
-def _count_levels(totals: Totals) -> _Levels:
-    """Count the items of each total in each set, rows of `totals`."""
+def count_levels(totals: Totals) -> Levels:
+    """Count the items of each total in each set, rows of `totals`.
+
+    Example:
+        >>> count_levels(np.array([[4.0, 0.0, 4.0, 0.0, 0.0], [2.0, 2.0, 0.0, 0.0, 0.0]])).items
+        array([[3, 0, 2],
+               [3, 2, 0]])
+    """
     size = int(totals.max(initial=0)) + 1
     # Few whole totals are counted, all others sorted.
     if size <= totals.shape[1] and np.array_equal(totals, np.trunc(totals)):
         items = np.stack([np.bincount(row.astype(np.intp), minlength=size) for row in totals])
         levels = np.flatnonzero(items.any(axis=0))
-        return _Levels(levels[None], items[:, levels])
-    return _Levels(np.sort(totals, axis=1), np.ones((1, totals.shape[1]), dtype=np.intp))
+        return Levels(levels[None], items[:, levels])
+    return Levels(np.sort(totals, axis=1), np.ones((1, totals.shape[1]), dtype=np.intp))
+
+
+def measure_spread(levels: Levels, catalogue_size: int, functionals: Sequence[Spread]) -> Floats:
+    """Compute Gini and entropy as `measure_evenness` does, by the levels of each set.
+
+    Refusals: `too_few_units` for a set without impressions.
+    """
+    sums = np.einsum("ij,ij->i", *levels, dtype=np.float64)
+    if not sums.all():
+        raise Refusal("too_few_units", "a set of groups has no impressions; use fewer groups")
+    return np.stack([SET_FUNCTIONALS[name](*levels, sums, catalogue_size) for name in functionals])
+
+
+def rarefy_levels(levels: Levels, chances: Floats, catalogue_size: int) -> Floats:
+    """Return the coverage of each set, shape (sets,).
+
+    `chances` are those of `compute_inclusion_chances` for each set; no total is larger than the
+    last of them.
+    """
+    seen = chances[np.arange(len(chances))[:, None], levels.totals.astype(np.intp)]
+    return np.asarray(np.einsum("ij,ij->i", seen, levels.items) / catalogue_size)
 
 
 def _measure_ginis(

@@ -58,6 +58,26 @@ def test_gini_is_that_of_half_overlapping_windows_with_as_many_units(groups_at: 
     assert measured[0, 0] == pytest.approx(gini_at(one, at, ORDER.tolist()), rel=1e-9)
 
 
+@pytest.mark.parametrize("rate", [0.02, 1.0])
+@pytest.mark.parametrize("times", [1.0, 1.5])
+def test_a_group_that_is_left_out_takes_its_items_away(rate: float, times: float) -> None:
+    """Few whole totals are counted by what changes, many and other ones as a whole."""
+    one = arm(7, 40, rate)
+    assert (one.counts.sum(axis=0).max() < ITEMS) == (rate < 1)
+    orders = [ORDER, *(ORDER[g != ORDER] for g in range(GROUPS))]
+    at = np.array([one.units[order].sum() for order in orders])
+    scaled = one._replace(counts=times * one.counts)
+    ginis, entropies = Evenness(SIZE, ["gini", "entropy"]).values(scaled, at, orders)
+    coverages = Coverage(SIZE).values(one, at - 30, orders)[0]
+    for k, order in enumerate(orders):
+        shown, units = one.counts[order].sum(axis=0), int(at[k])
+        assert ginis[k] == pytest.approx(item_exposure.gini(shown, SIZE), rel=1e-12)
+        share = shown[shown > 0] / shown.sum()
+        assert entropies[k] == pytest.approx(-np.sum(share * np.log(share)), rel=1e-12)
+        covered = item_exposure.coverage(shown, units, units - 30, SIZE)
+        assert coverages[k] == pytest.approx(covered, rel=1e-12)
+
+
 def test_fewer_units_than_in_a_group_are_those_of_one_group() -> None:
     one = arm(3, 40)
     measured = Evenness(SIZE, ["gini"]).values(one, np.array([0.4 * one.units.mean()]), [ORDER])
