@@ -203,7 +203,7 @@ def _evaluate_levels(
     evaluate: Callable[[Levels, slice], Floats],
     largest: float = math.inf,
 ) -> Floats:
-    """Evaluate sets of groups by the levels of their items, shape (functionals, sets).
+    """Evaluate sets of groups by levels of items, shape (functionals, sets).
 
     Totals above `largest` count as that.
     """
@@ -229,7 +229,7 @@ def _evaluate_levels(
 
 
 def _split_counts(counts: Totals) -> list[tuple[Integers, Integers]] | None:
-    """List by group the items that it has, and their counts; None if some are not whole."""
+    """List the items of each group, and their counts; None if some are not whole."""
     groups = [(items, row[items]) for row in counts for items in (np.flatnonzero(row),)]
     if any(not np.array_equal(values, np.trunc(values)) for _, values in groups):
         return None

@@ -338,11 +338,9 @@ def test_commands_without_a_result_fit_too(
     assert squeezed("sub_bucket") in squeezed(texts[1])
 
 
-@pytest.mark.parametrize("command_", ["audit", "replay"])
-def test_brackets_of_a_help_text_are_printed(command_: str) -> None:
+def test_brackets_of_a_help_text_are_printed() -> None:
     """Rich would read them as its own marks."""
-    text = command(command_, "--help", COLUMNS="140").stdout
-    assert {"audit": "by the rule of assignment", "replay": "ndcg@10[exp]"}[command_] in text
+    assert "ndcg@10[exp]" in command("replay", "--help", COLUMNS="140").stdout
 
 
 def test_metrics_are_listed_whole_at_any_width(monkeypatch: pytest.MonkeyPatch) -> None:
