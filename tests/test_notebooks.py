@@ -63,7 +63,7 @@ def shown(notebook: Any) -> list[Any]:
     return cells
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("path", NOTEBOOKS)
 def test_a_notebook_shows_what_it_computes(path: Path) -> None:
     kept, now = shown(nbformat.read(path, as_version=4)), shown(executed(path))

@@ -235,6 +235,7 @@ FIRST = (0, True, 0, 0, 0, 1, "x", 1, 0.5, 0.5, 1, True)
 """An impression that counts: a log without one is refused earlier."""
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 @settings(max_examples=15, deadline=None)
 @given(st.lists(ROW, max_size=60), st.booleans())

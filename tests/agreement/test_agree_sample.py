@@ -23,6 +23,7 @@ def agreement() -> Agreement:
     return sample.agreement()
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_the_matrix_has_both_models_on_both_traffics(agreement: Agreement) -> None:
     auc = {(c.model, c.traffic): c.value for c in agreement.matrix if c.metric == "auc"}

@@ -30,7 +30,7 @@ def total(gap: Gap) -> float:
     return gap.promised + sum(part.points for part in gap.causes) + gap.unexplained
 
 
-@pytest.mark.first_cases(2)
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize(
     ("name", "strength", "cause"),
@@ -58,7 +58,7 @@ def test_a_fault_that_shrinks_a_gain_is_named_first_and_sized(
     assert abs(total(gap) - gap.came) < 1e-12
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.slow
 @pytest.mark.whole
 @pytest.mark.parametrize("share", [0.3, 0.7])
 def test_what_a_model_learned_is_the_part_of_the_promise_that_is_too_large(share: float) -> None:

@@ -110,6 +110,7 @@ def test_clipped_scores_stop_at_a_cap_and_are_no_other_fault(share: float) -> No
     assert "32 bits" not in " ".join(said.explanations[0].sentences)
 
 
+@pytest.mark.slow
 @pytest.mark.whole
 def test_the_rows_served_with_another_score_are_counted_one_by_one() -> None:
     """The wrong ones are at the top of the lists, so that the means of positions differ."""

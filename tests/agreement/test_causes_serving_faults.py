@@ -54,7 +54,7 @@ def planted(folders: dict[str, Path]) -> dict[str, Agreement]:
     }
 
 
-@pytest.mark.first_cases(3)
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize(("world", "cause"), PLANTED.items())
 def test_a_planted_fault_is_first(planted: dict[str, Agreement], world: str, cause: str) -> None:

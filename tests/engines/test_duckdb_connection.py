@@ -163,7 +163,7 @@ def _asked(here: Path, file: Path) -> str:
     return "".join(answers)
 
 
-@pytest.mark.first_cases(10)
+@pytest.mark.first_cases(4)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ALL)
 def test_no_database_shows_what_is_in_another_file(
@@ -268,6 +268,7 @@ def endless(file: Path) -> Path:
     return file
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.whole
 @pytest.mark.parametrize("name", ["v.duckdb", "v.sqlite"])
 def test_a_view_that_does_not_end_is_ended(

@@ -188,7 +188,7 @@ def test_two_names_of_one_history_have_one_lock(
         abeval.History(tmp_path / "link.parquet").add(one())
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.slow
 @pytest.mark.whole
 @BOTH
 def test_a_flipped_bit_is_an_error_or_changes_no_row(tmp_path: Path, suffix: str) -> None:

@@ -307,6 +307,7 @@ def lacks(result: Result) -> dict[str, str]:
     return {re.findall("lack (.+?);", check.message)[0]: check.status for check in checks}
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.whole
 @pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl"])
 @pytest.mark.parametrize("unit", ["user_id", "row"])

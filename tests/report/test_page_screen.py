@@ -200,6 +200,7 @@ def test_explore_with_a_metric_open_is_a_few_screens(
     assert 0 < walk("study").explore[width] <= 900 * screens_at_most
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", ["study", "three_variants", "agreement"])
 def test_no_text_is_smaller_than_14_pixels(walk: Callable[[str], Walk], name: str) -> None:
     seen = walk(name).small
@@ -264,6 +265,7 @@ def test_the_numbers_of_a_figure_are_a_table(browser: sync_api.Browser, tmp_path
     page.context.close()
 
 
+@pytest.mark.first_cases(1)
 @pytest.mark.parametrize("name", ["study", "untrusted", "three_variants"])
 def test_paper_has_the_decision_and_trust_at_once(
     browser: sync_api.Browser, tmp_path: Path, name: str

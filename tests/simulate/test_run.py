@@ -350,6 +350,7 @@ def test_large_logs_come_in_several_files(tmp_path: Path, monkeypatch: pytest.Mo
     assert log.one("select count(distinct impression_id) from impressions") == 10_000
 
 
+@pytest.mark.first_cases(2)
 @pytest.mark.whole
 @pytest.mark.parametrize("impressions", [5_000, 5_019, 37_777])
 @pytest.mark.parametrize("seed", [0, 1])

@@ -290,7 +290,7 @@ def test_an_experiment_without_a_metric_asks_for_one(capsys: pytest.CaptureFixtu
 
 @pytest.mark.first_cases(1)
 @pytest.mark.whole
-@pytest.mark.parametrize("world", ["sample", "events", "numbers"])
+@pytest.mark.parametrize("world", ["events", "numbers", "sample"])
 def test_queries_run_over_the_views(
     world: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -414,7 +414,7 @@ def same_result(loaded: LoadedExperiment, uri: str, frames: dict[str, object]) -
 QUICK = ("first", "people")
 
 
-@pytest.mark.first_cases(8)
+@pytest.mark.first_cases(4)
 @pytest.mark.parametrize(
     "world",
     [world if world in QUICK else pytest.param(world, marks=pytest.mark.whole) for world in WORLDS],

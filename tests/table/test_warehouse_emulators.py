@@ -183,7 +183,7 @@ def refused_of_the_sample() -> Mapping[str, str]:
     return write_sums_statement(experiment, Warehouse("postgres")).refused
 
 
-@pytest.mark.first_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["bigquery", "snowflake", "databricks"])
 def test_every_statement_of_the_sample_is_one_query_of_its_dialect(dialect: str) -> None:
     experiment = abeval.load("sample_logs/experiment.toml").experiment
