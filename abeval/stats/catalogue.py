@@ -230,10 +230,11 @@ def _evaluate_levels(
 
 def _split_counts(counts: Totals) -> list[tuple[Integers, Integers]] | None:
     """List the items of each group, and their counts; None if some are not whole."""
-    groups = [(items, row[items]) for row in counts for items in (np.flatnonzero(row),)]
-    if any(not np.array_equal(values, np.trunc(values)) for _, values in groups):
+    shown = [np.flatnonzero(row) for row in counts]
+    values = [row[items] for row, items in zip(counts, shown, strict=True)]
+    if any(not np.array_equal(row, np.trunc(row)) for row in values):
         return None
-    return [(items, values.astype(np.int64)) for items, values in groups]
+    return [(items, row.astype(np.int64)) for items, row in zip(shown, values, strict=True)]
 
 
 def _count_levels_without(
