@@ -18,6 +18,9 @@ from abeval.results.analysis import Result
 from abeval.results.trust import Check
 from abeval.stats.randomisation import RandomisationTest, permuted_assignments
 
+pytestmark = pytest.mark.whole
+
+
 METRICS: list[dict[str, Any]] = [
     {"name": "ctr", "role": "goal"},
     {"name": "dwell_per_user"},

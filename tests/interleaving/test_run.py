@@ -17,6 +17,9 @@ from abeval.results.interleaving import InterleavingResult
 from abeval.stats.interleaving import preference
 from tests.interleaving.world import experiment, log
 
+pytestmark = pytest.mark.whole
+
+
 BETTER = {"A": 0.15, "B": 0.25}
 
 
@@ -303,7 +306,6 @@ def test_a_plan_is_refused_in_days_and_of_what_is_not_credited(better: pd.DataFr
     assert (plan.units, plan.reason) == (None, "zero_variance")
 
 
-@pytest.mark.whole
 def test_simulated_lists_are_judged_in_two_commands(tmp_path: Path):
     run = CliRunner().invoke(app, ["tools", "simulate", str(tmp_path), "--design", "interleaving"])
     assert run.output.strip() == str(tmp_path / "experiment.toml")

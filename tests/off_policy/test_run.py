@@ -18,6 +18,9 @@ from abeval.results import format as fmt
 from tests.real_logs import need, open_bandit
 from tests.report.pages import figures, parse, whole, words
 
+pytestmark = pytest.mark.whole
+
+
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "off_policy.json").read_text())
 ZOZO, EMPIRICAL, FROM_BTS, SANITY, TOP = VECTORS["ope"]
 NAMES = {

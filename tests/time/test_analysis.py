@@ -12,6 +12,8 @@ from abeval.errors import ExperimentError, LogError
 from tests import sample
 from tests.real_logs import kuairand
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(scope="module")
 def loaded():
@@ -38,7 +40,6 @@ def one(windows, metric, kind, axis="calendar", **at):
 NUMBERS = ["units_control", "units", "control", "treatment", "difference", "lift_low", "p_value"]
 
 
-@pytest.mark.whole
 def test_all_days_together_are_the_scorecard(result, windows):
     card = sample.analysis_at_one_look()
     for metric in (row.metric for row in result.stability if row.metric != "gauc"):
@@ -245,7 +246,6 @@ def test_the_numbers_of_bad_input_are_still_json():
         assert raw["stability"][0]["reason"]
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("days", [3, 10])
 def test_a_cumulative_window_is_the_scorecard_as_it_stood_that_day(loaded, windows, days):
     metrics = [{"name": n} for n in ("ctr", "clicks_per_user", "sessions_per_user")]
@@ -257,7 +257,6 @@ def test_a_cumulative_window_is_the_scorecard_as_it_stood_that_day(loaded, windo
             assert found[name] == pytest.approx(getattr(card[choice["name"]], name), rel=1e-9)
 
 
-@pytest.mark.whole
 def test_looks_that_the_file_plans_have_their_bounds(loaded):
     plan = {"looks": "group_sequential", "planned_looks": ["2026-09-18", "2026-09-25"]}
     found = loaded.replace(inference=plan).windows(metrics=["ctr"])
