@@ -349,3 +349,9 @@ def test_a_rhythm_with_an_hour_of_nothing_is_not_compared() -> None:
     assert faults.shift(control, treatment).hours == 6
     nobody = treatment._replace(hours=[Sums(1, 0, 0, 0, 0, 0), *treatment.hours[1:]])
     assert faults.shift(control, nobody).hours == 0
+
+
+def test_one_row_is_of_one_unit_and_a_row_in_every_cluster_of_any_number() -> None:
+    assert faults.count_even_units(Sums(1, 1, 1, 1, 1, 1), CLUSTERS) == 1 / (1 - 1 / CLUSTERS)
+    all_alike = Sums(CLUSTERS, CLUSTERS, CLUSTERS, CLUSTERS, CLUSTERS, CLUSTERS)
+    assert faults.count_even_units(all_alike, CLUSTERS) == np.inf

@@ -101,3 +101,9 @@ def test_weights_undo_how_often_positions_are_clicked():
     assert weights[1] == pytest.approx(2 * weights[0])
     assert weights[2] == 0
     assert weights @ np.array([40, 20, 0]) == pytest.approx(60)
+
+
+def test_symmetry_of_many_units_is_a_z_test_with_the_variance_of_all_flips() -> None:
+    net = np.repeat([2.0, -1.0, 0.0], [30, 40, 7])
+    z = (2 * 30 - 40) / math.sqrt(4 * 30 + 40)
+    assert interleaving.check_symmetry(net) == pytest.approx(2 * scipy_stats.norm.sf(z), rel=1e-9)
