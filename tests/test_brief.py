@@ -139,3 +139,11 @@ def test_a_draft_says_at_its_effects_that_it_decides_nothing() -> None:
     assert content["answer"]["use"] is None
     (one,) = content["decisions"]
     assert one["why"] != one["would_change"]
+
+
+def test_it_says_which_goal_and_which_guardrail_would_change_a_decision() -> None:
+    """Not the metrics that decide nothing, nor goals that are unclear."""
+    (decision,) = read(builders.ship())["decisions"]
+    assert decision["would_change"] == (
+        "no gain any more in ctr, a loss of sessions_per_user beyond its margin, or a failed check"
+    )

@@ -62,3 +62,12 @@ def test_a_margin_that_the_plan_has_days_for_is_waited_for() -> None:
     text = write_next_step(early, look_ahead(14.0, planned=21.0))
     assert text.startswith(f"{LOSS} Run on to the planned end, 2022-05-12. ")
     assert text.endswith("about 14 days in all (2 times as long), if nothing is lost.")
+
+
+def test_a_better_guardrail_is_no_gain_that_a_goal_could_hold_up() -> None:
+    better = row("sessions", role="guardrail", status="better", **effect(0.05, 0.01))
+    undecided = result(
+        scorecard=(row(status="too_little_data", **effect(0.01, 0.03)), better),
+        metrics=(metric(), metric("sessions", role="guardrail", unit="")),
+    )
+    assert "ctr has too little data" in write_next_step(undecided, None)
