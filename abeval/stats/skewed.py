@@ -137,12 +137,11 @@ def evaluate_hypothesis(compared: Skewed, effect: float) -> HypothesisTest:
     # The difference itself is part of the spread of all units together.
     z = difference / se
     z *= math.sqrt((free + 1) / (free + z * z))
-    separate, df = _separate_difference(compared, ratio, difference), compared.df
+    separate = _separate_difference(compared, ratio, difference)
     # Where few units count, both are t.
-    separate = separate._replace(
-        difference=float(as_normal(difference / separate.se, df)) * separate.se
-    )
-    return HypothesisTest(float(as_normal(z, df)), se, skewness, separate)
+    z, separate_z = as_normal([z, difference / separate.se], compared.df).tolist()
+    separate = separate._replace(difference=separate_z * separate.se)
+    return HypothesisTest(z, se, skewness, separate)
 
 
 def as_normal(t: ArrayLike, df: ArrayLike) -> Floats:
