@@ -39,6 +39,8 @@ def executed(path: Path) -> nbformat.NotebookNode:
     for cell in notebook.cells:
         if cell.cell_type == "code":
             cell.execution_count = None
+            # Spark's Java logs there, with times and the name of the machine.
+            cell.outputs = [output for output in cell.outputs if output.get("name") != "stderr"]
             for output in cell.outputs:
                 output.pop("execution_count", None)
                 if output.output_type == "execute_result":
