@@ -16,6 +16,8 @@ from benchmarks.calibration import power as calibration
 from tests import sample
 from tests.logs.people import experiment, log_of, users
 
+pytestmark = pytest.mark.whole
+
 
 @pytest.fixture(scope="module")
 def loaded():

@@ -25,6 +25,8 @@ from tests.worlds.healthy import (
     heavy,
 )
 
+pytestmark = pytest.mark.whole
+
 
 def check(result: Result, name: str = "breaks") -> Check:
     return next(one for one in result.trust if one.name == name)

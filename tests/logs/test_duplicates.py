@@ -11,6 +11,8 @@ from abeval.errors import AbevalError
 from tests.logs.small import PERIOD, analyze, aside, small_log, values
 from tests.relations import answer, relation
 
+pytestmark = pytest.mark.whole
+
 
 def repeated(log: pd.DataFrame, copies: int = 30) -> pd.DataFrame:
     again = log.sample(copies, random_state=1, replace=True)
@@ -123,7 +125,6 @@ def test_an_item_that_is_shown_again_is_another_impression() -> None:
     assert aside(analyze(pd.concat([log, later, elsewhere]))) == {"used": 720}
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("arms", [("b",), ("a", "b")])
 def test_clicks_sent_again_stop_an_experiment_only_where_one_variant_has_them(
     arms: tuple[str, ...],
@@ -188,7 +189,6 @@ GENERAL = {
 
 
 @pytest.mark.first_cases(3)
-@pytest.mark.whole
 @pytest.mark.parametrize("how", GENERAL)
 def test_every_way_to_find_duplicates_finds_the_same(how: str) -> None:
     log = small_log()

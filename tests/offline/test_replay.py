@@ -14,6 +14,9 @@ from abeval.cli.main import app
 from abeval.errors import ExperimentError, LogError
 from tests import sample as sample_results
 
+pytestmark = pytest.mark.whole
+
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "sample_logs" / "experiment.toml"
 
@@ -78,7 +81,6 @@ def test_json_and_frames_hold_every_row(sample):
     assert dict(map(tuple, read["definitions"]))["ndcg@10[exp]"].startswith("mean over requests")
 
 
-@pytest.mark.whole
 def test_the_command_writes_what_python_finds(tmp_path):
     file = tmp_path / "replay.json"
     wanted = ["--metric", "ndcg@5[exp]", "--metric", "gauc[clicks]"]
@@ -413,7 +415,6 @@ def test_an_empty_log_is_nothing_to_replay():
         loaded.replay(logs=empty)
 
 
-@pytest.mark.whole
 def test_the_command_says_why_a_value_is_missing_and_takes_policies():
     wanted = ["--metric", "recall@20", "--metric", "mrr@5", "--k", "5"]
     run = CliRunner().invoke(app, ["replay", str(SAMPLE), *wanted, "--no-relevant", "zero"])
@@ -423,7 +424,6 @@ def test_the_command_says_why_a_value_is_missing_and_takes_policies():
     assert f"{zero.row('mrr@5').value:.4f}" in run.output
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize(
     ("options", "error"),
     [
@@ -462,7 +462,6 @@ def test_relevance_beyond_what_a_gain_can_hold_is_refused():
 
 
 @pytest.mark.first_cases(2)
-@pytest.mark.whole
 @pytest.mark.parametrize("requests", [1, 2, 3])
 @pytest.mark.parametrize("users", [1, 3])
 def test_a_few_requests_have_values_without_intervals(requests, users):

@@ -24,6 +24,9 @@ from abeval.table.read import read_table
 from tests.leave_one_out import ratio_of, t_test
 from tests.logs.small import aside
 
+pytestmark = pytest.mark.whole
+
+
 METRICS = ["revenue", "converted", "ctr = click / views"]
 COVARIATES = ["spent_before", "visits_before"]
 COLUMNS = {"unit": "user_id", "variant": "grp", "trust": {"aa_runs": 0}}
