@@ -48,15 +48,13 @@ def compute_quantiles(
 
     Only `judged` quantiles have the ends of an interval.
     """
-    estimates = dict[tuple[object, float], dict[str, Quantile]]()
-    for metric in metrics:
-        ranked, level = read_quantile_expression(metric), metric.level or 0.5
-        if (ranked, level) not in estimates:
-            estimates[ranked, level] = _estimate_variant_quantiles(values[ranked], level, judged)
-    return {
-        metric.name: estimates[read_quantile_expression(metric), metric.level or 0.5]
-        for metric in metrics
+    keys = {m.name: (read_quantile_expression(m), m.level or 0.5) for m in metrics}
+    # Several metrics may have one quantile.
+    estimates = {
+        (ranked, level): _estimate_variant_quantiles(values[ranked], level, judged)
+        for ranked, level in set(keys.values())
     }
+    return {name: estimates[key] for name, key in keys.items()}
 
 
 def _estimate_variant_quantiles(

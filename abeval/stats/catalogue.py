@@ -18,6 +18,7 @@ from abeval.stats.item_exposure import (
     Totals,
     compute_inclusion_chances,
     count_levels,
+    measure_evenness,
     measure_spread,
     rarefy_coverage,
     rarefy_levels,
@@ -103,24 +104,28 @@ class Evenness(NamedTuple):
         """Evaluate one variant as `Coverage` does."""
         plans = [_plan(arm, float(m), order) for m, order in zip(at, orders, strict=True)]
         members, weights = zip(*plans, strict=True)
-        weighted = self._evaluate_spread(arm, np.concatenate(members)) * np.concatenate(weights)
+        values = _evaluate_levels(
+            arm,
+            np.concatenate(members),
+            lambda levels, _: measure_spread(levels, self.size, self.functionals),
+        )
+        weighted = values * np.concatenate(weights)
         ends = np.cumsum([len(weight) for weight in weights])
         return np.asarray(np.add.reduceat(weighted, np.concatenate(([0], ends[:-1])), axis=1))
 
     def against_rest(self, pooled: Arm, members: Totals, blocks: int, _: float) -> Floats:
         """Compare each of the blocks with the other ones of its permutation."""
-        values = self._evaluate_spread(pooled, members).reshape(len(self.functionals), -1, blocks)
+        values = _evaluate_sets(
+            pooled,
+            members,
+            lambda totals, _: measure_evenness(totals, self.size, self.functionals),
+        ).reshape(len(self.functionals), -1, blocks)
         centred = values - values.mean(axis=2, keepdims=True)
         return np.asarray(centred.reshape(len(self.functionals), -1) * blocks / (blocks - 1))
 
     def count_groups(self, _groups: int, in_blocks: int) -> int:
         """Count the groups of units that one random difference uses: those in blocks."""
         return in_blocks
-
-    def _evaluate_spread(self, arm: Arm, members: Totals) -> Floats:
-        return _evaluate_levels(
-            arm, members, lambda levels, _: measure_spread(levels, self.size, self.functionals)
-        )
 
 
 _Measure = Coverage | Evenness
@@ -209,20 +214,20 @@ def _evaluate_levels(
     """
     whole = arm.counts.sum(axis=0)
     size = int(min(whole.max(initial=0), largest)) + 1
-    groups = _split_counts(arm.counts) if members.mean() >= _NEARLY_ALL else None
-    if groups is None or size > whole.size:
+    leaves_few_out = members.mean() >= _NEARLY_ALL and size <= whole.size
+    groups = _split_counts(arm.counts) if leaves_few_out else None
+    if groups is None:
 
         def evaluate_totals(totals: Totals, chunk: slice) -> Floats:
             few = np.minimum(totals, largest, dtype=totals.dtype)
             return evaluate(count_levels(few), chunk)
 
         return _evaluate_sets(arm, members, evaluate_totals)
-    step = max(1, _CHUNK // size)
-    values = []
+    totals, step, values = whole.astype(np.int64), max(1, _CHUNK // size), []
     for start in range(0, len(members), step):
         chunk = slice(start, start + step)
         left_out = [np.flatnonzero(row == 0).tolist() for row in members[chunk]]
-        items = _count_levels_without(whole.astype(np.int64), groups, left_out, size)
+        items = _count_levels_without(totals, groups, left_out, size)
         levels = np.flatnonzero(items.any(axis=0))
         values.append(evaluate(Levels(levels[None], items[:, levels]), chunk))
     return np.concatenate(values, axis=1)
